@@ -1,0 +1,43 @@
+# Everything a fresh machine needs is made here: only Python 3.11+, git and make are assumed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-all check bench docs clean
+
+demo: $(VENV)/core          ## a release from the bundled incomplete table
+	$(BIN)/gapless demo
+
+test: $(VENV)/dev           ## the tests, slow tier left out
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+test-all: $(VENV)/dev       ## all tests
+	$(BIN)/pip install -q "mbi==2.0.*" "jax>=0.10,<0.11"
+	$(BIN)/python -m pytest -q -n 2
+
+check: $(VENV)/dev          ## lint, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/dev          ## the benchmarks that need no other tool
+	$(BIN)/pip install -q -e ".[bench]"
+	$(BIN)/python bench/counting.py
+
+docs: $(VENV)/dev           ## the documentation as a site
+	$(BIN)/pip install -q -e ".[docs]"
+	$(BIN)/mkdocs build --strict
+
+$(VENV)/core: pyproject.toml
+	$(PYTHON) -c "import sys; sys.exit('gapless needs Python 3.11 or newer: make PYTHON=python3.11 …' if sys.version_info < (3, 11) else 0)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) site dist

@@ -1,0 +1,107 @@
+"""gapless: differentially private releases from tables with missing values.
+
+>>> import gapless as gl
+>>> schema = gl.Schema("people", [gl.Integer("age", bounds=(0, 120)), gl.Boolean("smoker", may_be_missing=True)])
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Where each public name lives. Rooms are entered when a name is first used: `import gapless` stays light.
+_ROOMS = {
+    "data": ("PrivateTable", "Table", "read"),
+    "errors": (
+        "BudgetError",
+        "GaplessError",
+        "LedgerError",
+        "ModelError",
+        "ReadError",
+        "SchemaError",
+        "SealedError",
+    ),
+    "missing": ("CompleteRows", "Extended", "Observed", "patterns"),
+    "privacy": ("Budget", "Ledger", "Loss", "Rows"),
+    "schema": (
+        "Boolean",
+        "Categorical",
+        "Date",
+        "DateTime",
+        "Integer",
+        "MissingCode",
+        "Number",
+        "Ordinal",
+        "Schema",
+    ),
+    "synth": ("Independent", "load"),
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+if TYPE_CHECKING:
+    from gapless.data import PrivateTable, Table, read
+    from gapless.errors import (
+        BudgetError,
+        GaplessError,
+        LedgerError,
+        ModelError,
+        ReadError,
+        SchemaError,
+        SealedError,
+    )
+    from gapless.missing import CompleteRows, Extended, Observed, patterns
+    from gapless.privacy import Budget, Ledger, Loss, Rows
+    from gapless.schema import (
+        Boolean,
+        Categorical,
+        Date,
+        DateTime,
+        Integer,
+        MissingCode,
+        Number,
+        Ordinal,
+        Schema,
+    )
+    from gapless.synth import Independent, load
+
+__all__ = [
+    "Boolean",
+    "Budget",
+    "BudgetError",
+    "Categorical",
+    "CompleteRows",
+    "Date",
+    "DateTime",
+    "Extended",
+    "GaplessError",
+    "Independent",
+    "Integer",
+    "Ledger",
+    "LedgerError",
+    "Loss",
+    "MissingCode",
+    "ModelError",
+    "Number",
+    "Observed",
+    "Ordinal",
+    "PrivateTable",
+    "ReadError",
+    "Rows",
+    "Schema",
+    "SchemaError",
+    "SealedError",
+    "Table",
+    "load",
+    "patterns",
+    "read",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'gapless' has no attribute {name!r}")
+    return getattr(import_module(f"gapless.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,36 @@
+"""The command line: parse, call, print, exit code."""
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from gapless.errors import BudgetError, GaplessError, SchemaError
+
+EXIT_CODES = ((BudgetError, 3), (SchemaError, 2), (GaplessError, 1))
+
+
+def main() -> None:
+    """Run the command line; exit codes: 0 done, 2 usage or schema, 3 budget, 1 anything else."""
+    from gapless.cli.app import app
+
+    try:
+        app()
+    except GaplessError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201 this is where we print
+        sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
+    except KeyboardInterrupt:
+        print("Stopped. What the ledger lists as spent stays spent.", file=sys.stderr)  # noqa: T201
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:  # noqa: BLE001 its text might quote a cell of private data
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        print(  # noqa: T201
+            f"Internal error: {type(error).__name__} at {where} (its text is withheld: it might quote private data)\n"
+            "  Try: report it with the command you ran, without the data",
+            file=sys.stderr,
+        )
+        sys.exit(1)

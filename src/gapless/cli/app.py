@@ -1,0 +1,323 @@
+"""The commands. Each parses its options, calls the library and prints; nothing is computed here."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from gapless import __version__
+from gapless.errors import BudgetError, ModelError, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gapless.data import PrivateTable
+    from gapless.missing import Check
+    from gapless.privacy import Loss
+    from gapless.schema import Schema
+
+app = typer.Typer(
+    name="gapless",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="Differentially private releases from tables with missing values.\n\nStart with `gapless demo`.",
+)
+schema_app = typer.Typer(no_args_is_help=True, help="Schemas: what is publicly known of a table.")
+app.add_typer(schema_app, name="schema")
+
+console = Console(highlight=False, soft_wrap=True)
+notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .tsv) or Parquet file.")]
+SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema, a TOML file.")]
+Epsilon = Annotated[float | None, typer.Option(help="The promise ε, for a new ledger.")]
+Delta = Annotated[float, typer.Option(help="The promise δ; 0 for pure differential privacy.")]
+Spend = Annotated[
+    str | None, typer.Option(help="Share of the whole budget to spend, such as 50%. By default all that is left.")
+]
+LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The table's ledger; made if there is none.")]
+Method = Annotated[str, typer.Option("--method", "-m", help="independent")]
+MissingOption = Annotated[str, typer.Option("--missing", help="extended, observed or complete-rows.")]
+Seed = Annotated[int | None, typer.Option(help="Repeat a sample. Noise cannot be seeded.")]
+NumberOfRows = Annotated[int | None, typer.Option("--rows", help="Rows to sample; by default the noisy total.")]
+GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        console.print(f"gapless {__version__}")
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        console.print(ctx.get_help())
+
+
+@app.command(epilog="Example: `gapless demo -o my-first-release`")
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the result.")] = Path("gapless-demo"),
+) -> None:
+    """Make a release from a bundled incomplete table, start to finish."""
+    from importlib.resources import as_file, files
+
+    from gapless.schema import Schema
+
+    folder = _free_name(output)
+    with as_file(files("gapless.demo")) as bundled:
+        schema = Schema.read(bundled / "nhanes.toml")
+        data = bundled / "nhanes.csv.gz"
+        console.print(f"The table: {schema.description}\n")
+        _print_check(_check(data, schema, "utf-8"))
+        console.print("\nNow a release at ε = 1, δ = 1e-6:\n")
+        synth(data, bundled / "nhanes.toml", output=folder, epsilon=1.0, delta=1e-6)
+    console.print(f"\nThe result lies in {folder.resolve()}")
+    console.print(f"Read {folder}/privacy.md, then try it on a table of your own: gapless schema draft people.csv")
+
+
+@schema_app.command("draft", epilog="Example: `gapless schema draft people.csv -o people.toml`")
+def schema_draft(
+    data: Data,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; else it is printed.")] = None,
+    name: Annotated[str | None, typer.Option(help="The table's name, its identity for the ledger.")] = None,
+) -> None:
+    """Propose a schema by LOOKING AT THE DATA; every fact read from them is marked."""
+    from gapless.schema import Schema
+
+    draft = Schema.draft(data, name=name)
+    for column, why in draft.left_out.items():
+        notes.print(f"left out {column}: {why}")
+    if output is None:
+        print(draft.to_toml())  # noqa: T201 plain text for a pipe
+        return
+    if output.exists():
+        raise SchemaError(f"{output} exists", hint="another name with -o, so that no work of yours is lost")
+    draft.write(output)
+    notes.print(
+        f"Wrote {output}. Lines marked 'read from the data' are private facts: take each from a codebook before a "
+        "real release."
+    )
+
+
+@app.command(epilog="Example: `gapless check people.csv --schema people.toml`")
+def check(data: Data, schema: SchemaOption, encoding: Encoding = "utf-8", as_json: Json = False) -> None:
+    """Look at your own data: violations and gap patterns. For the holder's eyes, not for release."""
+    from gapless.schema import Schema
+
+    result = _check(data, Schema.read(schema), encoding)
+    if as_json:
+        print(json.dumps({"for": "the holder's eyes", **asdict(result)}, ensure_ascii=False))  # noqa: T201
+    else:
+        _print_check(result)
+    if result.refused:
+        raise typer.Exit(2)
+
+
+@app.command(epilog="Example: `gapless synth people.csv --schema people.toml --epsilon 1 --delta 1e-6 -o release/`")
+def synth(
+    data: Data,
+    schema: SchemaOption,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The release folder.")],
+    epsilon: Epsilon = None,
+    delta: Delta = 0.0,
+    method: Method = "independent",
+    missing: MissingOption = "extended",
+    gaps: GapsOption = "filled",
+    rows: NumberOfRows = None,
+    seed: Seed = None,
+    ledger: LedgerOption = None,
+    spend: Spend = None,
+    encoding: Encoding = "utf-8",
+    as_json: Json = False,
+) -> None:
+    """Make a release folder: synthetic data, schema, privacy statement, ledger, manifest."""
+    from gapless.schema import Schema
+    from gapless.synth.release import open_release, write_release
+
+    public = Schema.read(schema)
+    synthesizer = _synthesizer(method, missing)
+    gaps = _gaps(gaps)
+    open_release(output)
+    account = ledger or output / f"{_file_name(public.name)}.ledger"
+    people = _read(data, public, account, epsilon, delta, encoding)
+    with _working(f"fitting {method}"):
+        model = synthesizer.fit(people, spend=_loss(people, spend))
+    with _working("sampling"):
+        sample = model.sample(rows, seed=seed, gaps=gaps)
+    names = write_release(output, model, sample, people.ledger)
+    if as_json:
+        print(json.dumps({"folder": str(output), "files": names, "rows": sample.rows}))  # noqa: T201
+        return
+    console.print(str(people.ledger.guarantee()))
+    console.print(f"\n{output}/")
+    for name in names:
+        console.print(f"  {name}")
+
+
+@app.command(
+    epilog="Example: `gapless fit people.csv -s people.toml --epsilon 1 --ledger people.ledger -o people.model`"
+)
+def fit(
+    data: Data,
+    schema: SchemaOption,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
+    ledger: Annotated[Path, typer.Option("--ledger", help="The table's ledger; made if there is none.")],
+    epsilon: Epsilon = None,
+    delta: Delta = 0.0,
+    method: Method = "independent",
+    missing: MissingOption = "extended",
+    spend: Spend = None,
+    encoding: Encoding = "utf-8",
+    as_json: Json = False,
+) -> None:
+    """Fit a model under the ledger and save it; sampling from it is free."""
+    from gapless.files import replace
+    from gapless.schema import Schema
+
+    public = Schema.read(schema)
+    synthesizer = _synthesizer(method, missing)
+    with replace(output) as probe:  # the place must be writable before anything is spent
+        probe.write_bytes(output.read_bytes() if output.exists() else b"")
+    people = _read(data, public, ledger, epsilon, delta, encoding)
+    with _working(f"fitting {method}"):
+        model = synthesizer.fit(people, spend=_loss(people, spend))
+    model.save(output)
+    if as_json:
+        print(json.dumps({"model": str(output), "guarantee": asdict(people.ledger.guarantee())}))  # noqa: T201
+        return
+    console.print(model.describe())
+    console.print(str(people.ledger.guarantee()))
+
+
+@app.command(epilog="Example: `gapless sample people.model --rows 1000 --seed 7 -o fake.csv`")
+def sample(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by `gapless fit`.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A CSV (also .gz, .tsv) or Parquet file.")],
+    rows: NumberOfRows = None,
+    seed: Seed = None,
+    gaps: GapsOption = "filled",
+    as_json: Json = False,
+) -> None:
+    """Draw synthetic rows from a model: free, as often as you like."""
+    from gapless.synth import load
+
+    table = load(model).sample(rows, seed=seed, gaps=_gaps(gaps))
+    table.write(output)
+    if as_json:
+        print(json.dumps({"file": str(output), "rows": table.rows}))  # noqa: T201
+    else:
+        console.print(f"{table.rows} rows in {output}")
+
+
+@app.command(epilog="Example: `gapless ledger people.ledger`")
+def ledger(
+    path: Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")], as_json: Json = False
+) -> None:
+    """Show what was spent on what, and what is promised."""
+    from gapless.privacy import Ledger
+
+    account = Ledger.open(path)
+    if as_json:
+        print(json.dumps(account.summary(), ensure_ascii=False))  # noqa: T201
+    else:
+        console.print(f"{account}\n\n{account.guarantee()}", markup=False)
+
+
+# ---------------------------------------------------------------------- from words to objects
+
+
+def _synthesizer(method: str, missing: str) -> Any:
+    from gapless.missing import STRATEGIES
+    from gapless.schema.words import nearest
+    from gapless.synth import METHODS
+
+    if method not in METHODS:
+        raise ModelError(f"no method {method!r}", hint=nearest(method, METHODS))
+    if missing not in STRATEGIES:
+        raise ModelError(f"no way to treat gaps called {missing!r}", hint=nearest(missing, STRATEGIES))
+    return METHODS[method](missing=STRATEGIES[missing]())
+
+
+def _read(data: Path, schema: Schema, ledger: Path, epsilon: float | None, delta: float, encoding: str) -> PrivateTable:
+    from gapless.data import read
+    from gapless.privacy import Budget, Rows
+
+    budget = None if epsilon is None else Budget(epsilon, delta)
+    protect = Rows(schema.rows_per_person)
+    with _working("reading"):
+        return read(data, schema, protect=protect, ledger=ledger, budget=budget, encoding=encoding)
+
+
+def _loss(people: PrivateTable, spend: str | None) -> Loss:
+    if spend is None:
+        if people.ledger.left.value <= 0:
+            raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
+        return people.ledger.left
+    try:
+        return people.ledger.share(percent=float(spend.removesuffix("%")))
+    except ValueError:
+        raise BudgetError(f"--spend {spend!r} is not a share", hint="--spend 50%") from None
+
+
+def _gaps(gaps: str) -> Any:
+    return gaps.replace("-", " ")
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)
+
+
+def _free_name(folder: Path) -> Path:
+    number, free = 1, folder
+    while free.exists():
+        number += 1
+        free = folder.with_name(f"{folder.name}-{number}")
+    return free
+
+
+@contextmanager
+def _working(what: str) -> Iterator[None]:
+    """A sign of life on a terminal, nothing in a pipe."""
+    if not notes.is_terminal:
+        yield
+        return
+    with notes.status(f"{what} …"):
+        yield
+
+
+def _check(data: Path, schema: Schema, encoding: str) -> Check:
+    from gapless.missing import check as look
+
+    with _working("looking"):
+        return look(data, schema, encoding=encoding)
+
+
+def _print_check(result: Check) -> None:
+    console.print(f"FOR THE HOLDER'S EYES, not for release. {result.rows} rows.")
+    if result.rows == 0:
+        console.print("The table has a header but no rows.")
+    console.print(f"\n  {'column':<22} {'kind':<12} {'missing':>8}  outside the schema")
+    for column in result.columns:
+        share = f"{100 * column.gaps / result.rows:.1f}%" if result.rows else "-"
+        outside = f"{column.outside} cells → {column.rule}: {', '.join(column.examples)}" if column.outside else ""
+        if column.undeclared:
+            outside = f"{column.undeclared} gaps or unreadable cells, but may_be_missing is not true. {outside}"
+        console.print(f"  {column.name:<22} {column.kind:<12} {share:>8}  {outside}", markup=False)
+    console.print("\nGaps that occur together (■ observed, · missing):\n")
+    console.print(result.patterns.picture(), markup=False)
+    if result.refused:
+        notes.print(
+            f"\nReading this file for a release will be refused because of: {', '.join(result.refused)}\n"
+            "  Try: mend the cells, or change the schema's rules for these columns"
+        )

@@ -1,0 +1,160 @@
+"""Cells of a file or frame as small numbers, by the schema's public rules alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gapless.errors import ReadError, SchemaError
+from gapless.schema import Boolean, Column, Schema
+from gapless.schema.columns import Codes, _Binned, _Calendar, _Levels, as_text
+from gapless.schema.words import listing, nearest
+
+Flags: TypeAlias = NDArray[np.bool_]
+
+_NONE = -1  # no code: a gap or a cell outside the schema
+_CHECK = "`gapless check` shows them to you, the holder"
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One column as it was found, before the schema's rules for gaps and outside cells are applied."""
+
+    codes: NDArray[np.int32]  # _NONE where there is none; for a number beyond the bounds the nearest bin
+    outside: Flags  # not a gap, and not a value that the schema knows
+
+    @property
+    def empty(self) -> Flags:
+        """Cells with nothing in them, and no declared code either."""
+        without_code: Flags = self.codes == _NONE
+        return without_code & ~self.outside
+
+
+def code_type(column: Column) -> np.dtype[np.unsignedinteger]:
+    """One byte for each cell as long as the codes fit."""
+    return np.dtype(np.uint8 if column.extended_size <= 256 else np.uint16)
+
+
+def encode(frame: pl.DataFrame, schema: Schema) -> list[Codes]:
+    """The codes of every column of the schema. Refusals name the column and the rule, never a cell."""
+    check_names(frame.columns, schema)
+    return [_apply_rules(classify(frame[column.name], column), column) for column in schema.columns]
+
+
+def check_names(names: list[str], schema: Schema) -> None:
+    """The file's columns and the schema's must be the same, but for those the schema ignores."""
+    if lacking := [name for name in schema.names if name not in names]:
+        raise SchemaError(f"the data have no column {lacking[0]!r}", hint=f"in the data: {nearest(lacking[0], names)}")
+    if unknown := [name for name in names if name not in (*schema.names, *schema.ignore)]:
+        raise SchemaError(
+            f"the schema does not know {listing(map(repr, unknown))}",
+            hint=f"declare [column.{unknown[0]}], or leave it out with ignore = [{unknown[0]!r}] under [table]",
+        )
+
+
+def _apply_rules(cells: Cells, column: Column) -> Codes:
+    codes, outside, empty = cells.codes, cells.outside, cells.empty
+    if column.outside == "refuse" and outside.any():
+        raise ReadError(
+            f"column {column.name!r} has cells outside its schema, and outside = 'refuse'",
+            hint=f"{_CHECK}; mend them, or choose another rule for outside",
+        )
+    lost = empty | (outside & ((codes == _NONE) | (column.outside == "missing")))
+    if lost.any():
+        if not column.may_be_missing:
+            raise ReadError(
+                f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true",
+                hint=f"{_CHECK}; declare may_be_missing = true, or mend them",
+            )
+        codes = np.where(lost, column.code_of_gap(column.gaps[0]), codes)
+    return codes.astype(code_type(column))
+
+
+def classify(series: pl.Series, column: Column) -> Cells:
+    """Sort the cells of one column into codes, gaps and cells outside the schema."""
+    if isinstance(column, _Levels):
+        return _classify_levels(series, column)
+    if isinstance(column, _Calendar):
+        return _classify_positions(series, _moments(series, column), column)
+    if isinstance(column, _Binned):
+        return _classify_positions(series, _numbers(series), column)
+    raise TypeError(column)
+
+
+def _texts(series: pl.Series) -> pl.Series:
+    texts = series.cast(pl.String)
+    return texts.fill_null("").str.strip_chars()
+
+
+def _gap_codes(column: Column) -> dict[str, int]:
+    return {code.code: column.code_of_gap(code.kind) for code in column.missing}
+
+
+def _lookup(texts: pl.Series, codes: dict[str, int]) -> NDArray[np.int32]:
+    """The code of each text, _NONE where there is none; each different text is looked at once."""
+    different = texts.unique()
+    found = pl.Series([codes.get(as_text(text), _NONE) for text in different], dtype=pl.Int32)
+    return texts.replace_strict(different, found, return_dtype=pl.Int32).to_numpy()
+
+
+def _classify_levels(series: pl.Series, column: _Levels) -> Cells:
+    texts = _texts(series)
+    codes = {as_text(level): code for code, level in enumerate(column.levels)}
+    if isinstance(column, Boolean):
+        texts = texts.str.to_lowercase()
+        codes = {spelling: int(value) for spelling, value in column.spellings.items()}
+        codes |= {text.lower(): code for text, code in _gap_codes(column).items()}
+    found = _lookup(texts, codes | _gap_codes(column))
+    empty = (texts == "").to_numpy()
+    if series.dtype.is_float():
+        empty = empty | series.is_nan().fill_null(value=True).to_numpy()
+    return Cells(found, (found == _NONE) & ~empty)
+
+
+def _classify_positions(series: pl.Series, positions: NDArray[np.float64], column: _Binned) -> Cells:
+    """Cells on a line: `positions` is NaN where a cell is not a position."""
+    readable = ~np.isnan(positions)
+    codes = np.full(len(series), _NONE, dtype=np.int32)
+    codes[readable] = column.bin_of(positions[readable])
+    gap_codes = _gap_codes(column)
+    if series.dtype.is_numeric():
+        empty = (series.is_null() | series.cast(pl.Float64).is_nan().fill_null(value=True)).to_numpy()
+        for code, gap in gap_codes.items():
+            try:
+                codes[positions == float(code)] = gap
+            except ValueError:  # a code in words cannot stand in a column of numbers
+                continue
+        coded = codes >= column.values_size
+    else:
+        texts = _texts(series)
+        empty = (texts == "").to_numpy()
+        gaps = _lookup(texts, gap_codes) if gap_codes else np.full(len(series), _NONE, dtype=np.int32)
+        coded = gaps != _NONE
+        codes[coded] = gaps[coded]
+    outside = ~coded & ~empty & ~(readable & column.within(positions))
+    return Cells(codes, outside)
+
+
+def _numbers(series: pl.Series) -> NDArray[np.float64]:
+    numbers = series if series.dtype.is_numeric() else _texts(series).cast(pl.Float64, strict=False)
+    return numbers.cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def _moments(series: pl.Series, column: _Calendar) -> NDArray[np.float64]:
+    """Whole steps of the column's resolution since 1970; NaN where a cell is not a moment."""
+    if series.dtype == pl.Datetime and getattr(series.dtype, "time_zone", None):
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    if not series.dtype.is_temporal():
+        texts = _texts(series)
+        moments = texts.str.to_datetime("%Y-%m-%d", strict=False)
+        for form in ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"):
+            if moments.null_count() == 0:
+                break
+            moments = moments.zip_with(moments.is_not_null(), texts.str.to_datetime(form, strict=False))
+        series = moments
+    steps = series.cast(pl.Datetime("us"), strict=False).to_numpy().astype(column.step)
+    return np.where(np.isnat(steps), np.nan, steps.astype(np.int64))

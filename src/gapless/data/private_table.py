@@ -1,0 +1,216 @@
+"""The sealed table, and the transformations whose distance is proved.
+
+Each transformation below is *stable*: when one protected unit (up to k rows) comes or goes, its result
+moves by at most the distance it declares. Proofs in docs/proofs/stability.md, one property test each in
+tests/property/test_stability.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.data.counting import count
+from gapless.data.encode import encode
+from gapless.errors import SchemaError
+from gapless.privacy.budget import Budget, Rows
+from gapless.privacy.ledger import Ledger
+from gapless.privacy.mechanisms import Integers
+from gapless.privacy.private import L1, Columns, Private, Sealed
+from gapless.schema import Schema
+from gapless.schema.columns import Codes
+from gapless.schema.draft import Draft
+from gapless.schema.source import load
+
+WhichRows: TypeAlias = Literal["observed", "extended"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The codes of every column and the number of rows: what a sealed table holds inside."""
+
+    columns: tuple[Codes, ...]
+    rows: int
+
+    def keep(self, rows: NDArray[np.bool_]) -> Encoded:
+        """Only the rows that are marked."""
+        return Encoded(tuple(codes[rows] for codes in self.columns), int(rows.sum()))
+
+
+class PrivateTable(Sealed):
+    """A table that cannot be looked at, only measured under its ledger.
+
+    Attributes:
+        schema: what is publicly known of it.
+        ledger: what was spent on it, and what is left.
+    """
+
+    __slots__ = ("_required", "_rows", "ledger", "schema")
+
+    def __init__(
+        self, rows: Private[Encoded, Rows], schema: Schema, ledger: Ledger, required: Columns = frozenset()
+    ) -> None:
+        self._rows = rows
+        self.schema = schema
+        self.ledger = ledger
+        self._required = required  # columns on which a row had to be observed to be still here
+
+    @property
+    def protect(self) -> Rows:
+        """The protected unit."""
+        return self.ledger.protect
+
+    def marginal(self, columns: str | Sequence[str], *, rows: WhichRows = "observed") -> Private[Integers, L1]:
+        """How many rows fall into each combination of cells of these columns.
+
+        `rows="observed"` leaves out rows with a gap in one of the columns; `rows="extended"` counts every
+        row, the gaps as cells of their own. Distance: a row is in one cell, so k rows move the counts by
+        at most k in L1. No columns: the number of rows.
+        """
+        return self.marginals([columns], rows=rows)[0]
+
+    def marginals(
+        self, columns: Sequence[str | Sequence[str]], *, rows: WhichRows = "observed"
+    ) -> list[Private[Integers, L1]]:
+        """Several marginals, each a value of its own, all counted in one pass when the first is opened."""
+        if rows not in ("observed", "extended"):
+            raise SchemaError(f"no rows called {rows!r}", hint="observed, extended")
+        places = [self.schema.positions((one,) if isinstance(one, str) else one) for one in columns]
+        sizes = [column.extended_size for column in self.schema.columns]
+        counts = self._rows.transform(
+            _once(lambda table: count(table.columns, sizes, places, table.rows)), distance=None, reads=None
+        )
+        return [self._marginal(counts, number, place, rows) for number, place in enumerate(places)]
+
+    def _marginal(
+        self, counts: Private[list[Integers], None], number: int, place: tuple[int, ...], rows: WhichRows
+    ) -> Private[Integers, L1]:
+        chosen = [self.schema.columns[p] for p in place]
+        shown = tuple(slice(column.size if rows == "observed" else None) for column in chosen)
+        named = frozenset(column.name for column in chosen) if rows == "observed" else frozenset()
+        return counts.transform(
+            lambda all_counts: all_counts[number][shown],
+            distance=L1(self.protect.at_most),
+            reads=(self._required | named) or None,
+        )
+
+    def select(self, columns: Sequence[str]) -> PrivateTable:
+        """The same rows with some of the columns. Row by row, so the distance in rows stays."""
+        places = self.schema.positions(columns)
+        return self._with(
+            lambda table: Encoded(tuple(table.columns[p] for p in places), table.rows),
+            schema=self.schema.select(columns),
+        )
+
+    def where(self, column: str, cells: Iterable[object]) -> PrivateTable:
+        """The rows whose cell in `column` is one of these public `cells` (names as in `schema[column].cells`).
+
+        Rows with a gap there are left out. Each row is kept or not by itself, so the distance stays.
+        """
+        (place,) = self.schema.positions([column])
+        kept = np.zeros(self.schema.columns[place].extended_size, dtype=np.bool_)
+        kept[[self.schema.columns[place].code_of(cell) for cell in cells]] = True
+        return self._with(lambda table: table.keep(kept[table.columns[place]]), required={column})
+
+    def complete_rows(self) -> PrivateTable:
+        """The rows without any gap. Each row is kept or not by itself, so the distance stays."""
+        sizes = [column.size for column in self.schema.columns]
+
+        def keep(table: Encoded) -> Encoded:
+            rows = np.ones(table.rows, dtype=np.bool_)
+            for codes, size in zip(table.columns, sizes, strict=True):
+                rows &= codes < size
+            return table.keep(rows)
+
+        return self._with(keep, required=self.schema.names)
+
+    def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
+        """Move cells below `lowest` or above `highest` (public cells) to these. Row by row."""
+        (place,) = self.schema.positions([column])
+        chosen = self.schema.columns[place]
+        low, high = chosen.code_of(lowest), chosen.code_of(highest)
+        if not low <= high:
+            raise SchemaError(f"column {column!r}: {lowest!r} is above {highest!r}", hint="swap them")
+        code = np.arange(chosen.extended_size)
+        moved = np.where(code < chosen.values_size, np.clip(code, low, high), code)
+
+        def clamp(table: Encoded) -> Encoded:
+            columns = list(table.columns)
+            columns[place] = moved.astype(columns[place].dtype)[columns[place]]
+            return Encoded(tuple(columns), table.rows)
+
+        return self._with(clamp)
+
+    def _with(
+        self,
+        function: Callable[[Encoded], Encoded],
+        *,
+        schema: Schema | None = None,
+        required: Iterable[str] = (),
+    ) -> PrivateTable:
+        rows = self._rows.transform(_once(function), distance=self.protect, reads=None)
+        return PrivateTable(rows, schema or self.schema, self.ledger, self._required | frozenset(required))
+
+    def __repr__(self) -> str:
+        return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"
+
+
+def _once(function: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Compute a sealed intermediate result at most once: its argument is the same at every call."""
+    results: list[T] = []
+
+    def compute(value: Any) -> T:
+        if not results:
+            results.append(function(value))
+        return results[0]
+
+    return compute
+
+
+def read(
+    data: Any,
+    schema: Schema,
+    *,
+    protect: Rows,
+    ledger: str | Path,
+    budget: Budget | None = None,
+    encoding: str = "utf-8",
+) -> PrivateTable:
+    """Read a sensitive table and seal it.
+
+    Args:
+        data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table.
+        schema: what is publicly known of it.
+        protect: the protected unit, `Rows(1)` or the most rows that one person has.
+        ledger: the file that remembers what was spent on this table; it is created if there is none.
+        budget: the promise; needed for a new ledger, and must agree with an existing one.
+        encoding: of a text file.
+
+    A cell outside the schema follows the schema's public rule. Errors are raised here, for the holder's
+    eyes, before anything is released.
+    """
+    if isinstance(schema, Draft):
+        raise SchemaError(
+            "this is a draft: its levels and bounds were read from the data",
+            hint="check each fact against a codebook, then Schema.read(…), or draft.schema for a trial",
+        )
+    if not isinstance(schema, Schema):
+        raise SchemaError(f"schema is a {type(schema).__name__}", hint="Schema.read('people.toml')")
+    if not isinstance(protect, Rows):
+        raise SchemaError(f"protect is {protect!r}", hint="protect=Rows(1): the unit of privacy is always said")
+    if protect.at_most < schema.rows_per_person:
+        raise SchemaError(
+            f"the schema says {schema.rows_per_person} rows per person, but {protect} would be protected",
+            hint=f"protect=Rows({schema.rows_per_person})",
+        )
+    frame = load(data, encoding=encoding)
+    encoded = Encoded(tuple(encode(frame, schema)), frame.height)
+    account = Ledger.attach(ledger, table=schema.name, protect=protect, budget=budget)
+    rows = Private(lambda: encoded, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
+    return PrivateTable(rows, schema, account)

@@ -1,0 +1,176 @@
+"""The public table: synthetic rows, or a table that is nobody's secret."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gapless.data.counting import count
+from gapless.data.encode import code_type, encode
+from gapless.data.private_table import WhichRows
+from gapless.errors import ReadError
+from gapless.files import replace
+from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
+from gapless.schema.columns import Codes, _Levels
+from gapless.schema.source import TEXT_ENDINGS, load
+from gapless.schema.words import listing
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+class Table:
+    """Public rows, kept as codes; values are drawn inside their bins when they are asked for.
+
+    The same table always gives the same values: what `to_pandas` shows is what `write` writes.
+    """
+
+    def __init__(self, schema: Schema, codes: Sequence[NDArray[Any]], *, rows: int, seed: int = 0) -> None:
+        self.schema = schema
+        self.codes: tuple[Codes, ...] = tuple(
+            np.asarray(one).astype(code_type(column), copy=False)
+            for one, column in zip(codes, schema.columns, strict=True)
+        )
+        self.rows = rows
+        self._seed = seed
+
+    @classmethod
+    def read(cls, data: Any, schema: Schema, *, encoding: str = "utf-8") -> Table:
+        """Read a public table. For a sensitive one use `gapless.read`."""
+        frame = load(data, encoding=encoding)
+        return cls(schema, encode(frame, schema), rows=frame.height)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __repr__(self) -> str:
+        return f"<Table {self.schema.name!r}: {self.rows} rows, {len(self.schema.columns)} columns>"
+
+    def marginal(self, columns: str | Sequence[str], *, rows: WhichRows = "observed") -> NDArray[np.int64]:
+        """How many rows fall into each combination of cells of these columns."""
+        place = self.schema.positions((columns,) if isinstance(columns, str) else columns)
+        sizes = [column.extended_size for column in self.schema.columns]
+        (counts,) = count(self.codes, sizes, [place], self.rows)
+        if rows == "extended":
+            return counts
+        return counts[tuple(slice(self.schema.columns[p].size) for p in place)]
+
+    # ------------------------------------------------------------------ frames
+
+    def _drawn(self) -> Iterator[tuple[Column, Codes, NDArray[Any], NDArray[np.bool_]]]:
+        """For each column: its codes, the values where there are any, and which cells have one."""
+        for place, (column, codes) in enumerate(zip(self.schema.columns, self.codes, strict=True)):
+            filled = codes < column.values_size
+            rng = np.random.default_rng([self._seed, place])  # public: these rows are no secret
+            yield column, codes, column.draw(codes[filled], rng), filled
+
+    def to_polars(self) -> pl.DataFrame:
+        """A polars frame with the declared types; gaps are null."""
+        return pl.DataFrame([_polars_series(*drawn) for drawn in self._drawn()])
+
+    def to_arrow(self) -> pa.Table:
+        """An Arrow table with the declared types; gaps are null."""
+        with _needs("pyarrow", "pandas"):
+            return self.to_polars().to_arrow()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A pandas frame: ordered categoricals, nullable integers and booleans, datetime64 for dates."""
+        with _needs("pandas", "pandas"):
+            import pandas as pd  # noqa: PLC0415 an extra
+        columns = {drawn[0].name: _pandas_array(*drawn) for drawn in self._drawn()}
+        return pd.DataFrame(columns, index=pd.RangeIndex(self.rows))
+
+    def to_text(self) -> pl.DataFrame:
+        """A polars frame for a text file: gaps and *not applicable* as the codes the schema declares."""
+        frame = self.to_polars()
+        for column, codes in zip(self.schema.columns, self.codes, strict=True):
+            texts = {column.code_of_gap(kind): column.text_of_gap(kind) for kind in column.gaps}
+            if column.not_applicable is not None:
+                texts[column.code_of_gap("not-applicable")] = column.not_applicable
+            if any(texts.values()):
+                series = frame[column.name].cast(pl.String)
+                states = pl.Series(codes.astype(np.int64))
+                told = states.replace_strict(list(texts), list(texts.values()), default=None, return_dtype=pl.String)
+                frame = frame.with_columns(told.zip_with(told.is_not_null(), series).alias(column.name))
+        return frame
+
+    def write(self, path: str | Path) -> None:
+        """Write a CSV (also .gz, .tsv) or Parquet file; the old file stays until the new one is whole."""
+        path = Path(path)
+        name = path.name.lower()
+        with replace(path) as partial:
+            if name.endswith((".parquet", ".pq")):
+                self.to_polars().write_parquet(partial)
+            elif name.endswith(TEXT_ENDINGS):
+                separator = "\t" if ".tsv" in name else ","
+                text = self.to_text().write_csv(separator=separator).encode()
+                if name.endswith(".gz"):
+                    import gzip  # noqa: PLC0415 rarely asked for
+
+                    text = gzip.compress(text, mtime=0)
+                partial.write_bytes(text)
+            else:
+                raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
+
+
+@contextlib.contextmanager
+def _needs(module: str, extra: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise ReadError(f"{module} is not installed", hint=f"pip install 'gapless[{extra}]'") from None
+
+
+def _polars_series(column: Column, codes: Codes, values: NDArray[Any], filled: NDArray[np.bool_]) -> pl.Series:
+    if isinstance(column, _Levels) and not isinstance(column, Boolean):
+        return _polars_levels(column, codes)
+    kind: Any = {Boolean: pl.Boolean, Integer: pl.Int64, Number: pl.Float64, Date: pl.Date}.get(type(column))
+    if isinstance(column, Date | DateTime):
+        kind = kind or pl.Datetime("ms")
+        values = values.astype("datetime64[D]" if kind == pl.Date else "datetime64[ms]")
+    full: NDArray[Any] = np.zeros(len(codes), dtype=np.bool_ if isinstance(column, Boolean) else values.dtype)
+    full[filled] = values
+    series = pl.Series(column.name, full).cast(kind)
+    return series.zip_with(pl.Series(filled), pl.Series([None], dtype=kind).new_from_index(0, len(codes)))
+
+
+def _polars_levels(column: _Levels, codes: Codes) -> pl.Series:
+    applicable = [] if column.not_applicable is None else [column.not_applicable or "not applicable"]
+    names: list[Any] = [*column.levels, *applicable, *[None] * len(column.gaps)]
+    if all(isinstance(level, int) for level in column.levels) and not applicable:
+        return pl.Series(column.name, names, dtype=pl.Int64)[codes.astype(np.int64)]
+    texts = [name if name is None else str(name) for name in names]
+    kind = pl.Enum([text for text in texts if text is not None])
+    return pl.Series(column.name, texts, dtype=kind)[codes.astype(np.int64)]
+
+
+def _pandas_array(column: Column, codes: Codes, values: NDArray[Any], filled: NDArray[np.bool_]) -> Any:
+    import pandas as pd  # noqa: PLC0415 an extra
+
+    if isinstance(column, _Levels) and not isinstance(column, Boolean):
+        names = [
+            *column.levels,
+            *([] if column.not_applicable is None else [column.not_applicable or "not applicable"]),
+        ]
+        states = np.where(codes < len(names), codes.astype(np.int64), -1)
+        return pd.Categorical.from_codes(states, categories=names, ordered=isinstance(column, Ordinal))
+    if isinstance(column, Date | DateTime):
+        moments = np.full(len(codes), np.datetime64("NaT"), dtype="datetime64[s]")
+        moments[filled] = values
+        return moments
+    if isinstance(column, Number):
+        numbers = np.full(len(codes), np.nan)
+        numbers[filled] = values
+        return numbers
+    dtype = np.bool_ if isinstance(column, Boolean) else np.int64
+    full: NDArray[Any] = np.zeros(len(codes), dtype=dtype)
+    full[filled] = values
+    array = pd.arrays.BooleanArray if isinstance(column, Boolean) else pd.arrays.IntegerArray
+    return array(full, ~filled)

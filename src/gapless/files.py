@@ -1,0 +1,35 @@
+"""Files that are whole or not there: write beside, flush, rename."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+
+from gapless.errors import ReadError
+
+
+@contextlib.contextmanager
+def replace(path: Path) -> Iterator[Path]:
+    """Give a path beside `path` to write to; only when that is done does it take the place of `path`.
+
+    A full disk, a read-only folder or a crash leaves the old file as it was.
+    """
+    try:
+        folder = Path(mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise ReadError(f"cannot write {path}: {error.strerror}", hint="a folder that exists and is yours") from None
+    partial = folder / path.name
+    try:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise ReadError(
+            f"cannot write {path}: {error.strerror or error}", hint="free space on the disk; the old file is intact"
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+            folder.rmdir()

@@ -1,0 +1,63 @@
+"""Which cells are missing together: for the holder's eyes, or for public tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.data import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """How often each column is missing, and which columns are missing together. Exact: NOT for release."""
+
+    columns: tuple[str, ...]
+    rows: int
+    rates: dict[str, float]
+    frequent: tuple[tuple[tuple[str, ...], int], ...]  # columns missing together, number of rows
+    different: int
+
+    def picture(self) -> str:
+        """A text picture: one line for each frequent pattern, ■ observed, · missing."""
+        gappy = [name for name in self.columns if self.rates[name] > 0]
+        if not gappy:
+            return "  no gaps at all"
+        lines = [f"  {'rows':>9}  {'share':>6}  " + " ".join(f"{i:>2}" for i in range(1, len(gappy) + 1))]
+        for missing, count in self.frequent:
+            marks = " ".join(" ·" if name in missing else " ■" for name in gappy)
+            lines.append(f"  {count:>9}  {100 * count / max(1, self.rows):>5.1f}%  {marks}")
+        if self.different > len(self.frequent):
+            lines.append(f"  … and {self.different - len(self.frequent)} rarer patterns")
+        lines.append("  columns: " + ", ".join(f"{i} {name}" for i, name in enumerate(gappy, 1)))
+        return "\n".join(lines)
+
+
+def patterns(table: Table, *, most: int = 12) -> Patterns:
+    """Describe the gaps of a table that you are allowed to look at."""
+    gaps = [codes >= column.size for codes, column in zip(table.codes, table.schema.columns, strict=True)]
+    return describe_gaps(table.schema.names, gaps, table.rows, most=most)
+
+
+def describe_gaps(names: tuple[str, ...], gaps: Sequence[NDArray[np.bool_]], rows: int, *, most: int = 12) -> Patterns:
+    """The same from one flag for each cell."""
+    rates = {name: float(gap.mean()) if rows else 0.0 for name, gap in zip(names, gaps, strict=True)}
+    different, counts = _distinct(gaps, rows)
+    order = np.argsort(-counts, kind="stable")[:most]
+    frequent = tuple(
+        (tuple(name for name, gap in zip(names, different[i], strict=True) if gap), int(counts[i])) for i in order
+    )
+    return Patterns(names, rows, rates, frequent, len(counts))
+
+
+def _distinct(gaps: Sequence[NDArray[np.bool_]], rows: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """The different patterns and how many rows have each; a pattern is packed into bytes to be compared."""
+    if rows == 0:
+        return np.zeros((0, len(gaps)), dtype=np.bool_), np.zeros(0, dtype=np.int64)
+    packed = np.packbits(np.stack(gaps, axis=1), axis=1)
+    keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    return np.stack([gap[first] for gap in gaps], axis=1), counts

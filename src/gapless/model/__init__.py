@@ -1,0 +1,1 @@
+"""Distributions built from released values only: nothing here has ever seen a row."""

@@ -1,0 +1,393 @@
+r"""A distribution over many columns, learned from noisy marginals: exact inference on a junction tree.
+
+The model is :math:`p(x) \propto \exp \sum_m \theta_m(x_m)` with one table of potentials per measured marginal m, so a
+marginal can be added without touching what is known: its potential starts at zero. Fitting minimises
+
+.. math:: \sum_m \tfrac12 \lVert (T \mu_m - y_m) / \sigma_m \rVert^2
+
+over the model's marginals μ, where T is the total, y the noisy counts and σ their `noise_std`. First the measurements
+are reconciled (which changes the loss by a constant only); then sweeps over the tree move one marginal after the other
+to the exact solution of
+
+.. math:: \min_\nu \; \tfrac12 \lVert (\nu - y_m) / \sigma_m \rVert^2
+          + \frac{1}{\mathrm{step}\,\sigma_m} \mathrm{KL}(\nu \,\Vert\, T\mu_m), \qquad \textstyle\sum \nu = T,
+
+a proximal step in closed form (Wright's omega function): iterative proportional fitting that trusts a cell only as far
+as its noise allows. A cell that is off by one `noise_std` changes by a factor of at most :math:`e^{step}` per sweep,
+whatever the scale of counts and noise, so a dozen sweeps follow the signal and stop before they follow the noise;
+the exact optimum of the loss, which `polish` approaches by accelerated mirror descent, is further from the truth.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations
+from math import prod
+
+import numpy as np
+from scipy.special import wrightomega
+
+from gapless.errors import ModelError
+from gapless.model.junction import JunctionTree, junction_tree
+from gapless.model.marginal import Columns, Floats, Measurement, estimate_total, reconcile
+from gapless.model.sampling import Codes, sample, sample_given
+
+__all__ = ["GraphicalModel"]
+
+_NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
+_FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
+
+
+class GraphicalModel:
+    """A distribution over columns 0 … d-1 given by tables of log-potentials; public, free to query and sample.
+
+    >>> sick = Measurement((0, 1), np.array([[80.0, 10.0], [5.0, 5.0]]), noise_std=0.01)
+    >>> model = GraphicalModel.fit((2, 2, 3), [sick])
+    >>> model.total, model.marginal([1, 0]).round(2).tolist(), model.marginal([2]).round(2).tolist()
+    (100.0, [[0.8, 0.05], [0.1, 0.05]], [0.33, 0.33, 0.33])
+    """
+
+    def __init__(self, sizes: Sequence[int], potentials: Mapping[Columns, Floats], total: float) -> None:
+        self.sizes = tuple(int(size) for size in sizes)
+        self.potentials = dict(potentials)
+        self.total = float(total)
+
+    @staticmethod
+    def fit(
+        sizes: Sequence[int],
+        measurements: Iterable[Measurement],
+        *,
+        total: float | None = None,
+        sweeps: int = 12,
+        step: float = 1 / 16,
+        polish: int = 0,
+        start: "GraphicalModel | None" = None,
+        zeros: Iterable[tuple[Columns, np.ndarray]] = (),
+        cap_cells: int = 4_000_000,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> "GraphicalModel":
+        """Learn a distribution from noisy counts whose totals agree.
+
+        Args:
+            sizes: The number of levels of every column.
+            measurements: Noisy tables; columns that none of them holds stay uniform and independent.
+            total: The number of rows; by default what the measurements say. Less than one row counts as one.
+            sweeps: How often every marginal is brought closer to its measurement.
+            step: How far at a time; `sweeps * step` of 0.5 to 1 suits any noise.
+            polish: Steps of accelerated mirror descent towards the least-squares optimum afterwards.
+            start: A model to go on from: potentials of marginals that are measured again are kept.
+            zeros: Forbidden cells: columns and a table that is true where no row may be. They hold exactly.
+            cap_cells: The largest junction tree allowed, see `gapless.model.junction.cells`.
+            progress: Called with the sweeps done and their number.
+
+        Raises:
+            ModelError: The tree is larger than the cap, or no cell is left possible.
+        """
+        sizes = tuple(int(size) for size in sizes)
+        measurements = list(measurements)
+        _check(sizes, measurements)
+        total = max(1.0, estimate_total(measurements) if total is None else total)
+        targets = reconcile(sizes, measurements, total)
+        potentials = _start(sizes, targets, total, start)
+        for columns, forbidden in zeros:
+            order = np.argsort(columns)
+            key = tuple(int(columns[place]) for place in order)
+            old = potentials.get(key, np.zeros([sizes[column] for column in key]))
+            potentials[key] = np.where(np.transpose(forbidden, order), -np.inf, old)
+        engine = _Engine(sizes, potentials, cap_cells)
+        if targets:
+            engine.calibrate()
+            for done in range(sweeps):
+                engine.sweep(targets, total, step)
+                if progress:
+                    progress(done + 1, sweeps)
+            if polish:
+                engine.polish(targets, total, polish)
+        model = GraphicalModel(sizes, engine.potentials(), total)
+        model.__dict__["_engine"] = engine
+        engine.calibrate()
+        return model
+
+    @cached_property
+    def _engine(self) -> "_Engine":
+        engine = _Engine(self.sizes, self.potentials, None)
+        engine.calibrate()
+        return engine
+
+    @property
+    def tree(self) -> JunctionTree:
+        """The junction tree on which the model computes."""
+        return self._engine.tree
+
+    def loss(self, measurements: Iterable[Measurement]) -> float:
+        """Half the squared distance to these measurements, in units of their noise."""
+        measurements = list(measurements)
+        tables = self.marginals([each.columns for each in measurements])
+        return sum(
+            0.5 * float((((self.total * table - each.counts) / max(each.noise_std, 1e-6)) ** 2).sum())
+            for each, table in zip(measurements, tables, strict=True)
+        )
+
+    def marginal(self, columns: Sequence[int], *, cap_cells: int = 10_000_000) -> Floats:
+        """The probabilities of any set of columns, one axis per column in the order given.
+
+        Raises:
+            ModelError: A table on the way would have more than `cap_cells` cells.
+        """
+        columns = tuple(int(column) for column in columns)
+        if len(set(columns)) != len(columns) or not set(columns) <= set(range(len(self.sizes))):
+            raise ModelError(
+                f"no marginal of columns {columns} in a model of {len(self.sizes)} columns",
+                hint=f"different numbers from 0 to {len(self.sizes) - 1}",
+            )
+        tree, tables = self._engine.tree, self._engine.tables
+        home = tree.home(columns)
+        if home is not None or not tree.bags:
+            return _sum_to(tables[home], tree.bags[home], columns) if home is not None else np.array(1.0)
+        below: list[Columns] = [()] * len(tree.bags)  # the wanted columns introduced in or under each bag
+        messages: dict[int, Floats] = {}
+        for place in range(len(tree.bags) - 1, -1, -1):
+            bag, shared, kids = tree.bags[place], tree.shared[place], self._engine.kids[place]
+            told = [kid for kid in kids if below[kid]]
+            below[place] = tuple(c for c in bag[shared:] if c in columns) + sum((below[kid] for kid in told), ())
+            if not below[place]:
+                continue
+            meet = len(below[place]) == len(columns)  # all are here: no need to go further up
+            keep = columns if meet else bag[:shared] + below[place]
+            table, axes = tables[place] if meet else self._engine.law(place), bag
+            for number, kid in enumerate(told, start=1):
+                link = tree.bags[kid][: tree.shared[kid]]
+                later = {c for other in told[number:] for c in tree.bags[other][: tree.shared[other]]}
+                out = tuple(c for c in dict.fromkeys(axes + below[kid]) if c in keep or c in later)
+                cells = tree.cells_of(out)
+                if cells > cap_cells:
+                    raise ModelError(
+                        f"the marginal of columns {columns} needs a table of {cells:,} cells; the cap is {cap_cells:,}",
+                        hint="ask for fewer columns, or raise cap_cells",
+                    )
+                table, axes = _contract(table, axes, messages[kid], link + below[kid], out), out
+            messages[place] = _sum_to(table, axes, keep)
+            if meet:
+                return messages[place]
+        raise AssertionError  # the first bag stands above every column
+
+    def marginals(self, wanted: Iterable[Sequence[int]]) -> list[Floats]:
+        """Many marginals at once: pairs far apart in the tree share their way through it."""
+        wanted = [tuple(columns) for columns in wanted]
+        far = {tuple(sorted(c)) for c in wanted if len(set(c)) == 2 and self.tree.home(c) is None}
+        pairs = self._engine.pairs(far) if len(far) > 1 else {}
+        return [
+            self.marginal(columns) if (pair := tuple(sorted(columns))) not in pairs
+            else pairs[pair] if pair == columns else pairs[pair].T
+            for columns in wanted
+        ]  # fmt: skip
+
+    def sample(
+        self, rows: int, rng: np.random.Generator, *, given: Mapping[int, Sequence[int] | np.ndarray] | None = None
+    ) -> Codes:
+        """Rows × columns of codes.
+
+        Args:
+            rows: How many.
+            rng: Where chance comes from; the same generator state gives the same rows.
+            given: Codes of some columns, one per row; -1 where a row's code is not given. The rest is drawn from its
+                law given them, exactly and independently per row.
+        """
+        if not given:
+            return sample(self._engine.tree, self._engine.tables, rows, rng)
+        known = np.full((rows, len(self.sizes)), -1, dtype=np.int64)
+        for column, codes in given.items():
+            known[:, column] = codes
+        if (known < -1).any() or (known >= np.array(self.sizes)).any():
+            raise ModelError("a given code is not a level of its column", hint="codes from 0, or -1 for not given")
+        return sample_given(self._engine.tree, self._engine.tables, known, rng)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Everything that makes the model, as plain arrays to be saved."""
+        arrays = {"sizes": np.array(self.sizes, dtype=np.int64), "total": np.array(self.total)}
+        for number, (columns, table) in enumerate(self.potentials.items()):
+            arrays[f"columns.{number}"] = np.array(columns, dtype=np.int64)
+            arrays[f"potential.{number}"] = table
+        return arrays
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, np.ndarray]) -> "GraphicalModel":
+        """The model that `to_arrays` took apart."""
+        many = sum(name.startswith("columns.") for name in arrays)
+        potentials = {
+            tuple(arrays[f"columns.{number}"].tolist()): np.asarray(arrays[f"potential.{number}"], dtype=np.float64)
+            for number in range(many)
+        }
+        return GraphicalModel(arrays["sizes"].tolist(), potentials, float(arrays["total"]))
+
+
+class _Engine:
+    """Potentials, marginals and bag tables in fixed memory, with every axis order worked out beforehand.
+
+    `theta` and `mu` are one long vector each; a marginal's slice of them is seen through views that fit its bag.
+    After `calibrate`, `tables` holds the probabilities of each bag.
+    """
+
+    def __init__(self, sizes: Columns, potentials: Mapping[Columns, Floats], cap_cells: int | None) -> None:
+        self.tree = tree = junction_tree(sizes, potentials)
+        if cap_cells is not None and tree.cells > cap_cells:
+            raise ModelError(
+                f"these marginals need a junction tree of {tree.cells:,} cells; the cap is {cap_cells:,}",
+                hint=f"measure fewer marginals among columns {sorted(tree.largest)}, coarsen those with many levels, "
+                "or raise cap_cells",
+            )
+        self.tables = [np.zeros([sizes[column] for column in bag]) for bag in tree.bags]
+        self.flat = [
+            table.reshape(tree.cells_of(bag[:shared]), -1)
+            for table, bag, shared in zip(self.tables, tree.bags, tree.shared, strict=True)
+        ]
+        self.kids: list[list[int]] = [[] for _ in tree.bags]
+        self.links: list[tuple[list[int], tuple[int, ...]]] = []  # the message's shape in the parent, axes summed out
+        self.messages = [np.zeros((len(flat), 1)) for flat in self.flat]
+        for place, (bag, parent, shared) in enumerate(zip(tree.bags, tree.parents, tree.shared, strict=True)):
+            self.links.append(_fit_into(tree.bags[parent], bag[:shared], sizes))
+            if parent >= 0:
+                self.kids[parent].append(place)
+        self.marginals: list[_Slot] = []
+        self.slots: list[list[_Slot]] = [[] for _ in tree.bags]
+        self.theta = np.concatenate([np.empty(0), *(table.ravel() for table in potentials.values())])
+        self.mu = np.zeros_like(self.theta)
+        begin = 0
+        for columns, table in potentials.items():
+            home = tree.home(columns) or 0
+            slot = _Slot(columns, slice(begin, begin + table.size), tree.bags[home] if tree.bags else (), self)
+            self.marginals.append(slot)
+            if tree.bags:
+                self.slots[home].append(slot)
+            begin += table.size
+        self.tour = self._walk()
+
+    def _walk(self) -> list[tuple[int, int]]:
+        """Every bag in turn, going back to the parent after each child: (from, to) pairs from the first bag on."""
+        tour: list[tuple[int, int]] = []
+        stack = [(-1, 0)] if self.tables else []
+        while stack:
+            origin, place = stack.pop()
+            tour.append((origin, place))
+            if origin in (-1, self.tree.parents[place]):
+                for kid in reversed(self.kids[place]):
+                    stack += [(kid, place), (place, kid)]
+        return tour
+
+    def potentials(self) -> dict[Columns, Floats]:
+        return {slot.columns: self.theta[slot.where].reshape(slot.shape).copy() for slot in self.marginals}
+
+    def calibrate(self) -> None:
+        """Pass messages up, in logs and normalised per shared cell, then probabilities down; fills `mu` too."""
+        for place in range(len(self.tables) - 1, -1, -1):
+            table, flat = self.tables[place], self.flat[place]
+            table.fill(0.0)
+            for slot in self.slots[place]:
+                table += slot.potential
+            for kid in self.kids[place]:
+                table += self.messages[kid].reshape(self.links[kid][0])
+            top = np.maximum(flat.max(axis=1, keepdims=True), _NEVER)
+            flat -= top
+            np.exp(flat, out=flat)
+            total = np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)
+            flat /= total
+            np.add(np.log(total), top, out=self.messages[place])
+        if self.tables and self.messages[0][0, 0] < 0.1 * _NEVER:
+            raise ModelError("the forbidden cells leave no possible row", hint="check the constraints for conflicts")
+        for place, table in enumerate(self.tables):
+            for kid in self.kids[place]:
+                self.flat[kid] *= table.sum(axis=self.links[kid][1]).reshape(-1, 1)
+            for slot in self.slots[place]:
+                np.add.reduce(table, axis=slot.gone, out=slot.marginal)
+
+    def sweep(self, targets: Mapping[Columns, tuple[Floats, float]], total: float, step: float) -> None:
+        """Move each marginal towards its target in turn, carrying the change from bag to bag."""
+        for origin, place in self.tour:
+            table = self.tables[place]
+            if origin >= 0:
+                down = self.tree.parents[place] == origin
+                kid = place if down else origin
+                shape, gone = self.links[kid]
+                above = self.tables[self.tree.parents[kid]].sum(axis=gone)
+                here = self.flat[kid].sum(axis=1).reshape(above.shape)
+                if down:
+                    self.flat[kid] *= _ratio(above, here).reshape(-1, 1)
+                else:
+                    table *= _ratio(here, above).reshape(shape)
+                    continue
+            for slot in self.slots[place]:
+                if slot.columns in targets:
+                    target, noise_std = targets[slot.columns]
+                    np.add.reduce(table, axis=slot.gone, out=slot.marginal)
+                    now = total * self.mu[slot.where]
+                    factor = _ratio(_towards(target.ravel(), now, noise_std / step, total), now)
+                    self.theta[slot.where] += np.log(factor)
+                    table *= slot.seen(factor)
+
+    def polish(self, targets: Mapping[Columns, tuple[Floats, float]], total: float, steps: int) -> None:
+        """Accelerated mirror descent on the loss, restarted whenever it would rise."""
+        goal, weight = np.zeros_like(self.mu), np.zeros_like(self.mu)
+        for slot in self.marginals:
+            if slot.columns in targets:
+                target, noise_std = targets[slot.columns]
+                goal[slot.where] = target.ravel() / total
+                weight[slot.where] = (total / noise_std) ** 2
+        weight /= weight.max()
+        possible = np.isfinite(self.theta)
+
+        def loss_at(theta: Floats) -> tuple[float, Floats]:
+            self.theta[possible] = theta[possible]
+            self.calibrate()
+            off = self.mu - goal
+            return 0.5 * float(off @ (weight * off)), self.mu.copy()
+
+        best = before = np.where(possible, self.theta, 0.0)
+        lowest, _ = loss_at(best)
+        pace, momentum, used = 1.0, 1.0, 1
+        while used < steps:
+            faster = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
+            ahead = best + (momentum - 1) / faster * (best - before)
+            level, mu = loss_at(ahead)
+            slope = weight * (mu - goal)
+            used += 1
+            while used < steps:
+                trial = ahead - pace * slope
+                loss, moved = loss_at(trial)
+                used += 1
+                if level - loss >= 0.5 * float(slope @ (mu - moved)):
+                    break
+                pace /= 2
+            if loss < lowest:
+                before, best, lowest, momentum = best, trial, loss, faster
+                pace *= 1.2
+            elif momentum > 1:
+                before, momentum = best, 1.0
+            else:
+                break
+        self.theta[possible] = best[possible]
+
+    def law(self, place: int) -> Floats:
+        """The probabilities of a bag given the columns it shares with its parent."""
+        flat = self.flat[place]
+        return (flat / np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)).reshape(self.tables[place].shape)
+
+    def pairs(self, wanted: set[Columns]) -> dict[Columns, Floats]:
+        """Pairs of columns that meet in no bag, from the bottom of the tree to the top.
+
+        Each bag tells its parent the law of every column under it given what they share, side by side in one matrix;
+        two columns from different branches are joined where their branches meet.
+        """
+        tree, sizes = self.tree, self.tree.sizes
+        told: list[tuple[list[tuple[int, int]], Floats]] = [([], np.empty(0))] * len(tree.bags)
+        found: dict[Columns, Floats] = {}
+        for place in range(len(tree.bags) - 1, -1, -1):
+            bag, shared, law = tree.bags[place], tree.shared[place], self.law(place)
+            link = bag[:shared]
+            sources: dict[Columns, list[tuple[int, list[tuple[int, int]], Floats]]] = {}
+            for column in bag[shared:]:
+                sources.setdefault((column,), []).append((-1, [(column, 0)], np.eye(sizes[column])))
+            for kid in self.kids[place]:
+                columns = tree.bags[kid][: tree.shared[kid]]
+                sources.setdefault(columns, []).append((kid, *told[kid]))
+            for (one, many), (other, few) in combinations_with_self(sources):
+                ...
+        return found

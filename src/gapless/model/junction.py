@@ -1,0 +1,154 @@
+"""Junction trees: how a set of marginals is arranged so that inference is exact and cheap.
+
+Columns that share a marginal are neighbours. Eliminating the columns one by one, each time joining the
+neighbours of the one that leaves, gives *bags* of columns; the largest bags form a tree in which every column
+occupies a connected part. Inference then costs time and memory proportional to the cells of the bags, so their
+number is the price of a model, known before anything is fitted.
+
+>>> tree = junction_tree((2, 3, 4, 5), [(0, 1), (1, 2)])
+>>> tree.bags, tree.parents, tree.cells
+(((1, 2), (1, 0), (3,)), (-1, 0, 0), 23)
+>>> cells((2, 3, 4, 5), [(0, 1), (1, 2), (2, 3)])
+38
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+__all__ = ["JunctionTree", "cells", "junction_tree"]
+
+Sizes = tuple[int, ...]
+Columns = tuple[int, ...]
+Cost = Callable[[int, list[int], list[int]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class JunctionTree:
+    """Bags of columns, each with its parent; parents come before their children.
+
+    Attributes:
+        sizes: The number of levels of every column.
+        bags: The columns of each bag; those shared with its parent come first, in the parent's order.
+        parents: The position of each bag's parent, -1 for the first bag, which has none.
+        shared: How many leading columns of each bag its parent holds too.
+    """
+
+    sizes: Sizes
+    bags: tuple[Columns, ...]
+    parents: tuple[int, ...]
+    shared: tuple[int, ...]
+
+    @property
+    def cells(self) -> int:
+        """The cells of all bags together."""
+        return sum(self.cells_of(bag) for bag in self.bags)
+
+    def cells_of(self, columns: Iterable[int]) -> int:
+        """The number of cells of one marginal."""
+        return prod(self.sizes[column] for column in columns)
+
+    def home(self, columns: Iterable[int]) -> int | None:
+        """The smallest bag that holds all these columns, if there is one."""
+        wanted = set(columns)
+        homes = [place for place, bag in enumerate(self.bags) if wanted.issubset(bag)]
+        return min(homes, key=lambda place: self.cells_of(self.bags[place]), default=None)
+
+
+def junction_tree(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> JunctionTree:
+    """The smallest tree that a few greedy eliminations find in which each marginal lies inside a bag.
+
+    Every column gets a place, also those in no marginal. The same input always gives the same tree.
+    """
+    sizes = tuple(sizes)
+    left = list(_smallest_bags(sizes, _neighbours(len(sizes), marginals)))
+    bags: list[Columns] = []
+    parents: list[int] = []
+    shared: list[int] = []
+    joined = dict.fromkeys(left, (0, -1))  # the widest link of each waiting bag to the tree, and where it leads
+    while left:  # Prim's maximum spanning tree over the shared columns
+        bag = max(left, key=lambda mask: (joined[mask][0], prod(_sizes_in(mask, sizes))))
+        left.remove(bag)
+        _, parent = joined[bag]
+        common = tuple(column for column in bags[parent] if bag >> column & 1) if bags else ()
+        for mask in left:
+            joined[mask] = max(joined[mask], ((mask & bag).bit_count(), len(bags)), key=lambda link: link[0])
+        if not bags:
+            joined = {mask: (wide, 0) for mask, (wide, _) in joined.items()}
+        bags.append(common + tuple(column for column in _members(bag) if column not in common))
+        parents.append(parent)
+        shared.append(len(common))
+    return JunctionTree(sizes, tuple(bags), tuple(parents), tuple(shared))
+
+
+def cells(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> int:
+    """The cells that `junction_tree` would need for these marginals: the price of a model before it is fitted."""
+    sizes = tuple(sizes)
+    return sum(prod(_sizes_in(bag, sizes)) for bag in _smallest_bags(sizes, _neighbours(len(sizes), marginals)))
+
+
+def _neighbours(columns: int, marginals: Iterable[Iterable[int]]) -> tuple[int, ...]:
+    """For each column the set of columns it shares a marginal with, itself included, as a bit mask."""
+    masks = [1 << column for column in range(columns)]
+    for marginal in marginals:
+        mask = 0
+        for column in marginal:
+            mask |= 1 << column
+        for column in marginal:
+            masks[column] |= mask
+    return tuple(masks)
+
+
+@lru_cache(maxsize=4096)
+def _smallest_bags(sizes: Sizes, neighbours: tuple[int, ...]) -> tuple[int, ...]:
+    """The maximal bags of the cheapest elimination."""
+    found = (_eliminate(sizes, list(neighbours), cost) for cost in (_weight, _fill))
+    return min(found, key=lambda bags: sum(prod(_sizes_in(bag, sizes)) for bag in bags))
+
+
+def _eliminate(sizes: Sizes, neighbours: list[int], cost: Cost) -> tuple[int, ...]:
+    """Take the cheapest column out, join its neighbours, and again: the maximal bags on the way."""
+    bags: list[int] = []
+    levels = list(sizes)
+    costs = {column: cost(mask, neighbours, levels) for column, mask in enumerate(neighbours)}
+    while costs:
+        column = min(costs, key=costs.__getitem__)
+        del costs[column]
+        bag = neighbours[column]
+        if all(bag & ~other for other in bags):
+            bags.append(bag)
+        rest = bag & ~(1 << column)
+        stale = rest
+        for other in _members(rest):
+            if rest & ~neighbours[other]:
+                stale |= neighbours[other] | rest
+            neighbours[other] = (neighbours[other] | rest) & ~(1 << column)
+        for other in _members(stale & ~(1 << column)):
+            costs[other] = cost(neighbours[other], neighbours, levels)
+    return tuple(bags)
+
+
+def _weight(mask: int, _neighbours: list[int], sizes: list[int]) -> int:
+    """The cells of the bag that would come out."""
+    return prod(_sizes_in(mask, sizes))
+
+
+def _fill(mask: int, neighbours: list[int], _sizes: list[int]) -> int:
+    """Twice the number of pairs that would become neighbours."""
+    return sum((mask & ~neighbours[column]).bit_count() for column in _members(mask))
+
+
+@lru_cache(maxsize=1 << 16)
+def _members(mask: int) -> tuple[int, ...]:
+    """The columns in a bit mask, ascending."""
+    members = []
+    while mask:
+        low = mask & -mask
+        members.append(low.bit_length() - 1)
+        mask ^= low
+    return tuple(members)
+
+
+def _sizes_in(mask: int, sizes: Sequence[int]) -> list[int]:
+    return [sizes[column] for column in _members(mask)]

@@ -1,0 +1,114 @@
+"""Noisy marginals: what was measured, and the tables they agree on.
+
+A marginal is a set of columns, here by position; a measurement is its noisy table of counts. Columns measured in
+several marginals are known several times: `reconcile` finds the tables closest to all measurements that tell one
+story about every shared column, by splitting each table into its mean, main effects and interactions and averaging
+every part with inverse-variance weights. It is the exact least-squares answer but for signs: cells may be negative.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+from math import prod, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.errors import ModelError
+
+__all__ = ["Columns", "Floats", "Measurement", "estimate_total", "project_to_simplex", "reconcile"]
+
+Columns = tuple[int, ...]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A noisy table of counts over some columns, in the order of `columns`, with independent noise per cell."""
+
+    columns: Columns
+    counts: Floats
+    noise_std: float
+
+    def __post_init__(self) -> None:
+        if len(set(self.columns)) != len(self.columns) or self.counts.ndim != len(self.columns):
+            raise ModelError(
+                f"a measurement of columns {self.columns} cannot have counts of shape {self.counts.shape}",
+                hint="one axis of counts per column, each column once",
+            )
+        if not (self.noise_std >= 0 and np.isfinite(self.counts).all()):
+            raise ModelError(
+                f"a measurement of columns {self.columns} with noise_std={self.noise_std} or counts not finite",
+                hint="finite counts and a noise_std of 0 or more",
+            )
+
+    def sorted(self) -> "Measurement":
+        """The same table with its columns ascending."""
+        order = np.argsort(self.columns)
+        columns = tuple(int(self.columns[place]) for place in order)
+        return Measurement(columns, self.counts.transpose(order), self.noise_std)
+
+
+def project_to_simplex(values: Floats, total: float) -> Floats:
+    """The nearest table without negative cells that sums to `total`.
+
+    >>> project_to_simplex(np.array([3.0, 1.0, -2.0]), 2.0)
+    array([2., 0., 0.])
+    """
+    falling = np.sort(values, axis=None)[::-1]
+    excess = np.cumsum(falling) - total
+    last = np.flatnonzero(falling * np.arange(1, falling.size + 1) > excess)[-1]
+    return np.maximum(values - excess[last] / (last + 1), 0.0)
+
+
+def estimate_total(measurements: Iterable[Measurement]) -> float:
+    """The number of rows that all measurements together speak for: inverse-variance mean of their sums."""
+    known = [(float(each.counts.sum()), _precision(each) / each.counts.size) for each in measurements]
+    weight = sum(precision for _, precision in known)
+    return sum(total * precision for total, precision in known) / weight if known else 0.0
+
+
+def reconcile(
+    sizes: Sequence[int], measurements: Iterable[Measurement], total: float
+) -> dict[Columns, tuple[Floats, float]]:
+    """The closest tables that agree on shared columns and sum to `total`, each with its measured noise_std.
+
+    Keys are ascending columns; equal marginals become one.
+    """
+    precisions: dict[Columns, float] = {}
+    effects: dict[Columns, tuple[Floats, float]] = {(): (np.array(0.0), 0.0)}
+    for each in measurements:
+        table, precision = each.sorted(), _precision(each)
+        precisions[table.columns] = precisions.get(table.columns, 0.0) + precision
+        for part in _subsets(table.columns):
+            gone = tuple(axis for axis, column in enumerate(table.columns) if column not in part)
+            weight = precision / prod(sizes[table.columns[axis]] for axis in gone)
+            old, known = effects.get(part, (np.array(0.0), 0.0))
+            new = (known * old + weight * _effect(table.counts.sum(axis=gone))) / (known + weight)
+            effects[part] = (new, known + weight)
+    effects[()] = (np.array(float(total)), 1.0)
+    return {columns: (_assemble(sizes, columns, effects), 1 / sqrt(known)) for columns, known in precisions.items()}
+
+
+def _precision(measurement: Measurement) -> float:
+    return float(max(measurement.noise_std, 1e-6) ** -2)
+
+
+def _subsets(columns: Columns) -> Iterable[Columns]:
+    return chain.from_iterable(combinations(columns, many) for many in range(len(columns) + 1))
+
+
+def _effect(table: Floats) -> Floats:
+    """What is left of a table after taking out its mean along every axis."""
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def _assemble(sizes: Sequence[int], columns: Columns, effects: Mapping[Columns, tuple[Floats, float]]) -> Floats:
+    """Add up the effects of all subsets of `columns`."""
+    table = np.zeros([sizes[column] for column in columns])
+    for part in _subsets(columns):
+        spread = prod(sizes[column] for column in columns if column not in part)
+        table += effects[part][0].reshape([sizes[column] if column in part else 1 for column in columns]) / spread
+    return table

@@ -1,0 +1,59 @@
+"""Columns taken as independent: one distribution for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.model.marginal import Floats
+
+
+@dataclass(frozen=True)
+class Product:
+    r"""The product of one-way distributions: :math:`p(x) = \prod_i p_i(x_i)`."""
+
+    kind: ClassVar[str] = "product"
+
+    probabilities: tuple[Floats, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of cells of each column."""
+        return tuple(len(one) for one in self.probabilities)
+
+    def marginal(self, columns: Sequence[int]) -> Floats:
+        """The probabilities of each combination of cells of these columns."""
+        result = np.ones(())
+        for column in columns:
+            result = np.multiply.outer(result, self.probabilities[column])
+        return result
+
+    def sample(self, rows: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+        """Codes of every column; each column's counts are as near to their expectation as whole numbers are."""
+        return [spread(one, rows, rng) for one in self.probabilities]
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a model file holds: nothing besides the arrays."""
+        return {}, {str(i): one for i, one in enumerate(self.probabilities)}
+
+    @classmethod
+    def from_arrays(cls, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Product:  # noqa: ARG003
+        """The distribution that a model file holds."""
+        return cls(tuple(arrays[str(i)] for i in range(len(arrays))))
+
+
+def spread(probabilities: Floats, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Codes in random order whose counts differ from rows × probabilities by less than one each.
+
+    The whole parts are certain, the fractions are drawn by systematic sampling: expectations are exact.
+    """
+    ends = np.cumsum(probabilities / probabilities.sum()) * rows
+    ends[-1] = rows
+    reached = np.floor(ends + rng.random()).clip(0, rows)
+    reached[-1] = rows
+    counts = np.diff(reached, prepend=0.0).astype(np.int64)
+    return rng.permutation(np.repeat(np.arange(len(counts)), counts))

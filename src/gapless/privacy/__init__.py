@@ -1,0 +1,33 @@
+"""The gate: budget, ledger, sealed and released values, mechanisms."""
+
+from gapless.privacy.budget import Budget, Loss, Rows
+from gapless.privacy.ledger import Entry, Grant, Guarantee, Ledger
+from gapless.privacy.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialChoice,
+    Mechanism,
+    for_counts,
+)
+from gapless.privacy.private import L1, L2, Columns, Linf, Private, Released
+
+__all__ = [
+    "L1",
+    "L2",
+    "Budget",
+    "Columns",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Entry",
+    "ExponentialChoice",
+    "Grant",
+    "Guarantee",
+    "Ledger",
+    "Linf",
+    "Loss",
+    "Mechanism",
+    "Private",
+    "Released",
+    "Rows",
+    "for_counts",
+]

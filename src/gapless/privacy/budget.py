@@ -1,0 +1,173 @@
+r"""The promise (ε, δ), the unit in which it is spent, and the conversion between the two.
+
+A ledger adds up Rényi divergences at one order :math:`\alpha`, fixed once by its budget. Such losses add up
+even when each step depends on all earlier answers (a fixed-order Rényi filter: Feldman and Zrnic 2021), and
+a total of :math:`\varepsilon_\alpha` gives
+
+.. math:: \varepsilon = \varepsilon_\alpha + \log\frac{\alpha - 1}{\alpha} - \frac{\log\delta + \log\alpha}{\alpha - 1}.
+
+With :math:`\delta = 0` the order is infinite and a loss is pure ε. Proved in docs/proofs/renyi_filter.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from gapless.errors import BudgetError
+
+PURE = math.inf
+# Float rounding never breaks the promise: capacities are rounded down by ROUNDING, far more than the
+# relative SLACK with which sums of losses are compared.
+ROUNDING = 1e-9
+SLACK = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Privacy lost: a Rényi divergence at one order. Losses of the same order add up.
+
+    >>> whole = Loss(0.5, order=20.0)
+    >>> whole / 2 + whole / 4
+    Loss(value=0.375, order=20.0)
+    """
+
+    value: float
+    order: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.value) and self.value >= 0):
+            raise BudgetError(f"a loss of {self.value}", hint="a finite number, not negative")
+
+    def _same_unit(self, other: Loss) -> float:
+        if not isinstance(other, Loss) or other.order != self.order:
+            raise BudgetError(
+                "these losses have different units", hint="take spend= from the ledger of this very table"
+            )
+        return other.value
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.value + self._same_unit(other), self.order)
+
+    def __sub__(self, other: Loss) -> Loss:
+        return Loss(max(0.0, self.value - self._same_unit(other)), self.order)
+
+    def __mul__(self, factor: float) -> Loss:
+        return Loss(self.value * factor, self.order)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, parts: float) -> Loss:
+        return Loss(self.value / parts, self.order)
+
+    def fits_in(self, other: Loss) -> bool:
+        """Whether this is no more than the other, up to float rounding."""
+        return self.value <= self._same_unit(other) * (1 + SLACK)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The promise: what all releases from one table together may reveal.
+
+    >>> Budget(epsilon=1.0).order
+    inf
+    >>> print(Budget(epsilon=1.0, delta=1e-6))
+    ε = 1, δ = 1e-06
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "delta"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise BudgetError(f"{name} = {value!r} is not a number", hint="Budget(epsilon=1.0, delta=1e-6)")
+            object.__setattr__(self, name, float(value))
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            raise BudgetError(
+                f"epsilon = {self.epsilon:g} promises nothing or allows nothing",
+                hint="a positive finite number; 1 is a common choice",
+            )
+        if not 0 <= self.delta < 1:
+            raise BudgetError(
+                f"delta = {self.delta:g} is not a probability below 1",
+                hint="0 for pure differential privacy, or far below one in the number of people, such as 1e-6",
+            )
+
+    def __str__(self) -> str:
+        return f"ε = {self.epsilon:g}, δ = {self.delta:g}"
+
+    @property
+    def order(self) -> float:
+        """The Rényi order in which this budget is spent."""
+        return PURE if self.delta == 0 else _best_order(self.epsilon, self.delta)
+
+    @property
+    def capacity(self) -> Loss:
+        """The whole budget as a loss, rounded down."""
+        order = self.order
+        room = self.epsilon if order == PURE else self.epsilon - _conversion(order, self.delta)
+        return Loss(room * (1 - ROUNDING), order)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The protected unit: everything that one person contributes, at most this many rows."""
+
+    at_most: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.at_most, bool) or not isinstance(self.at_most, int) or self.at_most < 1:
+            raise BudgetError(f"Rows({self.at_most!r}) protects nobody", hint="Rows(1), or the most rows per person")
+
+    def __str__(self) -> str:
+        return "one row" if self.at_most == 1 else f"up to {self.at_most} rows"
+
+
+def epsilon_of(loss: Loss, delta: float) -> float:
+    """The ε, at this δ, that a total loss amounts to."""
+    if loss.order == PURE or loss.value == 0:
+        return loss.value
+    return max(0.0, loss.value + _conversion(loss.order, delta))
+
+
+def pure_loss(epsilon: float, order: float) -> float:
+    r"""The most that an ε-DP mechanism can lose at an order: that of randomised response.
+
+    .. math:: \varepsilon_\alpha = \tfrac{1}{\alpha-1}\log\bigl(p^\alpha q^{1-\alpha} + q^\alpha p^{1-\alpha}\bigr),
+              \quad p = \tfrac{e^\varepsilon}{1 + e^\varepsilon},\ q = 1 - p
+
+    Source: Kairouz, Oh, Viswanath 2015 (every ε-DP pair is a post-processing of randomised response);
+    docs/proofs/pure_to_renyi.md.
+    """
+    if order == PURE or epsilon == 0:
+        return epsilon
+    log_p, log_q = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
+    larger = order * log_p + (1 - order) * log_q
+    smaller = order * log_q + (1 - order) * log_p
+    total = larger + math.log1p(math.exp(smaller - larger))
+    return min(epsilon, max(0.0, total / (order - 1)))
+
+
+def _conversion(order: float, delta: float) -> float:
+    return math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+
+
+@lru_cache(maxsize=256)
+def _best_order(epsilon: float, delta: float) -> float:
+    r"""The order at which the budget leaves the most zCDP: argmax of capacity(α) / α.
+
+    Any order above 1 is valid; this one lets Gaussian noise be smallest. Six digits of it suffice.
+    """
+    exponents = np.linspace(math.log(1e-4), math.log(1e12), 4001)
+    for _ in range(3):
+        orders = 1 + np.exp(exponents)
+        room = epsilon - np.log1p(-1 / orders) + (math.log(delta) + np.log(orders)) / (orders - 1)
+        best = exponents[np.argmax(room / orders)]
+        width = exponents[1] - exponents[0]
+        exponents = np.linspace(best - width, best + width, 401)
+    return float(f"{1 + math.exp(best):.6g}")

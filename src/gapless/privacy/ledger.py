@@ -1,0 +1,519 @@
+"""The ledger: what was spent on what, written down before anything is read.
+
+A file of JSON lines. The first line names the table, the protected unit and the budget; each further line
+is one entry. Every line carries the SHA-256 of the line before it, so nothing in the middle can be changed
+unseen. Beside the file lies a *seal* (`people.ledger.seal`): it holds the last text appended and the place
+where it begins, is written and flushed before the ledger itself, and is what processes lock. So
+
+- a crash between the two is completed on the next opening: the entry counts as spent;
+- a ledger shorter than its seal says has lost entries, and is refused;
+- two processes on one ledger take turns, and each sees what the other spent before it may spend.
+
+A ledger guards against accidents and forgetting, not against a holder who forges it: the holder has the data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gapless.errors import BudgetError, LedgerError
+from gapless.privacy import noise
+from gapless.privacy.accounting import composed_epsilon
+from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of
+from gapless.privacy.mechanisms import Mechanism
+from gapless.privacy.private import Columns, Key, Linf, Private, Released
+
+T = TypeVar("T")
+D = TypeVar("D", bound=Linf)
+R = TypeVar("R")
+
+VERSION = 1
+_RESTORE = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the ledger: who paid how much for what.
+
+    `reads` is the set of columns on which a row must be observed to be read at all (None: every row). All
+    entries of one `batch` were charged together, before the first of them was read.
+    """
+
+    loss: float
+    number: int
+    batch: int
+    to: str
+    what: str
+    mechanism: dict[str, Any]
+    distance: dict[str, float]
+    reads: list[str] | None
+    noise: str
+    time: str
+
+    def line(self, previous: str) -> str:
+        """The entry as text; the loss stands first, so that even half a line tells it."""
+        content = {name: getattr(self, name) for name in self.__slots__} | {"previous": previous}
+        return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What is promised for the incomplete table, in numbers and in words."""
+
+    table: str
+    protect: Rows
+    epsilon: float
+    delta: float
+    basis: str
+
+    def __str__(self) -> str:
+        if self.epsilon == math.inf:
+            return f"NOT PRIVATE: {self.basis}."
+        return (
+            f"({self.epsilon:.4g}, {self.delta:g})-differential privacy for adding or removing {self.protect} of the "
+            f"incomplete table '{self.table}', schema public. Basis: {self.basis}."
+        )
+
+
+class Grant:
+    """The right to spend up to a loss. What is not spent was never taken from the ledger."""
+
+    def __init__(self, ledger: Ledger, spend: Loss, to: str) -> None:
+        self._ledger = ledger
+        self.to = to
+        self.left = spend
+
+    def release(self, value: Private[T, D], mechanism: Mechanism[T, D, R], *, what: str) -> Released[R]:
+        """Charge first, then read: a crash can waste budget but never hide a release."""
+        return self.release_all([(value, mechanism, what)])[0]
+
+    def release_all(self, requests: Sequence[tuple[Private[T, D], Mechanism[T, D, R], str]]) -> list[Released[R]]:
+        """Charge for all requests together, then read: their noise was fixed before the first read."""
+        if not requests:
+            return []
+        source = noise.current()
+        losses = [mechanism.loss(value.distance, self._ledger.order) for value, mechanism, _ in requests]
+        total = Loss(math.fsum(loss.value for loss in losses), self._ledger.order)
+        if not total.fits_in(self.left):
+            raise BudgetError(
+                f"{self.to}: a release costs {self._ledger.percent(total)} of the budget, but "
+                f"{self._ledger.percent(self.left)} of this grant is left",
+                hint="a larger spend=",
+            )
+        self.left -= total
+        numbers = self._ledger._charge(  # noqa: SLF001 the gate is the one who may
+            [
+                (loss, mechanism.parameters(), what, value.distance, value.reads)
+                for loss, (value, mechanism, what) in zip(losses, requests, strict=True)
+            ],
+            to=self.to,
+            noise_name=source.name,
+        )
+        key = self._ledger._key  # noqa: SLF001 nobody else holds it
+        return [
+            Released(mechanism(value._open(key), source), number)  # noqa: SLF001
+            for number, (value, mechanism, _) in zip(numbers, requests, strict=True)
+        ]
+
+
+class Ledger:
+    """The append-only account of one table.
+
+    Use `Ledger.open` for an existing file; `gapless.read` opens or creates the ledger of the table it reads.
+    """
+
+    def __init__(self, path: str | Path, header: dict[str, Any]) -> None:
+        self.path = Path(path)
+        self.table: str = header["table"]
+        self.protect = Rows(header["rows_per_person"])
+        self.budget = Budget(header["epsilon"], header["delta"])
+        self.order: float = PURE if header["order"] is None else header["order"]
+        self.entries: list[Entry] = []
+        self._header = header
+        self._key = Key()
+        self._offset = 0
+        self._last = ""
+
+    # ------------------------------------------------------------------ opening
+
+    @classmethod
+    def open(cls, path: str | Path) -> Ledger:
+        """Open an existing ledger and check every line of it."""
+        path = Path(path)
+        if not path.exists():
+            raise LedgerError(f"no ledger {path}", hint="check the path; reading a table with a budget creates one")
+        with _locked(path):
+            _complete(path)
+            header = _header(path)
+            ledger = cls(path, header)
+            ledger._catch_up()
+            return ledger
+
+    @classmethod
+    def attach(cls, path: str | Path, *, table: str, protect: Rows, budget: Budget | None) -> Ledger:
+        """Open the ledger of this very table, or create it if there is none."""
+        path = Path(path)
+        if not path.exists() and not seal_of(path).exists():
+            return cls._create(path, table, protect, budget)
+        ledger = cls.open(path)
+        said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
+        for name, value in said.items():
+            kept = getattr(ledger, name)
+            if kept != value:
+                raise LedgerError(
+                    f"{path} is the ledger of {name} {str(kept)!r}, not {str(value)!r}",
+                    hint="the ledger of this table, with the budget it was opened with",
+                )
+        return ledger
+
+    @classmethod
+    def _create(cls, path: Path, table: str, protect: Rows, budget: Budget | None) -> Ledger:
+        if budget is None:
+            raise BudgetError(f"{path} is new and has no budget", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
+        capacity = budget.capacity
+        header = {
+            "gapless": "ledger",
+            "version": VERSION,
+            "table": table,
+            "rows_per_person": protect.at_most,
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "order": None if capacity.order == PURE else capacity.order,
+            "capacity": capacity.value,
+            "time": _now(),
+        }
+        try:
+            with _locked(path):
+                if not path.exists() or path.stat().st_size == 0:
+                    _append(path, 0, json.dumps(header, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise LedgerError(
+                f"cannot write the ledger {path}: {error.strerror}", hint="a folder that exists and is yours"
+            ) from None
+        return cls.attach(path, table=table, protect=protect, budget=budget)
+
+    # ------------------------------------------------------------------ the account
+
+    @property
+    def capacity(self) -> Loss:
+        """The whole budget as a loss."""
+        return Loss(self._header["capacity"], self.order)
+
+    @property
+    def spent(self) -> Loss:
+        """What has been spent, other processes' entries as of the last look at the file."""
+        return Loss(math.fsum(entry.loss for entry in self.entries), self.order)
+
+    @property
+    def left(self) -> Loss:
+        """What may still be spent."""
+        return self.capacity - self.spent
+
+    def share(self, *, percent: float) -> Loss:
+        """A part of the whole budget, to be passed as `spend=`."""
+        if not (isinstance(percent, int | float) and 0 < percent <= 100):
+            raise BudgetError(f"{percent!r} percent of the budget", hint="a number above 0 and up to 100")
+        return self.capacity * (percent / 100)
+
+    def percent(self, loss: Loss) -> str:
+        """A loss as a share of the whole budget, for people."""
+        return f"{100 * loss.value / self.capacity.value:.2f}%"
+
+    def grant(self, spend: Loss, *, to: str) -> Grant:
+        """Permission to spend up to `spend`, if that much is left."""
+        if not isinstance(spend, Loss) or spend.order != self.order:
+            raise BudgetError(f"{to}: spend is not a loss of this ledger", hint="spend=table.ledger.share(percent=50)")
+        if spend.value <= 0:
+            raise BudgetError(f"{to}: spend is nothing", hint="a share of the budget above 0%")
+        self.refresh()
+        if not spend.fits_in(self.left):
+            raise self._overspent(spend, to, "spend asks for")
+        return Grant(self, spend, to)
+
+    def refresh(self) -> None:
+        """Look at the file again: other processes may have spent."""
+        with _locked(self.path):
+            _complete(self.path)
+            self._catch_up()
+
+    def _overspent(self, loss: Loss, to: str, verb: str) -> BudgetError:
+        return BudgetError(
+            f"{to}: {verb} {self.percent(loss)} of the budget, but {self.percent(self.left)} is left",
+            hint="pass a smaller spend=, or ask the holder for a larger Budget",
+        )
+
+    def _charge(
+        self,
+        charges: Sequence[tuple[Loss, dict[str, Any], str, Linf, Columns | None]],
+        *,
+        to: str,
+        noise_name: str,
+    ) -> list[int]:
+        """Write the entries down, flushed to the disk, and give their numbers. Refuses to overspend."""
+        with _locked(self.path):
+            _complete(self.path)
+            self._catch_up()
+            total = Loss(math.fsum(loss.value for loss, *_ in charges), self.order)
+            if not (self.spent + total).fits_in(self.capacity):
+                raise self._overspent(total, to, "a release costs")
+            first = len(self.entries) + 1
+            entries = [
+                Entry(
+                    loss=loss.value,
+                    number=first + i,
+                    batch=first,
+                    to=to,
+                    what=what,
+                    mechanism=parameters,
+                    distance={type(distance).__name__: distance.at_most},
+                    reads=None if reads is None else sorted(reads),
+                    noise=noise_name,
+                    time=_now(),
+                )
+                for i, (loss, parameters, what, distance, reads) in enumerate(charges)
+            ]
+            text, last = "", self._last
+            for entry in entries:
+                line = entry.line(last)
+                text, last = text + line, _hash(line)
+            try:
+                _append(self.path, self._offset, text)
+            except OSError as error:
+                raise LedgerError(
+                    f"cannot write the ledger {self.path}: {error.strerror}",
+                    hint="free space and a writable folder; nothing was read",
+                ) from None
+            self._catch_up()
+            return [entry.number for entry in entries]
+
+    def _catch_up(self) -> None:
+        """Take in and check the lines written since the last look."""
+        text = self.path.read_bytes()
+        if len(text) < self._offset:
+            raise LedgerError(f"{self.path} has become shorter", hint=_RESTORE)
+        for raw in text[self._offset :].decode("utf-8", "replace").splitlines(keepends=True):
+            self._take(raw)
+
+    def _take(self, line: str) -> None:
+        number = len(self.entries) + 1
+        try:
+            content = json.loads(line)
+            previous = content.pop("previous", "")
+            if self._offset > 0:
+                entry = Entry(**content)
+                if previous != self._last or entry.number != number or not entry.loss >= 0:
+                    raise ValueError  # noqa: TRY301 one message for every way in which a line can be wrong
+                self.entries.append(entry)
+        except (ValueError, TypeError, AttributeError):
+            raise LedgerError(f"{self.path} was changed at entry {number}", hint=_RESTORE) from None
+        self._offset += len(line.encode())
+        self._last = _hash(line)
+
+    # ------------------------------------------------------------------ reading it
+
+    def guarantee(self) -> Guarantee:
+        """What is promised for the incomplete table.
+
+        The filter's (ε, δ) is the budget's, whatever the answers were. When all entries were charged in one
+        batch, before the first read, the tighter total of their privacy loss distributions holds as well.
+        """
+        epsilon, delta = self.budget.epsilon, self.budget.delta
+        basis = "the budget's Rényi filter" if self.order != PURE else "the sum of pure losses"
+        if any(entry.noise != "system" for entry in self.entries):
+            return Guarantee(self.table, self.protect, math.inf, 1.0, "noise of a test, not of the operating system")
+        if self.entries and all(entry.batch == 1 for entry in self.entries):
+            events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self.entries]
+            pure = math.fsum(entry.loss for entry in self.entries)
+            tighter = composed_epsilon(events, delta) if delta else pure
+            if tighter is not None and tighter < epsilon:
+                epsilon, basis = tighter, "the composed loss of releases that were all fixed in advance"
+        return Guarantee(self.table, self.protect, epsilon, delta, basis)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything in the ledger, for a machine. All of it is public."""
+        guarantee = self.guarantee()
+        return {
+            "table": self.table,
+            "rows_per_person": self.protect.at_most,
+            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
+            "order": None if self.order == PURE else self.order,
+            "capacity": self.capacity.value,
+            "spent": self.spent.value,
+            "guarantee": {
+                "epsilon": guarantee.epsilon if guarantee.epsilon < math.inf else None,
+                "delta": guarantee.delta,
+                "basis": guarantee.basis,
+            },
+            "entries": [{name: getattr(entry, name) for name in Entry.__slots__} for entry in self.entries],
+        }
+
+    def __str__(self) -> str:
+        spent = epsilon_of(self.spent, self.budget.delta)
+        lines = [
+            f"Ledger of '{self.table}': {self.budget}, protecting {self.protect}",
+            f"  spent {self.percent(self.spent)}, which amounts to ε = {spent:.4g}; left {self.percent(self.left)}",
+        ]
+        if self.entries:
+            lines += ["", f"  {'no':>4}  {'spent':>7}  {'by':<18}  {'for':<28}  mechanism"]
+        for entry in self.entries:
+            name, *given = entry.mechanism.values()
+            shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given)
+            share = self.percent(Loss(entry.loss, self.order))
+            lines.append(f"  {entry.number:>4}  {share:>7}  {entry.to:<18}  {entry.what:<28}  {name}({shown})")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Ledger of {self.table!r}: {self.percent(self.left)} left>"
+
+
+# ---------------------------------------------------------------------- the file and its seal
+
+
+def seal_of(path: Path) -> Path:
+    """The file beside a ledger that holds its last write and its lock."""
+    return path.with_name(path.name + ".seal")
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def _hash(line: str) -> str:
+    return hashlib.sha256(line.encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the ledger against every other process and thread."""
+    try:
+        seal = seal_of(path).open("ab")  # opened anew each time: a fork must not share the lock
+    except OSError as error:
+        if path.exists():  # a ledger that may only be read needs no lock
+            yield
+            return
+        raise LedgerError(
+            f"cannot write the ledger {path}: {error.strerror}", hint="a folder that exists and is yours"
+        ) from None
+    with seal:
+        _lock(seal.fileno())
+        yield
+
+
+def _posix_lock(descriptor: int) -> None:
+    import fcntl  # noqa: PLC0415 not on Windows
+
+    fcntl.flock(descriptor, fcntl.LOCK_EX)  # released when the file is closed
+
+
+def _windows_lock(descriptor: int) -> None:
+    import msvcrt  # noqa: PLC0415 only on Windows
+
+    os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # beyond the content: a locked byte cannot be read
+    msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
+
+
+_lock: Callable[[int], None] = _posix_lock if os.name == "posix" else _windows_lock
+
+
+def _write(path: Path, offset: int, data: bytes) -> None:
+    """Put data at a place in a file and flush it through to the disk."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.ftruncate(descriptor, offset)
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _append(path: Path, offset: int, text: str) -> None:
+    """First the seal, then the ledger: whatever happens in between, nothing is forgotten."""
+    seal = json.dumps({"at": offset, "text": text}, ensure_ascii=False)
+    _write(seal_of(path), 0, seal.encode())
+    _write(path, offset, text.encode())
+    if offset == 0 and os.name == "posix":  # a new file's name must reach the disk too
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _complete(path: Path) -> None:
+    """Finish what a crash left half done; refuse a ledger that is shorter than its seal says."""
+    text = path.read_bytes() if path.exists() else b""
+    try:
+        seal = json.loads(seal_of(path).read_bytes())
+        at, tail = int(seal["at"]), str(seal["text"]).encode()
+    except (OSError, ValueError, KeyError, TypeError):
+        # No seal, or one that a crash left unfinished: then the ledger itself was not being written.
+        _recover_fragment(path, text)
+        return
+    if len(text) < at:
+        raise LedgerError(f"{path} has lost entries: it is shorter than its seal says", hint=_RESTORE)
+    if not (text[at:].startswith(tail) or tail.startswith(text[at:])):
+        raise LedgerError(f"{path} was changed in its last entry", hint=_RESTORE)
+    if len(text) < at + len(tail):
+        _write(path, at, tail)
+
+
+def _recover_fragment(path: Path, text: bytes) -> None:
+    """Turn a half-written last line whose seal is gone into an entry that counts as spent."""
+    whole, _, fragment = text.rpartition(b"\n")
+    if not fragment:
+        return
+    if not whole:
+        raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file")
+    lines = (whole + b"\n").decode("utf-8", "replace").splitlines(keepends=True)
+    header = _parse_header(path, lines[0])
+    spent = math.fsum(float(json.loads(line)["loss"]) for line in lines[1:])
+    told = re.match(rb'\{"loss": ([0-9.e+-]+),', fragment)
+    loss = float(told[1]) if told else max(0.0, header["capacity"] - spent)  # not even that: all that was left
+    entry = Entry(
+        loss=loss,
+        number=len(lines),
+        batch=len(lines),
+        to="recovered after a crash",
+        what="a half-written entry, counted as spent",
+        mechanism={"name": "unknown"},
+        distance={"Linf": 0.0},
+        reads=None,
+        noise="system",
+        time=_now(),
+    )
+    _write(path, len(whole) + 1, entry.line(_hash(lines[-1])).encode())
+
+
+def _header(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return _parse_header(path, file.readline().decode("utf-8", "replace"))
+
+
+def _parse_header(path: Path, line: str) -> dict[str, Any]:
+    try:
+        header = json.loads(line)
+        if header["gapless"] != "ledger":
+            raise ValueError  # noqa: TRY301 one message for every foreign file
+        version, budget = header["version"], Budget(header["epsilon"], header["delta"])
+        Rows(header["rows_per_person"])
+        honest = (header["order"] or PURE) == budget.order and header["capacity"] <= budget.capacity.value
+        if not (honest and isinstance(header["table"], str)):
+            raise ValueError  # noqa: TRY301
+    except (ValueError, TypeError, KeyError, BudgetError):
+        raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file") from None
+    if version != VERSION:
+        raise LedgerError(f"{path} is of version {version}", hint="a newer gapless") from None
+    checked: dict[str, Any] = header
+    return checked

@@ -1,0 +1,250 @@
+r"""Where every random number of a mechanism comes from.
+
+Two samplers draw integer noise, and both are exact: OpenDP's (rejection in rational arithmetic) for up to
+`SMALL` cells, and an inversion of our own for longer vectors. The inversion reads the digits of a number U,
+uniform on [0, 1), one 64-bit word at a time, until they single out the integer z with F(z-1) ≤ U < F(z):
+
+.. math:: F(z) = \Pr[Z \le z] = \sum_{x \le z} w(|x|) \Big/ \sum_{x} w(|x|)
+
+F is never rounded: `Law.brackets` holds it between integers that were rounded down and up. One word nearly
+always decides; a word that falls into a bracket is ambiguous, and then more digits of U are read and more
+digits of F computed. So the law is exact and adds nothing to δ; what remains assumed is the entropy of the
+operating system. Proved in docs/proofs/exact_noise.md, attacked by tests/statistical/test_noise.py.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from bisect import bisect_left
+from contextvars import ContextVar
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate, count
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from opendp.mod import Measurement
+
+__all__ = ["Floats", "Integers", "NoiseSource", "SystemNoise", "current"]
+
+Integers: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+
+SMALL = 10_000  # cells that OpenDP draws in a fraction of a second
+LARGEST = 2.0**50  # scale up to which no draw comes near the ends of int64
+WORD = 64  # bits of U read at a time
+
+
+class NoiseSource(Protocol):
+    """Where every random number of a mechanism comes from."""
+
+    @property
+    def name(self) -> str:
+        """Who draws: "system", or something that says NOT PRIVATE."""
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        """Independent integers, Pr[z] ∝ exp(-|z|/scale)."""
+
+    def discrete_gaussian(self, std: float, size: int) -> Integers:
+        """Independent integers, Pr[z] ∝ exp(-z²/2std²)."""
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        """One index, Pr[i] ∝ exp(scores[i]/scale): the exponential mechanism."""
+
+
+class SystemNoise:
+    """The only source of production: entropy of the operating system, exact laws, no seed.
+
+    A float parameter stands for the rational number it is, to the last bit. Nothing is kept between two calls
+    but tables of F, which are public. Sizes, scales and the number of candidates are public too.
+
+    >>> SystemNoise().discrete_laplace(2.0, size=3).dtype
+    dtype('int64')
+    >>> SystemNoise().choose(np.array([0.0, 1e6, 0.0]), scale=2.0)
+    1
+    """
+
+    __slots__ = ()
+    name = "system"
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        """Independent integers, Pr[z] ∝ exp(-|z|/scale)."""
+        law = Law.laplace(_checked(scale))
+        return law.draw(size) if size > SMALL and law.fits else _opendp_draw("l1", scale, size)
+
+    def discrete_gaussian(self, std: float, size: int) -> Integers:
+        """Independent integers, Pr[z] ∝ exp(-z²/2std²)."""
+        law = Law.gaussian(_checked(std))
+        return law.draw(size) if size > SMALL and law.fits else _opendp_draw("l2", std, size)
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        """One index, Pr[i] ∝ exp(scores[i]/scale): the exponential mechanism.
+
+        The scores are taken as the rational numbers they are. If floating-point arithmetic made them, their
+        sensitivity holds up to its rounding: the caller rounds them to a public grid.
+        """
+        if scores.ndim != 1 or not scores.size or not np.isfinite(scores).all():
+            raise ValueError("scores must be a non-empty vector of finite numbers")  # private: never quoted
+        return int(_opendp_choice(_checked(scale))(scores.astype(np.float64)))
+
+
+_source: ContextVar[NoiseSource] = ContextVar("gapless.noise")  # set by gapless.testing only
+
+
+def current() -> NoiseSource:
+    """The active source: the system's, unless `gapless.testing` has put another in its place.
+
+    >>> current().name
+    'system'
+    """
+    return _source.get(SystemNoise())
+
+
+def _checked(scale: float) -> float:
+    if not 0 < scale <= LARGEST:  # NaN fails as well
+        raise ValueError(f"noise scale must be in (0, 2^50]. Found {scale}.")
+    return float(scale)
+
+
+def _entropy(size: int) -> bytes:
+    """The one place where random bytes come in."""
+    return os.urandom(size)
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A symmetric law on the integers with Pr[z] ∝ w(|z|), w(0) = 1, w(z+1) = w(z)·exp(-slope - z·bend).
+
+    Discrete Laplace: slope 1/s, bend 0. Discrete Gaussian: slope 1/2σ², bend 1/σ², as (z+1)² - z² = 1 + 2z.
+    """
+
+    slope: Fraction
+    bend: Fraction
+
+    @classmethod
+    def laplace(cls, scale: float) -> Law:
+        """Pr[z] ∝ exp(-|z|/scale)."""
+        return cls(1 / Fraction(scale), Fraction(0))
+
+    @classmethod
+    def gaussian(cls, std: float) -> Law:
+        """Pr[z] ∝ exp(-z²/2std²)."""
+        return cls(1 / (2 * Fraction(std) ** 2), 1 / Fraction(std) ** 2)
+
+    @property
+    def fits(self) -> bool:
+        """Whether a table of 2^20 entries is enough: -ln w(2^19) ≥ 110."""
+        return 2**19 * self.slope + 2**18 * (2**19 - 1) * self.bend >= 110
+
+    def draw(self, size: int) -> Integers:
+        """Independent draws by inversion of F."""
+        lower, upper = _table(self)
+        words = np.frombuffer(_entropy(size * WORD // 8), dtype=np.uint64)
+        cells = np.searchsorted(upper, words)  # upper[cell - 1] < word ≤ upper[cell]
+        ambiguous = np.flatnonzero(words >= lower[cells])
+        cells -= len(upper) // 2
+        for i in ambiguous:
+            cells[i] = self.reveal(int(words[i]))
+        return cells.astype(np.int64, copy=False)
+
+    def reveal(self, word: int) -> int:
+        """Finish the draw that began with an ambiguous word: read on until U leaves every bracket of F."""
+        bits = WORD
+        while True:
+            bits += WORD
+            word = word << WORD | int.from_bytes(_entropy(WORD // 8))
+            lower, upper = self.brackets(bits)
+            cell = bisect_left(upper, word)
+            if word < lower[cell]:
+                return cell - len(upper) // 2
+
+    def brackets(self, bits: int) -> tuple[list[int], list[int]]:
+        """Integers with lower ≤ 2^bits·F(k) ≤ upper + 1, at most 1 apart, for k = -K-1, …, K.
+
+        All numbers are integers in units of 2^-3bits, once rounded down and once (`_up`) rounded up; K is so
+        large that the weights beyond it add up to less than 2^-2bits. By symmetry the k < 0 are enough:
+        F(-k-1) = Pr[Z > k] = 1 - F(k).
+        """
+        places = 3 * bits
+        one = 1 << places
+        (ratio, ratio_up), (bend, bend_up) = _exp(self.slope, places), _exp(self.bend, places)
+        weight = weight_up = one
+        weights, weights_up = [], []
+        while weight_up << 2 * bits >= one - ratio_up:
+            weights.append(weight)
+            weights_up.append(weight_up)
+            weight, weight_up = weight * ratio >> places, -(-weight_up * ratio_up >> places)
+            ratio, ratio_up = ratio * bend >> places, -(-ratio_up * bend_up >> places)
+        rest_up = -(-(weight_up << places) // (one - ratio_up))  # a geometric series, as the ratios only fall
+
+        # Sums over z > k for k = K, …, 0, -1. The last two, over z > 0 and z ≥ 0, make the sum over all z.
+        tails = list(accumulate(reversed(weights), initial=0))
+        tails_up = list(accumulate(reversed(weights_up), initial=rest_up))
+        total, total_up = tails.pop() + tails[-1], tails_up.pop() + tails_up[-1]
+        lower = [(tail << bits) // total_up for tail in tails]
+        upper = [((tail << bits) - 1) // total for tail in tails_up]
+        top = (1 << bits) - 1
+        return lower + [top - cut for cut in reversed(upper)], upper + [top - cut for cut in reversed(lower)]
+
+
+def _exp(x: Fraction, places: int) -> tuple[int, int]:
+    """Integers below and above 2^places·exp(-x) for x ≥ 0, some hundred apart."""
+    halvings = math.floor(2 * x).bit_length()
+    numerator, denominator = (x / 2**halvings).as_integer_ratio()  # y < 1/2
+    term = term_up = one = 1 << places
+    total = total_up = 0
+    for n in count(1):  # exp(y), by its series
+        total, total_up = total + term, total_up + term_up
+        term, term_up = term * numerator // (denominator * n), -(-term_up * numerator // (denominator * n))
+        if term_up <= 1:
+            break
+    total_up += 2 * term_up  # each further term is less than half of the one before
+    power, power_up = one * one // total_up, -(-one * one // total)
+    for _ in range(halvings):  # exp(-2y) = exp(-y)²
+        power, power_up = power * power >> places, -(-power_up * power_up >> places)
+    return power, power_up
+
+
+@lru_cache(maxsize=8)  # up to 16 MB each
+def _table(law: Law) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The brackets of one word."""
+    lower, upper = law.brackets(WORD)
+    return np.array(lower, dtype=np.uint64), np.array(upper, dtype=np.uint64)
+
+
+def _opendp_draw(metric: str, scale: float, size: int) -> Integers:
+    return np.array(_opendp_noise(metric, float(scale))(np.zeros(size, dtype=np.int64)), dtype=np.int64)
+
+
+@lru_cache(maxsize=256)
+def _opendp_noise(metric: str, scale: float) -> Measurement:
+    """OpenDP's exact discrete Laplace ("l1") or Gaussian ("l2"), after Canonne, Kamath and Steinke 2020."""
+    from opendp import domains, measurements, measures, metrics, mod  # noqa: PLC0415  slow to load
+
+    mod.enable_features("contrib")
+    space = domains.vector_domain(domains.atom_domain(T="i64"))
+    if metric == "l1":
+        return measurements.make_noise(space, metrics.l1_distance(T="i64"), measures.max_divergence(), scale)
+    return measurements.make_noise(space, metrics.l2_distance(T="f64"), measures.zero_concentrated_divergence(), scale)
+
+
+@lru_cache(maxsize=256)
+def _opendp_choice(scale: float) -> Measurement:
+    """OpenDP's exact exponential mechanism.
+
+    The measure decides the law: under zero-concentrated divergence a candidate is drawn evenly and kept with
+    probability exp((score - best)/scale), else drawn anew, which is the exponential mechanism. Under max
+    divergence candidates are not drawn twice: that is permute-and-flip, which lacks the bounded range.
+    """
+    from opendp import domains, measurements, measures, metrics, mod  # noqa: PLC0415  slow to load
+
+    mod.enable_features("contrib")
+    space = domains.vector_domain(domains.atom_domain(T="f64", nan=False))
+    return measurements.make_noisy_max(
+        space, metrics.linf_distance(T="f64"), measures.zero_concentrated_divergence(), scale
+    )

@@ -1,0 +1,117 @@
+"""Sealed values and released ones: the two sides of the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
+
+from gapless.errors import SealedError
+
+Columns: TypeAlias = frozenset[str]
+
+T = TypeVar("T")
+U = TypeVar("U")
+E = TypeVar("E")
+T_co = TypeVar("T_co", covariant=True)
+D_co = TypeVar("D_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Linf:
+    """How far each single number of a value can move when one protected unit comes or goes."""
+
+    at_most: float
+
+
+@dataclass(frozen=True, slots=True)
+class L2(Linf):
+    """A bound on the Euclidean distance; it bounds every single number too."""
+
+
+@dataclass(frozen=True, slots=True)
+class L1(L2):
+    """A bound on the sum of all changes; it bounds the Euclidean distance too."""
+
+
+class Key:
+    """What opens sealed values. Every ledger has its own, so no ledger can pay for another's table."""
+
+    __slots__ = ()
+
+
+def _refuse(attempt: str) -> Callable[..., NoReturn]:
+    def refuse(self: object, *_: object, **__: object) -> NoReturn:
+        raise SealedError(
+            f"{type(self).__name__}: {attempt} would look at private data",
+            hint="release something from it under a budget: Independent().fit(table, spend=…)",
+        )
+
+    return refuse
+
+
+class Sealed:
+    """Refuses every way in which Python would look inside a value."""
+
+    __slots__ = ()
+
+    __len__ = _refuse("len()")
+    __iter__ = _refuse("iteration")
+    __getitem__ = _refuse("indexing")
+    __contains__ = _refuse("`in`")
+    __bool__ = _refuse("a truth test")
+    __eq__ = _refuse("comparison")
+    __ne__ = _refuse("comparison")
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse("comparison")
+    __hash__ = _refuse("hashing")
+    __reduce_ex__ = _refuse("pickling or copying")
+    __array__ = _refuse("np.asarray")
+    __dataframe__ = _refuse("conversion to a frame")
+    __arrow_c_stream__ = _refuse("conversion to Arrow")
+    __int__ = __float__ = __index__ = _refuse("conversion to a number")
+
+
+class Private(Sealed, Generic[T_co, D_co]):
+    """A sealed value, how far it can move when one protected unit comes or goes, and whom it reads.
+
+    The value is not even computed before a ledger has been charged for it. Python cannot stop a determined
+    programmer inside the same process; it can make sure that nobody looks by accident or by habit.
+
+    Attributes:
+        distance: how far the value can move (`Rows`, `L1`, `L2`, `Linf`).
+        reads: the columns on which a row must be observed to be read at all; None = every row is read.
+    """
+
+    __slots__ = ("__compute", "__key", "distance", "reads")
+
+    def __init__(self, compute: Callable[[], T_co], *, distance: D_co, reads: Columns | None, key: Key) -> None:
+        self.__compute = compute
+        self.__key = key
+        self.distance = distance
+        self.reads = reads
+
+    def transform(self, function: Callable[[Any], U], *, distance: E, reads: Columns | None) -> Private[U, E]:
+        """A new sealed value. Whoever calls this owes a proof of the distance and a property test of it.
+
+        Only the room `data/` may call it (a test reads the sources).
+        """
+        return Private(lambda: function(self.__compute()), distance=distance, reads=reads, key=self.__key)
+
+    def _open(self, key: Key) -> T_co:
+        if key is not self.__key:
+            raise SealedError(
+                "this value belongs to another ledger", hint="spend= from the ledger of the very table it came from"
+            )
+        return self.__compute()
+
+    def __repr__(self) -> str:
+        reads = "every row" if self.reads is None else f"rows observed on {', '.join(sorted(self.reads)) or 'nothing'}"
+        return f"<Private: {self.distance}, reads {reads}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Released(Generic[T]):
+    """A public value and the number of the ledger's entry that paid for it."""
+
+    value: T
+    entry: int

@@ -1,0 +1,514 @@
+"""The kinds of columns: what is publicly known about one column of a table.
+
+A column's cells are numbered: first its levels or bins, then, if declared, one cell for *not applicable* (a
+legitimate value, never imputed), and last one state for each kind of gap. Everything here comes from the
+codebook; nothing looks at data.
+
+>>> income = Number("income", bounds=(0, 100_000), bins=4, may_be_missing=True)
+>>> income.size, income.extended_size
+(4, 5)
+>>> income.cells
+('[0, 25000)', '[25000, 50000)', '[50000, 75000)', '[75000, 100000]', 'missing')
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.errors import SchemaError
+from gapless.schema.words import listing, nearest
+
+Level: TypeAlias = str | int | float | bool
+MissingKind: TypeAlias = Literal["unknown", "refused", "not-applicable"]
+Outside: TypeAlias = Literal["clamp", "missing", "refuse"]
+Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
+Values: TypeAlias = NDArray[Any]
+
+GAP_KINDS: tuple[MissingKind, ...] = ("unknown", "refused")
+DEFAULT_BINS = 10
+MOST_LEVELS = 65_000  # with a not-applicable cell and the gap states, codes stay within 16 bits
+
+
+def as_text(value: object) -> str:
+    """The one way in which cells, levels and codes are compared: trimmed text, 13.0 the same as 13.
+
+    >>> as_text(" 13.0 "), as_text(True), as_text(-9)
+    ('13', 'true', '-9')
+    """
+    text = str(value).strip()
+    if isinstance(value, bool):
+        return text.lower()
+    whole, dot, zeros = text.partition(".")
+    return whole if dot and zeros and not zeros.strip("0") and whole.lstrip("-").isdigit() else text
+
+
+@dataclass(frozen=True, slots=True)
+class MissingCode:
+    """A text that stands for a gap, and why the cell is empty."""
+
+    code: str
+    kind: MissingKind = "unknown"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "code", as_text(self.code))
+        if self.kind not in (*GAP_KINDS, "not-applicable"):
+            kinds = (*GAP_KINDS, "not-applicable")
+            raise SchemaError(f"no kind of missing called {self.kind!r}", hint=nearest(str(self.kind), kinds))
+
+
+@dataclass(frozen=True)
+class Column:
+    """What every kind of column shares: its name, and what may stand in place of a value."""
+
+    kind: ClassVar[str]
+    # What may be said besides the common keys, in the order in which it is written to a file.
+    own_keys: ClassVar[tuple[str, ...]]
+    outsides: ClassVar[tuple[Outside, ...]]
+
+    name: str
+    may_be_missing: bool = field(default=False, kw_only=True)
+    missing: tuple[MissingCode, ...] = field(default=(), kw_only=True)
+    outside: Outside | None = field(default=None, kw_only=True)
+    description: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise SchemaError(f"a column's name must be a text, not {self.name!r}", hint='"age"')
+        codes = tuple(code if isinstance(code, MissingCode) else MissingCode(code) for code in self.missing)
+        object.__setattr__(self, "missing", codes)
+        self._check_missing()
+        self._check_outside()
+
+    def _check_missing(self) -> None:
+        if not isinstance(self.may_be_missing, bool):
+            raise self._error("may_be_missing must be true or false", hint="may_be_missing = true")
+        texts = [code.code for code in self.missing]
+        if twice := sorted({text for text in texts if texts.count(text) > 1}):
+            raise self._error(f"declares the missing code {twice[0]!r} twice", hint="leave one of them out")
+        if not self.may_be_missing and any(code.kind != "not-applicable" for code in self.missing):
+            raise self._error(
+                "has missing codes but may_be_missing is not true",
+                hint="add may_be_missing = true, or take the missing codes away",
+            )
+
+    def _check_outside(self) -> None:
+        rule = self.outside
+        if rule is not None and rule not in self.outsides:
+            raise self._error(f"has no rule outside = {rule!r}", hint=nearest(str(rule), self.outsides))
+        if rule is None:
+            object.__setattr__(self, "outside", self.default_outside)
+        elif rule == "missing" and not self.may_be_missing:
+            raise self._error(
+                "turns outside cells into gaps but may not be missing",
+                hint='may_be_missing = true, or outside = "refuse"',
+            )
+
+    @property
+    def default_outside(self) -> Outside:
+        """What becomes of a cell outside the schema if nothing is said: nearest bound, gap, or refusal."""
+        if "clamp" in self.outsides:
+            return "clamp"
+        return "missing" if self.may_be_missing else "refuse"
+
+    def _error(self, wrong: str, *, hint: str) -> SchemaError:
+        return SchemaError(f"column {self.name!r} {wrong}", hint=hint)
+
+    @property
+    def values_size(self) -> int:
+        """The number of levels or bins."""
+        raise NotImplementedError
+
+    @property
+    def value_cells(self) -> tuple[str, ...]:
+        """The names of the levels or bins, in order."""
+        raise NotImplementedError
+
+    @cached_property
+    def not_applicable(self) -> str | None:
+        """The code that says a value makes no sense here, if one is declared."""
+        return next((code.code for code in self.missing if code.kind == "not-applicable"), None)
+
+    @cached_property
+    def gaps(self) -> tuple[MissingKind, ...]:
+        """The kinds of gaps this column can show, one state each."""
+        if not self.may_be_missing:
+            return ()
+        declared = {code.kind for code in self.missing}
+        return tuple(kind for kind in GAP_KINDS if kind in declared) or ("unknown",)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of observed cells: levels or bins, and *not applicable* if declared."""
+        return self.values_size + (self.not_applicable is not None)
+
+    @cached_property
+    def extended_size(self) -> int:
+        """The observed cells and one state for each kind of gap."""
+        return self.size + len(self.gaps)
+
+    @cached_property
+    def cells(self) -> tuple[str, ...]:
+        """The names of all cells in the order of their codes."""
+        applicable = () if self.not_applicable is None else ("not applicable",)
+        gaps = ("missing",) if len(self.gaps) == 1 else self.gaps
+        return (*self.value_cells, *applicable, *(gaps if self.gaps else ()))
+
+    def code_of_gap(self, kind: MissingKind) -> int:
+        """The code of one kind of gap, or of *not applicable*."""
+        return self.values_size if kind == "not-applicable" else self.size + self.gaps.index(kind)
+
+    def text_of_gap(self, kind: MissingKind) -> str:
+        """What a text file says in place of such a cell: the empty text if declared, else the first code."""
+        codes = [code.code for code in self.missing if code.kind == kind]
+        return "" if "" in codes or not codes else codes[0]
+
+    def code_of(self, cell: object) -> int:
+        """The code of an observed cell by its name or level.
+
+        >>> Categorical("sex", ["F", "M"]).code_of("M")
+        1
+        """
+        names = tuple(as_text(name) for name in self.cells[: self.size])
+        if as_text(cell) not in names:
+            raise self._error(f"has no cell {cell!r}", hint=nearest(as_text(cell), names))
+        return names.index(as_text(cell))
+
+    def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
+        """One value for each code of a level or bin (codes below `values_size`)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Levels(Column):
+    """Columns with named levels."""
+
+    own_keys: ClassVar[tuple[str, ...]] = ("levels",)
+    outsides: ClassVar[tuple[Outside, ...]] = ("missing", "refuse")
+
+    levels: tuple[Level, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.levels, str) or not isinstance(self.levels, list | tuple):
+            raise self._error("needs a list of levels", hint='levels = ["low", "high"]')
+        object.__setattr__(self, "levels", tuple(self.levels))
+        if not self.levels:
+            raise self._error("has no levels", hint='levels = ["low", "high"]')
+        if len(self.levels) > MOST_LEVELS:
+            raise self._error(
+                f"has {len(self.levels)} levels, more than {MOST_LEVELS}", hint="group them into fewer levels"
+            )
+        texts = [as_text(level) for level in self.levels]
+        if "" in texts:
+            raise self._error("has an empty level", hint='missing = [""] declares the empty cell as a gap')
+        if twice := sorted({text for text in texts if texts.count(text) > 1} if len(set(texts)) < len(texts) else ()):
+            raise self._error(f"has the level {twice[0]!r} twice", hint="leave one of them out")
+        if both := sorted({code.code for code in self.missing} & set(texts)):
+            raise self._error(
+                f"has {both[0]!r} both as a level and as a missing code",
+                hint="a missing code is a gap; keep it in one of the two lists",
+            )
+
+    @property
+    def values_size(self) -> int:
+        return len(self.levels)
+
+    @property
+    def value_cells(self) -> tuple[str, ...]:
+        return tuple(as_text(level) for level in self.levels)
+
+    def draw(self, codes: Codes, rng: np.random.Generator) -> Values:  # noqa: ARG002 a level needs no drawing
+        return np.array(self.levels, dtype=object)[codes]
+
+
+@dataclass(frozen=True)
+class Categorical(_Levels):
+    """Named levels without an order."""
+
+    kind: ClassVar[str] = "categorical"
+
+
+@dataclass(frozen=True)
+class Ordinal(_Levels):
+    """Named levels from low to high."""
+
+    kind: ClassVar[str] = "ordinal"
+
+
+@dataclass(frozen=True)
+class Boolean(_Levels):
+    """True or false. In a text file also yes/no, 1/0, t/f, y/n in any case."""
+
+    kind: ClassVar[str] = "boolean"
+    own_keys: ClassVar[tuple[str, ...]] = ()
+    spellings: ClassVar[dict[str, bool]] = {
+        **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
+        **dict.fromkeys(("false", "f", "no", "n", "0"), False),
+    }
+
+    levels: tuple[Level, ...] = field(default=(False, True), init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if both := sorted({code.code.lower() for code in self.missing} & set(self.spellings)):
+            raise self._error(
+                f"has the missing code {both[0]!r}, which a boolean reads as a value",
+                hint="make it categorical, with levels of its own",
+            )
+
+
+@dataclass(frozen=True)
+class _Binned(Column):
+    r"""Columns on a line, cut into bins.
+
+    Equal bins: the value :math:`v` in :math:`[a, b]` falls into bin
+    :math:`\min(B - 1, \lfloor B (v - a) / (b - a) \rfloor)`. With edges or quantiles a bin is closed on the
+    left and open on the right, the last one closed on both sides.
+    """
+
+    own_keys: ClassVar[tuple[str, ...]] = ("bounds", "bins", "edges", "quantiles")
+    outsides: ClassVar[tuple[Outside, ...]] = ("clamp", "missing", "refuse")
+    whole: ClassVar[bool] = True
+
+    bounds: tuple[Any, Any] = field(default=(), kw_only=True)  # type: ignore[assignment] # checked below
+    bins: int | None = field(default=None, kw_only=True)
+    edges: tuple[Any, ...] | None = field(default=None, kw_only=True)
+    quantiles: tuple[Any, ...] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("bounds", "edges", "quantiles"):
+            given = getattr(self, key)
+            if isinstance(given, list | tuple):
+                object.__setattr__(self, key, tuple(given))
+            elif given is not None:
+                raise self._error(f"needs a list for {key}, not {given!r}", hint=self._example)
+        self._check_bounds()
+        self._check_bins()
+
+    @property
+    def _example(self) -> str:
+        return "bounds = [0, 100]"
+
+    def _check_bounds(self) -> None:
+        if len(self.bounds) != 2:
+            raise self._error("needs bounds: the lowest and the highest possible value", hint=self._example)
+        lower, upper = (self._position(bound, "bound") for bound in self.bounds)
+        if not lower < upper:
+            raise self._error(
+                f"has empty bounds [{self.bounds[0]}, {self.bounds[1]}]",
+                hint="the first bound must be below the second",
+            )
+
+    def _check_bins(self) -> None:
+        given = [key for key in ("bins", "edges", "quantiles") if getattr(self, key) is not None]
+        if len(given) > 1:
+            raise self._error(f"has {listing(given)}", hint="keep one of bins, edges and quantiles")
+        if self.bins is not None and (isinstance(self.bins, bool) or not isinstance(self.bins, int) or self.bins < 1):
+            raise self._error(f"has bins = {self.bins!r}", hint="a whole number of bins, such as bins = 10")
+        if self.values_size > MOST_LEVELS:
+            raise self._error(f"has more than {MOST_LEVELS} bins", hint="fewer bins")
+        lower, upper = self._ends
+        for cut in self.edges or self.quantiles or ():
+            if not lower <= self._position(cut, "bin edge") <= upper:
+                raise self._error(
+                    f"has the bin edge {cut} outside its bounds [{self.bounds[0]}, {self.bounds[1]}]",
+                    hint="widen the bounds, or leave the edge out",
+                )
+        if self.edges is not None and (len(self.edges) < 2 or (self._cuts[0], self._cuts[-1]) != (lower, upper)):
+            raise self._error(
+                "has edges that do not start and end at its bounds",
+                hint=f"edges = [{self.bounds[0]}, …, {self.bounds[1]}]",
+            )
+        if np.any(np.diff(self._cuts) <= 0):
+            raise self._error("has bin edges that do not rise", hint="sort them and leave doubles out")
+        if self.whole and np.any(np.diff(self._firsts) < 1):
+            raise self._error("has bins without a value in them", hint="fewer bins, or edges at least one step apart")
+
+    def _position(self, value: object, what: str) -> float:
+        """A public value as a number on the line."""
+        good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not good or (self.whole and value != int(value)):  # type: ignore[call-overload]
+            wanted = "whole number" if self.whole else "number"
+            raise self._error(f"has the {what} {value!r}, which is not a {wanted}", hint=self._example)
+        return float(value)  # type: ignore[arg-type]
+
+    def _label(self, position: float) -> str:
+        return f"{position:.12g}"
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        return self._position(self.bounds[0], "bound"), self._position(self.bounds[1], "bound")
+
+    @cached_property
+    def values_size(self) -> int:
+        if self.edges is not None:
+            return len(self.edges) - 1
+        if self.quantiles is not None:
+            return len(self.quantiles) + 1
+        if self.bins is not None:
+            return self.bins
+        lower, upper = self._ends
+        return min(DEFAULT_BINS, int(upper - lower) + 1) if self.whole else DEFAULT_BINS
+
+    @cached_property
+    def _cuts(self) -> NDArray[np.float64]:
+        """The edges of the bins as numbers, the bounds included."""
+        lower, upper = self._ends
+        if self.edges is not None:
+            return np.array([self._position(edge, "bin edge") for edge in self.edges])
+        if self.quantiles is not None:
+            cuts = [self._position(cut, "quantile") for cut in self.quantiles]
+            return np.array([lower, *cuts, upper])
+        if self.whole and self.values_size == upper - lower + 1:  # one bin for each value
+            return np.append(np.arange(lower, upper + 1), upper + 0.5)
+        return np.linspace(lower, upper, self.values_size + 1)
+
+    @cached_property
+    def _firsts(self) -> NDArray[np.float64]:
+        """The first whole value of each bin, and one past the last."""
+        firsts = np.ceil(self._cuts[:-1])
+        # The formula for equal bins decides, should rounding put a whole value beside an edge.
+        firsts -= self.bin_of(np.maximum(firsts - 1, self._ends[0])) >= np.arange(self.values_size)
+        firsts += self.bin_of(np.maximum(firsts, self._ends[0])) < np.arange(self.values_size)
+        return np.append(np.maximum(firsts, self._ends[0]), self._ends[1] + 1)
+
+    @property
+    def value_cells(self) -> tuple[str, ...]:
+        if self.whole:
+            firsts, lasts = self._firsts[:-1], self._firsts[1:] - 1
+            return tuple(
+                self._label(a) if a == b else f"{self._label(a)}..{self._label(b)}"
+                for a, b in zip(firsts, lasts, strict=True)
+            )
+        cuts = [self._label(cut) for cut in self._cuts]
+        last = self.values_size - 1
+        return tuple(f"[{cuts[i]}, {cuts[i + 1]}{']' if i == last else ')'}" for i in range(self.values_size))
+
+    def bin_of(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The bin of each position on the line, positions beyond the bounds clamped to the end bins."""
+        lower, upper = self._ends
+        inside = np.clip(positions, lower, upper)
+        if self.edges is None and self.quantiles is None and self._cuts[-1] == upper:
+            bins = np.floor((inside - lower) / (upper - lower) * self.values_size)
+        else:
+            bins = np.searchsorted(self._cuts, inside, side="right") - 1.0
+        return np.minimum(bins, self.values_size - 1).astype(np.int64)
+
+    def within(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which positions lie inside the bounds."""
+        lower, upper = self._ends
+        return (positions >= lower) & (positions <= upper)
+
+    def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
+        """A value drawn uniformly from the bin of each code; whole numbers stay whole."""
+        if self.whole:
+            return rng.integers(self._firsts[codes].astype(np.int64), self._firsts[codes + 1].astype(np.int64))
+        lower, upper = self._cuts[codes], self._cuts[codes + 1]
+        drawn = np.minimum(lower + rng.random(len(codes)) * (upper - lower), np.nextafter(upper, -np.inf))
+        digits = 3 - math.floor(math.log10(np.diff(self._cuts).min()))  # readable: a thousandth of a bin
+        rounded = np.round(drawn, digits)
+        return np.where((rounded >= lower) & (rounded < upper), rounded, drawn)
+
+
+@dataclass(frozen=True)
+class Integer(_Binned):
+    """Whole numbers between bounds, cut into bins.
+
+    >>> Integer("age", bounds=(18, 90), bins=3).cells
+    ('18..41', '42..65', '66..90')
+    """
+
+    kind: ClassVar[str] = "integer"
+
+
+@dataclass(frozen=True)
+class Number(_Binned):
+    """Real numbers between bounds, cut into bins."""
+
+    kind: ClassVar[str] = "number"
+    whole: ClassVar[bool] = False
+
+
+# How a moment becomes a whole number of steps since 1970, and back.
+_STEP_OF_RESOLUTION = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minute": "m", "second": "s"}
+
+
+@dataclass(frozen=True)
+class _Calendar(_Binned):
+    """Moments, counted in whole steps of the resolution."""
+
+    own_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", "bins", "edges", "quantiles")
+    resolutions: ClassVar[tuple[str, ...]]
+    moment: ClassVar[type[dt.date]]
+
+    resolution: str = field(default="day", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.resolution not in self.resolutions:
+            raise self._error(
+                f"has no resolution {self.resolution!r}", hint=nearest(str(self.resolution), self.resolutions)
+            )
+        super().__post_init__()
+
+    @property
+    def step(self) -> np.dtype[np.datetime64]:
+        """The numpy type whose unit is one step of the resolution."""
+        return np.dtype(f"datetime64[{_STEP_OF_RESOLUTION[self.resolution]}]")
+
+    @property
+    def _example(self) -> str:
+        return "bounds = [2000-01-01, 2024-12-31]"
+
+    def _position(self, value: object, what: str) -> float:
+        if isinstance(value, str):
+            try:
+                value = self.moment.fromisoformat(value)
+            except ValueError:
+                value = None
+        if not isinstance(value, dt.date) or (isinstance(value, dt.datetime) and value.tzinfo is not None):
+            raise self._error(f"has a {what} that is not a plain {self.kind}", hint=self._example)
+        return float(np.datetime64(value).astype(self.step).astype(np.int64))
+
+    def _label(self, position: float) -> str:
+        return str(np.int64(position).astype(self.step))
+
+    def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
+        """A moment drawn uniformly from the bin of each code, at the declared resolution."""
+        return super().draw(codes, rng).astype(self.step)
+
+
+@dataclass(frozen=True)
+class Date(_Calendar):
+    """Days, months or years between bounds, cut into bins.
+
+    >>> Date("born", bounds=("1900-01-01", "1999-12-31"), resolution="year", bins=2).cells
+    ('1900..1949', '1950..1999')
+    """
+
+    kind: ClassVar[str] = "date"
+    resolutions: ClassVar[tuple[str, ...]] = ("day", "month", "year")
+    moment: ClassVar[type[dt.date]] = dt.date
+
+
+@dataclass(frozen=True)
+class DateTime(_Calendar):
+    """Moments between bounds, cut into bins."""
+
+    kind: ClassVar[str] = "datetime"
+    resolutions: ClassVar[tuple[str, ...]] = ("second", "minute", "hour", "day", "month", "year")
+    moment: ClassVar[type[dt.date]] = dt.datetime
+
+    resolution: str = field(default="second", kw_only=True)
+
+
+KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)
+}

@@ -1,0 +1,132 @@
+"""A first schema, proposed by looking at the data: for the holder's eyes only.
+
+Levels, bounds and gaps that were read from the data are themselves private: a level that one person alone
+has gives that person away. A draft therefore marks each such fact, and is not a schema until a person has
+checked it against a codebook.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gapless.errors import SchemaError
+from gapless.schema import toml
+from gapless.schema.columns import (
+    DEFAULT_BINS,
+    Boolean,
+    Categorical,
+    Column,
+    Date,
+    DateTime,
+    Integer,
+    MissingCode,
+    Number,
+    as_text,
+)
+from gapless.schema.schema import Schema
+from gapless.schema.source import load
+
+USUAL_CODES = ("", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", ".", "?")
+MOST_DRAFTED_LEVELS = 60
+_FACTS = ("levels", "bounds", "may_be_missing", "missing", "kind")
+_HEAD = """\
+# DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
+# release each must come from a codebook or from common knowledge, not from this file. Then take the marks away.
+
+"""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A proposed schema, the facts in it that were read from the data, and what was left out and why."""
+
+    schema: Schema
+    left_out: Mapping[str, str]
+
+    def to_toml(self) -> str:
+        """The schema as TOML, with a comment behind each fact that was read from the data."""
+        content = self.schema.to_dict()
+        mark = "read from the data"
+        comments = {
+            ("column", name, key): mark for name, keys in content["column"].items() for key in keys if key in _FACTS
+        }
+        if self.left_out:
+            comments["table", "", "ignore"] = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+        return _HEAD + toml.dump(content, comments)
+
+    def write(self, path: str | Path) -> None:
+        """Write the marked TOML file."""
+        toml.write(Path(path), self.to_toml())
+
+
+def draft(data: Any, *, name: str | None = None) -> Draft:
+    """Propose a schema for a file or frame. Looks at the data."""
+    frame = load(data, for_holder=True)
+    columns: list[Column] = []
+    left_out: dict[str, str] = {}
+    for series in frame:
+        column = _column(series)
+        if isinstance(column, str):
+            left_out[series.name] = column
+        else:
+            columns.append(column)
+    if not columns:
+        raise SchemaError("no column can be used", hint="numbers, dates, or text with few levels")
+    if name is None:
+        name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
+    return Draft(Schema(name, tuple(columns), ignore=tuple(left_out)), left_out)
+
+
+def _column(series: pl.Series) -> Column | str:
+    texts = {as_text(text) for text in series.cast(pl.String).unique() if text is not None}
+    codes = sorted(texts & set(USUAL_CODES))
+    texts -= set(USUAL_CODES)
+    has_gaps = bool(codes) or series.null_count() > 0
+    common: dict[str, Any] = {
+        "may_be_missing": has_gaps,
+        "missing": tuple(MissingCode(code) for code in codes),
+    }
+    if not texts:
+        return "it holds no value at all"
+    if {text.lower() for text in texts} <= set(Boolean.spellings) and not texts <= {"0", "1"}:
+        return Boolean(series.name, **common)
+    numbers = _numbers(texts)
+    if numbers is not None:
+        whole = all(number == int(number) for number in numbers)
+        if whole and len(numbers) <= DEFAULT_BINS:
+            return Categorical(series.name, tuple(sorted(int(number) for number in numbers)), **common)
+        lower, upper = min(numbers), max(numbers)
+        if whole:
+            return Integer(series.name, bounds=(int(lower), int(upper)), **common)
+        if lower < upper:
+            return Number(series.name, bounds=(lower, upper), bins=DEFAULT_BINS, **common)
+    for kind in (Date, DateTime):
+        moments = _moments(texts, kind.moment)
+        if moments is not None and len(moments) > 1:
+            bounds = (min(moments).isoformat(), max(moments).isoformat())
+            return kind(series.name, bounds=bounds, **common)
+    if len(texts) > MOST_DRAFTED_LEVELS:
+        return f"text with more than {MOST_DRAFTED_LEVELS} levels, such as names or identifiers"
+    return Categorical(series.name, tuple(sorted(texts)), **common)
+
+
+def _numbers(texts: set[str]) -> list[float] | None:
+    try:
+        numbers = [float(text) for text in texts]
+    except ValueError:
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None
+
+
+def _moments(texts: set[str], moment: type[dt.date]) -> list[dt.date] | None:
+    try:
+        return [moment.fromisoformat(text) for text in texts]
+    except ValueError:
+        return None

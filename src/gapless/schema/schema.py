@@ -1,0 +1,223 @@
+"""What is publicly known about a table: its name, its columns, its constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gapless.errors import SchemaError
+from gapless.schema import toml
+from gapless.schema.columns import KINDS, Column, MissingCode
+from gapless.schema.words import listing, nearest
+
+if TYPE_CHECKING:
+    from gapless.schema.draft import Draft
+
+_TABLE_KEYS = ("name", "description", "rows_per_person", "ignore")
+_COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
+_CONSTRAINT_KEYS = ("not", "description")
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A public rule on rows, kept as written: what must *not* hold."""
+
+    forbidden: str
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The public description of a table. Nothing in it may come from the private data.
+
+    >>> from gapless.schema.columns import Boolean, Integer
+    >>> people = Schema("people", [Integer("age", bounds=(0, 120)), Boolean("smoker", may_be_missing=True)])
+    >>> people.names
+    ('age', 'smoker')
+    >>> print(people.to_toml())
+    [table]
+    name = "people"
+    <BLANKLINE>
+    [column.age]
+    kind = "integer"
+    bounds = [0, 120]
+    <BLANKLINE>
+    [column.smoker]
+    kind = "boolean"
+    may_be_missing = true
+    <BLANKLINE>
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    description: str = ""
+    rows_per_person: int = 1
+    ignore: tuple[str, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise SchemaError("the table has no name", hint='[table] name = "people" names it for the ledger')
+        for key in ("columns", "ignore", "constraints"):
+            object.__setattr__(self, key, tuple(getattr(self, key)))
+        if not self.columns:
+            raise SchemaError("the schema has no columns", hint='[column.age] kind = "integer" declares one')
+        names = [column.name for column in self.columns]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise SchemaError(f"the column {twice[0]!r} is declared twice", hint="leave one of them out")
+        if both := sorted(set(names) & set(self.ignore)):
+            raise SchemaError(f"the column {both[0]!r} is declared and ignored", hint="keep one of the two")
+        if (
+            isinstance(self.rows_per_person, bool)
+            or not isinstance(self.rows_per_person, int)
+            or self.rows_per_person < 1
+        ):
+            raise SchemaError(f"rows_per_person is {self.rows_per_person!r}", hint="a whole number of at least 1")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[self.positions([name])[0]]
+
+    def positions(self, names: Iterable[str]) -> tuple[int, ...]:
+        """Where these columns stand; an unknown or repeated name is an error."""
+        if isinstance(names, str):
+            names = (names,)
+        places: list[int] = []
+        for name in names:
+            if name not in self.names:
+                raise SchemaError(f"no column {name!r} in the schema", hint=nearest(str(name), self.names))
+            place = self.names.index(name)
+            if place in places:
+                raise SchemaError(f"the column {name!r} is named twice", hint="name it once")
+            places.append(place)
+        return tuple(places)
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """The schema of some of the columns, in the order given."""
+        chosen = tuple(self.columns[place] for place in self.positions(names))
+        return Schema(self.name, chosen, self.description, self.rows_per_person)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Schema:
+        """Read a schema from a TOML file."""
+        return cls.from_dict(toml.read(Path(path)))
+
+    @classmethod
+    def from_toml(cls, text: str) -> Schema:
+        """Read a schema from TOML text."""
+        return cls.from_dict(toml.parse(text, "the schema"))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Schema:
+        """Build a schema from the content of a TOML file."""
+        _only(content, ("table", "column", "constraint"), "the schema")
+        table = content.get("table", {})
+        _only(table, _TABLE_KEYS, "[table]")
+        columns = content.get("column", {})
+        if not isinstance(columns, Mapping):
+            raise SchemaError("[column] must name its column", hint="[column.age]")
+        return cls(
+            name=table.get("name", ""),
+            columns=tuple(_column(name, keys) for name, keys in columns.items()),
+            description=table.get("description", ""),
+            rows_per_person=table.get("rows_per_person", 1),
+            ignore=tuple(table.get("ignore", ())),
+            constraints=tuple(_constraint(keys) for keys in content.get("constraint", ())),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of the TOML file, defaults left out."""
+        table = {"name": self.name} | {
+            key: list(value) if key == "ignore" else value
+            for key in _TABLE_KEYS[1:]
+            if (value := getattr(self, key)) not in ("", 1, ())
+        }
+        content: dict[str, Any] = {"table": table, "column": {c.name: _keys(c) for c in self.columns}}
+        if self.constraints:
+            content["constraint"] = [
+                {"not": rule.forbidden} | ({"description": rule.description} if rule.description else {})
+                for rule in self.constraints
+            ]
+        return content
+
+    def to_toml(self) -> str:
+        """The schema as TOML text."""
+        return toml.dump(self.to_dict())
+
+    def write(self, path: str | Path) -> None:
+        """Write the schema to a TOML file."""
+        toml.write(Path(path), self.to_toml())
+
+    @staticmethod
+    def draft(data: Any, *, name: str | None = None) -> Draft:
+        """Propose a schema by LOOKING AT THE DATA: for the holder's eyes, to be checked against a codebook."""
+        from gapless.schema.draft import draft  # noqa: PLC0415 only this function may look at data
+
+        return draft(data, name=name)
+
+
+def _only(content: Any, keys: tuple[str, ...], where: str) -> None:
+    if not isinstance(content, Mapping):
+        raise SchemaError(f"{where} is not a table of keys", hint=f"it may hold: {listing(keys)}")
+    for key in content:
+        if key not in keys:
+            raise SchemaError(f"{where} has an unknown key {key!r}", hint=nearest(str(key), keys))
+
+
+def _column(name: str, keys: Any) -> Column:
+    where = f"column {name!r}"
+    if not isinstance(keys, Mapping):
+        raise SchemaError(f"{where} is not a table of keys", hint=f"[column.{name}]")
+    if "kind" not in keys:
+        raise SchemaError(f"{where} has no kind", hint=f"kind = one of: {listing(KINDS)}")
+    if keys["kind"] not in KINDS:
+        raise SchemaError(f"{where} has an unknown kind {keys['kind']!r}", hint=nearest(str(keys["kind"]), KINDS))
+    kind = KINDS[keys["kind"]]
+    _only(keys, ("kind", *kind.own_keys, *_COLUMN_KEYS), where)
+    given = {key: value for key, value in keys.items() if key != "kind"}
+    if "missing" in given:
+        given["missing"] = tuple(_missing_code(code, where) for code in _as_list(given["missing"], where))
+    return kind(name, **given)
+
+
+def _as_list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise SchemaError(f"{where} needs a list of missing codes", hint='missing = ["", "NA"]')
+    return list(value)
+
+
+def _missing_code(code: Any, where: str) -> MissingCode:
+    if isinstance(code, Mapping):
+        _only(code, ("code", "kind"), f"{where}, missing")
+        if "code" not in code:
+            raise SchemaError(f"{where} has a missing code without a code", hint='{ code = "-8", kind = "refused" }')
+        return MissingCode(**code)
+    return MissingCode(code)
+
+
+def _constraint(keys: Any) -> Constraint:
+    _only(keys, _CONSTRAINT_KEYS, "[[constraint]]")
+    if not isinstance(keys.get("not"), str):
+        raise SchemaError("a [[constraint]] has no rule", hint="not = \"t1.age < 15 and t1.married == 'yes'\"")
+    return Constraint(keys["not"], keys.get("description", ""))
+
+
+def _keys(column: Column) -> dict[str, Any]:
+    """What the TOML file says of a column: everything that differs from the default."""
+    keys: dict[str, Any] = {"kind": column.kind}
+    defaults = {field.name: field.default for field in fields(column)}
+    for key in (*column.own_keys, *_COLUMN_KEYS):
+        value = getattr(column, key)
+        default = column.default_outside if key == "outside" else defaults[key]
+        if value == default:
+            continue
+        if key == "missing":
+            value = [c.code if c.kind == "unknown" else {"code": c.code, "kind": c.kind} for c in value]
+        keys[key] = list(value) if isinstance(value, tuple) else value
+    return keys

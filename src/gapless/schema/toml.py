@@ -1,0 +1,81 @@
+"""TOML files in and out: the standard library reads them, thirty lines write them."""
+
+import datetime as dt
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gapless.errors import ReadError, SchemaError
+from gapless.files import replace
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The content of a TOML file."""
+    try:
+        return parse(path.read_text(encoding="utf-8"), str(path))
+    except FileNotFoundError:
+        raise ReadError(f"no file {path}", hint="gapless schema draft DATA -o SCHEMA.toml makes a first one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReadError(f"cannot read {path}: {error}", hint="a TOML file in UTF-8 that you may read") from None
+
+
+def parse(text: str, where: str) -> dict[str, Any]:
+    """The content of TOML text."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SchemaError(f"{where} is not valid TOML: {error}", hint="mend that place in the file") from None
+
+
+def write(path: Path, text: str) -> None:
+    """Write TOML text, the old file intact until the new one is whole."""
+    with replace(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def dump(content: Mapping[str, Any], comments: Mapping[tuple[str, str, str], str] | None = None) -> str:
+    """TOML text; `comments` may say something behind a line, by (section, name, key)."""
+    comments = comments or {}
+    lines: list[str] = []
+    for section, body in content.items():
+        if isinstance(body, list):
+            for item in body:
+                lines += [f"[[{section}]]", *(f"{_key(k)} = {_value(v)}" for k, v in item.items()), ""]
+            continue
+        nested = all(isinstance(value, Mapping) for value in body.values())
+        for name, keys in body.items() if nested else [("", body)]:
+            lines.append(f"[{section}.{_key(name)}]" if name else f"[{section}]")
+            for key, value in keys.items():
+                note = comments.get((section, name, key))
+                lines.append(f"{_key(key)} = {_value(value)}" + (f"  # {note}" if note else ""))
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return repr(value)
+        case dt.date():
+            return value.isoformat()
+        case Mapping():
+            return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+        case list() | tuple():
+            return "[" + ", ".join(_value(item) for item in value) + "]"
+        case _:
+            return _text(str(value))

@@ -1,0 +1,25 @@
+"""Synthesizers: one file each. A new one goes into METHODS and passes tests/e2e/test_conformance.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gapless.errors import ModelError
+from gapless.model import archive
+from gapless.schema.words import nearest
+from gapless.synth.fitted import FittedModel
+from gapless.synth.independent import Independent, IndependentModel
+
+METHODS: dict[str, Any] = {"independent": Independent}
+_MODELS: dict[str, type[FittedModel]] = {model.method: model for model in (IndependentModel,)}
+
+__all__ = ["METHODS", "FittedModel", "Independent", "IndependentModel", "load"]
+
+
+def load(path: str | Path) -> FittedModel:
+    """Read a model that was saved with `model.save`."""
+    facts, arrays = archive.load(Path(path))
+    if facts.get("method") not in _MODELS:
+        raise ModelError(f"{path} was made by an unknown method", hint=nearest(str(facts.get("method")), _MODELS))
+    return _MODELS[facts["method"]].from_file(facts, arrays)

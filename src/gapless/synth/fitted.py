@@ -1,0 +1,142 @@
+"""What every synthesizer gives back: a model that can be sampled, saved and described for free."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.data import Table
+from gapless.errors import ModelError
+from gapless.model import archive
+from gapless.model.product import Product
+from gapless.schema import Schema
+
+Gaps: TypeAlias = Literal["filled", "as observed"]
+
+
+class Distribution(Protocol):
+    """A distribution over the codes of all columns, built from released values."""
+
+    @property
+    def kind(self) -> str:
+        """Its name in a model file."""
+        ...
+
+    def marginal(self, columns: Sequence[int]) -> NDArray[np.float64]:
+        """The probabilities of each combination of cells of these columns."""
+        ...
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Sequence[NDArray[Any]]:
+        """Codes of every column."""
+        ...
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a model file holds of it."""
+        ...
+
+
+_DISTRIBUTIONS: dict[str, Any] = {Product.kind: Product}
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A distribution of complete rows, perhaps one of rows with their gaps, and what was promised for it.
+
+    Attributes:
+        schema: of the rows it samples.
+        filled: the distribution over observed cells, gaps completed.
+        gapped: the distribution over all cells, gap states included; None if the gaps were not measured.
+        total: the noisy number of rows; the default size of a sample.
+        facts: settings, guarantee and measurements, for `describe` and the model file.
+    """
+
+    method: ClassVar[str]
+
+    schema: Schema
+    filled: Distribution
+    gapped: Distribution | None
+    total: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def sample(self, rows: int | None = None, *, seed: int | None = None, gaps: Gaps = "filled") -> Table:
+        """Draw synthetic rows: free, as often as you like, repeatable with a seed.
+
+        Args:
+            rows: how many; by default the noisy number of rows of the private table.
+            seed: repeat a sample; by default every sample is new.
+            gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
+        """
+        if rows is None:
+            rows = max(0, round(self.total))
+        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
+            raise ModelError(f"cannot sample {rows!r} rows", hint="a whole number, not negative")
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
+            raise ModelError(f"seed = {seed!r}", hint="a whole number, not negative")
+        seed = secrets.randbits(64) if seed is None else int(seed)
+        codes = self._distribution(gaps).sample(int(rows), np.random.default_rng(seed))
+        return Table(self.schema, codes, rows=int(rows), seed=seed)
+
+    def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:
+        """The model's probabilities of each combination of cells of these columns."""
+        places = self.schema.positions((columns,) if isinstance(columns, str) else columns)
+        return self._distribution(gaps).marginal(places)
+
+    def _distribution(self, gaps: Gaps) -> Distribution:
+        if gaps == "filled":
+            return self.filled
+        if gaps != "as observed":
+            raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
+        if self.gapped is None:
+            raise ModelError("this model did not measure the gaps", hint="fit it with missing=Extended()")
+        return self.gapped
+
+    def describe(self) -> str:
+        """What was measured and how, in words."""
+        lines = [
+            f"{self.method}: {len(self.schema.columns)} columns of '{self.schema.name}', "
+            f"about {max(0, round(self.total))} rows",
+            *(f"  {name}: {value}" for name, value in self.facts.get("settings", {}).items()),
+            *(f"  {line}" for line in self.facts.get("structure", ())),
+        ]
+        return "\n".join(lines)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file; `gapless.load` reads it. There is no row and no pickle in it."""
+        facts: dict[str, Any] = {
+            "method": self.method,
+            "schema": self.schema.to_toml(),
+            "total": self.total,
+            "facts": dict(self.facts),
+        }
+        arrays: dict[str, NDArray[Any]] = {}
+        for part in ("filled", "gapped"):
+            distribution: Distribution | None = getattr(self, part)
+            if distribution is not None:
+                own, its_arrays = distribution.to_arrays()
+                facts[part] = {"kind": distribution.kind} | own
+                arrays |= {f"{part}/{name}": array for name, array in its_arrays.items()}
+        archive.save(Path(path), facts, arrays)
+
+    @classmethod
+    def from_file(cls, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The model that a file holds."""
+        parts: dict[str, Distribution | None] = {"filled": None, "gapped": None}
+        for part in parts:
+            if part in facts:
+                inside = {
+                    name.removeprefix(f"{part}/"): array
+                    for name, array in arrays.items()
+                    if name.startswith(f"{part}/")
+                }
+                parts[part] = _DISTRIBUTIONS[facts[part]["kind"]].from_arrays(facts[part], inside)
+        filled = parts["filled"]
+        if filled is None:
+            raise ModelError("the model file holds no distribution", hint="fit and save it again")
+        schema = Schema.from_toml(facts["schema"])
+        return cls(schema, filled, parts["gapped"], facts["total"], facts["facts"])

@@ -1,0 +1,156 @@
+"""The release folder: data, dictionary, privacy statement, ledger, manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from gapless import __version__
+from gapless.data import Table
+from gapless.errors import ReadError
+from gapless.files import replace
+from gapless.privacy import Ledger, Loss
+from gapless.privacy.budget import PURE, epsilon_of
+from gapless.schema import Schema
+from gapless.synth.fitted import FittedModel
+
+LIBRARIES = ("numpy", "polars", "opendp", "dp-accounting")
+_MANIFEST = "manifest.json"
+
+
+def open_release(folder: Path) -> None:
+    """Make the folder, and be sure that it can be written to, before any budget is spent."""
+    if (folder / _MANIFEST).exists():
+        raise ReadError(f"{folder} holds a finished release", hint="another folder: -o release-2")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReadError(f"cannot make {folder}: {error.strerror}", hint="a folder that is yours") from None
+    _write(folder / "README.txt", "This release is not finished: manifest.json is written last.\n")
+
+
+def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledger) -> list[str]:
+    """Write all files of a release, the manifest last; gives their names."""
+    for name in ("synthetic.csv", "synthetic.parquet"):
+        sample.write(folder / name)
+    _write(folder / "schema.toml", sample.schema.to_toml())
+    _write(folder / "dictionary.md", "\n".join(_dictionary(sample.schema)))
+    _write(folder / "privacy.md", "\n".join(privacy_statement(model, sample, ledger)))
+    _write(folder / "ledger.json", _json(ledger.summary()))
+    _write(folder / "README.txt", _README)
+    names = sorted(path.name for path in folder.iterdir() if path.is_file() and ".ledger" not in path.name)
+    manifest = {
+        "table": sample.schema.name,
+        "method": model.method,
+        "rows": sample.rows,
+        "guarantee": str(ledger.guarantee()),
+        "versions": {"gapless": __version__, "python": platform.python_version()}
+        | {name: version(name) for name in LIBRARIES},
+        "sha256": {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names},
+    }
+    _write(folder / _MANIFEST, _json(manifest))
+    return [*names, _MANIFEST]
+
+
+_README = """\
+synthetic.csv, synthetic.parquet   synthetic rows: no row is a person
+schema.toml, dictionary.md         columns, levels, bounds, missing codes
+privacy.md                         what is promised to whom, in words and numbers
+ledger.json                        every release from the private table and its cost
+manifest.json                      versions and SHA-256 of these files
+"""
+
+
+def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iterator[str]:
+    """The privacy statement, for the people in the data and for a review board."""
+    guarantee = ledger.guarantee()
+    yield from (f"# Privacy statement: {sample.schema.name}", "", f"**{guarantee}**", "")
+    if guarantee.epsilon == math.inf:
+        yield "THIS RELEASE IS NOT PRIVATE and must not be published."
+        return
+    odds = math.exp(guarantee.epsilon)
+    yield from (
+        "## In plain words",
+        "",
+        f"The rows in this release are synthetic. Whether or not {ledger.protect} of any one person is in the "
+        "original table, the release would have come out almost the same: whatever somebody believed about that "
+        f"person, the odds of that belief change by a factor of at most e^ε = {odds:.3g} because of this release"
+        + (f", up to a failure probability of δ = {guarantee.delta:g}." if guarantee.delta else "."),
+        "",
+        *_warnings(ledger),
+        "## What is protected, and what is not",
+        "",
+        f"- Unit of privacy: {ledger.protect}, added or removed (the number of rows is private too).",
+        "- Protected: every cell of those rows, and which of their cells are missing.",
+        "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the "
+        "table, the method and its settings, and what is true of the population whether or not a person took part.",
+        "- Trust: the holder runs the software on a machine it trusts. Noise is exact, integer-valued and drawn "
+        "from the operating system's entropy. Running times are out of scope.",
+        "",
+        "## The numbers",
+        "",
+        f"- Budget: {ledger.budget}; spent {ledger.percent(ledger.spent)}, left {ledger.percent(ledger.left)}.",
+        f"- Guarantee: ε = {guarantee.epsilon:.4g} at δ = {guarantee.delta:g}; basis: {guarantee.basis}.",
+        *_other_deltas(ledger),
+        f"- Method: {model.method}; "
+        + "; ".join(f"{name}: {value}" for name, value in model.facts.get("settings", {}).items())
+        + ".",
+        f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",
+        "",
+        "## Everything that was released from this table",
+        "",
+        "| no | share of budget | by | for | mechanism | rows read |",
+        "|---:|---:|---|---|---|---|",
+    )
+    for entry in ledger.entries:
+        name, *given = entry.mechanism.values()
+        shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given)
+        reads = "all" if entry.reads is None else "observed on " + ", ".join(entry.reads)
+        share = ledger.percent(Loss(entry.loss, ledger.order))
+        yield f"| {entry.number} | {share} | {entry.to} | {entry.what} | {name}({shown}) | {reads} |"
+    yield ""
+
+
+def _warnings(ledger: Ledger) -> Iterator[str]:
+    epsilon, delta = ledger.budget.epsilon, ledger.budget.delta
+    if epsilon > 10:
+        yield from (f"**Warning: ε = {epsilon:g} is above 10. Such a promise is weak on its own.**", "")
+    elif epsilon > 1:
+        yield from (f"Note: ε = {epsilon:g} is above 1; a review board should weigh whether that is enough.", "")
+    if delta > 1e-5:
+        yield from (f"Note: δ = {delta:g} is large; it should be far below one in the number of people.", "")
+
+
+def _other_deltas(ledger: Ledger) -> Iterator[str]:
+    """The filter's promise at other δ: the whole budget's loss converted anew."""
+    if ledger.order != PURE:
+        told = (f"ε = {epsilon_of(ledger.capacity, d):.3g} at δ = {d:g}" for d in (1e-5, 1e-7, 1e-9))
+        yield f"- The whole budget at other δ: {', '.join(told)}."
+
+
+def _dictionary(schema: Schema) -> Iterator[str]:
+    yield from (f"# Data dictionary: {schema.name}", "", *([schema.description, ""] if schema.description else []))
+    for column in schema.columns:
+        yield from (f"## {column.name}", "", f"{column.kind}. {column.description}".strip(), "")
+        yield f"- cells: {', '.join(column.cells[: column.values_size])}"
+        if column.not_applicable is not None:
+            yield f"- not applicable: `{column.not_applicable}`"
+        if column.may_be_missing:
+            codes = ", ".join(f"`{code.code}` ({code.kind})" for code in column.missing if code.kind in column.gaps)
+            yield f"- may be missing: {codes or 'an empty cell'}"
+        yield ""
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    with replace(path) as partial:
+        partial.write_text(text, encoding="utf-8")

@@ -1,0 +1,152 @@
+"""Noise for tests: repeatable, or broken on purpose. NOT PRIVATE, and every name says so.
+
+A source is active inside its `with` block, in the thread and task that entered it, and nowhere else:
+
+>>> with fixed_noise(seed=1) as source:
+...     source.name
+'fixed, seed 1: NOT PRIVATE'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from gapless.privacy.noise import Floats, Integers, NoiseSource, _source, current
+
+__all__ = [
+    "FixedNoise",
+    "NoNoise",
+    "ScaledNoise",
+    "SharedNoise",
+    "fixed_noise",
+    "no_noise",
+    "scaled_noise",
+    "shared_noise",
+]
+
+
+class FixedNoise:
+    """NOT PRIVATE: the laws of `SystemNoise` up to floating point, from a seed.
+
+    >>> FixedNoise(7).discrete_gaussian(10.0, 4).tolist() == FixedNoise(7).discrete_gaussian(10.0, 4).tolist()
+    True
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.name = f"fixed, seed {seed}: NOT PRIVATE"
+        self._rng = np.random.default_rng(seed)
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        """A difference of two geometric variables."""
+        up, down = self._rng.geometric(-np.expm1(-1 / scale), (2, size))
+        return np.asarray(up - down, dtype=np.int64)
+
+    def discrete_gaussian(self, std: float, size: int) -> Integers:
+        """Inversion in floating point; beyond a std of 1000 a rounded normal, which nobody can tell apart."""
+        if std > 1000:
+            return np.rint(self._rng.normal(0, std, size)).astype(np.int64)
+        reach = int(10 * std) + 2
+        below = np.cumsum(np.exp(-((np.arange(-reach, reach + 1) / std) ** 2) / 2))
+        cells = np.searchsorted(below, self._rng.random(size) * below[-1], side="right")
+        return np.asarray(cells - reach, dtype=np.int64)
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        """The largest score after Gumbel noise, which is the exponential mechanism."""
+        return int(np.argmax(scores / scale + self._rng.gumbel(size=len(scores))))
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledNoise:
+    """NOT PRIVATE: the noise of `source` at `factor` times the scale asked for."""
+
+    factor: float
+    source: NoiseSource
+
+    @property
+    def name(self) -> str:
+        """Says by how much it cheats."""
+        return f"scaled by {self.factor}: NOT PRIVATE"
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        """At the wrong scale."""
+        return self.source.discrete_laplace(self.factor * scale, size)
+
+    def discrete_gaussian(self, std: float, size: int) -> Integers:
+        """At the wrong standard deviation."""
+        return self.source.discrete_gaussian(self.factor * std, size)
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        """At the wrong scale."""
+        return self.source.choose(scores, self.factor * scale)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNoise:
+    """NOT PRIVATE: one draw of `source` for all cells of a vector, so that differences of cells are exact."""
+
+    source: NoiseSource
+    name: str = "one draw for all cells: NOT PRIVATE"
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        """The same number in each cell."""
+        return np.repeat(self.source.discrete_laplace(scale, 1), size)
+
+    def discrete_gaussian(self, std: float, size: int) -> Integers:
+        """The same number in each cell."""
+        return np.repeat(self.source.discrete_gaussian(std, 1), size)
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        """As `source` does."""
+        return self.source.choose(scores, scale)
+
+
+@dataclass(frozen=True, slots=True)
+class NoNoise:
+    """NOT PRIVATE: zeros, and the first of the best candidates."""
+
+    name: str = "none: NOT PRIVATE"
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:  # noqa: ARG002
+        """Zeros."""
+        return np.zeros(size, dtype=np.int64)
+
+    def discrete_gaussian(self, std: float, size: int) -> Integers:  # noqa: ARG002
+        """Zeros."""
+        return np.zeros(size, dtype=np.int64)
+
+    def choose(self, scores: Floats, scale: float) -> int:  # noqa: ARG002
+        """The first of the best."""
+        return int(np.argmax(scores))
+
+
+def fixed_noise(seed: int) -> AbstractContextManager[NoiseSource]:
+    """NOT PRIVATE: repeatable noise inside the `with` block."""
+    return _active(FixedNoise(seed))
+
+
+def scaled_noise(factor: float) -> AbstractContextManager[NoiseSource]:
+    """NOT PRIVATE: a planted bug, the noise of the active source at `factor` times its scale."""
+    return _active(ScaledNoise(factor, current()))
+
+
+def shared_noise() -> AbstractContextManager[NoiseSource]:
+    """NOT PRIVATE: a planted bug, one draw of the active source for all cells of a vector."""
+    return _active(SharedNoise(current()))
+
+
+def no_noise() -> AbstractContextManager[NoiseSource]:
+    """NOT PRIVATE: a planted bug, no noise at all; also what a test of exact answers needs."""
+    return _active(NoNoise())
+
+
+@contextmanager
+def _active(source: NoiseSource) -> Iterator[NoiseSource]:
+    token = _source.set(source)
+    try:
+        yield source
+    finally:
+        _source.reset(token)

@@ -1,0 +1,145 @@
+"""The laws of the noise, for both samplers.
+
+Each test computes p-values and demands more than LEVEL = 1e-7. They are asymptotic (chi-square with at least
+25 expected per cell, rank correlations of at least 10,000 draws); the factor of ten up to the promised false
+alarm rate of 1e-6 per test covers their error. The very same computation must reject planted bugs: noise
+scaled by 0.8 and by 1.25, shared or repeated noise, permute-and-flip in place of the exponential mechanism.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gapless.privacy.noise import SMALL, SystemNoise
+from gapless.testing.noise import FixedNoise, ScaledNoise, SharedNoise
+
+LEVEL = 1e-7
+WRONG = [0.8, 1.25]
+SIZES = {"opendp": SMALL, "table": 200_000}
+POWER = {"laplace": 1, "gaussian": 2}
+
+every_law = pytest.mark.parametrize("law", POWER)
+every_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+
+
+def draw(source, law, scale, size):
+    return getattr(source, f"discrete_{law}")(scale, size)
+
+
+def goodness_of_fit(observed, expected):
+    """P-value of chi-square after neighbouring cells have been pooled to at least 25 expected."""
+    pooled, o, e = [], 0.0, 0.0
+    for seen, awaited in zip(observed, expected, strict=True):
+        o, e = o + seen, e + awaited
+        if e >= 25:
+            pooled.append((o, e))
+            o, e = 0.0, 0.0
+    pooled[-1] = (pooled[-1][0] + o, pooled[-1][1] + e)
+    seen, awaited = np.array(pooled).T
+    return stats.chi2.sf(((seen - awaited) ** 2 / awaited).sum(), len(pooled) - 1)
+
+
+def p_law(source, law, scale, size):
+    reach = int(40 * scale) + 2
+    z = np.arange(-reach, reach + 1)
+    weight = np.exp(-((np.abs(z) / scale) ** POWER[law]) / POWER[law])
+    seen = np.bincount(np.clip(draw(source, law, scale, size), -reach, reach) + reach, minlength=len(z))
+    return goodness_of_fit(seen, size * weight / weight.sum())
+
+
+@every_law
+@every_size
+@pytest.mark.parametrize("scale", [0.3, 3.0, 10.0, 1000.0])
+def test_law(law, size, scale):
+    assert p_law(SystemNoise(), law, scale, size) > LEVEL
+    for factor in WRONG:
+        assert p_law(ScaledNoise(factor, SystemNoise()), law, scale, size) < LEVEL
+
+
+@every_law
+@pytest.mark.parametrize("scale", [0.3, 10.0, 2000.0])
+def test_law_of_the_fixed_source(law, scale):
+    assert p_law(FixedNoise(1), law, scale, SMALL) > LEVEL
+    for factor in WRONG:
+        assert p_law(ScaledNoise(factor, FixedNoise(1)), law, scale, SMALL) < LEVEL
+
+
+def p_same(first, second):
+    """P-value of a chi-square test that two samples have one law, in 20 cells of their common quantiles."""
+    edges = np.unique(np.quantile(np.r_[first, second], np.linspace(0, 1, 21)[1:-1]))
+    cells = [np.searchsorted(edges, sample) for sample in (first, second)]
+    counts = np.array([np.bincount(cell, minlength=len(edges) + 1) for cell in cells])
+    return stats.chi2_contingency(counts[:, counts.sum(axis=0) > 0], correction=False).pvalue
+
+
+@every_law
+@pytest.mark.parametrize("scale", [1.0, 10.0, 1000.0])
+def test_table_and_opendp_agree(law, scale):
+    opendp = draw(SystemNoise(), law, scale, SIZES["opendp"])
+    assert p_same(opendp, draw(SystemNoise(), law, scale, SIZES["table"])) > LEVEL
+    for factor in WRONG:
+        assert p_same(opendp, draw(SystemNoise(), law, factor * scale, SIZES["table"])) < LEVEL
+
+
+def p_independent(noise):
+    """P-value for rank correlations of cells 1 to 8 apart, of values and magnitudes (Bonferroni over 16)."""
+    worst = 0.0
+    for values in (noise, np.abs(noise)):
+        ranks = stats.rankdata(values)
+        ranks = (ranks - ranks.mean()) / (ranks.std() or 1.0)
+        for lag in range(1, 9):
+            worst = max(worst, abs((ranks[lag:] * ranks[:-lag]).sum()) / np.sqrt(len(noise) - lag))
+    return min(1.0, 16 * 2 * stats.norm.sf(worst))
+
+
+@every_law
+@every_size
+def test_cells_are_independent(law, size):
+    def noise():
+        return draw(SystemNoise(), law, 20.0, size)
+
+    assert p_independent(noise()) > LEVEL
+    assert p_independent(np.repeat(noise(), 2)[:size]) < LEVEL, "each draw used twice"
+    sign = np.where(np.arange(size) % 2, 1, -1)
+    assert p_independent(np.repeat(noise(), 2)[:size] * sign) < LEVEL, "magnitudes used twice"
+
+
+@every_law
+def test_calls_are_independent(law):
+    """200 calls of 100 cells: what one call adds to all of its cells shows as a correlation of neighbours."""
+
+    def noise(source):
+        return np.concatenate([draw(source, law, 20.0, 100) for _ in range(200)])
+
+    assert p_independent(noise(SystemNoise())) > LEVEL
+    assert p_independent(noise(SharedNoise(SystemNoise()))) < LEVEL
+
+
+CANDIDATES = {2: np.array([0.0, 3.0]), 5: np.array([1.0, 0.0, 4.5, 2.0, 3.0]), 50: np.linspace(-4.0, 6.0, 50)}
+PICKS = 10_000
+
+
+def p_choice(pick, scores, scale):
+    seen = np.bincount([pick(scores, scale) for _ in range(PICKS)], minlength=len(scores))
+    weight = np.exp(scores / scale)
+    return goodness_of_fit(seen, PICKS * weight / weight.sum())
+
+
+@pytest.mark.parametrize("scores", CANDIDATES.values(), ids=CANDIDATES)
+def test_choice_is_the_exponential_mechanism(scores):
+    assert p_choice(SystemNoise().choose, scores, 2.0) > LEVEL
+    for factor in WRONG:
+        assert p_choice(ScaledNoise(factor, SystemNoise()).choose, scores, 2.0) < LEVEL
+
+
+def test_choice_is_not_permute_and_flip():
+    """OpenDP gives another law under pure differential privacy; the test above would notice."""
+    from opendp import domains, measurements, measures, metrics
+
+    space = domains.vector_domain(domains.atom_domain(T="f64", nan=False)), metrics.linf_distance(T="f64")
+    flip = measurements.make_noisy_max(*space, measures.max_divergence(), 2.0)
+    assert p_choice(lambda scores, _: flip(scores), CANDIDATES[5], 2.0) < LEVEL
+
+
+def test_choice_of_the_fixed_source():
+    assert p_choice(FixedNoise(2).choose, CANDIDATES[5], 2.0) > LEVEL

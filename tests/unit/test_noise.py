@@ -1,0 +1,300 @@
+"""The inversion is exact to the last bit, reads on where it must, and cannot be seeded."""
+
+import json
+import random
+import subprocess
+import sys
+import threading
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from gapless.privacy import noise
+from gapless.privacy.noise import SMALL, Law, SystemNoise, current
+from gapless.testing.noise import FixedNoise, fixed_noise, no_noise, scaled_noise, shared_noise
+
+LAWS = {
+    **{f"laplace {s}": Law.laplace(s) for s in (0.01, 0.3, 1.0, 3.7, 40.0)},
+    **{f"gaussian {s}": Law.gaussian(s) for s in (0.01, 0.3, 1.0, 3.7, 150.0)},
+}
+every_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+
+
+def exact_cdf(law, reach):
+    """F(k) for k = -reach-1, …, reach, right to 100 digits: by `decimal`, which shares no code with ours."""
+    with localcontext(prec=140):
+        slope, bend = (Decimal(x.numerator) / Decimal(x.denominator) for x in (law.slope, law.bend))
+        beyond = reach + 400 + 60 * floor(1 / law.slope if law.bend == 0 else 0)
+        weights = [(-(z * slope + z * (z - 1) / 2 * bend)).exp() for z in map(Decimal, range(beyond))]
+        total = 2 * sum(weights) - 1
+        tail = sum(weights[reach + 1 :])
+        left = [tail / total]
+        for weight in reversed(weights[1 : reach + 1]):
+            tail += weight
+            left.append(tail / total)
+        return [Fraction(f) for f in left] + [1 - Fraction(f) for f in reversed(left)]
+
+
+@every_law
+@pytest.mark.parametrize("bits", [64, 128])
+def test_brackets_are_the_floor_of_the_true_distribution_function(law, bits):
+    lower, upper = law.brackets(bits)
+    assert lower == upper
+    assert lower == [floor(2**bits * f) for f in exact_cdf(law, len(lower) // 2 - 1)]
+
+
+@every_law
+def test_the_ends_of_a_table_are_always_ambiguous(law):
+    lower, upper = noise._table(law)
+    assert lower[0] == 0
+    assert upper[-1] == 2**64 - 1
+    assert np.all(lower[1:] >= lower[:-1])
+    assert np.all(upper[1:] >= upper[:-1])
+
+
+@pytest.mark.parametrize("law", [Law.laplace(1e-300), Law.laplace(5e-324), Law.gaussian(5e-324)])
+def test_the_smallest_scales_have_all_their_mass_at_zero(law):
+    assert law.brackets(64) == ([0, 2**64 - 1], [0, 2**64 - 1])
+
+
+@pytest.mark.parametrize("law", [Law.laplace(1.3), Law.gaussian(2.6)])
+def test_every_short_word_is_decided_rightly_or_left_open(law):
+    """All 2^12 words of 12 bits: a decided word lies wholly inside its cell of F."""
+    bits = 12
+    lower, upper = law.brackets(bits)
+    cdf = exact_cdf(law, len(upper) // 2 - 1)
+    cells = np.searchsorted(upper, np.arange(2**bits))
+    open_words = 0
+    for word, cell in enumerate(cells):
+        if word < lower[cell]:
+            assert cdf[cell - 1] * 2**bits <= word
+            assert word + 1 <= cdf[cell] * 2**bits
+        else:
+            open_words += 1
+    assert open_words == len({*lower, *upper})
+
+
+@pytest.mark.parametrize(
+    "x", [Fraction(0), Fraction(1, 10**9), Fraction(1, 3), Fraction(1, 2), Fraction(7), Fraction(400)]
+)
+@pytest.mark.parametrize("places", [192, 384, 600])
+def test_exp_is_bracketed_tightly(x, places):
+    lower, upper = noise._exp(x, places)
+    with localcontext(prec=400):
+        truth = Fraction((-Decimal(x.numerator) / Decimal(x.denominator)).exp()) * 2**places
+    assert lower <= truth <= upper
+    assert upper - lower < 2**10
+
+
+def script(monkeypatch, *answers):
+    """Entropy that was written down beforehand; `left` tells what was not read."""
+    left = list(answers)
+
+    def entropy(size):
+        answer = left.pop(0)
+        assert len(answer) == size
+        return answer
+
+    monkeypatch.setattr(noise, "_entropy", entropy)
+    return left
+
+
+def digits(word):
+    return int(word).to_bytes(8, sys.byteorder), int(word).to_bytes(8, "big")
+
+
+@pytest.mark.parametrize("law", [Law.laplace(3.0), Law.gaussian(2.0), Law.gaussian(0.3)])
+@pytest.mark.parametrize("k", [-2, -1, 0, 1])
+@pytest.mark.parametrize(("step", "more"), [(-1, 0), (1, 1), (0, 0), (0, 1)])
+def test_an_ambiguous_word_is_decided_by_the_words_that_follow(monkeypatch, law, k, step, more):
+    """U agrees with F(k) for 64 bits, then falls below or above it, in the second word or the third."""
+    f = exact_cdf(law, 20)[k + 21]
+    first, second, third = (floor(f * 2**bits) % 2**64 for bits in (64, 128, 192))
+    answers = [digits(first)[0], digits(second + step)[1]]
+    if step == 0:
+        answers.append(digits(third + (1 if more else -1))[1])
+    left = script(monkeypatch, *answers)
+    assert law.draw(1).tolist() == [k + more]
+    assert not left
+
+
+@pytest.mark.parametrize("word", [0, 2**64 - 1])
+def test_the_tails_go_on_beyond_the_table(monkeypatch, word):
+    """U is 2^-120 away from 0 or 1: there F has to be computed further out than in the table."""
+    law = Law.laplace(1.0)
+    edge = 256 if word == 0 else 2**64 - 256
+    left = script(monkeypatch, digits(word)[0], digits(edge)[1])
+    (z,) = law.draw(1)
+    cdf = exact_cdf(law, 100)
+    u = Fraction(word * 2**64 + edge, 2**128)
+    assert cdf[z - 1 + 101] < u < cdf[z + 101]
+    assert 80 < abs(z) < 90
+    assert not left
+
+
+def test_only_the_ambiguous_draws_of_a_vector_are_changed(monkeypatch):
+    law = Law.gaussian(5.0)
+    lower, _ = noise._table(law)
+    middle = len(lower) // 2
+    words = np.array([2**63, lower[middle + 2], 2**62], dtype=np.uint64)
+    script(monkeypatch, words.tobytes(), bytes(8))  # zeros follow: U is below F(2)
+    a, b, c = law.draw(3)
+    assert (a, b) == (0, 2)
+    assert c < 0
+
+
+def test_long_vectors_use_the_table_and_short_ones_opendp(monkeypatch):
+    monkeypatch.setattr(Law, "draw", lambda _, size: np.full(size, 99))
+    for draw in (SystemNoise().discrete_laplace, SystemNoise().discrete_gaussian):
+        assert set(draw(3.0, SMALL + 1)) == {99}
+        assert set(draw(3.0, 100)) != {99}
+        assert set(draw(1e6, SMALL + 1)) != {99}, "a table of this scale would be too large"
+
+
+@pytest.mark.parametrize("law", [Law.laplace(2**19 / 110), Law.gaussian(35_340.0)])
+def test_the_largest_tables_keep_to_their_bound(law):
+    assert law.fits
+    lower, upper = noise._table(law)
+    assert len(lower) <= 2**20
+    assert int((upper - lower).max()) <= 1
+    noise._table.cache_clear()
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), -float("inf"), 2.0**51])
+def test_bad_scales_are_refused(scale):
+    source = SystemNoise()
+    for attempt in (
+        lambda: source.discrete_laplace(scale, 3),
+        lambda: source.discrete_gaussian(scale, 3),
+        lambda: source.choose(np.zeros(3), scale),
+    ):
+        with pytest.raises(ValueError, match="noise scale must be in"):
+            attempt()
+
+
+@pytest.mark.parametrize(
+    "scores", [[], [0.0, float("nan")], [float("inf"), 1.0], [-float("inf"), 1.0], [[1.0]]]
+)
+def test_bad_scores_are_refused_without_being_quoted(scores):
+    with pytest.raises(ValueError, match=r"finite numbers$"):
+        SystemNoise().choose(np.array(scores), 1.0)
+
+
+def test_choices_of_any_size_and_range():
+    source = SystemNoise()
+    assert source.choose(np.array([-3.5]), 1.0) == 0
+    assert source.choose(np.array([-1e308, 1.7e308, 5e-324]), 1.0) == 1
+    assert source.choose(np.r_[np.zeros(5000), 1e9], 1.0) == 5000
+    assert 0 <= source.choose(np.zeros(5000), 1e-3) < 5000
+
+
+@pytest.mark.parametrize("size", [0, 1, SMALL, SMALL + 1])
+def test_shapes_and_types(size):
+    for source in (SystemNoise(), FixedNoise(0)):
+        for draw in (source.discrete_laplace, source.discrete_gaussian):
+            noise_ = draw(3.0, size)
+            assert noise_.dtype == np.int64
+            assert noise_.shape == (size,)
+
+
+def draws():
+    source = SystemNoise()
+    return (
+        source.discrete_laplace(1e6, 50).tolist(),
+        source.discrete_gaussian(1000.0, SMALL + 1).tolist(),
+        [source.choose(np.zeros(1000), 1.0) for _ in range(50)],
+    )
+
+
+def test_the_system_source_cannot_be_seeded():
+    runs = []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002
+        random.seed(0)
+        runs.append(draws())
+    for first, second in zip(*runs, strict=True):
+        assert first != second
+    with pytest.raises(TypeError):
+        SystemNoise(1)
+
+
+FORK = """
+import json, os
+import numpy as np
+from gapless.privacy.noise import SystemNoise
+def draws():
+    source = SystemNoise()
+    return [source.discrete_laplace(1e6, 50).tolist(), source.discrete_gaussian(1000.0, 10_001).tolist(),
+            [source.choose(np.zeros(1000), 1.0) for _ in range(50)]]
+draws()  # whatever state there is exists before the fork
+read, write = os.pipe()
+if os.fork() == 0:
+    with os.fdopen(write, "w") as file:
+        json.dump(draws(), file)
+    os._exit(0)
+os.close(write)
+mine = draws()
+with os.fdopen(read) as file:
+    print(json.dumps([mine, json.load(file)]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+def test_parent_and_child_of_a_fork_draw_different_noise():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, text=True, check=True
+    )
+    for parent, child in zip(*json.loads(done.stdout), strict=True):
+        assert parent != child
+
+
+def test_testing_sources_say_what_they_are_and_go_away():
+    assert current().name == "system"
+    for swap in (fixed_noise(3), scaled_noise(0.5), shared_noise(), no_noise()):
+        with swap as source:
+            assert current() is source
+            assert "NOT PRIVATE" in current().name
+            seen = []
+            thread = threading.Thread(target=lambda seen=seen: seen.append(current().name))
+            thread.start()
+            thread.join()
+            assert seen == ["system"], "another thread keeps the private source"
+        assert current().name == "system"
+
+
+def test_a_swapped_source_goes_away_after_an_error():
+    with pytest.raises(RuntimeError), no_noise():
+        raise RuntimeError
+    assert current().name == "system"
+
+
+def test_fixed_noise_repeats():
+    runs = []
+    for _ in range(2):
+        with fixed_noise(5):
+            source = current()
+            runs.append(
+                (
+                    *source.discrete_laplace(9.0, 20),
+                    *source.discrete_gaussian(9.0, 20),
+                    source.choose(np.arange(9.0), 2.0),
+                )
+            )
+    assert runs[0] == runs[1]
+
+
+def test_broken_twins_are_broken_as_they_say():
+    with no_noise() as source:
+        assert not source.discrete_laplace(5.0, 9).any()
+        assert not source.discrete_gaussian(5.0, 9).any()
+        assert source.choose(np.array([1.0, 3.0, 2.0]), 5.0) == 1
+    with shared_noise() as source:
+        assert len(set(source.discrete_laplace(1e6, 9))) == 1
+        assert len(set(source.discrete_gaussian(1e6, 9))) == 1
+    with fixed_noise(1) as plain:
+        expected = plain.discrete_gaussian(500.0, 9)
+    with fixed_noise(1), scaled_noise(0.5) as half:
+        assert half.discrete_gaussian(1000.0, 9).tolist() == expected.tolist()
