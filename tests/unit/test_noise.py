@@ -77,6 +77,25 @@ def test_every_short_word_is_decided_rightly_or_left_open(law):
     assert open_words == len({*lower, *upper})
 
 
+@pytest.mark.parametrize("scale", [0.3, 0.7, 1.3, 3.0])
+@pytest.mark.parametrize("bits", [8, 9, 11, 13, 16])
+def test_coarse_brackets_hold_the_truth(scale, bits):
+    """With so few digits each rounding and the tail beyond the table are of a size that matters."""
+    for law in (Law.laplace(scale), Law.gaussian(scale)):
+        lower, upper = law.brackets(bits)
+        for low, f, high in zip(lower, exact_cdf(law, len(lower) // 2 - 1), upper, strict=True):
+            assert low <= f * 2**bits <= high + 1
+
+
+@pytest.mark.parametrize("places", range(2, 40, 4))
+def test_coarse_exponentials_hold_the_truth(places):
+    for x in (Fraction(n, 37) for n in range(150)):
+        lower, upper = noise._exp(x, places)
+        with localcontext(prec=60):
+            truth = Fraction((-Decimal(x.numerator) / Decimal(x.denominator)).exp()) * 2**places
+        assert lower <= truth <= upper
+
+
 @pytest.mark.parametrize(
     "x", [Fraction(0), Fraction(1, 10**9), Fraction(1, 3), Fraction(1, 2), Fraction(7), Fraction(400)]
 )
@@ -175,9 +194,7 @@ def test_bad_scales_are_refused(scale):
             attempt()
 
 
-@pytest.mark.parametrize(
-    "scores", [[], [0.0, float("nan")], [float("inf"), 1.0], [-float("inf"), 1.0], [[1.0]]]
-)
+@pytest.mark.parametrize("scores", [[], [0.0, float("nan")], [float("inf"), 1.0], [-float("inf"), 1.0], [[1.0]]])
 def test_bad_scores_are_refused_without_being_quoted(scores):
     with pytest.raises(ValueError, match=r"finite numbers$"):
         SystemNoise().choose(np.array(scores), 1.0)
@@ -244,9 +261,7 @@ with os.fdopen(read) as file:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork")
 def test_parent_and_child_of_a_fork_draw_different_noise():
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, text=True, check=True)
     for parent, child in zip(*json.loads(done.stdout), strict=True):
         assert parent != child
 

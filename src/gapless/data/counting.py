@@ -85,4 +85,4 @@ def _sum_out(
     block = blocks[best]
     kept = counts[best].sum(axis=tuple(i for i, c in enumerate(block) if c not in marginal))
     left = [c for c in block if c in marginal]
-    return np.ascontiguousarray(np.transpose(kept, [left.index(c) for c in marginal]))
+    return np.array(np.transpose(kept, [left.index(c) for c in marginal]), order="C")

@@ -19,16 +19,18 @@ the exact optimum of the loss, which `polish` approaches by accelerated mirror d
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations_with_replacement, groupby, product
 from math import prod
+from operator import itemgetter
 
 import numpy as np
 from scipy.special import wrightomega
 
 from gapless.errors import ModelError
 from gapless.model.junction import JunctionTree, junction_tree
-from gapless.model.marginal import Columns, Floats, Measurement, estimate_total, reconcile
+from gapless.model.marginal import Columns, Floats, Measurement, contract, estimate_total, reconcile, sum_to
 from gapless.model.sampling import Codes, sample, sample_given
 
 __all__ = ["GraphicalModel"]
@@ -83,16 +85,15 @@ class GraphicalModel:
             ModelError: The tree is larger than the cap, or no cell is left possible.
         """
         sizes = tuple(int(size) for size in sizes)
-        measurements = list(measurements)
-        _check(sizes, measurements)
+        measurements, zeros = list(measurements), list(zeros)
+        _check(sizes, [(each.columns, each.counts) for each in measurements] + zeros)
         total = max(1.0, estimate_total(measurements) if total is None else total)
         targets = reconcile(sizes, measurements, total)
         potentials = _start(sizes, targets, total, start)
         for columns, forbidden in zeros:
-            order = np.argsort(columns)
-            key = tuple(int(columns[place]) for place in order)
+            key = tuple(sorted(columns))
             old = potentials.get(key, np.zeros([sizes[column] for column in key]))
-            potentials[key] = np.where(np.transpose(forbidden, order), -np.inf, old)
+            potentials[key] = np.where(sum_to(forbidden, columns, key), -np.inf, old)
         engine = _Engine(sizes, potentials, cap_cells)
         if targets:
             engine.calibrate()
@@ -139,36 +140,10 @@ class GraphicalModel:
                 f"no marginal of columns {columns} in a model of {len(self.sizes)} columns",
                 hint=f"different numbers from 0 to {len(self.sizes) - 1}",
             )
-        tree, tables = self._engine.tree, self._engine.tables
-        home = tree.home(columns)
-        if home is not None or not tree.bags:
-            return _sum_to(tables[home], tree.bags[home], columns) if home is not None else np.array(1.0)
-        below: list[Columns] = [()] * len(tree.bags)  # the wanted columns introduced in or under each bag
-        messages: dict[int, Floats] = {}
-        for place in range(len(tree.bags) - 1, -1, -1):
-            bag, shared, kids = tree.bags[place], tree.shared[place], self._engine.kids[place]
-            told = [kid for kid in kids if below[kid]]
-            below[place] = tuple(c for c in bag[shared:] if c in columns) + sum((below[kid] for kid in told), ())
-            if not below[place]:
-                continue
-            meet = len(below[place]) == len(columns)  # all are here: no need to go further up
-            keep = columns if meet else bag[:shared] + below[place]
-            table, axes = tables[place] if meet else self._engine.law(place), bag
-            for number, kid in enumerate(told, start=1):
-                link = tree.bags[kid][: tree.shared[kid]]
-                later = {c for other in told[number:] for c in tree.bags[other][: tree.shared[other]]}
-                out = tuple(c for c in dict.fromkeys(axes + below[kid]) if c in keep or c in later)
-                cells = tree.cells_of(out)
-                if cells > cap_cells:
-                    raise ModelError(
-                        f"the marginal of columns {columns} needs a table of {cells:,} cells; the cap is {cap_cells:,}",
-                        hint="ask for fewer columns, or raise cap_cells",
-                    )
-                table, axes = _contract(table, axes, messages[kid], link + below[kid], out), out
-            messages[place] = _sum_to(table, axes, keep)
-            if meet:
-                return messages[place]
-        raise AssertionError  # the first bag stands above every column
+        home = self.tree.home(columns)
+        if home is None:
+            return self._engine.far(columns, cap_cells) if columns else np.array(1.0)
+        return sum_to(self._engine.tables[home], self.tree.bags[home], columns)
 
     def marginals(self, wanted: Iterable[Sequence[int]]) -> list[Floats]:
         """Many marginals at once: pairs far apart in the tree share their way through it."""
@@ -196,6 +171,11 @@ class GraphicalModel:
             return sample(self._engine.tree, self._engine.tables, rows, rng)
         known = np.full((rows, len(self.sizes)), -1, dtype=np.int64)
         for column, codes in given.items():
+            if not 0 <= column < len(self.sizes) or np.shape(codes) != (rows,):
+                raise ModelError(
+                    f"given codes of shape {np.shape(codes)} for column {column} do not fit {rows} rows",
+                    hint=f"one code per row, for columns from 0 to {len(self.sizes) - 1}",
+                )
             known[:, column] = codes
         if (known < -1).any() or (known >= np.array(self.sizes)).any():
             raise ModelError("a given code is not a level of its column", hint="codes from 0, or -1 for not given")
@@ -236,17 +216,11 @@ class _Engine:
                 "or raise cap_cells",
             )
         self.tables = [np.zeros([sizes[column] for column in bag]) for bag in tree.bags]
-        self.flat = [
-            table.reshape(tree.cells_of(bag[:shared]), -1)
-            for table, bag, shared in zip(self.tables, tree.bags, tree.shared, strict=True)
-        ]
-        self.kids: list[list[int]] = [[] for _ in tree.bags]
+        self.flat = [table.reshape(tree.cells_of(tree.link(place)), -1) for place, table in enumerate(self.tables)]
         self.links: list[tuple[list[int], tuple[int, ...]]] = []  # the message's shape in the parent, axes summed out
         self.messages = [np.zeros((len(flat), 1)) for flat in self.flat]
-        for place, (bag, parent, shared) in enumerate(zip(tree.bags, tree.parents, tree.shared, strict=True)):
-            self.links.append(_fit_into(tree.bags[parent], bag[:shared], sizes))
-            if parent >= 0:
-                self.kids[parent].append(place)
+        for place, parent in enumerate(tree.parents):
+            self.links.append(_fit_into(tree.bags[parent], tree.link(place), sizes))
         self.marginals: list[_Slot] = []
         self.slots: list[list[_Slot]] = [[] for _ in tree.bags]
         self.theta = np.concatenate([np.empty(0), *(table.ravel() for table in potentials.values())])
@@ -269,7 +243,7 @@ class _Engine:
             origin, place = stack.pop()
             tour.append((origin, place))
             if origin in (-1, self.tree.parents[place]):
-                for kid in reversed(self.kids[place]):
+                for kid in reversed(self.tree.kids[place]):
                     stack += [(kid, place), (place, kid)]
         return tour
 
@@ -283,7 +257,7 @@ class _Engine:
             table.fill(0.0)
             for slot in self.slots[place]:
                 table += slot.potential
-            for kid in self.kids[place]:
+            for kid in self.tree.kids[place]:
                 table += self.messages[kid].reshape(self.links[kid][0])
             top = np.maximum(flat.max(axis=1, keepdims=True), _NEVER)
             flat -= top
@@ -294,7 +268,7 @@ class _Engine:
         if self.tables and self.messages[0][0, 0] < 0.1 * _NEVER:
             raise ModelError("the forbidden cells leave no possible row", hint="check the constraints for conflicts")
         for place, table in enumerate(self.tables):
-            for kid in self.kids[place]:
+            for kid in self.tree.kids[place]:
                 self.flat[kid] *= table.sum(axis=self.links[kid][1]).reshape(-1, 1)
             for slot in self.slots[place]:
                 np.add.reduce(table, axis=slot.gone, out=slot.marginal)
@@ -348,17 +322,15 @@ class _Engine:
             ahead = best + (momentum - 1) / faster * (best - before)
             level, mu = loss_at(ahead)
             slope = weight * (mu - goal)
-            used += 1
-            while used < steps:
-                trial = ahead - pace * slope
+            for halved in range(60):
+                trial = ahead - pace * 0.5**halved * slope
                 loss, moved = loss_at(trial)
-                used += 1
                 if level - loss >= 0.5 * float(slope @ (mu - moved)):
                     break
-                pace /= 2
+            used += 2 + halved
+            pace *= 1.2 * 0.5**halved
             if loss < lowest:
                 before, best, lowest, momentum = best, trial, loss, faster
-                pace *= 1.2
             elif momentum > 1:
                 before, momentum = best, 1.0
             else:
@@ -368,7 +340,37 @@ class _Engine:
     def law(self, place: int) -> Floats:
         """The probabilities of a bag given the columns it shares with its parent."""
         flat = self.flat[place]
-        return (flat / np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)).reshape(self.tables[place].shape)
+        law: Floats = flat / np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)
+        return law.reshape(self.tables[place].shape)
+
+    def far(self, columns: Columns, cap_cells: int) -> Floats:
+        """A marginal of columns that meet in no bag: laws are carried up the tree until all have met."""
+        tree = self.tree
+        below: list[Columns] = [()] * len(tree.bags)  # the wanted columns introduced in or under each bag
+        messages: dict[int, Floats] = {}
+        place = len(tree.bags)
+        while place == len(tree.bags) or len(below[place]) < len(columns):
+            place -= 1
+            bag, link = tree.bags[place], tree.link(place)
+            told = [kid for kid in tree.kids[place] if below[kid]]
+            own = tuple(column for column in bag[len(link) :] if column in columns)
+            below[place] = own + sum((below[kid] for kid in told), ())
+            met = len(below[place]) == len(columns)
+            keep = columns if met else link + below[place]
+            table, axes = self.tables[place] if met else self.law(place), bag
+            for number, kid in enumerate(told, start=1):
+                later = {column for other in told[number:] for column in tree.link(other)}
+                out = tuple(c for c in dict.fromkeys(axes + below[kid]) if c in keep or c in later)
+                if tree.cells_of(out) > cap_cells:
+                    raise ModelError(
+                        f"the marginal of columns {columns} needs a table of {tree.cells_of(out):,} cells; "
+                        f"the cap is {cap_cells:,}",
+                        hint="ask for fewer columns, or raise cap_cells",
+                    )
+                table, axes = contract(table, axes, messages.pop(kid), tree.link(kid) + below[kid], out), out
+            if below[place]:
+                messages[place] = sum_to(table, axes, keep)
+        return messages[place]
 
     def pairs(self, wanted: set[Columns]) -> dict[Columns, Floats]:
         """Pairs of columns that meet in no bag, from the bottom of the tree to the top.
@@ -376,18 +378,148 @@ class _Engine:
         Each bag tells its parent the law of every column under it given what they share, side by side in one matrix;
         two columns from different branches are joined where their branches meet.
         """
-        tree, sizes = self.tree, self.tree.sizes
-        told: list[tuple[list[tuple[int, int]], Floats]] = [([], np.empty(0))] * len(tree.bags)
+        tree, needed = self.tree, set(chain.from_iterable(wanted))
         found: dict[Columns, Floats] = {}
+        told: dict[int, _Laws] = {}
         for place in range(len(tree.bags) - 1, -1, -1):
-            bag, shared, law = tree.bags[place], tree.shared[place], self.law(place)
-            link = bag[:shared]
-            sources: dict[Columns, list[tuple[int, list[tuple[int, int]], Floats]]] = {}
-            for column in bag[shared:]:
-                sources.setdefault((column,), []).append((-1, [(column, 0)], np.eye(sizes[column])))
-            for kid in self.kids[place]:
-                columns = tree.bags[kid][: tree.shared[kid]]
-                sources.setdefault(columns, []).append((kid, *told[kid]))
-            for (one, many), (other, few) in combinations_with_self(sources):
-                ...
+            bag, up = tree.bags[place], tree.link(place)
+            branches: dict[Columns, list[_Laws]] = {}
+            for column in needed.intersection(bag[len(up) :]):
+                branches.setdefault((column,), []).append(_Laws.known(column, tree.sizes[column]))
+            for kid in tree.kids[place]:
+                branches.setdefault(tree.link(kid), []).append(told.pop(kid))
+            groups = {link: _Laws.beside(laws) for link, laws in sorted(branches.items())}
+            for (one, left), (other, right) in combinations_with_replacement(groups.items(), 2):
+                fresh = [pair for pair in product(left.spans, right.spans) if tuple(sorted(pair)) in wanted]
+                fresh = [(a, b) for a, b in fresh if left.spans[a][0] != right.spans[b][0]]
+                if fresh:
+                    union = tuple(dict.fromkeys(one + other))
+                    joint = sum_to(self.tables[place], bag, union)
+                    reach = left.through(joint, union, one, other, tree.sizes)
+                for a, partners in groupby(fresh, key=itemgetter(0)):
+                    block = reach[:, left.spans[a][1]].T @ right.matrix
+                    for _, b in partners:
+                        table = block[:, right.spans[b][1]]
+                        found[min(a, b), max(a, b)] = table.copy() if a < b else table.T.copy()
+            heard = [_Laws({}, np.empty((tree.cells_of(up), 0)))]
+            for link, laws in groups.items():
+                union = tuple(dict.fromkeys(up + link))
+                matrix = laws.through(sum_to(self.law(place), bag, union), union, link, up, tree.sizes)
+                heard.append(_Laws({column: (place, span) for column, (_, span) in laws.spans.items()}, matrix))
+            told[place] = _Laws.beside(heard)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Laws:
+    """The laws of many columns given the same link, side by side: a row per cell of the link.
+
+    `spans` says for each column from which branch it comes and which columns of the matrix are its levels.
+    """
+
+    spans: dict[int, tuple[int, slice]]
+    matrix: Floats
+
+    @staticmethod
+    def known(column: int, size: int) -> "_Laws":
+        """The law of a column given itself, a branch of its own."""
+        return _Laws({column: (-1 - column, slice(0, size))}, np.eye(size))
+
+    @staticmethod
+    def beside(laws: Sequence["_Laws"]) -> "_Laws":
+        """All of them in one matrix."""
+        spans, begin = {}, 0
+        for each in laws:
+            for column, (branch, span) in each.spans.items():
+                spans[column] = branch, slice(span.start + begin, span.stop + begin)
+            begin += each.matrix.shape[1]
+        return _Laws(spans, np.hstack([each.matrix for each in laws]))
+
+    def through(self, joint: Floats, axes: Columns, link: Columns, out: Columns, sizes: Columns) -> Floats:
+        """Exchange the link for other columns, given how the two go together."""
+        width = self.matrix.shape[1]
+        matrix = self.matrix.reshape(*(sizes[column] for column in link), width)
+        moved = contract(joint, axes, matrix, (*link, -1), (*out, -1))
+        return moved.reshape(prod(sizes[column] for column in out), width)
+
+
+class _Slot:
+    """A marginal's place in the long vectors, and how it is seen from its bag."""
+
+    def __init__(self, columns: Columns, where: slice, bag: Columns, engine: _Engine) -> None:
+        sizes = engine.tree.sizes
+        self.columns = columns
+        self.where = where
+        self.shape = [sizes[column] for column in columns]
+        self.order = sorted(range(len(columns)), key=lambda axis: bag.index(columns[axis])) if bag else []
+        self.inside = tuple(slice(None) if column in columns else None for column in bag)
+        self.gone = _fit_into(bag, columns, sizes)[1]
+        self.potential = self.seen(engine.theta[where])
+        self.marginal = engine.mu[where].reshape(self.shape).transpose(self.order)
+
+    def seen(self, values: Floats) -> Floats:
+        """A view with the axes of the bag."""
+        return values.reshape(self.shape).transpose(self.order)[self.inside]
+
+
+def _fit_into(bag: Columns, columns: Columns, sizes: Columns) -> tuple[list[int], tuple[int, ...]]:
+    """The shape in which a table of `columns` spreads over a bag, and the bag's other axes."""
+    shape = [sizes[column] if column in columns else 1 for column in bag]
+    return shape, tuple(axis for axis, column in enumerate(bag) if column not in columns)
+
+
+def _ratio(new: Floats, old: Floats) -> Floats:
+    """What turns `old` into `new`; 1 where there is nothing to turn."""
+    ratio = np.ones_like(new)
+    np.divide(new, old, out=ratio, where=old > 1e-290)
+    return ratio
+
+
+def _towards(target: Floats, now: Floats, reluctance: float, total: float) -> Floats:
+    """Solve ν + reluctance · log(ν / now) = target - λ for the λ that makes ν sum to `total`."""
+    possible = now > 0
+    logs = np.full_like(now, -np.inf)
+    np.log(now / reluctance, out=logs, where=possible)
+    least = float((target - now)[possible].min())  # every cell would grow: λ is not below this
+    shift = max(least, 0.0)
+    for _ in range(50):
+        omega: Floats = wrightomega((target - shift) / reluctance + logs)
+        excess = reluctance * float(omega.sum()) - total
+        if abs(excess) <= 1e-9 * total:
+            break
+        shift = max(least, shift + excess / max(float((omega / (1 + omega)).sum()), 1e-300))
+    return np.asarray(np.maximum(reluctance * omega, _FLOOR * total))
+
+
+def _start(
+    sizes: Columns, targets: Mapping[Columns, tuple[Floats, float]], total: float, start: GraphicalModel | None
+) -> dict[Columns, Floats]:
+    """The potentials to begin with: those of `start`, and columns new to it as independent."""
+    kept = {columns: start.potentials[columns] for columns in targets if start and columns in start.potentials}
+    potentials = {columns: np.zeros([sizes[column] for column in columns]) for columns in targets}
+    for columns, table in kept.items():
+        np.copyto(potentials[columns], table, where=np.isfinite(table))
+    seen = {column for columns in kept for column in columns}
+    for columns in sorted(targets, key=lambda columns: prod(sizes[column] for column in columns)):
+        table, noise_std = targets[columns]
+        for axis, column in enumerate(columns):
+            if column not in seen:
+                others = tuple(other for other in range(len(columns)) if other != axis)
+                counts = table.sum(axis=others, keepdims=True)
+                noise = noise_std * (table.size / sizes[column]) ** 0.5
+                potentials[columns] += np.log(np.maximum(counts, noise + 1e-9 * total) / total)
+                seen.add(column)
+    return potentials
+
+
+def _check(sizes: Columns, tables: Iterable[tuple[Columns, np.ndarray]]) -> None:
+    """Refuse columns without levels, and tables that do not fit the columns they are said to have."""
+    if min(sizes, default=1) < 1:
+        raise ModelError(f"a column without levels among sizes {sizes}", hint="every column needs at least one level")
+    for columns, table in tables:
+        known = all(0 <= column < len(sizes) for column in columns) and len(set(columns)) == len(columns)
+        if not known or table.shape != tuple(sizes[column] for column in columns):
+            raise ModelError(
+                f"a table of shape {table.shape} does not fit columns {columns}",
+                hint=f"different columns from 0 to {len(sizes) - 1}, one axis each, as long as the column has levels",
+            )

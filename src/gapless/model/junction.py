@@ -14,17 +14,17 @@ number is the price of a model, known before anything is fitted.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
 __all__ = ["JunctionTree", "cells", "junction_tree"]
 
 Sizes = tuple[int, ...]
 Columns = tuple[int, ...]
-Cost = Callable[[int, list[int], list[int]], int]
+Cost = Callable[[int, list[int], Sizes], int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JunctionTree:
     """Bags of columns, each with its parent; parents come before their children.
 
@@ -45,15 +45,36 @@ class JunctionTree:
         """The cells of all bags together."""
         return sum(self.cells_of(bag) for bag in self.bags)
 
+    @property
+    def largest(self) -> Columns:
+        """The bag with the most cells."""
+        return max(self.bags, key=self.cells_of, default=())
+
     def cells_of(self, columns: Iterable[int]) -> int:
         """The number of cells of one marginal."""
         return prod(self.sizes[column] for column in columns)
 
+    @cached_property
+    def kids(self) -> list[list[int]]:
+        """The children of each bag."""
+        kids: list[list[int]] = [[] for _ in self.bags]
+        for place, parent in enumerate(self.parents[1:], start=1):
+            kids[parent].append(place)
+        return kids
+
+    def link(self, place: int) -> Columns:
+        """The columns that a bag shares with its parent."""
+        return self.bags[place][: self.shared[place]]
+
     def home(self, columns: Iterable[int]) -> int | None:
         """The smallest bag that holds all these columns, if there is one."""
-        wanted = set(columns)
-        homes = [place for place, bag in enumerate(self.bags) if wanted.issubset(bag)]
-        return min(homes, key=lambda place: self.cells_of(self.bags[place]), default=None)
+        wanted = _mask(columns)
+        return next((place for mask, place in self._by_size if not wanted & ~mask), None)
+
+    @cached_property
+    def _by_size(self) -> list[tuple[int, int]]:
+        places = sorted(range(len(self.bags)), key=lambda place: self.cells_of(self.bags[place]))
+        return [(_mask(self.bags[place]), place) for place in places]
 
 
 def junction_tree(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> JunctionTree:
@@ -68,7 +89,7 @@ def junction_tree(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> J
     shared: list[int] = []
     joined = dict.fromkeys(left, (0, -1))  # the widest link of each waiting bag to the tree, and where it leads
     while left:  # Prim's maximum spanning tree over the shared columns
-        bag = max(left, key=lambda mask: (joined[mask][0], prod(_sizes_in(mask, sizes))))
+        bag = max(left, key=lambda mask: (joined[mask][0], _cells(mask, sizes)))
         left.remove(bag)
         _, parent = joined[bag]
         common = tuple(column for column in bags[parent] if bag >> column & 1) if bags else ()
@@ -76,7 +97,8 @@ def junction_tree(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> J
             joined[mask] = max(joined[mask], ((mask & bag).bit_count(), len(bags)), key=lambda link: link[0])
         if not bags:
             joined = {mask: (wide, 0) for mask, (wide, _) in joined.items()}
-        bags.append(common + tuple(column for column in _members(bag) if column not in common))
+        fresh = (column for column in _members(bag) if column not in common)
+        bags.append(common + tuple(sorted(fresh, key=sizes.__getitem__)))  # long inner loops for numpy
         parents.append(parent)
         shared.append(len(common))
     return JunctionTree(sizes, tuple(bags), tuple(parents), tuple(shared))
@@ -85,16 +107,14 @@ def junction_tree(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> J
 def cells(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> int:
     """The cells that `junction_tree` would need for these marginals: the price of a model before it is fitted."""
     sizes = tuple(sizes)
-    return sum(prod(_sizes_in(bag, sizes)) for bag in _smallest_bags(sizes, _neighbours(len(sizes), marginals)))
+    return sum(_cells(bag, sizes) for bag in _smallest_bags(sizes, _neighbours(len(sizes), marginals)))
 
 
 def _neighbours(columns: int, marginals: Iterable[Iterable[int]]) -> tuple[int, ...]:
     """For each column the set of columns it shares a marginal with, itself included, as a bit mask."""
     masks = [1 << column for column in range(columns)]
     for marginal in marginals:
-        mask = 0
-        for column in marginal:
-            mask |= 1 << column
+        mask = _mask(marginal)
         for column in marginal:
             masks[column] |= mask
     return tuple(masks)
@@ -104,39 +124,54 @@ def _neighbours(columns: int, marginals: Iterable[Iterable[int]]) -> tuple[int, 
 def _smallest_bags(sizes: Sizes, neighbours: tuple[int, ...]) -> tuple[int, ...]:
     """The maximal bags of the cheapest elimination."""
     found = (_eliminate(sizes, list(neighbours), cost) for cost in (_weight, _fill))
-    return min(found, key=lambda bags: sum(prod(_sizes_in(bag, sizes)) for bag in bags))
+    return min(found, key=lambda bags: sum(_cells(bag, sizes) for bag in bags))
 
 
 def _eliminate(sizes: Sizes, neighbours: list[int], cost: Cost) -> tuple[int, ...]:
     """Take the cheapest column out, join its neighbours, and again: the maximal bags on the way."""
     bags: list[int] = []
-    levels = list(sizes)
-    costs = {column: cost(mask, neighbours, levels) for column, mask in enumerate(neighbours)}
+    costs = {column: cost(mask, neighbours, sizes) for column, mask in enumerate(neighbours)}
     while costs:
         column = min(costs, key=costs.__getitem__)
         del costs[column]
         bag = neighbours[column]
-        if all(bag & ~other for other in bags):
+        if all(map(bag.__and__, map(int.__invert__, bags))):  # inside no other bag
             bags.append(bag)
-        rest = bag & ~(1 << column)
-        stale = rest
+        rest = stale = bag & ~(1 << column)
         for other in _members(rest):
             if rest & ~neighbours[other]:
-                stale |= neighbours[other] | rest
+                stale |= neighbours[other] & ~(1 << column)
             neighbours[other] = (neighbours[other] | rest) & ~(1 << column)
-        for other in _members(stale & ~(1 << column)):
-            costs[other] = cost(neighbours[other], neighbours, levels)
+        for other in _members(stale):
+            costs[other] = cost(neighbours[other], neighbours, sizes)
     return tuple(bags)
 
 
-def _weight(mask: int, _neighbours: list[int], sizes: list[int]) -> int:
+def _weight(mask: int, _neighbours: list[int], sizes: Sizes) -> int:
     """The cells of the bag that would come out."""
-    return prod(_sizes_in(mask, sizes))
+    return _cells(mask, sizes)
 
 
-def _fill(mask: int, neighbours: list[int], _sizes: list[int]) -> int:
+def _fill(mask: int, neighbours: list[int], _sizes: Sizes) -> int:
     """Twice the number of pairs that would become neighbours."""
-    return sum((mask & ~neighbours[column]).bit_count() for column in _members(mask))
+    missing = 0
+    for column in _members(mask):
+        missing += (mask & ~neighbours[column]).bit_count()
+    return missing
+
+
+@lru_cache(maxsize=1 << 16)
+def _cells(mask: int, sizes: Sizes) -> int:
+    """The cells of the marginal of a bit mask's columns."""
+    return prod(sizes[column] for column in _members(mask))
+
+
+def _mask(columns: Iterable[int]) -> int:
+    """Columns as the bits of a number."""
+    mask = 0
+    for column in columns:
+        mask |= 1 << column
+    return mask
 
 
 @lru_cache(maxsize=1 << 16)
@@ -148,7 +183,3 @@ def _members(mask: int) -> tuple[int, ...]:
         members.append(low.bit_length() - 1)
         mask ^= low
     return tuple(members)
-
-
-def _sizes_in(mask: int, sizes: Sequence[int]) -> list[int]:
-    return [sizes[column] for column in _members(mask)]

@@ -16,13 +16,22 @@ from numpy.typing import NDArray
 
 from gapless.errors import ModelError
 
-__all__ = ["Columns", "Floats", "Measurement", "estimate_total", "project_to_simplex", "reconcile"]
+__all__ = [
+    "Columns",
+    "Floats",
+    "Measurement",
+    "contract",
+    "estimate_total",
+    "project_to_simplex",
+    "reconcile",
+    "sum_to",
+]
 
 Columns = tuple[int, ...]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Measurement:
     """A noisy table of counts over some columns, in the order of `columns`, with independent noise per cell."""
 
@@ -58,7 +67,7 @@ def project_to_simplex(values: Floats, total: float) -> Floats:
     falling = np.sort(values, axis=None)[::-1]
     excess = np.cumsum(falling) - total
     last = np.flatnonzero(falling * np.arange(1, falling.size + 1) > excess)[-1]
-    return np.maximum(values - excess[last] / (last + 1), 0.0)
+    return np.asarray(np.maximum(values - excess[last] / (last + 1), 0.0))
 
 
 def estimate_total(measurements: Iterable[Measurement]) -> float:
@@ -88,6 +97,28 @@ def reconcile(
             effects[part] = (new, known + weight)
     effects[()] = (np.array(float(total)), 1.0)
     return {columns: (_assemble(sizes, columns, effects), 1 / sqrt(known)) for columns, known in precisions.items()}
+
+
+def sum_to(table: Floats, axes: Columns, keep: Columns) -> Floats:
+    """The marginal of a table, its axes in the order of `keep`."""
+    total = table.sum(axis=tuple(axis for axis, column in enumerate(axes) if column not in keep))
+    left = [column for column in axes if column in keep]
+    return np.asarray(total).transpose([left.index(column) for column in keep])
+
+
+def contract(one: Floats, axes: Columns, other: Floats, others: Columns, out: Columns) -> Floats:
+    """Multiply two tables and sum out what is not in `out`, as one batched matrix product."""
+    size = dict(zip(axes + others, one.shape + other.shape, strict=True))
+    batch = tuple(column for column in axes if column in others and column in out)
+    gone = tuple(column for column in axes if column in others and column not in out)
+    left = tuple(column for column in axes if column in out and column not in others)
+    right = tuple(column for column in others if column in out and column not in axes)
+    first = sum_to(one, axes, batch + left + gone)
+    second = sum_to(other, others, batch + gone + right)
+    cells = [prod(size[column] for column in part) for part in (batch, left, gone, right)]
+    result = first.reshape(cells[0], cells[1], cells[2]) @ second.reshape(cells[0], cells[2], cells[3])
+    order = batch + left + right
+    return result.reshape([size[column] for column in order]).transpose([order.index(column) for column in out])
 
 
 def _precision(measurement: Measurement) -> float:

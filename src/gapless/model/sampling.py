@@ -7,6 +7,7 @@ are independent given it, which sorted order would break.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -65,16 +66,21 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Ints, rng:
     for bag, shared, table in zip(tree.bags, tree.shared, tables, strict=True):
         joint = table.reshape(tree.cells_of(bag[:shared]), -1)
         laws.append((joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)).reshape(table.shape))
-    widest = max((tree.cells_of(bag[:shared]) for bag, shared in zip(tree.bags, tree.shared, strict=True)), default=1)
+    widest = max((tree.cells_of(tree.link(place)) for place in range(len(tree.bags))), default=1)
     step = max(1, _CELLS // widest)
+    first, who = _distinct(_ravel_all(given + 1, [size + 1 for size in tree.sizes]))
+    order = np.argsort(who, kind="stable")
+    ends = np.searchsorted(who[order], np.arange(0, len(first) + step, step))
     codes = np.empty(given.shape, dtype=_dtype(tree), order="F")
-    for start in range(0, len(given), step):
-        codes[start : start + step] = _Evidence(tree, laws, given[start : start + step]).draw(rng)
+    for number, (begin, end) in enumerate(pairwise(ends.tolist())):
+        rows, offset = order[begin:end], number * step
+        evidence = _Evidence(tree, laws, given[first[offset : offset + step]])
+        codes[rows] = evidence.draw(who[rows] - offset, rng)
     return codes
 
 
 class _Evidence:
-    """Some rows with what is known of them, and the messages this sends from each bag to its parent.
+    """Different states of knowledge about a row, and the messages each sends from every bag to its parent.
 
     A message has one axis per shared column. Along a column known from the start only its first entry is used.
     """
@@ -82,85 +88,110 @@ class _Evidence:
     def __init__(self, tree: JunctionTree, laws: Sequence[Floats], given: Ints) -> None:
         self.tree = tree
         self.laws = laws
+        self.given = given
         self.known = given >= 0
-        self.codes = given.copy()
-        self.kids: list[list[int]] = [[] for _ in tree.bags]
-        for place, parent in enumerate(tree.parents[1:], start=1):
-            self.kids[parent].append(place)
         self.messages: dict[int, Floats] = {}
         for place in range(len(tree.bags) - 1, 0, -1):
             self._send(place)
 
-    def draw(self, rng: np.random.Generator) -> Ints:
+    def draw(self, who: Ints, rng: np.random.Generator) -> Ints:
+        """A full row for each state of knowledge named in `who`."""
+        codes = self.given[who]
         for place, (bag, shared) in enumerate(zip(self.tree.bags, self.tree.shared, strict=True)):
-            for rows, free in self._patterns(bag, shared):
-                if not free:
-                    continue
-                weights = self._weights(place, rows, free).reshape(len(rows), -1)
-                weights[weights.sum(axis=1) <= 0] = 1.0
-                steps = np.cumsum(weights, axis=1)
-                mark = np.minimum(rng.random(len(rows)) * steps[:, -1], np.nextafter(steps[:, -1], 0))
-                _unravel(self.codes, rows, (steps <= mark[:, None]).sum(axis=1), free, self.tree)
-        return self.codes
+            link = bag[:shared]
+            for states, free in self._patterns(bag[shared:]):
+                rows = np.flatnonzero(states[who]) if free else np.empty(0, dtype=np.int64)
+                cells = _ravel(codes[rows], link, self.tree)
+                first, group = _distinct(cells + self.tree.cells_of(link) * who[rows])
+                order = np.argsort(group, kind="stable")
+                rows, group, first = rows[order], group[order], rows[first]
+                for begin, end in self._portions(len(first), free):
+                    some = first[begin:end]
+                    weights = self._weights(place, who[some], codes[some], free).reshape(len(some), -1)
+                    inside = slice(*np.searchsorted(group, [begin, end]))
+                    cells = _pick(weights, group[inside] - begin, rng)
+                    _unravel(codes, rows[inside], cells, free, self.tree)
+        return codes
 
     def _send(self, place: int) -> None:
         bag, shared = self.tree.bags[place], self.tree.shared[place]
-        told = any(kid in self.messages for kid in self.kids[place])
+        told = any(kid in self.messages for kid in self.tree.kids[place])
         if not told and not self.known[:, bag[shared:]].any():
             return
-        message = np.empty([len(self.codes), *(self.tree.sizes[column] for column in bag[:shared])])
-        for rows, free in self._patterns(bag, 0):
-            weights = self._weights(place, rows, free)
-            total = weights.sum(axis=tuple(range(1 + shared, weights.ndim)))
-            peak = total.max(axis=tuple(range(1, total.ndim)), keepdims=True)
+        message = np.empty([len(self.given), *(self.tree.sizes[column] for column in bag[:shared])])
+        for states, free in self._patterns(bag):
+            who = np.flatnonzero(states)
             entries = tuple(slice(None) if column in free else slice(1) for column in bag[:shared])
-            message[(rows, *entries)] = np.where(peak > 0, total / np.maximum(peak, 1e-300), 1.0)
+            for begin, end in self._portions(len(who), free):
+                some = who[begin:end]
+                weights = self._weights(place, some, self.given[some], free)
+                total = weights.sum(axis=tuple(range(1 + shared, weights.ndim)))
+                peak = total.max(axis=tuple(range(1, total.ndim)), keepdims=True)
+                message[(some, *entries)] = np.where(peak > 0, total / np.maximum(peak, 1e-300), 1.0)
         self.messages[place] = message
 
-    def _patterns(self, bag: Columns, shared: int) -> Iterator[tuple[Ints, Columns]]:
-        """The rows that lack the same columns, in portions; the first `shared` columns count as known."""
-        open_columns = bag[shared:]
-        lacks = ~self.known[:, open_columns]
-        key = lacks @ (1 << np.arange(len(open_columns)))
-        for pattern in np.unique(key):
-            free = tuple(column for place, column in enumerate(open_columns) if pattern >> place & 1)
-            rows = np.flatnonzero(key == pattern)
-            step = max(1, _CELLS // self.tree.cells_of(free))
-            for start in range(0, len(rows), step):
-                yield rows[start : start + step], free
+    def _patterns(self, columns: Columns) -> Iterator[tuple[NDArray[np.bool_], Columns]]:
+        """The states that lack the same ones of these columns."""
+        key = ~self.known[:, columns] @ (1 << np.arange(len(columns)))
+        for pattern in np.unique(key).tolist():
+            yield key == pattern, tuple(column for place, column in enumerate(columns) if pattern >> place & 1)
 
-    def _weights(self, place: int, rows: Ints, free: Columns) -> Floats:
-        """The law of a bag in these rows times its children's messages: one axis per column, length 1 if known."""
+    def _portions(self, many: int, free: Columns) -> Iterator[tuple[int, int]]:
+        """Ranges that keep tables over the free columns within the working memory."""
+        step = max(1, _CELLS // self.tree.cells_of(free))
+        return ((begin, min(begin + step, many)) for begin in range(0, many, step))
+
+    def _weights(self, place: int, who: Ints, codes: Ints, free: Columns) -> Floats:
+        """A bag's law in these rows times its children's messages: one axis per column, of length 1 unless free."""
         bag, sizes = self.tree.bags[place], self.tree.sizes
+        upright = (-1, *[1] * len(bag))
 
-        def entries(columns: Columns, *, first_if_known: bool) -> tuple[Ints, ...]:
-            places = []
-            for column in columns:
-                if column in free:
-                    shape = [1] + [sizes[other] if other == column else 1 for other in bag]
-                    places.append(np.arange(sizes[column]).reshape(shape))
-                else:
-                    code = self.codes[rows, column]
-                    code = np.where(self.known[rows, column], 0, code) if first_if_known else code
-                    places.append(code.reshape(-1, *[1] * len(bag)))
-            return tuple(places)
+        def entries(column: int, code: Ints) -> Ints:
+            if column not in free:
+                return code.reshape(upright)
+            return np.arange(sizes[column]).reshape([1] + [sizes[column] if other == column else 1 for other in bag])
 
-        shape = (len(rows), *(sizes[column] if column in free else 1 for column in bag))
-        weights = np.empty(shape)
-        weights[...] = self.laws[place][entries(bag, first_if_known=False)]
-        for kid in self.kids[place]:
+        weights = np.empty((len(who), *(sizes[column] if column in free else 1 for column in bag)))
+        weights[...] = self.laws[place][tuple(entries(column, codes[:, column]) for column in bag)]
+        for kid in self.tree.kids[place]:
             if kid in self.messages:
-                link = self.tree.bags[kid][: self.tree.shared[kid]]
-                row = rows.reshape(-1, *[1] * len(bag))
-                weights *= self.messages[kid][(row, *entries(link, first_if_known=True))]
+                link = self.tree.link(kid)
+                found = (entries(column, np.where(self.known[who, column], 0, codes[:, column])) for column in link)
+                weights *= self.messages[kid][(who.reshape(upright), *found)]
         return weights
+
+
+def _pick(weights: Floats, groups: Ints, rng: np.random.Generator) -> Ints:
+    """An independent cell for every row; row r of `groups` follows that row of `weights`."""
+    weights[weights.sum(axis=1) <= 0] = 1.0
+    steps = np.cumsum(weights, axis=1)
+    steps /= steps[:, -1:]
+    marks = groups + np.minimum(rng.random(len(groups)), 1 - 1e-9)  # below the next whole number after rounding
+    cells = np.searchsorted((steps + np.arange(len(steps))[:, None]).ravel(), marks, side="right")
+    return np.asarray(cells - groups * weights.shape[1])
+
+
+def _distinct(keys: Ints) -> tuple[Ints, Ints]:
+    """Where each different key occurs first, and which of them every row has."""
+    _, first, who = np.unique(keys, return_index=True, return_inverse=True)
+    return first, who
+
+
+def _ravel_all(codes: Ints, sizes: Sequence[int]) -> Ints:
+    """One number per row that tells different rows apart, however many columns there are."""
+    keys, span = np.zeros(len(codes), dtype=np.int64), 1
+    for column, size in enumerate(sizes):
+        if span * size > 1 << 62:
+            keys, span = _distinct(keys)[1], len(codes)
+        keys, span = keys * size + codes[:, column], span * size
+    return keys
 
 
 def _dtype(tree: JunctionTree) -> type[np.unsignedinteger]:
     return np.uint16 if max(tree.sizes, default=1) <= 1 << 16 else np.uint32
 
 
-def _ravel(codes: Codes, columns: Columns, tree: JunctionTree) -> Ints:
+def _ravel(codes: NDArray[np.integer], columns: Columns, tree: JunctionTree) -> Ints:
     """The cell of each row in the marginal of these columns."""
     cells = np.zeros(len(codes), dtype=np.int64)
     for column in columns:

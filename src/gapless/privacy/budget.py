@@ -138,19 +138,19 @@ def epsilon_of(loss: Loss, delta: float) -> float:
 def pure_loss(epsilon: float, order: float) -> float:
     r"""The most that an ε-DP mechanism can lose at an order: that of randomised response.
 
-    .. math:: \varepsilon_\alpha = \tfrac{1}{\alpha-1}\log\bigl(p^\alpha q^{1-\alpha} + q^\alpha p^{1-\alpha}\bigr),
-              \quad p = \tfrac{e^\varepsilon}{1 + e^\varepsilon},\ q = 1 - p
+    .. math:: \varepsilon_\alpha = \frac{1}{\alpha-1} \log\frac{\cosh((\alpha - 1/2)\,\varepsilon)}{\cosh(\varepsilon/2)}
 
     Source: Kairouz, Oh, Viswanath 2015 (every ε-DP pair is a post-processing of randomised response);
     docs/proofs/pure_to_renyi.md.
     """
     if order == PURE or epsilon == 0:
         return epsilon
-    log_p, log_q = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
-    larger = order * log_p + (1 - order) * log_q
-    smaller = order * log_q + (1 - order) * log_p
-    total = larger + math.log1p(math.exp(smaller - larger))
-    return min(epsilon, max(0.0, total / (order - 1)))
+    divergence = (_log_cosh((order - 0.5) * epsilon) - _log_cosh(epsilon / 2)) / (order - 1)
+    return min(epsilon, divergence * (1 + SLACK))
+
+
+def _log_cosh(x: float) -> float:
+    return math.log1p(2 * math.sinh(x / 2) ** 2) if x < 1 else x + math.log1p(math.exp(-2 * x)) - math.log(2)
 
 
 def _conversion(order: float, delta: float) -> float:

@@ -163,8 +163,8 @@ class Ledger:
     def attach(cls, path: str | Path, *, table: str, protect: Rows, budget: Budget | None) -> Ledger:
         """Open the ledger of this very table, or create it if there is none."""
         path = Path(path)
-        if not path.exists() and not seal_of(path).exists():
-            return cls._create(path, table, protect, budget)
+        if not path.exists():
+            cls._create(path, table, protect, budget)
         ledger = cls.open(path)
         said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
         for name, value in said.items():
@@ -176,8 +176,9 @@ class Ledger:
                 )
         return ledger
 
-    @classmethod
-    def _create(cls, path: Path, table: str, protect: Rows, budget: Budget | None) -> Ledger:
+    @staticmethod
+    def _create(path: Path, table: str, protect: Rows, budget: Budget | None) -> None:
+        """Write the header of a new ledger, unless another process was faster or its seal remembers it."""
         if budget is None:
             raise BudgetError(f"{path} is new and has no budget", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
         capacity = budget.capacity
@@ -194,13 +195,13 @@ class Ledger:
         }
         try:
             with _locked(path):
-                if not path.exists() or path.stat().st_size == 0:
+                _complete(path)
+                if not path.exists():
                     _append(path, 0, json.dumps(header, ensure_ascii=False) + "\n")
         except OSError as error:
             raise LedgerError(
                 f"cannot write the ledger {path}: {error.strerror}", hint="a folder that exists and is yours"
             ) from None
-        return cls.attach(path, table=table, protect=protect, budget=budget)
 
     # ------------------------------------------------------------------ the account
 

@@ -60,8 +60,9 @@ class NoiseSource(Protocol):
 class SystemNoise:
     """The only source of production: entropy of the operating system, exact laws, no seed.
 
-    A float parameter stands for the rational number it is, to the last bit. Nothing is kept between two calls
-    but tables of F, which are public. Sizes, scales and the number of candidates are public too.
+    A float parameter stands for the rational number it is, to the last bit. We keep nothing between two calls
+    but tables of F, which are public; OpenDP draws through OpenSSL, which the system seeds and which reseeds
+    after a fork. Sizes, scales and the number of candidates are public too.
 
     >>> SystemNoise().discrete_laplace(2.0, size=3).dtype
     dtype('int64')
@@ -112,7 +113,7 @@ def _checked(scale: float) -> float:
 
 
 def _entropy(size: int) -> bytes:
-    """The one place where random bytes come in."""
+    """The one place where random bytes enter the inversion."""
     return os.urandom(size)
 
 

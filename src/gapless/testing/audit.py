@@ -1,0 +1,55 @@
+r"""Attacks on our own guarantees: empirical lower bounds on ε that must stay below what is claimed.
+
+An event is fixed in advance, its probability is estimated on two neighbouring inputs, and the bound uses
+Clopper-Pearson limits, so that a correct mechanism fails an audit with probability at most `ALPHA`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy import stats
+
+ALPHA = 1e-6
+
+
+def lower_limit(hits: int, trials: int, alpha: float = ALPHA) -> float:
+    """The Clopper-Pearson lower confidence limit of a probability."""
+    return 0.0 if hits == 0 else float(stats.beta.ppf(alpha, hits, trials - hits + 1))
+
+
+def upper_limit(hits: int, trials: int, alpha: float = ALPHA) -> float:
+    """The Clopper-Pearson upper confidence limit of a probability."""
+    return 1.0 if hits == trials else float(stats.beta.ppf(1 - alpha, hits + 1, trials - hits))
+
+
+def epsilon_at_least(hits: int, others: int, trials: int, delta: float = 0.0) -> float:
+    r"""The ε that is surely exceeded: :math:`\log((p - \delta)/q)` at the confidence limits of p and q.
+
+    `hits` of `trials` with the unit in the data, `others` of `trials` without it.
+
+    >>> epsilon_at_least(500, 500, 1000)
+    0.0
+    """
+    low, high = lower_limit(hits, trials) - delta, upper_limit(others, trials)
+    return max(0.0, math.log(low / high)) if low > 0 else 0.0
+
+
+def mu_at_least(hits: int, others: int, trials: int) -> float:
+    r"""The Gaussian-DP parameter surely exceeded: :math:`\Phi^{-1}(TPR) - \Phi^{-1}(FPR)` at the limits."""
+    return max(
+        0.0, float(stats.norm.ppf(lower_limit(hits, trials)) - stats.norm.ppf(upper_limit(others, trials)))
+    )
+
+
+def one_run_epsilon(correct: int, guesses: int, alpha: float = ALPHA) -> float:
+    """The ε surely exceeded when `correct` of `guesses` fair-coin inclusions were guessed right in one run.
+
+    Source: Steinke, Nasr, Jagielski 2023: under ε-DP the number is at most Binomial(guesses, e^ε/(1+e^ε)).
+    """
+    low, high = 0.0, 20.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        chance = stats.binom.sf(correct - 1, guesses, 1 / (1 + math.exp(-middle)))
+        low, high = (middle, high) if chance < alpha else (low, middle)
+    return low

@@ -1,0 +1,212 @@
+"""The suite that every synthesizer must pass, with every way to treat gaps."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.missing import STRATEGIES
+from gapless.synth import METHODS
+from gapless.testing.noise import fixed_noise
+from gapless.testing.tables import private
+
+BUDGETS = {"pure": gl.Budget(1.0), "approximate": gl.Budget(1.0, 1e-6)}
+EVERY = [(method, missing) for method in METHODS for missing in STRATEGIES]
+
+
+def schema(columns=4):
+    kinds = [
+        gl.Categorical(
+            "color", ["red", "green", "blue"], may_be_missing=True, missing=["", gl.MissingCode("-", "refused")]
+        ),
+        gl.Integer("age", bounds=(0, 99), bins=5),
+        gl.Number("income", bounds=(0, 1e5), bins=4, may_be_missing=True),
+        gl.Date("born", bounds=("1950-01-01", "1999-12-31"), resolution="month", bins=3, may_be_missing=True),
+        gl.Boolean("single", may_be_missing=True),
+        gl.Ordinal("only", ["one level"]),
+    ]
+    return gl.Schema("people", kinds[:columns])
+
+
+def people(rows, columns=4, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = {
+        "color": rng.choice(["red", "green", "blue", "", "-"], rows),
+        "age": rng.integers(0, 100, rows),
+        "income": np.where(rng.random(rows) < 0.3, np.nan, rng.uniform(0, 1e5, rows)),
+        "born": np.array("1960-05-01", dtype="datetime64[D]") + rng.integers(0, 9999, rows),
+        "single": rng.choice(["yes", "no", ""], rows),
+        "only": np.full(rows, "one level"),
+    }
+    return pl.DataFrame(dict(list(frame.items())[:columns]))
+
+
+def synthesizer(method, missing):
+    return METHODS[method](missing=STRATEGIES[missing]())
+
+
+def fitted(method, missing, table):
+    return synthesizer(method, missing).fit(table, spend=table.ledger.left)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_the_budget_is_spent_exactly_and_every_read_is_an_entry(method, missing, budget, tmp_path):
+    table = private(people(300), schema(), tmp_path, budget=BUDGETS[budget])
+    share = table.ledger.share(percent=60)
+    synthesizer(method, missing).fit(table, spend=share)
+    assert table.ledger.spent.value <= share.value * (1 + 1e-12)
+    assert table.ledger.spent.value == pytest.approx(share.value, rel=1e-3)
+    for entry in table.ledger.entries:
+        assert entry.noise == "system"
+        assert entry.loss > 0
+        if missing == "extended":
+            assert entry.reads is None
+        elif entry.what != "number of rows":
+            assert entry.reads is None or set(entry.reads) <= set(table.schema.names)
+    if missing == "complete-rows":
+        assert any(entry.reads == sorted(table.schema.names) for entry in table.ledger.entries)
+
+
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_a_sample_is_complete_fits_the_schema_and_repeats(method, missing, tmp_path):
+    table = private(people(300, 6), schema(6), tmp_path)
+    model = fitted(method, missing, table)
+    sample = model.sample(50, seed=7)
+    assert len(sample) == 50
+    assert sample.to_polars().null_count().sum_horizontal().item() == 0
+    assert sample.to_polars().equals(model.sample(50, seed=7).to_polars())
+    assert not sample.to_polars().equals(model.sample(50, seed=8).to_polars())
+    assert not model.sample(50).to_polars().equals(model.sample(50).to_polars())
+    for codes, column in zip(sample.codes, table.schema.columns, strict=True):
+        assert codes.max(initial=0) < column.size
+
+
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_gaps_as_observed(method, missing, tmp_path):
+    table = private(people(2000), schema(), tmp_path, budget=gl.Budget(20.0, 1e-6))
+    model = fitted(method, missing, table)
+    if missing != "extended":
+        with pytest.raises(gl.ModelError, match="did not measure the gaps"):
+            model.sample(10, gaps="as observed")
+        return
+    rates = gl.patterns(model.sample(2000, seed=1, gaps="as observed")).rates
+    assert rates["color"] == pytest.approx(0.4, abs=0.07)
+    assert rates["income"] == pytest.approx(0.3, abs=0.07)
+    assert rates["age"] == 0
+
+
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_a_saved_model_is_the_same_model(method, missing, tmp_path):
+    table = private(people(300), schema(), tmp_path)
+    model = fitted(method, missing, table)
+    model.save(tmp_path / "m")
+    again = gl.load(tmp_path / "m")
+    assert type(again) is type(model)
+    assert again.schema == model.schema
+    assert again.sample(40, seed=3).to_polars().equals(model.sample(40, seed=3).to_polars())
+    assert again.describe() == model.describe()
+    again.save(tmp_path / "again")
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "again").read_bytes()
+
+
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_no_cell_of_the_data_is_in_the_model_file(method, missing, tmp_path):
+    odd = pl.DataFrame({"a": ["x", "MARKER", "y"] * 40, "b": ["u", "u", "MARKER"] * 40})
+    public = gl.Schema("odd", [gl.Categorical(c, ["x", "y", "u"], may_be_missing=True) for c in "ab"])
+    table = private(odd, public, tmp_path)
+    model = fitted(method, missing, table)
+    model.save(tmp_path / "m")
+    content = b"".join(path.read_bytes() for path in Path(tmp_path).iterdir())
+    assert b"MARKER" not in content
+
+
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_tiny_tables(method, missing, rows, tmp_path):
+    table = private(people(rows), schema(), tmp_path)
+    model = fitted(method, missing, table)
+    assert math.isfinite(model.total)
+    assert len(model.sample(5, seed=0)) == 5
+    assert len(model.sample(0)) == 0
+    assert len(model.sample(seed=0)) >= 0
+
+
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_a_column_that_is_missing_throughout(method, missing, tmp_path):
+    frame = people(200).with_columns(pl.lit(None, dtype=pl.Float64).alias("income"))
+    model = fitted(method, missing, private(frame, schema(), tmp_path))
+    assert len(model.sample(30, seed=0)) == 30
+
+
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_a_single_column(method, missing, tmp_path):
+    model = fitted(method, missing, private(people(200, 1), schema(1), tmp_path))
+    assert len(model.sample(30, seed=0)) == 30
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_two_hundred_columns(method, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({f"c{i}": rng.choice(["a", "b", "c", ""], 500) for i in range(200)})
+    public = gl.Schema("wide", [gl.Categorical(n, ["a", "b", "c"], may_be_missing=True) for n in frame.columns])
+    model = fitted(method, "extended", private(frame, public, tmp_path, budget=gl.Budget(5.0, 1e-6)))
+    assert len(model.sample(100, seed=0)) == 100
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 100.0])
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_very_small_and_very_large_budgets(method, missing, epsilon, tmp_path):
+    table = private(people(2000), schema(), tmp_path, budget=gl.Budget(epsilon, 1e-6))
+    model = fitted(method, missing, table)
+    assert len(model.sample(100, seed=0)) == 100
+    if epsilon == 100.0:
+        assert model.total == pytest.approx(2000, abs=20)
+
+
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_with_much_budget_the_columns_come_out_right(method, missing, tmp_path):
+    frame = people(3000)
+    table = private(frame, schema(), tmp_path, budget=gl.Budget(100.0, 1e-6))
+    model = fitted(method, missing, table)
+    complete = frame.filter(~pl.col("color").is_in(["", "-"]) & pl.col("income").is_not_nan())
+    truth = gl.Table.read(complete if missing == "complete-rows" else frame, table.schema)
+    for name in table.schema.names:
+        counts = truth.marginal(name)
+        assert np.abs(model.marginal(name) - counts / counts.sum()).sum() < 0.05, name
+
+
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_the_same_noise_gives_the_same_model_and_is_stamped(method, missing, tmp_path):
+    models = []
+    for _ in range(2):
+        table = private(people(300), schema(), tmp_path)
+        with fixed_noise(seed=5):
+            models.append(fitted(method, missing, table))
+        assert str(table.ledger.guarantee()).startswith("NOT PRIVATE")
+    assert np.array_equal(models[0].marginal("color"), models[1].marginal("color"))
+
+
+@pytest.mark.parametrize("rows", [-1, 1.5, "10", True])
+def test_a_wrong_number_of_rows(rows, tmp_path):
+    model = fitted("independent", "extended", private(people(20), schema(), tmp_path))
+    with pytest.raises(gl.ModelError, match="cannot sample"):
+        model.sample(rows)
+
+
+def test_wrong_gaps_and_seeds(tmp_path):
+    model = fitted("independent", "extended", private(people(20), schema(), tmp_path))
+    with pytest.raises(gl.ModelError, match="no gaps called"):
+        model.sample(1, gaps="some")
+    with pytest.raises(gl.ModelError, match="seed"):
+        model.sample(1, seed=-1)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"hello", b"\x80\x04."])
+def test_a_foreign_model_file(content, tmp_path):
+    (tmp_path / "m").write_bytes(content)
+    with pytest.raises(gl.ModelError, match="not a gapless model"):
+        gl.load(tmp_path / "m")

@@ -1,0 +1,52 @@
+"""Ways to cheat that mypy must reject: each line with an `# error:` comment, and no other."""
+
+import numpy as np
+
+import gapless as gl
+from gapless.privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialChoice,
+    Grant,
+    L1,
+    L2,
+    Linf,
+    Loss,
+    Private,
+    Released,
+)
+from gapless.privacy.mechanisms import Integers
+
+
+def honest(table: gl.PrivateTable, grant: Grant) -> Released[Integers]:
+    counts = table.marginal("age")
+    gl.Independent().fit(table, spend=table.ledger.share(percent=10))
+    grant.release(counts, DiscreteLaplace(2.0), what="age")
+    return grant.release(counts, DiscreteGaussian(2.0), what="age")  # an L1 bound is an L2 bound
+
+
+def cheat(
+    table: gl.PrivateTable, grant: Grant, euclidean: Private[Integers, L2], scores: Private[Integers, Linf]
+) -> None:
+    counts = table.marginal("age")
+    counts.value  # error: [attr-defined]
+    counts + 1  # error: [operator]
+    counts.sum()  # error: [attr-defined]
+    public: Integers = counts  # error: [assignment]
+    wanted: Released[Integers] = counts  # error: [assignment]
+    table.rows  # error: [attr-defined]
+    table.codes  # error: [attr-defined]
+    table.to_pandas()  # error: [attr-defined]
+    gl.Independent().fit(table)  # error: [call-arg]
+    gl.Independent().fit(table, spend=0.5)  # error: [arg-type]
+    gl.Independent().fit(table, table.ledger.left)  # error: [call-arg,misc]
+    gl.read("people.csv", gl.Schema.read("people.toml"), ledger="people.ledger")  # error: [call-arg]
+    grant.release(euclidean, DiscreteLaplace(2.0), what="age")  # error: [arg-type,misc]
+    grant.release(scores, DiscreteGaussian(2.0), what="age")  # error: [arg-type,misc]
+    grant.release(np.zeros(3), DiscreteGaussian(2.0), what="age")  # error: [arg-type]
+    grant.release(counts, DiscreteGaussian(2.0))  # error: [call-arg]
+    gl.Table.read(table, gl.Schema.read("people.toml")).rows
+    gl.Independent().fit(gl.Table.read("x.csv", gl.Schema.read("x.toml")), spend=table.ledger.left)  # error: [arg-type]
+    table.ledger.spent = Loss(0.0, 2.0)  # error: [misc]
+    table.ledger.capacity.value = 9.0  # error: [misc]
+    gl.Budget(1.0).epsilon = 9.0  # error: [misc]

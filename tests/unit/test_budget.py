@@ -1,0 +1,148 @@
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from gapless.errors import BudgetError
+from gapless.privacy import L1, L2, Budget, DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Linf, Loss, Rows
+from gapless.privacy.budget import epsilon_of, pure_loss
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, "1", True, None])
+def test_epsilon_must_be_a_positive_finite_number(epsilon):
+    with pytest.raises(BudgetError, match="epsilon"):
+        Budget(epsilon)
+
+
+@pytest.mark.parametrize("delta", [1, 1.5, -1e-9, math.nan, "0"])
+def test_delta_must_be_a_probability_below_one(delta):
+    with pytest.raises(BudgetError, match="delta"):
+        Budget(1.0, delta)
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, True])
+def test_the_protected_unit_has_at_least_one_row(rows):
+    with pytest.raises(BudgetError, match="protects nobody"):
+        Rows(rows)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1, 1e-6), (0.01, 1e-9), (100, 1e-5), (3, 0.0), (1e-6, 1e-12), (1, 0.9)]
+)
+def test_the_whole_capacity_amounts_to_no_more_than_the_promise(epsilon, delta):
+    budget = Budget(epsilon, delta)
+    reached = epsilon_of(budget.capacity, delta)
+    assert reached <= epsilon
+    assert reached == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_the_order_leaves_the_most_zcdp():
+    budget = Budget(1.0, 1e-6)
+    best = budget.capacity.value / budget.order
+    for order in (2, 5, 10, 18, 22, 26, 40, 100, 1000):
+        room = 1.0 - math.log1p(-1 / order) + (math.log(1e-6) + math.log(order)) / (order - 1)
+        assert room / order <= best * (1 + 1e-6)
+
+
+def test_conversion_agrees_with_an_independent_accountant():
+    """dp-accounting's Rényi accountant at the very same order."""
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    budget = Budget(1.0, 1e-6)
+    std = DiscreteGaussian.for_loss(budget.capacity, L2(1)).std
+    theirs = RdpAccountant(orders=[budget.order]).compose(GaussianDpEvent(std)).get_epsilon(1e-6)
+    assert theirs == pytest.approx(1.0, rel=1e-6)
+
+
+def test_losses_of_different_orders_do_not_mix():
+    with pytest.raises(BudgetError, match="different units"):
+        Loss(1.0, 2.0) + Loss(1.0, 3.0)
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
+def test_a_loss_is_finite_and_not_negative(value):
+    with pytest.raises(BudgetError):
+        Loss(value, 2.0)
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 22.0, 1000.0, math.inf])
+@pytest.mark.parametrize("epsilon", [1e-7, 1e-4, 0.1, 1.0, 10.0])
+def test_the_pure_loss_is_that_of_randomised_response(order, epsilon):
+    loss = pure_loss(epsilon, order)
+    assert loss <= epsilon
+    if order < math.inf:
+        with mpmath.workdps(60):
+            p = mpmath.exp(epsilon) / (1 + mpmath.exp(epsilon))
+            q = 1 / (1 + mpmath.exp(epsilon))
+            order = mpmath.mpf(order)
+            by_hand = mpmath.log(p**order * q ** (1 - order) + q**order * p ** (1 - order)) / (order - 1)
+        assert float(by_hand) <= loss
+        assert loss == pytest.approx(float(by_hand), rel=1e-10)
+
+
+@pytest.mark.parametrize("order", [1.2, 22.0, 1240.0])
+def test_discrete_laplace_never_loses_more_than_its_bound(order):
+    """The exact Rényi divergence of the shifted law, summed by hand, against the bound that is charged."""
+    for scale, shift in [(0.5, 1), (3.0, 1), (3.0, 4), (20.0, 2)]:
+        zs = range(-int(60 * scale) - 60, int(60 * scale) + 60)
+        exact = _divergence([-abs(z) / scale for z in zs], [-abs(z - shift) / scale for z in zs], order)
+        assert exact <= DiscreteLaplace(scale).loss(L1(shift), order).value * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("order", [1.2, 3.0, 22.0])
+def test_discrete_gaussian_never_loses_more_than_its_bound(order):
+    for std, shift in [(0.4, 1), (2.0, 1), (2.0, 3), (8.0, 5)]:
+        reach = int(40 * std + order * shift) + 20
+        zs = range(-reach, reach + 1)
+        width = 2 * std * std
+        exact = _divergence([-z * z / width for z in zs], [-((z - shift) ** 2) / width for z in zs], order)
+        assert exact <= DiscreteGaussian(std).loss(L2(shift), order).value * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("order", [1.2, 3.0, 22.0, 1e4])
+def test_the_exponential_choice_never_loses_more_than_its_bound(order):
+    """Every pattern of scores moving by ±1 on five candidates: exact divergences against the charge."""
+    from itertools import product
+
+    for scale in (0.5, 2.0, 50.0):
+        scores = [0.0, 1.0, 3.0, 3.0, -2.0]
+        for moves in product((-1.0, 0.0, 1.0), repeat=5):
+            moved = [(s + m) / scale for s, m in zip(scores, moves, strict=True)]
+            exact = _divergence([s / scale for s in scores], moved, order)
+            assert exact <= ExponentialChoice(scale).loss(Linf(1), order).value * (1 + 1e-9)
+
+
+def _divergence(ps, qs, order):
+    """The Rényi divergence of two laws given by logarithms of their weights."""
+    ps, qs = np.array(ps) - logsumexp(ps), np.array(qs) - logsumexp(qs)
+    return logsumexp(order * ps + (1 - order) * qs) / (order - 1)
+
+
+@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, ExponentialChoice])
+@pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Budget(0.01, 1e-9), Budget(50, 1e-6), Budget(1.0)])
+@pytest.mark.parametrize("parts", [1, 15, 1000])
+@pytest.mark.parametrize("distance", [1, 3])
+def test_a_calibrated_mechanism_costs_what_was_asked_and_never_more(mechanism, budget, parts, distance):
+    asked = budget.capacity / parts
+    if mechanism is DiscreteGaussian and asked.order == math.inf:
+        with pytest.raises(BudgetError, match="pure budget"):
+            DiscreteGaussian.for_loss(asked, L1(distance)).loss(L1(distance), asked.order)
+        return
+    cost = mechanism.for_loss(asked, L1(distance)).loss(L1(distance), asked.order)
+    assert cost.value <= asked.value
+    assert cost.value == pytest.approx(asked.value, rel=1e-3)
+
+
+def test_noise_follows_the_rows_per_person():
+    asked = Budget(1.0, 1e-6).capacity
+    assert DiscreteGaussian.for_loss(asked, L2(4)).std == pytest.approx(4 * DiscreteGaussian.for_loss(asked, L2(1)).std)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, ExponentialChoice])
+def test_a_scale_of_nothing_or_no_end_is_refused(mechanism, value):
+    with pytest.raises(BudgetError):
+        mechanism(value)

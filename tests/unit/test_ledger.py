@@ -1,0 +1,237 @@
+import json
+import math
+
+import pytest
+
+from gapless.errors import BudgetError, LedgerError
+from gapless.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Rows
+from gapless.privacy.ledger import seal_of
+from gapless.testing.noise import fixed_noise
+from gapless.testing.tables import letters_schema, private
+
+ROWS = [("a", "b"), ("b", None), ("a", "a")]
+
+
+@pytest.fixture
+def table(tmp_path):
+    return private(ROWS, letters_schema([2, 2]), tmp_path)
+
+
+def spend(table, percent, what="x0"):
+    grant = table.ledger.grant(table.ledger.share(percent=percent), to="test")
+    value = table.marginal(what)
+    return grant.release(value, DiscreteGaussian.for_loss(grant.left, value.distance), what=what)
+
+
+def test_an_entry_tells_who_asked_for_what_at_which_cost_and_whom_it_read(table):
+    released = spend(table, 10)
+    (entry,) = table.ledger.entries
+    assert released.entry == entry.number == 1
+    assert (entry.to, entry.what, entry.reads, entry.noise) == ("test", "x0", ["x0"], "system")
+    assert entry.mechanism["name"] == "DiscreteGaussian"
+    assert entry.distance == {"L1": 1}
+    assert entry.loss == pytest.approx(table.ledger.capacity.value / 10)
+
+
+def test_the_ledger_can_be_opened_again_and_goes_on_where_it_stopped(table):
+    spend(table, 30)
+    again = Ledger.open(table.ledger.path)
+    assert again.entries == table.ledger.entries
+    assert again.left.value == pytest.approx(0.7 * again.capacity.value)
+
+
+def test_more_than_what_is_left_is_refused_with_percentages(table):
+    spend(table, 80)
+    with pytest.raises(BudgetError, match=r"spend asks for 50\.00% of the budget, but 20\.00% is left\n  Try: "):
+        spend(table, 50)
+
+
+def test_a_grant_cannot_be_overdrawn(table):
+    grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    value = table.marginal("x0")
+    with pytest.raises(BudgetError, match="of this grant is left"):
+        grant.release(value, DiscreteGaussian.for_loss(grant.left * 2, value.distance), what="x0")
+    assert table.ledger.entries == []
+
+
+def test_what_a_grant_does_not_spend_was_never_taken(table):
+    grant = table.ledger.grant(table.ledger.share(percent=50), to="test")
+    value = table.marginal("x0")
+    grant.release(value, DiscreteGaussian.for_loss(grant.left / 5, value.distance), what="x0")
+    assert table.ledger.left.value == pytest.approx(0.9 * table.ledger.capacity.value)
+
+
+@pytest.mark.parametrize("percent", [0, -1, 101, math.nan, "50", None])
+def test_a_share_lies_between_nothing_and_all(table, percent):
+    with pytest.raises(BudgetError, match="percent"):
+        table.ledger.share(percent=percent)
+
+
+def test_spend_must_be_a_loss_of_this_ledger(table, tmp_path):
+    other = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0))
+    for wrong in (0.5, other.ledger.left, None):
+        with pytest.raises(BudgetError, match="not a loss of this ledger"):
+            table.ledger.grant(wrong, to="test")
+
+
+def test_a_ledger_belongs_to_one_table_unit_and_budget(table, tmp_path):
+    path = table.ledger.path
+    for said in (
+        {"table": "others", "protect": Rows(1), "budget": None},
+        {"table": "letters", "protect": Rows(2), "budget": None},
+        {"table": "letters", "protect": Rows(1), "budget": Budget(2.0, 1e-6)},
+    ):
+        with pytest.raises(LedgerError, match="is the ledger of"):
+            Ledger.attach(path, **said)
+    assert Ledger.attach(path, table="letters", protect=Rows(1), budget=None).budget == Budget(1.0, 1e-6)
+
+
+def test_a_new_ledger_needs_a_budget(tmp_path):
+    with pytest.raises(BudgetError, match="has no budget"):
+        Ledger.attach(tmp_path / "new", table="t", protect=Rows(1), budget=None)
+
+
+@pytest.mark.parametrize("content", ["", "hello\n", "{}\n", '{"gapless": "model"}\n', "\x00\xff\n", "[1, 2]\n"])
+def test_a_foreign_file_is_recognised(tmp_path, content):
+    (tmp_path / "f").write_text(content)
+    with pytest.raises(LedgerError, match="not a gapless ledger"):
+        Ledger.open(tmp_path / "f")
+
+
+@pytest.mark.parametrize("with_seal", [True, False])
+def test_any_change_of_an_earlier_line_is_found(table, with_seal):
+    spend(table, 10)
+    spend(table, 10)
+    lines = table.ledger.path.read_text().splitlines(keepends=True)
+    if not with_seal:
+        seal_of(table.ledger.path).unlink()
+    for number, line in enumerate(lines[:-1]):
+        broken = lines.copy()
+        broken[number] = line.replace("0", "1", 1)
+        table.ledger.path.write_text("".join(broken))
+        with pytest.raises(LedgerError):
+            Ledger.open(table.ledger.path)
+
+
+def test_a_changed_last_line_is_found_by_the_seal(table):
+    spend(table, 10)
+    text = table.ledger.path.read_text()
+    table.ledger.path.write_text(text.replace('"what": "x0"', '"what": "x9"'))
+    with pytest.raises(LedgerError, match="changed in its last entry"):
+        Ledger.open(table.ledger.path)
+
+
+def test_lost_entries_are_found_by_the_seal(table):
+    spend(table, 10)
+    spend(table, 10)
+    lines = table.ledger.path.read_text().splitlines(keepends=True)
+    table.ledger.path.write_text("".join(lines[:2]))
+    assert len(Ledger.open(table.ledger.path).entries) == 2  # the last entry is completed from the seal
+    table.ledger.path.write_text("".join(lines[:1]))
+    with pytest.raises(LedgerError, match="lost entries"):
+        Ledger.open(table.ledger.path)
+
+
+def test_a_ledger_that_vanished_is_not_started_anew(table):
+    spend(table, 10)
+    spend(table, 10)
+    table.ledger.path.unlink()
+    with pytest.raises(LedgerError):
+        Ledger.attach(table.ledger.path, table="letters", protect=Rows(1), budget=Budget(1.0, 1e-6))
+
+
+def test_a_half_written_entry_counts_as_spent_wherever_the_crash_cut_it(table):
+    spend(table, 10)
+    spend(table, 20)
+    path, seal = table.ledger.path, seal_of(table.ledger.path)
+    whole, sealed = path.read_bytes(), seal.read_bytes()
+    start = whole.rindex(b"\n", 0, -1) + 1
+    for cut in range(start, len(whole)):
+        path.write_bytes(whole[:cut])
+        seal.write_bytes(sealed)
+        assert Ledger.open(path).entries == table.ledger.entries
+        assert path.read_bytes() == whole
+
+
+def test_a_half_written_entry_counts_as_spent_even_without_its_seal(table):
+    spend(table, 10)
+    spend(table, 20)
+    path, seal = table.ledger.path, seal_of(table.ledger.path)
+    whole = path.read_bytes()
+    spent = table.ledger.spent.value
+    start = whole.rindex(b"\n", 0, -1) + 1
+    for cut in range(start + 1, len(whole)):
+        path.write_bytes(whole[:cut])
+        seal.unlink(missing_ok=True)
+        recovered = Ledger.open(path)
+        assert recovered.spent.value >= spent * (1 - 1e-12)
+        assert len(recovered.entries) == 2
+        assert Ledger.open(path).entries == recovered.entries
+
+
+def test_an_unfinished_seal_is_no_harm(table):
+    spend(table, 10)
+    seal = seal_of(table.ledger.path)
+    sealed = seal.read_bytes()
+    for cut in range(0, len(sealed), 7):
+        seal.write_bytes(sealed[:cut])
+        assert Ledger.open(table.ledger.path).entries == table.ledger.entries
+
+
+def test_a_header_that_promises_one_budget_and_allows_another_is_refused(table):
+    path = table.ledger.path
+    header = json.loads(path.read_text())
+    seal_of(path).unlink()
+    for change in ({"capacity": header["capacity"] * 2}, {"order": 2.0}, {"epsilon": 0.1}):
+        path.write_text(json.dumps(header | change) + "\n")
+        with pytest.raises(LedgerError):
+            Ledger.open(path)
+
+
+def test_releases_of_one_batch_get_the_tighter_total(table):
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    values = table.marginals(["x0", "x1"])
+    noise = DiscreteGaussian.for_loss(grant.left / 2, values[0].distance)
+    grant.release_all([(value, noise, "x") for value in values])
+    guarantee = table.ledger.guarantee()
+    assert 0.85 < guarantee.epsilon < 0.95
+    assert "fixed in advance" in guarantee.basis
+
+
+def test_adaptive_releases_get_the_filters_promise(table):
+    spend(table, 40)
+    spend(table, 40)
+    assert table.ledger.guarantee().epsilon == 1.0
+
+
+def test_a_pure_budget_adds_up_epsilons(tmp_path):
+    table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(2.0))
+    grant = table.ledger.grant(table.ledger.share(percent=50), to="test")
+    value = table.marginal("x0")
+    grant.release(value, DiscreteLaplace.for_loss(grant.left, value.distance), what="x0")
+    assert table.ledger.guarantee().epsilon == pytest.approx(1.0)
+    with pytest.raises(BudgetError, match="pure budget"):
+        spend(table, 10)
+
+
+def test_noise_of_a_test_is_stamped_not_private(table):
+    with fixed_noise(seed=1):
+        spend(table, 10)
+    assert "NOT PRIVATE" in table.ledger.entries[0].noise
+    assert table.ledger.guarantee().epsilon == math.inf
+    assert str(table.ledger.guarantee()).startswith("NOT PRIVATE")
+    assert table.ledger.summary()["guarantee"]["epsilon"] is None
+
+
+def test_the_ledger_reads_well(table):
+    spend(table, 10)
+    text = str(table.ledger)
+    assert "Ledger of 'letters': ε = 1, δ = 1e-06, protecting one row" in text
+    assert "spent 10.00%, which amounts to ε = " in text
+    assert "DiscreteGaussian(" in text
+    json.dumps(table.ledger.summary(), allow_nan=False)
+
+
+def test_a_folder_that_is_not_there_is_told_before_anything_is_read(tmp_path):
+    with pytest.raises(LedgerError, match="cannot write the ledger"):
+        Ledger.attach(tmp_path / "no" / "x.ledger", table="t", protect=Rows(1), budget=Budget(1.0))

@@ -1,0 +1,67 @@
+"""Rules that hold for every public function, read from the signatures and the sources."""
+
+import inspect
+import re
+from pathlib import Path
+
+import gapless as gl
+
+SOURCES = Path(gl.__file__).parent
+
+
+def public_functions():
+    for name in gl.__all__:
+        thing = getattr(gl, name)
+        if inspect.isclass(thing):
+            if issubclass(thing, Exception):
+                continue
+            for method_name, method in inspect.getmembers(thing, inspect.isfunction):
+                if not method_name.startswith("_"):
+                    yield f"{name}.{method_name}", method
+        elif callable(thing):
+            yield name, thing
+
+
+def test_spend_is_asked_for_exactly_where_a_private_table_comes_in():
+    checked = 0
+    for name, function in public_functions():
+        parameters = inspect.signature(function).parameters
+        hints = [str(parameter.annotation) for parameter in parameters.values()]
+        takes = any("PrivateTable" in hint for hint in hints)
+        spend = parameters.get("spend")
+        if "Grant" in hints or name == "Ledger.grant":  # a grant is a permission to spend
+            continue
+        assert takes == (spend is not None), name
+        if spend is not None:
+            assert spend.kind is inspect.Parameter.KEYWORD_ONLY, name
+            assert spend.default is inspect.Parameter.empty, name
+            checked += 1
+    assert checked >= 1
+
+
+def test_only_the_data_room_transforms_sealed_values():
+    for path in SOURCES.rglob("*.py"):
+        if path.parent.name not in {"data", "privacy"}:
+            assert not re.search(r"\.transform\(", path.read_text()), path
+
+
+def test_only_the_gate_opens_sealed_values():
+    openers = {p.name for p in SOURCES.rglob("*.py") if "._open(" in p.read_text() and p.parent.name != "testing"}
+    assert openers == {"ledger.py"}
+
+
+def test_noise_and_cost_live_in_the_privacy_room_only():
+    """No generator in the rooms that measure: numpy's is for public samples, in model/, data/table.py and fitted.py."""
+    allowed = {"table.py", "fitted.py", "columns.py"}
+    for path in SOURCES.rglob("*.py"):
+        if path.parent.name in {"testing", "model"} or path.name in allowed:
+            continue
+        assert "default_rng" not in path.read_text(), path
+        assert not re.search(r"np\.random\.(?!Generator)", path.read_text()), path
+
+
+def test_every_public_name_has_a_docstring():
+    for name in gl.__all__:
+        assert inspect.getdoc(getattr(gl, name)), name
+    for name, function in public_functions():
+        assert inspect.getdoc(function), name
