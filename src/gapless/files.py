@@ -1,6 +1,7 @@
 """Files that are whole or not there: write beside, flush, rename."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +27,10 @@ def replace(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise ReadError(
-            f"cannot write {path}: {error.strerror or error}", hint="free space on the disk; the old file is intact"
+            f"cannot write {path}: {error.strerror or error}",
+            hint="free space on the disk; the old file is intact" if full else "another path",
         ) from None
     finally:
         with contextlib.suppress(OSError):

@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from gapless.errors import BudgetError, LedgerError
-from gapless.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Rows
+from gapless.errors import BudgetError, LedgerError, SealedError
+from gapless.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
 from gapless.privacy.ledger import seal_of
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
@@ -51,7 +51,7 @@ def test_a_grant_cannot_be_overdrawn(table):
     value = table.marginal("x0")
     with pytest.raises(BudgetError, match="of this grant is left"):
         grant.release(value, DiscreteGaussian.for_loss(grant.left * 2, value.distance), what="x0")
-    assert table.ledger.entries == []
+    assert table.ledger.entries == ()
 
 
 def test_what_a_grant_does_not_spend_was_never_taken(table):
@@ -227,11 +227,103 @@ def test_the_ledger_reads_well(table):
     spend(table, 10)
     text = str(table.ledger)
     assert "Ledger of 'letters': ε = 1, δ = 1e-06, protecting one row" in text
-    assert "spent 10.00%, which amounts to ε = " in text
+    assert "spent 10.00%, left 90.00%; the spending so far amounts, after the fact, to ε = " in text
     assert "DiscreteGaussian(" in text
     json.dumps(table.ledger.summary(), allow_nan=False)
 
 
 def test_a_folder_that_is_not_there_is_told_before_anything_is_read(tmp_path):
-    with pytest.raises(LedgerError, match="cannot write the ledger"):
+    with pytest.raises(LedgerError, match="cannot open the ledger"):
         Ledger.attach(tmp_path / "no" / "x.ledger", table="t", protect=Rows(1), budget=Budget(1.0))
+
+
+def test_a_link_is_the_same_ledger(table, tmp_path):
+    (tmp_path / "link").symlink_to(table.ledger.path)
+    (tmp_path / "hard").hardlink_to(table.ledger.path)
+    spend(table, 60)
+    for name in ("link", "hard"):
+        again = Ledger.open(tmp_path / name)
+        assert again.spent == table.ledger.spent
+        with pytest.raises(BudgetError):
+            again.grant(again.share(percent=50), to="test")
+    assert not (tmp_path / "link.seal").exists()
+
+
+def test_a_ledger_without_its_seal_keeps_its_entries_and_its_lock(table):
+    spend(table, 60)
+    seal_of(table.ledger.path).unlink()
+    with pytest.raises(BudgetError):
+        spend(table, 50)
+    spend(table, 30)
+    assert len(Ledger.open(table.ledger.path).entries) == 2
+
+
+def test_odd_names_do_no_harm(tmp_path):
+    from gapless import Categorical, Schema
+
+    odd = "a\u2028b\u0085c\nd"
+    table = private([("x",)], Schema(odd, [Categorical(odd, ["x"])]), tmp_path)
+    spend(table, 10, odd)
+    assert Ledger.open(table.ledger.path).entries[0].what == odd
+
+
+def test_zeros_that_a_power_failure_left_are_repaired(table):
+    spend(table, 10)
+    path = table.ledger.path
+    whole = path.read_bytes()
+    start = whole.rindex(b"\n", 0, -1) + 1
+    path.write_bytes(whole[: start + 9] + bytes(len(whole) - start - 9))
+    assert Ledger.open(path).entries == table.ledger.entries
+
+
+def test_a_release_that_cannot_be_opened_is_not_charged(table, tmp_path):
+    other = private(ROWS, letters_schema([2, 2]), tmp_path)
+    value = other.marginal("x0")
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    with pytest.raises(SealedError):
+        grant.release(value, DiscreteGaussian.for_loss(grant.left, value.distance), what="x0")
+    assert table.ledger.entries == ()
+    assert grant.left == table.ledger.left
+
+
+def test_a_mechanism_that_lies_about_its_unit_is_refused(table):
+    class Free(DiscreteGaussian):
+        def loss(self, distance, order):
+            return Loss(0.0, 1.5)
+
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    with pytest.raises(BudgetError, match="different units"):
+        grant.release(table.marginal("x0"), Free(1.0), what="x0")
+
+
+def test_entries_and_distances_cannot_be_changed(table):
+    spend(table, 10)
+    with pytest.raises(AttributeError):
+        table.ledger.entries.clear()
+    with pytest.raises(AttributeError):
+        table.ledger.entries = ()
+    with pytest.raises(AttributeError):
+        table.marginal("x0").distance = None
+
+
+def test_a_forked_child_does_not_keep_the_lock(table):
+    import os
+    import time
+
+    from gapless.privacy.ledger import _account
+
+    with _account(table.ledger.path):
+        child = os.fork()
+        if child == 0:
+            time.sleep(5)
+            os._exit(0)
+    start = time.monotonic()
+    spend(table, 10)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    assert time.monotonic() - start < 4
+
+
+def test_the_ledger_tells_days_and_not_times(table):
+    spend(table, 10)
+    assert len(table.ledger.entries[0].time) == len("2026-01-01")

@@ -1,5 +1,6 @@
 """The command line: parse, call, print, exit code."""
 
+import io
 import os
 import sys
 import traceback
@@ -14,6 +15,9 @@ def main() -> None:
     """Run the command line; exit codes: 0 done, 2 usage or schema, 3 budget, 1 anything else."""
     from gapless.cli.app import app
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no ε shows a ? instead of an error
     try:
         app()
     except GaplessError as error:

@@ -12,14 +12,15 @@ import typer
 from rich.console import Console
 
 from gapless import __version__
-from gapless.errors import BudgetError, ModelError, SchemaError
+from gapless.errors import BudgetError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gapless.data import PrivateTable
-    from gapless.missing import Check
-    from gapless.privacy import Loss
+    from gapless.missing import Check, Missing
+    from gapless.missing.check import ColumnCheck
+    from gapless.privacy import Budget, Loss
     from gapless.schema import Schema
 
 app = typer.Typer(
@@ -33,8 +34,8 @@ app = typer.Typer(
 schema_app = typer.Typer(no_args_is_help=True, help="Schemas: what is publicly known of a table.")
 app.add_typer(schema_app, name="schema")
 
-console = Console(highlight=False, soft_wrap=True)
-notes = Console(stderr=True, highlight=False, soft_wrap=True)
+console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+notes = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .tsv) or Parquet file.")]
 SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema, a TOML file.")]
@@ -46,8 +47,8 @@ Spend = Annotated[
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The table's ledger; made if there is none.")]
 Method = Annotated[str, typer.Option("--method", "-m", help="independent")]
 MissingOption = Annotated[str, typer.Option("--missing", help="extended, observed or complete-rows.")]
-Seed = Annotated[int | None, typer.Option(help="Repeat a sample. Noise cannot be seeded.")]
-NumberOfRows = Annotated[int | None, typer.Option("--rows", help="Rows to sample; by default the noisy total.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise cannot be seeded.")]
+NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
 Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
@@ -91,11 +92,12 @@ def schema_draft(
     data: Data,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; else it is printed.")] = None,
     name: Annotated[str | None, typer.Option(help="The table's name, its identity for the ledger.")] = None,
+    encoding: Encoding = "utf-8",
 ) -> None:
     """Propose a schema by LOOKING AT THE DATA; every fact read from them is marked."""
     from gapless.schema import Schema
 
-    draft = Schema.draft(data, name=name)
+    draft = Schema.draft(data, name=name, encoding=encoding)
     for column, why in draft.left_out.items():
         notes.print(f"left out {column}: {why}")
     if output is None:
@@ -117,7 +119,7 @@ def check(data: Data, schema: SchemaOption, encoding: Encoding = "utf-8", as_jso
 
     result = _check(data, Schema.read(schema), encoding)
     if as_json:
-        print(json.dumps({"for": "the holder's eyes", **asdict(result)}, ensure_ascii=False))  # noqa: T201
+        print(json.dumps({"for": "the holder's eyes", **asdict(result)}))  # noqa: T201
     else:
         _print_check(result)
     if result.refused:
@@ -147,14 +149,15 @@ def synth(
 
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing)
-    gaps = _gaps(gaps)
-    open_release(output)
+    chosen = _gaps(gaps, synthesizer.missing)
     account = ledger or output / f"{_file_name(public.name)}.ledger"
-    people = _read(data, public, account, epsilon, delta, encoding)
+    budget = _budget(epsilon, delta, account)
+    open_release(output)
+    people = _read(data, public, account, budget, encoding)
     with _working(f"fitting {method}"):
         model = synthesizer.fit(people, spend=_loss(people, spend))
     with _working("sampling"):
-        sample = model.sample(rows, seed=seed, gaps=gaps)
+        sample = model.sample(rows, seed=seed, gaps=chosen)
     names = write_release(output, model, sample, people.ledger)
     if as_json:
         print(json.dumps({"folder": str(output), "files": names, "rows": sample.rows}))  # noqa: T201
@@ -187,9 +190,10 @@ def fit(
 
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing)
+    budget = _budget(epsilon, delta, ledger)
     with replace(output) as probe:  # the place must be writable before anything is spent
         probe.write_bytes(output.read_bytes() if output.exists() else b"")
-    people = _read(data, public, ledger, epsilon, delta, encoding)
+    people = _read(data, public, ledger, budget, encoding)
     with _working(f"fitting {method}"):
         model = synthesizer.fit(people, spend=_loss(people, spend))
     model.save(output)
@@ -229,9 +233,9 @@ def ledger(
 
     account = Ledger.open(path)
     if as_json:
-        print(json.dumps(account.summary(), ensure_ascii=False))  # noqa: T201
+        print(json.dumps(account.summary()))  # noqa: T201
     else:
-        console.print(f"{account}\n\n{account.guarantee()}", markup=False)
+        console.print(f"{account}\n\n{account.guarantee()}")
 
 
 # ---------------------------------------------------------------------- from words to objects
@@ -243,17 +247,27 @@ def _synthesizer(method: str, missing: str) -> Any:
     from gapless.synth import METHODS
 
     if method not in METHODS:
-        raise ModelError(f"no method {method!r}", hint=nearest(method, METHODS))
+        raise typer.BadParameter(f"no method {method!r}. Try: {nearest(method, METHODS)}")
     if missing not in STRATEGIES:
-        raise ModelError(f"no way to treat gaps called {missing!r}", hint=nearest(missing, STRATEGIES))
+        raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, STRATEGIES)}")
     return METHODS[method](missing=STRATEGIES[missing]())
 
 
-def _read(data: Path, schema: Schema, ledger: Path, epsilon: float | None, delta: float, encoding: str) -> PrivateTable:
-    from gapless.data import read
-    from gapless.privacy import Budget, Rows
+def _budget(epsilon: float | None, delta: float, ledger: Path) -> Budget | None:
+    from gapless.privacy import Budget
+    from gapless.privacy.ledger import seal_of
 
-    budget = None if epsilon is None else Budget(epsilon, delta)
+    if epsilon is not None:
+        return Budget(epsilon, delta)
+    if not ledger.exists() and not seal_of(ledger).exists():
+        raise BudgetError(f"{ledger} is new and has no budget", hint="--epsilon 1 --delta 1e-6")
+    return None
+
+
+def _read(data: Path, schema: Schema, ledger: Path, budget: Budget | None, encoding: str) -> PrivateTable:
+    from gapless.data import read
+    from gapless.privacy import Rows
+
     protect = Rows(schema.rows_per_person)
     with _working("reading"):
         return read(data, schema, protect=protect, ledger=ledger, budget=budget, encoding=encoding)
@@ -261,7 +275,7 @@ def _read(data: Path, schema: Schema, ledger: Path, epsilon: float | None, delta
 
 def _loss(people: PrivateTable, spend: str | None) -> Loss:
     if spend is None:
-        if people.ledger.left.value <= 0:
+        if people.ledger.left.value < people.ledger.capacity.value * 1e-6:  # what rounding left over is no budget
             raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
         return people.ledger.left
     try:
@@ -270,7 +284,11 @@ def _loss(people: PrivateTable, spend: str | None) -> Loss:
         raise BudgetError(f"--spend {spend!r} is not a share", hint="--spend 50%") from None
 
 
-def _gaps(gaps: str) -> Any:
+def _gaps(gaps: str, missing: Missing | None = None) -> Any:
+    if gaps not in ("filled", "as-observed"):
+        raise typer.BadParameter(f"no gaps {gaps!r}. Try: filled, as-observed")
+    if gaps == "as-observed" and missing is not None and missing.rows != "extended":
+        raise typer.BadParameter("gaps as observed are measured with --missing extended only")
     return gaps.replace("-", " ")
 
 
@@ -310,14 +328,24 @@ def _print_check(result: Check) -> None:
     console.print(f"\n  {'column':<22} {'kind':<12} {'missing':>8}  outside the schema")
     for column in result.columns:
         share = f"{100 * column.gaps / result.rows:.1f}%" if result.rows else "-"
-        outside = f"{column.outside} cells → {column.rule}: {', '.join(column.examples)}" if column.outside else ""
-        if column.undeclared:
-            outside = f"{column.undeclared} gaps or unreadable cells, but may_be_missing is not true. {outside}"
-        console.print(f"  {column.name:<22} {column.kind:<12} {share:>8}  {outside}", markup=False)
+        console.print(f"  {column.name:<22} {column.kind:<12} {share:>8}  {_outside(column)}".rstrip())
     console.print("\nGaps that occur together (■ observed, · missing):\n")
-    console.print(result.patterns.picture(), markup=False)
+    console.print(result.patterns.picture())
     if result.refused:
         notes.print(
             f"\nReading this file for a release will be refused because of: {', '.join(result.refused)}\n"
             "  Try: mend the cells, or change the schema's rules for these columns"
         )
+
+
+def _outside(column: ColumnCheck) -> str:
+    """What is wrong with a column, what becomes of it, some examples and some advice."""
+    lost = "refused" if column.refused else "gap"
+    told = [
+        (column.empty, "empty, but may_be_missing is not true → refused"),
+        (column.unreadable, f"not a value → {lost}"),
+        (column.outside - column.unreadable, f"outside → {column.rule}"),
+    ]
+    words = "; ".join(f"{count} {what}" for count, what in told if count)
+    examples = ", ".join(repr(cell if len(cell) <= 30 else cell[:29] + "…") for cell in column.examples)
+    return words + (f": {examples}" if examples else "") + (f" ({column.advice})" if column.advice else "")

@@ -10,8 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.errors import ReadError, SchemaError
-from gapless.schema import Boolean, Column, Schema
+from gapless.schema import Boolean, Column, Schema, toml
 from gapless.schema.columns import Codes, _Binned, _Calendar, _Levels, as_text
+from gapless.schema.source import is_plain
 from gapless.schema.words import listing, nearest
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -47,12 +48,20 @@ def encode(frame: pl.DataFrame, schema: Schema) -> list[Codes]:
 
 def check_names(names: list[str], schema: Schema) -> None:
     """The file's columns and the schema's must be the same, but for those the schema ignores."""
-    if lacking := [name for name in schema.names if name not in names]:
-        raise SchemaError(f"the data have no column {lacking[0]!r}", hint=f"in the data: {nearest(lacking[0], names)}")
+    lacking = [name for name in schema.names if name not in names]
+    if len(lacking) == len(schema.names):  # then the first line may be no header at all: it is not quoted
+        raise SchemaError(
+            "the data have none of the schema's columns", hint=f"a header line with: {listing(schema.names)}"
+        )
+    if lacking:
+        raise SchemaError(
+            f"the data have no column {listing(map(repr, lacking))}",
+            hint=f"in the data: {nearest(lacking[0], names)}",
+        )
     if unknown := [name for name in names if name not in (*schema.names, *schema.ignore)]:
         raise SchemaError(
             f"the schema does not know {listing(map(repr, unknown))}",
-            hint=f"declare [column.{unknown[0]}], or leave it out with ignore = [{unknown[0]!r}] under [table]",
+            hint=f"declare [column.{toml.key(unknown[0])}], or leave it out: [table] ignore = [{unknown[0]!r}]",
         )
 
 
@@ -76,6 +85,13 @@ def _apply_rules(cells: Cells, column: Column) -> Codes:
 
 def classify(series: pl.Series, column: Column) -> Cells:
     """Sort the cells of one column into codes, gaps and cells outside the schema."""
+    if not is_plain(series):
+        raise ReadError(
+            f"column {column.name!r} holds values of type {series.dtype.base_type().__name__}",
+            hint="text, numbers, booleans, dates or datetimes",
+        )
+    if series.dtype.is_float():
+        series = series.fill_nan(None)
     if isinstance(column, _Levels):
         return _classify_levels(series, column)
     if isinstance(column, _Calendar):
@@ -109,10 +125,7 @@ def _classify_levels(series: pl.Series, column: _Levels) -> Cells:
         codes = {spelling: int(value) for spelling, value in column.spellings.items()}
         codes |= {text.lower(): code for text, code in _gap_codes(column).items()}
     found = _lookup(texts, codes | _gap_codes(column))
-    empty = (texts == "").to_numpy()
-    if series.dtype.is_float():
-        empty = empty | series.is_nan().fill_null(value=True).to_numpy()
-    return Cells(found, (found == _NONE) & ~empty)
+    return Cells(found, (found == _NONE) & (texts != "").to_numpy())
 
 
 def _classify_positions(series: pl.Series, positions: NDArray[np.float64], column: _Binned) -> Cells:
@@ -122,12 +135,9 @@ def _classify_positions(series: pl.Series, positions: NDArray[np.float64], colum
     codes[readable] = column.bin_of(positions[readable])
     gap_codes = _gap_codes(column)
     if series.dtype.is_numeric():
-        empty = (series.is_null() | series.cast(pl.Float64).is_nan().fill_null(value=True)).to_numpy()
+        empty = series.is_null().to_numpy()
         for code, gap in gap_codes.items():
-            try:
-                codes[positions == float(code)] = gap
-            except ValueError:  # a code in words cannot stand in a column of numbers
-                continue
+            codes[empty if code == "" else positions == _number(code)] = gap
         coded = codes >= column.values_size
     else:
         texts = _texts(series)
@@ -139,6 +149,14 @@ def _classify_positions(series: pl.Series, positions: NDArray[np.float64], colum
     return Cells(codes, outside)
 
 
+def _number(text: str) -> float:
+    """A code as a number; NaN, which equals none, for a code in words."""
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
 def _numbers(series: pl.Series) -> NDArray[np.float64]:
     numbers = series if series.dtype.is_numeric() else _texts(series).cast(pl.Float64, strict=False)
     return numbers.cast(pl.Float64).fill_null(np.nan).to_numpy()
@@ -146,15 +164,19 @@ def _numbers(series: pl.Series) -> NDArray[np.float64]:
 
 def _moments(series: pl.Series, column: _Calendar) -> NDArray[np.float64]:
     """Whole steps of the column's resolution since 1970; NaN where a cell is not a moment."""
-    if series.dtype == pl.Datetime and getattr(series.dtype, "time_zone", None):
-        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if not series.dtype.is_temporal():
         texts = _texts(series)
-        moments = texts.str.to_datetime("%Y-%m-%d", strict=False)
-        for form in ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"):
-            if moments.null_count() == 0:
-                break
-            moments = moments.zip_with(moments.is_not_null(), texts.str.to_datetime(form, strict=False))
-        series = moments
+        different = texts.unique()
+        series = texts.replace_strict(different, _parse(different), return_dtype=pl.Datetime("us"))
+    elif getattr(series.dtype, "time_zone", None):
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     steps = series.cast(pl.Datetime("us"), strict=False).to_numpy().astype(column.step)
     return np.where(np.isnat(steps), np.nan, steps.astype(np.int64))
+
+
+def _parse(texts: pl.Series) -> pl.Series:
+    """Dates and datetimes as ISO 8601 writes them, with a time zone in UTC; null where a text is none."""
+    moments = texts.str.to_datetime("%+", strict=False).dt.replace_time_zone(None)
+    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"):
+        moments = moments.zip_with(moments.is_not_null(), texts.str.to_datetime(form, strict=False))
+    return moments

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from gapless.data.private_table import WhichRows
 from gapless.errors import ReadError
 from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
-from gapless.schema.columns import Codes, _Levels
+from gapless.schema.columns import Codes, _Levels, as_text
 from gapless.schema.source import TEXT_ENDINGS, load
 from gapless.schema.words import listing
 
@@ -94,30 +96,28 @@ class Table:
             texts = {column.code_of_gap(kind): column.text_of_gap(kind) for kind in column.gaps}
             if column.not_applicable is not None:
                 texts[column.code_of_gap("not-applicable")] = column.not_applicable
-            if any(texts.values()):
+            if any(texts.values()) or column.not_applicable is not None:
                 series = frame[column.name].cast(pl.String)
                 states = pl.Series(codes.astype(np.int64))
                 told = states.replace_strict(list(texts), list(texts.values()), default=None, return_dtype=pl.String)
-                frame = frame.with_columns(told.zip_with(told.is_not_null(), series).alias(column.name))
+                cells = told.zip_with(told.is_not_null(), series).replace("", None)
+                frame = frame.with_columns(cells.alias(column.name))
         return frame
 
     def write(self, path: str | Path) -> None:
         """Write a CSV (also .gz, .tsv) or Parquet file; the old file stays until the new one is whole."""
         path = Path(path)
         name = path.name.lower()
+        content = io.BytesIO()
+        if name.endswith((".parquet", ".pq")):
+            self.to_polars().write_parquet(content)
+        elif name.endswith(TEXT_ENDINGS):
+            text = self.to_text().write_csv(separator="\t" if ".tsv" in name else ",").encode()
+            content.write(gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
+        else:
+            raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
         with replace(path) as partial:
-            if name.endswith((".parquet", ".pq")):
-                self.to_polars().write_parquet(partial)
-            elif name.endswith(TEXT_ENDINGS):
-                separator = "\t" if ".tsv" in name else ","
-                text = self.to_text().write_csv(separator=separator).encode()
-                if name.endswith(".gz"):
-                    import gzip  # noqa: PLC0415 rarely asked for
-
-                    text = gzip.compress(text, mtime=0)
-                partial.write_bytes(text)
-            else:
-                raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
+            partial.write_bytes(content.getbuffer())
 
 
 @contextlib.contextmanager
@@ -142,23 +142,29 @@ def _polars_series(column: Column, codes: Codes, values: NDArray[Any], filled: N
 
 
 def _polars_levels(column: _Levels, codes: Codes) -> pl.Series:
-    applicable = [] if column.not_applicable is None else [column.not_applicable or "not applicable"]
-    names: list[Any] = [*column.levels, *applicable, *[None] * len(column.gaps)]
-    if all(isinstance(level, int) for level in column.levels) and not applicable:
-        return pl.Series(column.name, names, dtype=pl.Int64)[codes.astype(np.int64)]
-    texts = [name if name is None else str(name) for name in names]
-    kind = pl.Enum([text for text in texts if text is not None])
-    return pl.Series(column.name, texts, dtype=kind)[codes.astype(np.int64)]
+    names = _names(column)
+    gaps: list[Any] = [None] * len(column.gaps)
+    if all(type(name) is int for name in names):
+        return pl.Series(column.name, [*names, *gaps], dtype=pl.Int64)[codes.astype(np.int64)]
+    texts = [as_text(name) for name in names]
+    return pl.Series(column.name, [*texts, *gaps], dtype=pl.Enum(texts))[codes.astype(np.int64)]
+
+
+def _names(column: _Levels) -> list[Any]:
+    """The levels and, if it is declared, *not applicable*."""
+    return [
+        *column.levels,
+        *([] if column.not_applicable is None else [column.not_applicable or "not applicable"]),
+    ]
 
 
 def _pandas_array(column: Column, codes: Codes, values: NDArray[Any], filled: NDArray[np.bool_]) -> Any:
     import pandas as pd  # noqa: PLC0415 an extra
 
     if isinstance(column, _Levels) and not isinstance(column, Boolean):
-        names = [
-            *column.levels,
-            *([] if column.not_applicable is None else [column.not_applicable or "not applicable"]),
-        ]
+        names = _names(column)
+        if len(set(map(type, names))) > 1:  # pandas takes 1 and True for the same
+            names = [as_text(name) for name in names]
         states = np.where(codes < len(names), codes.astype(np.int64), -1)
         return pd.Categorical.from_codes(states, categories=names, ordered=isinstance(column, Ordinal))
     if isinstance(column, Date | DateTime):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gapless.data.encode import check_names, classify
 from gapless.missing.patterns import Patterns, describe_gaps
-from gapless.schema import Schema
+from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
 from gapless.schema.source import load
 
 
@@ -21,14 +24,12 @@ class ColumnCheck:
     kind: str
     gaps: int
     outside: int
-    undeclared: int  # gaps or unreadable cells in a column that may not be missing
+    unreadable: int  # those among them that are no value at all: they become gaps, or are refused
+    empty: int  # empty cells in a column that may not be missing
     rule: str
-    examples: tuple[str, ...]  # a few cells outside the schema
-
-    @property
-    def refused(self) -> bool:
-        """Whether reading this column for a release would be refused."""
-        return self.undeclared > 0 or (self.rule == "refuse" and self.outside > 0)
+    examples: tuple[str, ...]  # a few cells outside the schema, unreadable ones first
+    advice: str  # how such cells must be written, if that can be told
+    refused: bool  # whether reading this column for a release would be refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,10 @@ def check(data: Any, schema: Schema, *, encoding: str = "utf-8") -> Check:
     checked, gaps = [], []
     for column in schema.columns:
         cells = classify(frame[column.name], column)
-        lost = cells.empty | (cells.outside & ((cells.codes < 0) | (column.outside == "missing")))
+        unreadable = cells.outside & (cells.codes < 0)
+        lost = cells.empty | unreadable | (cells.outside & (column.outside == "missing"))
         gap = lost | (cells.codes >= column.size)
-        seen = frame[column.name].filter(cells.outside).cast(pl.String).unique(maintain_order=True).head(5)
+        examples = _examples(frame[column.name], unreadable, cells.outside)
         gaps.append(gap)
         checked.append(
             ColumnCheck(
@@ -62,9 +64,30 @@ def check(data: Any, schema: Schema, *, encoding: str = "utf-8") -> Check:
                 kind=column.kind,
                 gaps=int(gap.sum()),
                 outside=int(cells.outside.sum()),
-                undeclared=0 if column.may_be_missing else int(lost.sum()),
+                unreadable=int(unreadable.sum()),
+                empty=0 if column.may_be_missing else int(cells.empty.sum()),
                 rule=str(column.outside),
-                examples=tuple(seen.to_list()),
+                examples=examples,
+                advice=_advice(column, examples),
+                refused=bool(np.any(cells.outside & (column.outside == "refuse") | lost & (not column.may_be_missing))),
             )
         )
     return Check(frame.height, tuple(checked), describe_gaps(schema.names, gaps, frame.height))
+
+
+def _examples(series: pl.Series, *chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+    texts = pl.concat([series.filter(pl.Series(flags)) for flags in chosen]).cast(pl.String).str.strip_chars()
+    return tuple(texts.unique(maintain_order=True).head(5))
+
+
+def _advice(column: Column, examples: tuple[str, ...]) -> str:
+    """What a spreadsheet may have done to these cells."""
+    if isinstance(column, Date | DateTime):
+        other = any(re.match(r"\d+[./]\d|\d+-\d+-\d{4}", text) for text in examples)
+        return "a date is written 2024-12-31" if other else ""
+    if isinstance(column, Integer | Number):
+        comma = any(re.search(r"\d,\d", text) for text in examples)
+        return "a number is written 1234.5, without decimal comma or thousands separator" if comma else ""
+    levels = {level.casefold(): level for level in column.value_cells}
+    alike = [text for text in examples if text.casefold() in levels]
+    return f"{alike[0]!r} is not {levels[alike[0].casefold()]!r}: capitals count" if alike else ""

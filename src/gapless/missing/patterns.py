@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import Table
+from gapless.errors import SealedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class Patterns:
 
 def patterns(table: Table, *, most: int = 12) -> Patterns:
     """Describe the gaps of a table that you are allowed to look at."""
+    if not isinstance(table, Table):
+        raise SealedError(
+            f"patterns() looks at the cells of a public Table, not of a {type(table).__name__}",
+            hint="`gapless check` shows its gaps to the holder",
+        )
     gaps = [codes >= column.size for codes, column in zip(table.codes, table.schema.columns, strict=True)]
     return describe_gaps(table.schema.names, gaps, table.rows, most=most)
 

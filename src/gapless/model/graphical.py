@@ -10,12 +10,13 @@ are reconciled (which changes the loss by a constant only); then sweeps over the
 to the exact solution of
 
 .. math:: \min_\nu \; \tfrac12 \lVert (\nu - y_m) / \sigma_m \rVert^2
-          + \frac{1}{\mathrm{step}\,\sigma_m} \mathrm{KL}(\nu \,\Vert\, T\mu_m), \qquad \textstyle\sum \nu = T,
+          + \frac{r_m}{\sigma_m^2} \mathrm{KL}(\nu \,\Vert\, T\mu_m), \qquad \textstyle\sum \nu = T,
 
 a proximal step in closed form (Wright's omega function): iterative proportional fitting that trusts a cell only as far
-as its noise allows. A cell that is off by one `noise_std` changes by a factor of at most :math:`e^{step}` per sweep,
-whatever the scale of counts and noise, so a dozen sweeps follow the signal and stop before they follow the noise;
-the exact optimum of the loss, which `polish` approaches by accelerated mirror descent, is further from the truth.
+as its noise allows. The reluctance r is σ / `step`, somewhat more for tables noisier than most, which so give way to
+better ones. A cell that is off by one `noise_std` then changes by a factor of about :math:`e^{step}` per sweep,
+whatever the scale of counts and noise: a dozen sweeps follow the signal and stop before they follow the noise. The
+exact optimum of the loss, which `polish` approaches by accelerated mirror descent, is further from the truth.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ from scipy.special import wrightomega
 
 from gapless.errors import ModelError
 from gapless.model.junction import JunctionTree, junction_tree
-from gapless.model.marginal import Columns, Floats, Measurement, contract, estimate_total, reconcile, sum_to
+from gapless.model.marginal import Columns, Floats, Measurement, contract, estimate_total, multiply, reconcile, sum_to
 from gapless.model.sampling import Codes, sample, sample_given
 
 __all__ = ["GraphicalModel"]
@@ -97,8 +98,9 @@ class GraphicalModel:
         engine = _Engine(sizes, potentials, cap_cells)
         if targets:
             engine.calibrate()
+            aims = _aims(targets, step)
             for done in range(sweeps):
-                engine.sweep(targets, total, step)
+                engine.sweep(aims, total)
                 if progress:
                     progress(done + 1, sweeps)
             if polish:
@@ -273,8 +275,8 @@ class _Engine:
             for slot in self.slots[place]:
                 np.add.reduce(table, axis=slot.gone, out=slot.marginal)
 
-    def sweep(self, targets: Mapping[Columns, tuple[Floats, float]], total: float, step: float) -> None:
-        """Move each marginal towards its target in turn, carrying the change from bag to bag."""
+    def sweep(self, aims: Mapping[Columns, tuple[Floats, float]], total: float) -> None:
+        """Move each marginal towards its target in turn, reluctantly, carrying the change from bag to bag."""
         for origin, place in self.tour:
             table = self.tables[place]
             if origin >= 0:
@@ -289,11 +291,10 @@ class _Engine:
                     table *= _ratio(here, above).reshape(shape)
                     continue
             for slot in self.slots[place]:
-                if slot.columns in targets:
-                    target, noise_std = targets[slot.columns]
+                if slot.columns in aims:
                     np.add.reduce(table, axis=slot.gone, out=slot.marginal)
                     now = total * self.mu[slot.where]
-                    factor = _ratio(_towards(target.ravel(), now, noise_std / step, total), now)
+                    factor = _ratio(_towards(*aims[slot.columns], now, total), now)
                     self.theta[slot.where] += np.log(factor)
                     table *= slot.seen(factor)
 
@@ -312,7 +313,7 @@ class _Engine:
             self.theta[possible] = theta[possible]
             self.calibrate()
             off = self.mu - goal
-            return 0.5 * float(off @ (weight * off)), self.mu.copy()
+            return 0.5 * float((weight * off * off).sum()), self.mu.copy()
 
         best = before = np.where(possible, self.theta, 0.0)
         lowest, _ = loss_at(best)
@@ -325,7 +326,7 @@ class _Engine:
             for halved in range(60):
                 trial = ahead - pace * 0.5**halved * slope
                 loss, moved = loss_at(trial)
-                if level - loss >= 0.5 * float(slope @ (mu - moved)):
+                if level - loss >= 0.5 * float((slope * (mu - moved)).sum()):
                     break
             used += 2 + halved
             pace *= 1.2 * 0.5**halved
@@ -397,7 +398,7 @@ class _Engine:
                     joint = sum_to(self.tables[place], bag, union)
                     reach = left.through(joint, union, one, other, tree.sizes)
                 for a, partners in groupby(fresh, key=itemgetter(0)):
-                    block = reach[:, left.spans[a][1]].T @ right.matrix
+                    block = multiply(reach[:, left.spans[a][1]].T, right.matrix)
                     for _, b in partners:
                         table = block[:, right.spans[b][1]]
                         found[min(a, b), max(a, b)] = table.copy() if a < b else table.T.copy()
@@ -475,7 +476,16 @@ def _ratio(new: Floats, old: Floats) -> Floats:
     return ratio
 
 
-def _towards(target: Floats, now: Floats, reluctance: float, total: float) -> Floats:
+def _aims(targets: Mapping[Columns, tuple[Floats, float]], step: float) -> dict[Columns, tuple[Floats, float]]:
+    """What each marginal moves towards in a sweep, as one vector, and how reluctantly."""
+    typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in targets.values()]))
+    return {
+        columns: (table.ravel(), noise_std / step * float(np.clip(noise_std / typical, 1 / 16, 16)) ** 0.5)
+        for columns, (table, noise_std) in targets.items()
+    }
+
+
+def _towards(target: Floats, reluctance: float, now: Floats, total: float) -> Floats:
     """Solve ν + reluctance · log(ν / now) = target - λ for the λ that makes ν sum to `total`."""
     possible = now > 0
     logs = np.full_like(now, -np.inf)

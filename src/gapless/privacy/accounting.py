@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+LEAST_DELTA = 1e-12  # below, float errors of the convolution are no longer small beside δ
 GRID = 1e-4  # the step of the loss distribution: rounded up, so the ε it gives is an upper bound
 
 
@@ -19,7 +20,7 @@ def composed_epsilon(events: Iterable[tuple[Mapping[str, Any], float]], delta: f
         (parameters["name"], parameters.get("std", parameters.get("scale")), distance)
         for parameters, distance in events
     )
-    if not counted or any(distance != 1 for _, _, distance in counted):
+    if not counted or any(distance != 1 for _, _, distance in counted) or delta < LEAST_DELTA:
         return None
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 it takes a second to import
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -109,9 +110,11 @@ class Budget:
     @property
     def capacity(self) -> Loss:
         """The whole budget as a loss, rounded down."""
-        order = self.order
-        room = self.epsilon if order == PURE else self.epsilon - _conversion(order, self.delta)
-        return Loss(room * (1 - ROUNDING), order)
+        return Loss(self.room(self.order) * (1 - ROUNDING), self.order)
+
+    def room(self, order: float) -> float:
+        """The most that may be lost at this order."""
+        return self.epsilon if order == PURE else self.epsilon - _conversion(order, self.delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +138,21 @@ def epsilon_of(loss: Loss, delta: float) -> float:
     return max(0.0, loss.value + _conversion(loss.order, delta))
 
 
+def rounded_up(number: float, digits: int = 4) -> str:
+    """A number for people, never less than it is.
+
+    >>> rounded_up(0.87342), rounded_up(2.0), rounded_up(0.999999)
+    ('0.8735', '2', '1')
+    """
+    exact = Decimal(number)
+    step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
+    return f"{exact.quantize(step, rounding=ROUND_CEILING).normalize():f}" if number else "0"
+
+
 def pure_loss(epsilon: float, order: float) -> float:
     r"""The most that an ε-DP mechanism can lose at an order: that of randomised response.
 
-    .. math:: \varepsilon_\alpha = \frac{1}{\alpha-1} \log\frac{\cosh((\alpha - 1/2)\,\varepsilon)}{\cosh(\varepsilon/2)}
+    .. math:: \varepsilon_\alpha = \frac{1}{\alpha-1} \log\frac{\cosh((\alpha - 1/2)\varepsilon)}{\cosh(\varepsilon/2)}
 
     Source: Kairouz, Oh, Viswanath 2015 (every ε-DP pair is a post-processing of randomised response);
     docs/proofs/pure_to_renyi.md.

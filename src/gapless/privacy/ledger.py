@@ -3,7 +3,7 @@
 A file of JSON lines. The first line names the table, the protected unit and the budget; each further line
 is one entry. Every line carries the SHA-256 of the line before it, so nothing in the middle can be changed
 unseen. Beside the file lies a *seal* (`people.ledger.seal`): it holds the last text appended and the place
-where it begins, is written and flushed before the ledger itself, and is what processes lock. So
+where it begins, written and flushed before the ledger itself is. So
 
 - a crash between the two is completed on the next opening: the entry counts as spent;
 - a ledger shorter than its seal says has lost entries, and is refused;
@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import errno
 import hashlib
 import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +31,7 @@ from typing import Any, TypeVar
 from gapless.errors import BudgetError, LedgerError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
-from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of
+from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of, rounded_up
 from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.private import Columns, Key, Linf, Private, Released
 
@@ -63,7 +65,7 @@ class Entry:
     def line(self, previous: str) -> str:
         """The entry as text; the loss stands first, so that even half a line tells it."""
         content = {name: getattr(self, name) for name in self.__slots__} | {"previous": previous}
-        return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(content, allow_nan=False) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,8 @@ class Guarantee:
         if self.epsilon == math.inf:
             return f"NOT PRIVATE: {self.basis}."
         return (
-            f"({self.epsilon:.4g}, {self.delta:g})-differential privacy for adding or removing {self.protect} of the "
-            f"incomplete table '{self.table}', schema public. Basis: {self.basis}."
+            f"({rounded_up(self.epsilon)}, {self.delta:g})-differential privacy for adding or removing {self.protect} "
+            f"of the incomplete table '{self.table}', schema public. Basis: {self.basis}."
         )
 
 
@@ -101,17 +103,19 @@ class Grant:
         """Charge for all requests together, then read: their noise was fixed before the first read."""
         if not requests:
             return []
-        source = noise.current()
-        losses = [mechanism.loss(value.distance, self._ledger.order) for value, mechanism, _ in requests]
-        total = Loss(math.fsum(loss.value for loss in losses), self._ledger.order)
+        source, key = noise.current(), self._ledger._key  # noqa: SLF001 the gate is the one who holds it
+        losses = []
+        for value, mechanism, _ in requests:
+            value._check(key)  # noqa: SLF001 nothing is charged for a value that could not be opened
+            losses.append(mechanism.loss(value.distance, self._ledger.order))
+        total = sum(losses, Loss(0.0, self._ledger.order))
         if not total.fits_in(self.left):
             raise BudgetError(
                 f"{self.to}: a release costs {self._ledger.percent(total)} of the budget, but "
                 f"{self._ledger.percent(self.left)} of this grant is left",
                 hint="a larger spend=",
             )
-        self.left -= total
-        numbers = self._ledger._charge(  # noqa: SLF001 the gate is the one who may
+        numbers = self._ledger._charge(  # noqa: SLF001
             [
                 (loss, mechanism.parameters(), what, value.distance, value.reads)
                 for loss, (value, mechanism, what) in zip(losses, requests, strict=True)
@@ -119,7 +123,7 @@ class Grant:
             to=self.to,
             noise_name=source.name,
         )
-        key = self._ledger._key  # noqa: SLF001 nobody else holds it
+        self.left -= total
         return [
             Released(mechanism(value._open(key), source), number)  # noqa: SLF001
             for number, (value, mechanism, _) in zip(numbers, requests, strict=True)
@@ -138,7 +142,7 @@ class Ledger:
         self.protect = Rows(header["rows_per_person"])
         self.budget = Budget(header["epsilon"], header["delta"])
         self.order: float = PURE if header["order"] is None else header["order"]
-        self.entries: list[Entry] = []
+        self._entries: list[Entry] = []
         self._header = header
         self._key = Key()
         self._offset = 0
@@ -150,12 +154,10 @@ class Ledger:
     def open(cls, path: str | Path) -> Ledger:
         """Open an existing ledger and check every line of it."""
         path = Path(path)
-        if not path.exists():
+        if not path.is_file():
             raise LedgerError(f"no ledger {path}", hint="check the path; reading a table with a budget creates one")
-        with _locked(path):
-            _complete(path)
-            header = _header(path)
-            ledger = cls(path, header)
+        with _account(path) as path:
+            ledger = cls(path, _header(path))
             ledger._catch_up()
             return ledger
 
@@ -163,8 +165,12 @@ class Ledger:
     def attach(cls, path: str | Path, *, table: str, protect: Rows, budget: Budget | None) -> Ledger:
         """Open the ledger of this very table, or create it if there is none."""
         path = Path(path)
-        if not path.exists():
-            cls._create(path, table, protect, budget)
+        if budget is None and not path.exists():
+            raise BudgetError(f"{path} is new and has no budget", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
+        if budget is not None:
+            with _account(path) as path:
+                if path.stat().st_size == 0:  # new, and no other process was faster
+                    _append(path, 0, json.dumps(_new_header(table, protect, budget)) + "\n")
         ledger = cls.open(path)
         said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
         for name, value in said.items():
@@ -176,34 +182,12 @@ class Ledger:
                 )
         return ledger
 
-    @staticmethod
-    def _create(path: Path, table: str, protect: Rows, budget: Budget | None) -> None:
-        """Write the header of a new ledger, unless another process was faster or its seal remembers it."""
-        if budget is None:
-            raise BudgetError(f"{path} is new and has no budget", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
-        capacity = budget.capacity
-        header = {
-            "gapless": "ledger",
-            "version": VERSION,
-            "table": table,
-            "rows_per_person": protect.at_most,
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "order": None if capacity.order == PURE else capacity.order,
-            "capacity": capacity.value,
-            "time": _now(),
-        }
-        try:
-            with _locked(path):
-                _complete(path)
-                if not path.exists():
-                    _append(path, 0, json.dumps(header, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise LedgerError(
-                f"cannot write the ledger {path}: {error.strerror}", hint="a folder that exists and is yours"
-            ) from None
-
     # ------------------------------------------------------------------ the account
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What was spent on what, other processes' entries as of the last look at the file."""
+        return tuple(self._entries)
 
     @property
     def capacity(self) -> Loss:
@@ -243,8 +227,7 @@ class Ledger:
 
     def refresh(self) -> None:
         """Look at the file again: other processes may have spent."""
-        with _locked(self.path):
-            _complete(self.path)
+        with _account(self.path):
             self._catch_up()
 
     def _overspent(self, loss: Loss, to: str, verb: str) -> BudgetError:
@@ -261,8 +244,7 @@ class Ledger:
         noise_name: str,
     ) -> list[int]:
         """Write the entries down, flushed to the disk, and give their numbers. Refuses to overspend."""
-        with _locked(self.path):
-            _complete(self.path)
+        with _account(self.path):
             self._catch_up()
             total = Loss(math.fsum(loss.value for loss, *_ in charges), self.order)
             if not (self.spent + total).fits_in(self.capacity):
@@ -287,13 +269,7 @@ class Ledger:
             for entry in entries:
                 line = entry.line(last)
                 text, last = text + line, _hash(line)
-            try:
-                _append(self.path, self._offset, text)
-            except OSError as error:
-                raise LedgerError(
-                    f"cannot write the ledger {self.path}: {error.strerror}",
-                    hint="free space and a writable folder; nothing was read",
-                ) from None
+            _append(self.path, self._offset, text)
             self._catch_up()
             return [entry.number for entry in entries]
 
@@ -302,8 +278,8 @@ class Ledger:
         text = self.path.read_bytes()
         if len(text) < self._offset:
             raise LedgerError(f"{self.path} has become shorter", hint=_RESTORE)
-        for raw in text[self._offset :].decode("utf-8", "replace").splitlines(keepends=True):
-            self._take(raw)
+        for line in _lines(text[self._offset :]):
+            self._take(line)
 
     def _take(self, line: str) -> None:
         number = len(self.entries) + 1
@@ -314,7 +290,7 @@ class Ledger:
                 entry = Entry(**content)
                 if previous != self._last or entry.number != number or not entry.loss >= 0:
                     raise ValueError  # noqa: TRY301 one message for every way in which a line can be wrong
-                self.entries.append(entry)
+                self._entries.append(entry)
         except (ValueError, TypeError, AttributeError):
             raise LedgerError(f"{self.path} was changed at entry {number}", hint=_RESTORE) from None
         self._offset += len(line.encode())
@@ -359,10 +335,11 @@ class Ledger:
         }
 
     def __str__(self) -> str:
-        spent = epsilon_of(self.spent, self.budget.delta)
+        spent = rounded_up(epsilon_of(self.spent, self.budget.delta))
         lines = [
             f"Ledger of '{self.table}': {self.budget}, protecting {self.protect}",
-            f"  spent {self.percent(self.spent)}, which amounts to ε = {spent:.4g}; left {self.percent(self.left)}",
+            f"  spent {self.percent(self.spent)}, left {self.percent(self.left)}; "
+            f"the spending so far amounts, after the fact, to ε = {spent}",
         ]
         if self.entries:
             lines += ["", f"  {'no':>4}  {'spent':>7}  {'by':<18}  {'for':<28}  mechanism"]
@@ -385,50 +362,115 @@ def seal_of(path: Path) -> Path:
     return path.with_name(path.name + ".seal")
 
 
+def _new_header(table: str, protect: Rows, budget: Budget) -> dict[str, Any]:
+    capacity = budget.capacity
+    return {
+        "gapless": "ledger",
+        "version": VERSION,
+        "table": table,
+        "rows_per_person": protect.at_most,
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "order": None if capacity.order == PURE else capacity.order,
+        "capacity": capacity.value,
+        "time": _now(),
+    }
+
+
 def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    """Only the day: the time between two entries would tell how long counting took, and so how many rows there are."""
+    return dt.datetime.now(dt.UTC).date().isoformat()
 
 
 def _hash(line: str) -> str:
     return hashlib.sha256(line.encode()).hexdigest()
 
 
+def _lines(text: bytes) -> list[str]:
+    return [line.decode("utf-8", "replace") + "\n" for line in text.split(b"\n")[:-1]]
+
+
+@contextlib.contextmanager
+def _account(path: Path) -> Iterator[Path]:
+    """The ledger's real path, locked, and what a crash left half done completed."""
+    path = path.resolve()  # a link must not get a seal of its own
+    try:
+        with _locked(path):
+            _complete(path)
+            yield path
+    except OSError as error:
+        raise LedgerError(
+            f"cannot read or write the ledger {path}: {error.strerror}",
+            hint="free space, and a file and folder that are yours; nothing was read from the table",
+        ) from None
+
+
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the ledger against every other process and thread."""
+    """Hold the ledger file itself, under whatever name, against every other process and thread."""
+    descriptor = _open_same(path)
     try:
-        seal = seal_of(path).open("ab")  # opened anew each time: a fork must not share the lock
-    except OSError as error:
-        if path.exists():  # a ledger that may only be read needs no lock
-            yield
-            return
-        raise LedgerError(
-            f"cannot write the ledger {path}: {error.strerror}", hint="a folder that exists and is yours"
-        ) from None
-    with seal:
-        _lock(seal.fileno())
+        _lock(descriptor)
+        if not _is_at(descriptor, path):  # replaced while we waited
+            raise LedgerError(f"{path} was replaced by another file", hint=_RESTORE)
         yield
+    finally:
+        _unlock(descriptor)  # explicitly: a child forked meanwhile would keep it
+        os.close(descriptor)
 
 
-def _posix_lock(descriptor: int) -> None:
-    import fcntl  # noqa: PLC0415 not on Windows
+def _open_same(path: Path) -> int:
+    """Open anew each time, since a fork must not share a lock; a ledger that may only be read is locked as well."""
+    try:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
+        except PermissionError:
+            return os.open(path, os.O_RDONLY | _BINARY)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            return os.open(path, os.O_RDONLY | _BINARY)
+    except OSError as error:
+        raise LedgerError(
+            f"cannot open the ledger {path}: {error.strerror}", hint="a folder that exists and is yours"
+        ) from None
 
-    fcntl.flock(descriptor, fcntl.LOCK_EX)  # released when the file is closed
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
 
 
-def _windows_lock(descriptor: int) -> None:
-    import msvcrt  # noqa: PLC0415 only on Windows
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would turn line ends
 
-    os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # beyond the content: a locked byte cannot be read
-    msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
+if sys.platform != "win32":
+    import fcntl
 
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
-_lock: Callable[[int], None] = _posix_lock if os.name == "posix" else _windows_lock
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+else:
+    import msvcrt
+
+    _FAR = 1 << 30  # beyond the content: a locked byte cannot be read there
+
+    def _lock(descriptor: int) -> None:
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
 
 
 def _write(path: Path, offset: int, data: bytes) -> None:
     """Put data at a place in a file and flush it through to the disk."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
     try:
         os.ftruncate(descriptor, offset)
         os.lseek(descriptor, offset, os.SEEK_SET)
@@ -454,19 +496,20 @@ def _append(path: Path, offset: int, text: str) -> None:
 
 def _complete(path: Path) -> None:
     """Finish what a crash left half done; refuse a ledger that is shorter than its seal says."""
-    text = path.read_bytes() if path.exists() else b""
+    text = path.read_bytes()
     try:
         seal = json.loads(seal_of(path).read_bytes())
         at, tail = int(seal["at"]), str(seal["text"]).encode()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         # No seal, or one that a crash left unfinished: then the ledger itself was not being written.
         _recover_fragment(path, text)
         return
     if len(text) < at:
         raise LedgerError(f"{path} has lost entries: it is shorter than its seal says", hint=_RESTORE)
-    if not (text[at:].startswith(tail) or tail.startswith(text[at:])):
+    written = text[at:].rstrip(b"\0")  # a power failure can leave zeros where data should be
+    if not (written.startswith(tail) or tail.startswith(written)):
         raise LedgerError(f"{path} was changed in its last entry", hint=_RESTORE)
-    if len(text) < at + len(tail):
+    if len(written) < len(tail):
         _write(path, at, tail)
 
 
@@ -477,9 +520,12 @@ def _recover_fragment(path: Path, text: bytes) -> None:
         return
     if not whole:
         raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file")
-    lines = (whole + b"\n").decode("utf-8", "replace").splitlines(keepends=True)
+    lines = _lines(whole + b"\n")
     header = _parse_header(path, lines[0])
-    spent = math.fsum(float(json.loads(line)["loss"]) for line in lines[1:])
+    try:
+        spent = math.fsum(float(json.loads(line)["loss"]) for line in lines[1:])
+    except (ValueError, KeyError, TypeError):
+        raise LedgerError(f"{path} was changed", hint=_RESTORE) from None
     told = re.match(rb'\{"loss": ([0-9.e+-]+),', fragment)
     loss = float(told[1]) if told else max(0.0, header["capacity"] - spent)  # not even that: all that was left
     entry = Entry(
@@ -509,7 +555,8 @@ def _parse_header(path: Path, line: str) -> dict[str, Any]:
             raise ValueError  # noqa: TRY301 one message for every foreign file
         version, budget = header["version"], Budget(header["epsilon"], header["delta"])
         Rows(header["rows_per_person"])
-        honest = (header["order"] or PURE) == budget.order and header["capacity"] <= budget.capacity.value
+        order = PURE if header["order"] is None else header["order"]
+        honest = order > 1 and (order == PURE) == (budget.delta == 0) and 0 < header["capacity"] <= budget.room(order)
         if not (honest and isinstance(header["table"], str)):
             raise ValueError  # noqa: TRY301
     except (ValueError, TypeError, KeyError, BudgetError):

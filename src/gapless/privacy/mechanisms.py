@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gapless.errors import BudgetError
 from gapless.privacy.budget import PURE, Loss, pure_loss
-from gapless.privacy.noise import NoiseSource
+from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import L1, L2, Linf
 
 Integers: TypeAlias = NDArray[np.int64]
@@ -52,7 +52,7 @@ class _Described:
 
 
 def _positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
+    if not 0 < value <= LARGEST:
         raise BudgetError(f"{name} = {value} adds no noise or no end of it", hint="spend a positive, finite loss")
 
 
@@ -146,8 +146,8 @@ class ExponentialChoice(_Described):
 
     Notation: :math:`b` is `scale`, :math:`\Delta_\infty` is `distance.at_most`, how far each score can move.
     Guarantee: ε-DP, and ε²/8-zCDP because log-probabilities move within a range of ε (Cesar and Rogers
-        2021). Scores are rounded to a grid of b·2⁻²⁴ first, and ε is raised by 2⁻²² for that and for float
-        errors in computing them. Proved in docs/proofs/exponential_choice.md, attacked by
+        2021). Scores are clamped to ±b·2²⁶ and rounded to a grid of b·2⁻²⁴; ε is raised by 2⁻²² for that and
+        for errors of up to b·2⁻²⁶ in computing them. Proved in docs/proofs/exponential_choice.md, attacked by
         tests/audit/test_mechanisms.py.
     Edge cases: one candidate is chosen for certain; scores that are not finite are refused.
     References: McSherry and Talwar 2007; Cesar and Rogers 2021.
@@ -177,8 +177,8 @@ class ExponentialChoice(_Described):
 
     def __call__(self, value: Floats, noise: NoiseSource) -> int:
         """Draw the answer."""
-        grid = self.scale * 2.0**-24
-        return noise.choose(np.round(value / grid) * grid, self.scale)
+        grid, bound = self.scale * 2.0**-24, self.scale * 2.0**26
+        return noise.choose(np.round(np.clip(value, -bound, bound) / grid) * grid, self.scale)
 
 
 def for_counts(loss: Loss, distance: L1) -> DiscreteLaplace | DiscreteGaussian:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
@@ -77,18 +77,25 @@ class Private(Sealed, Generic[T_co, D_co]):
     The value is not even computed before a ledger has been charged for it. Python cannot stop a determined
     programmer inside the same process; it can make sure that nobody looks by accident or by habit.
 
-    Attributes:
-        distance: how far the value can move (`Rows`, `L1`, `L2`, `Linf`).
-        reads: the columns on which a row must be observed to be read at all; None = every row is read.
     """
 
-    __slots__ = ("__compute", "__key", "distance", "reads")
+    __slots__ = ("__compute", "__distance", "__key", "__reads")
 
     def __init__(self, compute: Callable[[], T_co], *, distance: D_co, reads: Columns | None, key: Key) -> None:
         self.__compute = compute
         self.__key = key
-        self.distance = distance
-        self.reads = reads
+        self.__distance = distance
+        self.__reads = reads
+
+    @property
+    def distance(self) -> D_co:
+        """How far the value can move when one protected unit comes or goes."""
+        return self.__distance
+
+    @property
+    def reads(self) -> Columns | None:
+        """The columns on which a row must be observed to be read at all; None: every row is read."""
+        return self.__reads
 
     def transform(self, function: Callable[[Any], U], *, distance: E, reads: Columns | None) -> Private[U, E]:
         """A new sealed value. Whoever calls this owes a proof of the distance and a property test of it.
@@ -97,11 +104,23 @@ class Private(Sealed, Generic[T_co, D_co]):
         """
         return Private(lambda: function(self.__compute()), distance=distance, reads=reads, key=self.__key)
 
-    def _open(self, key: Key) -> T_co:
+    @staticmethod
+    def gather(values: Sequence[Private[T, Any]]) -> Private[list[T], None]:
+        """Several sealed values of one ledger as one, without a distance of its own: a step to a `transform`."""
+        keys = {id(value.__key): value.__key for value in values}  # noqa: SLF001 one class
+        if len(keys) != 1:
+            raise SealedError("these values belong to different ledgers", hint="values of one table")
+        (key,) = keys.values()
+        return Private(lambda: [value.__compute() for value in values], distance=None, reads=None, key=key)  # noqa: SLF001
+
+    def _check(self, key: Key) -> None:
         if key is not self.__key:
             raise SealedError(
                 "this value belongs to another ledger", hint="spend= from the ledger of the very table it came from"
             )
+
+    def _open(self, key: Key) -> T_co:
+        self._check(key)
         return self.__compute()
 
     def __repr__(self) -> str:

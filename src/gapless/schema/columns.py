@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -34,6 +35,7 @@ Values: TypeAlias = NDArray[Any]
 GAP_KINDS: tuple[MissingKind, ...] = ("unknown", "refused")
 DEFAULT_BINS = 10
 MOST_LEVELS = 65_000  # with a not-applicable cell and the gap states, codes stay within 16 bits
+LARGEST_WHOLE, LARGEST = 2**53, 1e300  # beyond, whole numbers are not exact, and widths of bins overflow
 
 
 def as_text(value: object) -> str:
@@ -49,6 +51,11 @@ def as_text(value: object) -> str:
     return whole if dot and zeros and not zeros.strip("0") and whole.lstrip("-").isdigit() else text
 
 
+def _plain(value: Any) -> Any:
+    """A number from numpy as Python's own: it must read the same in a file."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 @dataclass(frozen=True, slots=True)
 class MissingCode:
     """A text that stands for a gap, and why the cell is empty."""
@@ -57,6 +64,8 @@ class MissingCode:
     kind: MissingKind = "unknown"
 
     def __post_init__(self) -> None:
+        if not isinstance(_plain(self.code), Level):
+            raise SchemaError(f"{self.code!r} is not a missing code", hint='a text or a number: missing = ["NA", -9]')
         object.__setattr__(self, "code", as_text(self.code))
         if self.kind not in (*GAP_KINDS, "not-applicable"):
             kinds = (*GAP_KINDS, "not-applicable")
@@ -81,6 +90,10 @@ class Column:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise SchemaError(f"a column's name must be a text, not {self.name!r}", hint='"age"')
+        if not isinstance(self.description, str):
+            raise self._error("has a description that is not a text", hint='description = "in years"')
+        if isinstance(self.missing, str) or not isinstance(self.missing, list | tuple):
+            raise self._error("needs a list of missing codes", hint='missing = ["", "NA"]')
         codes = tuple(code if isinstance(code, MissingCode) else MissingCode(code) for code in self.missing)
         object.__setattr__(self, "missing", codes)
         self._check_missing()
@@ -96,6 +109,11 @@ class Column:
             raise self._error(
                 "has missing codes but may_be_missing is not true",
                 hint="add may_be_missing = true, or take the missing codes away",
+            )
+        if self.may_be_missing and "" in texts and {code.kind for code in self.missing} == {"not-applicable"}:
+            raise self._error(
+                "may be missing, but its empty cell means not applicable and no code means a gap",
+                hint='another missing code, such as "NA"',
             )
 
     def _check_outside(self) -> None:
@@ -137,11 +155,17 @@ class Column:
 
     @cached_property
     def gaps(self) -> tuple[MissingKind, ...]:
-        """The kinds of gaps this column can show, one state each."""
+        """The kinds of gaps this column can show, one state each.
+
+        An empty cell is an unknown gap unless its code says otherwise. A cell that is lost because it is
+        outside the schema takes the first of them.
+        """
         if not self.may_be_missing:
             return ()
         declared = {code.kind for code in self.missing}
-        return tuple(kind for kind in GAP_KINDS if kind in declared) or ("unknown",)
+        if all(code.code for code in self.missing):
+            declared.add("unknown")
+        return tuple(kind for kind in GAP_KINDS if kind in declared)
 
     @cached_property
     def size(self) -> int:
@@ -192,15 +216,17 @@ class _Levels(Column):
     own_keys: ClassVar[tuple[str, ...]] = ("levels",)
     outsides: ClassVar[tuple[Outside, ...]] = ("missing", "refuse")
 
-    levels: tuple[Level, ...] = ()
+    levels: Sequence[Level] = ()  # kept as a tuple
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.levels, str) or not isinstance(self.levels, list | tuple):
             raise self._error("needs a list of levels", hint='levels = ["low", "high"]')
-        object.__setattr__(self, "levels", tuple(self.levels))
+        object.__setattr__(self, "levels", tuple(map(_plain, self.levels)))
         if not self.levels:
             raise self._error("has no levels", hint='levels = ["low", "high"]')
+        if odd := [level for level in self.levels if not isinstance(level, Level)]:
+            raise self._error(f"has the level {odd[0]!r}", hint="levels are texts, numbers, true or false")
         if len(self.levels) > MOST_LEVELS:
             raise self._error(
                 f"has {len(self.levels)} levels, more than {MOST_LEVELS}", hint="group them into fewer levels"
@@ -253,7 +279,7 @@ class Boolean(_Levels):
         **dict.fromkeys(("false", "f", "no", "n", "0"), False),
     }
 
-    levels: tuple[Level, ...] = field(default=(False, True), init=False)
+    levels: Sequence[Level] = field(default=(False, True), init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -287,7 +313,7 @@ class _Binned(Column):
         for key in ("bounds", "edges", "quantiles"):
             given = getattr(self, key)
             if isinstance(given, list | tuple):
-                object.__setattr__(self, key, tuple(given))
+                object.__setattr__(self, key, tuple(map(_plain, given)))
             elif given is not None:
                 raise self._error(f"needs a list for {key}, not {given!r}", hint=self._example)
         self._check_bounds()
@@ -305,6 +331,11 @@ class _Binned(Column):
             raise self._error(
                 f"has empty bounds [{self.bounds[0]}, {self.bounds[1]}]",
                 hint="the first bound must be below the second",
+            )
+        if both := [code.code for code in self.missing if lower <= self._read(code.code) <= upper]:
+            raise self._error(
+                f"has {both[0]!r} as a missing code and inside its bounds [{self.bounds[0]}, {self.bounds[1]}]",
+                hint="bounds without it: a missing code is never a value",
             )
 
     def _check_bins(self) -> None:
@@ -334,11 +365,21 @@ class _Binned(Column):
 
     def _position(self, value: object, what: str) -> float:
         """A public value as a number on the line."""
-        good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not good or (self.whole and value != int(value)):  # type: ignore[call-overload]
+        good = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+        if not good or isinstance(value, bool) or (self.whole and value != int(value)):  # type: ignore[call-overload]
             wanted = "whole number" if self.whole else "number"
             raise self._error(f"has the {what} {value!r}, which is not a {wanted}", hint=self._example)
+        most = LARGEST_WHOLE if self.whole else LARGEST
+        if abs(value) > most:  # type: ignore[arg-type]
+            raise self._error(f"has a {what} beyond {most:g}", hint="smaller numbers: thousands, millions …")
         return float(value)  # type: ignore[arg-type]
+
+    def _read(self, text: str) -> float:
+        """A text as a number on the line, NaN if it is none."""
+        try:
+            return float(text)
+        except ValueError:
+            return math.nan
 
     def _label(self, position: float) -> str:
         return f"{position:.12g}"
@@ -397,15 +438,16 @@ class _Binned(Column):
         lower, upper = self._ends
         inside = np.clip(positions, lower, upper)
         if self.edges is None and self.quantiles is None and self._cuts[-1] == upper:
-            bins = np.floor((inside - lower) / (upper - lower) * self.values_size)
+            bins = np.floor(self.values_size * (inside - lower) / (upper - lower))  # exact for whole numbers
         else:
             bins = np.searchsorted(self._cuts, inside, side="right") - 1.0
         return np.minimum(bins, self.values_size - 1).astype(np.int64)
 
     def within(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which positions lie inside the bounds."""
+        """Which positions are values of this column: inside the bounds and, if it is of whole numbers, whole."""
         lower, upper = self._ends
-        return (positions >= lower) & (positions <= upper)
+        inside: NDArray[np.bool_] = (positions >= lower) & (positions <= upper)
+        return inside & (positions == np.floor(positions)) if self.whole else inside
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
         """A value drawn uniformly from the bin of each code; whole numbers stay whole."""
@@ -414,6 +456,8 @@ class _Binned(Column):
         lower, upper = self._cuts[codes], self._cuts[codes + 1]
         drawn = np.minimum(lower + rng.random(len(codes)) * (upper - lower), np.nextafter(upper, -np.inf))
         digits = 3 - math.floor(math.log10(np.diff(self._cuts).min()))  # readable: a thousandth of a bin
+        if digits > 15 - math.floor(math.log10(np.abs(self._cuts).max())):  # more than a float has
+            return drawn
         rounded = np.round(drawn, digits)
         return np.where((rounded >= lower) & (rounded < upper), rounded, drawn)
 
@@ -443,7 +487,7 @@ _STEP_OF_RESOLUTION = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minu
 
 @dataclass(frozen=True)
 class _Calendar(_Binned):
-    """Moments, counted in whole steps of the resolution."""
+    """Moments, counted in whole steps of the resolution; so are the bounds."""
 
     own_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", "bins", "edges", "quantiles")
     resolutions: ClassVar[tuple[str, ...]]
@@ -476,6 +520,12 @@ class _Calendar(_Binned):
         if not isinstance(value, dt.date) or (isinstance(value, dt.datetime) and value.tzinfo is not None):
             raise self._error(f"has a {what} that is not a plain {self.kind}", hint=self._example)
         return float(np.datetime64(value).astype(self.step).astype(np.int64))
+
+    def _read(self, text: str) -> float:
+        try:
+            return self._position(text, "code")
+        except SchemaError:
+            return math.nan
 
     def _label(self, position: float) -> str:
         return str(np.int64(position).astype(self.step))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.columns import (
     DEFAULT_BINS,
+    LARGEST,
+    LARGEST_WHOLE,
     Boolean,
     Categorical,
     Column,
@@ -31,7 +34,7 @@ from gapless.schema.columns import (
     as_text,
 )
 from gapless.schema.schema import Schema
-from gapless.schema.source import load
+from gapless.schema.source import is_plain, load
 
 USUAL_CODES = ("", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", ".", "?")
 MOST_DRAFTED_LEVELS = 60
@@ -66,9 +69,9 @@ class Draft:
         toml.write(Path(path), self.to_toml())
 
 
-def draft(data: Any, *, name: str | None = None) -> Draft:
+def draft(data: Any, *, name: str | None = None, encoding: str = "utf-8") -> Draft:
     """Propose a schema for a file or frame. Looks at the data."""
-    frame = load(data, for_holder=True)
+    frame = load(data, encoding=encoding, for_holder=True)
     columns: list[Column] = []
     left_out: dict[str, str] = {}
     for series in frame:
@@ -81,10 +84,12 @@ def draft(data: Any, *, name: str | None = None) -> Draft:
         raise SchemaError("no column can be used", hint="numbers, dates, or text with few levels")
     if name is None:
         name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
-    return Draft(Schema(name, tuple(columns), ignore=tuple(left_out)), left_out)
+    return Draft(Schema(name, columns, ignore=tuple(left_out)), left_out)
 
 
 def _column(series: pl.Series) -> Column | str:
+    if not is_plain(series):
+        return f"it holds values of type {series.dtype.base_type().__name__}"
     texts = {as_text(text) for text in series.cast(pl.String).unique() if text is not None}
     codes = sorted(texts & set(USUAL_CODES))
     texts -= set(USUAL_CODES)
@@ -95,18 +100,11 @@ def _column(series: pl.Series) -> Column | str:
     }
     if not texts:
         return "it holds no value at all"
-    if {text.lower() for text in texts} <= set(Boolean.spellings) and not texts <= {"0", "1"}:
+    if {Boolean.spellings.get(text.lower()) for text in texts} == {False, True} and not texts <= {"0", "1"}:
         return Boolean(series.name, **common)
     numbers = _numbers(texts)
     if numbers is not None:
-        whole = all(number == int(number) for number in numbers)
-        if whole and len(numbers) <= DEFAULT_BINS:
-            return Categorical(series.name, tuple(sorted(int(number) for number in numbers)), **common)
-        lower, upper = min(numbers), max(numbers)
-        if whole:
-            return Integer(series.name, bounds=(int(lower), int(upper)), **common)
-        if lower < upper:
-            return Number(series.name, bounds=(lower, upper), bins=DEFAULT_BINS, **common)
+        return _numeric(series.name, numbers, texts, common)
     for kind in (Date, DateTime):
         moments = _moments(texts, kind.moment)
         if moments is not None and len(moments) > 1:
@@ -114,10 +112,27 @@ def _column(series: pl.Series) -> Column | str:
             return kind(series.name, bounds=bounds, **common)
     if len(texts) > MOST_DRAFTED_LEVELS:
         return f"text with more than {MOST_DRAFTED_LEVELS} levels, such as names or identifiers"
-    return Categorical(series.name, tuple(sorted(texts)), **common)
+    return Categorical(series.name, sorted(texts), **common)
+
+
+def _numeric(name: str, numbers: list[float], texts: set[str], common: Mapping[str, Any]) -> Column | str:
+    lower, upper = min(numbers), max(numbers)
+    whole = all(number == int(number) for number in numbers)
+    if max(-lower, upper) > (LARGEST_WHOLE if whole else LARGEST):
+        return "its numbers are very large, such as identifiers"
+    if whole and len(numbers) <= DEFAULT_BINS:
+        levels = sorted(map(int, numbers))
+        return Categorical(name, levels if set(map(str, levels)) == texts else sorted(texts), **common)
+    if whole:
+        return Integer(name, bounds=(int(lower), int(upper)), **common)
+    if lower == upper:
+        return Categorical(name, sorted(texts), **common)
+    return Number(name, bounds=(lower, upper), bins=DEFAULT_BINS, **common)
 
 
 def _numbers(texts: set[str]) -> list[float] | None:
+    if any(re.match(r"[+-]?0\d", text) for text in texts):  # 007 is a name: as a number it would lose its zeros
+        return None
     try:
         numbers = [float(text) for text in texts]
     except ValueError:
@@ -125,8 +140,14 @@ def _numbers(texts: set[str]) -> list[float] | None:
     return numbers if all(map(math.isfinite, numbers)) else None
 
 
-def _moments(texts: set[str], moment: type[dt.date]) -> list[dt.date] | None:
+def _moments(texts: set[str], moment: type[dt.date]) -> set[dt.date] | None:
     try:
-        return [moment.fromisoformat(text) for text in texts]
+        moments = [moment.fromisoformat(text) for text in texts]
     except ValueError:
         return None
+    return {_second_in_utc(moment) if isinstance(moment, dt.datetime) else moment for moment in moments}
+
+
+def _second_in_utc(moment: dt.datetime) -> dt.datetime:
+    moment = moment if moment.tzinfo is None else moment.astimezone(dt.UTC)
+    return moment.replace(tzinfo=None, microsecond=0)

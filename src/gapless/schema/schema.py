@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _TABLE_KEYS = ("name", "description", "rows_per_person", "ignore")
 _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
 _CONSTRAINT_KEYS = ("not", "description")
+_RULE = "[[constraint]] in double brackets starts a rule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +52,23 @@ class Schema:
     """
 
     name: str
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]  # kept as tuples
     description: str = ""
     rows_per_person: int = 1
-    ignore: tuple[str, ...] = ()
-    constraints: tuple[Constraint, ...] = ()
+    ignore: Sequence[str] = ()
+    constraints: Sequence[Constraint] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise SchemaError("the table has no name", hint='[table] name = "people" names it for the ledger')
-        for key in ("columns", "ignore", "constraints"):
-            object.__setattr__(self, key, tuple(getattr(self, key)))
+        if not isinstance(self.description, str):
+            raise SchemaError("the table's description is not a text", hint='description = "a health survey"')
+        for key, kind, hint in (
+            ("columns", Column, 'Schema("people", [Integer("age", bounds=(0, 120))])'),
+            ("ignore", str, 'ignore = ["id"]'),
+            ("constraints", Constraint, _RULE),
+        ):
+            object.__setattr__(self, key, _list_of(kind, getattr(self, key), key, hint))
         if not self.columns:
             raise SchemaError("the schema has no columns", hint='[column.age] kind = "integer" declares one')
         names = [column.name for column in self.columns]
@@ -127,8 +134,10 @@ class Schema:
             columns=tuple(_column(name, keys) for name, keys in columns.items()),
             description=table.get("description", ""),
             rows_per_person=table.get("rows_per_person", 1),
-            ignore=tuple(table.get("ignore", ())),
-            constraints=tuple(_constraint(keys) for keys in content.get("constraint", ())),
+            ignore=table.get("ignore", ()),
+            constraints=tuple(
+                _constraint(keys) for keys in _list_of(Mapping, content.get("constraint", ()), "constraint", _RULE)
+            ),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,11 +164,17 @@ class Schema:
         toml.write(Path(path), self.to_toml())
 
     @staticmethod
-    def draft(data: Any, *, name: str | None = None) -> Draft:
+    def draft(data: Any, *, name: str | None = None, encoding: str = "utf-8") -> Draft:
         """Propose a schema by LOOKING AT THE DATA: for the holder's eyes, to be checked against a codebook."""
         from gapless.schema.draft import draft  # noqa: PLC0415 only this function may look at data
 
-        return draft(data, name=name)
+        return draft(data, name=name, encoding=encoding)
+
+
+def _list_of(kind: type, values: Any, key: str, hint: str) -> tuple[Any, ...]:
+    if not isinstance(values, list | tuple) or not all(isinstance(value, kind) for value in values):
+        raise SchemaError(f"{key} is not a list, or holds something else than it should", hint=hint)
+    return tuple(values)
 
 
 def _only(content: Any, keys: tuple[str, ...], where: str) -> None:
@@ -173,32 +188,27 @@ def _only(content: Any, keys: tuple[str, ...], where: str) -> None:
 def _column(name: str, keys: Any) -> Column:
     where = f"column {name!r}"
     if not isinstance(keys, Mapping):
-        raise SchemaError(f"{where} is not a table of keys", hint=f"[column.{name}]")
+        raise SchemaError(f"{where} is not a table of keys", hint=f"[column.{toml.key(name)}]")
     if "kind" not in keys:
         raise SchemaError(f"{where} has no kind", hint=f"kind = one of: {listing(KINDS)}")
-    if keys["kind"] not in KINDS:
+    if keys["kind"] not in tuple(KINDS):
         raise SchemaError(f"{where} has an unknown kind {keys['kind']!r}", hint=nearest(str(keys["kind"]), KINDS))
     kind = KINDS[keys["kind"]]
     _only(keys, ("kind", *kind.own_keys, *_COLUMN_KEYS), where)
     given = {key: value for key, value in keys.items() if key != "kind"}
     if "missing" in given:
-        given["missing"] = tuple(_missing_code(code, where) for code in _as_list(given["missing"], where))
+        codes = given["missing"]
+        given["missing"] = [_missing_code(code, where) for code in codes] if isinstance(codes, list) else codes
     return kind(name, **given)
 
 
-def _as_list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise SchemaError(f"{where} needs a list of missing codes", hint='missing = ["", "NA"]')
-    return list(value)
-
-
-def _missing_code(code: Any, where: str) -> MissingCode:
-    if isinstance(code, Mapping):
-        _only(code, ("code", "kind"), f"{where}, missing")
-        if "code" not in code:
-            raise SchemaError(f"{where} has a missing code without a code", hint='{ code = "-8", kind = "refused" }')
-        return MissingCode(**code)
-    return MissingCode(code)
+def _missing_code(code: Any, where: str) -> Any:
+    if not isinstance(code, Mapping):
+        return code
+    _only(code, ("code", "kind"), f"{where}, missing")
+    if "code" not in code:
+        raise SchemaError(f"{where} has a missing code without a code", hint='{ code = "-8", kind = "refused" }')
+    return MissingCode(**code)
 
 
 def _constraint(keys: Any) -> Constraint:

@@ -43,20 +43,29 @@ def dump(content: Mapping[str, Any], comments: Mapping[tuple[str, str, str], str
     for section, body in content.items():
         if isinstance(body, list):
             for item in body:
-                lines += [f"[[{section}]]", *(f"{_key(k)} = {_value(v)}" for k, v in item.items()), ""]
+                lines += [f"[[{section}]]", *(f"{key(k)} = {_value(v)}" for k, v in item.items()), ""]
             continue
         nested = all(isinstance(value, Mapping) for value in body.values())
         for name, keys in body.items() if nested else [("", body)]:
-            lines.append(f"[{section}.{_key(name)}]" if name else f"[{section}]")
-            for key, value in keys.items():
-                note = comments.get((section, name, key))
-                lines.append(f"{_key(key)} = {_value(value)}" + (f"  # {note}" if note else ""))
+            lines.append(f"[{section}.{key(name)}]" if name else f"[{section}]")
+            for own, value in keys.items():
+                note = comments.get((section, name, own))
+                lines.append(f"{key(own)} = {_value(value)}" + (f"  # {_one_line(note)}" if note else ""))
             lines.append("")
     return "\n".join(lines)
 
 
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+def key(name: str) -> str:
+    """A name as a key, in quotes where it must be.
+
+    >>> key("household income")
+    '"household income"'
+    """
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _one_line(note: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in note)
 
 
 def _text(text: str) -> str:
@@ -74,7 +83,7 @@ def _value(value: Any) -> str:
         case dt.date():
             return value.isoformat()
         case Mapping():
-            return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+            return "{ " + ", ".join(f"{key(k)} = {_value(v)}" for k, v in value.items()) + " }"
         case list() | tuple():
             return "[" + ", ".join(_value(item) for item in value) + "]"
         case _:

@@ -22,29 +22,43 @@ from gapless.synth.fitted import FittedModel
 
 LIBRARIES = ("numpy", "polars", "opendp", "dp-accounting")
 _MANIFEST = "manifest.json"
+_LEDGERS = (".ledger", ".ledger.seal")
 
 
 def open_release(folder: Path) -> None:
-    """Make the folder, and be sure that it can be written to, before any budget is spent."""
-    if (folder / _MANIFEST).exists():
-        raise ReadError(f"{folder} holds a finished release", hint="another folder: -o release-2")
+    """Make the folder, and be sure that it can be written to, before any budget is spent.
+
+    It must be new, empty but for a ledger, or a release that was begun: a release is published as a whole, and
+    no private file may lie in it.
+    """
+    readme = folder / _README_FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if (folder / _MANIFEST).exists():
+            raise ReadError(f"{folder} holds a finished release", hint="another folder: -o release-2")
+        begun = readme.exists() and readme.read_bytes() == _UNFINISHED.encode()
+        if not begun and any(not path.name.endswith(_LEDGERS) for path in folder.iterdir()):
+            raise ReadError(f"{folder} holds other files", hint="a folder of its own for the release")
     except OSError as error:
         raise ReadError(f"cannot make {folder}: {error.strerror}", hint="a folder that is yours") from None
-    _write(folder / "README.txt", "This release is not finished: manifest.json is written last.\n")
+    _write(readme, _UNFINISHED)
 
 
 def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledger) -> list[str]:
     """Write all files of a release, the manifest last; gives their names."""
-    for name in ("synthetic.csv", "synthetic.parquet"):
+    data = ("synthetic.csv", "synthetic.parquet")
+    texts = {
+        "schema.toml": sample.schema.to_toml(),
+        "dictionary.md": "\n".join(_dictionary(sample.schema)),
+        "privacy.md": "\n".join(privacy_statement(model, sample, ledger)),
+        "ledger.json": _json(ledger.summary()),
+        _README_FILE: _README,
+    }
+    for name in data:
         sample.write(folder / name)
-    _write(folder / "schema.toml", sample.schema.to_toml())
-    _write(folder / "dictionary.md", "\n".join(_dictionary(sample.schema)))
-    _write(folder / "privacy.md", "\n".join(privacy_statement(model, sample, ledger)))
-    _write(folder / "ledger.json", _json(ledger.summary()))
-    _write(folder / "README.txt", _README)
-    names = sorted(path.name for path in folder.iterdir() if path.is_file() and ".ledger" not in path.name)
+    for name, text in texts.items():
+        _write(folder / name, text)
+    names = sorted([*data, *texts])
     manifest = {
         "table": sample.schema.name,
         "method": model.method,
@@ -58,6 +72,8 @@ def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledge
     return [*names, _MANIFEST]
 
 
+_README_FILE = "README.txt"
+_UNFINISHED = "This release is not finished: manifest.json is written last.\n"
 _README = """\
 synthetic.csv, synthetic.parquet   synthetic rows: no row is a person
 schema.toml, dictionary.md         columns, levels, bounds, missing codes

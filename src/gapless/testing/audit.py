@@ -37,9 +37,7 @@ def epsilon_at_least(hits: int, others: int, trials: int, delta: float = 0.0) ->
 
 def mu_at_least(hits: int, others: int, trials: int) -> float:
     r"""The Gaussian-DP parameter surely exceeded: :math:`\Phi^{-1}(TPR) - \Phi^{-1}(FPR)` at the limits."""
-    return max(
-        0.0, float(stats.norm.ppf(lower_limit(hits, trials)) - stats.norm.ppf(upper_limit(others, trials)))
-    )
+    return max(0.0, float(stats.norm.ppf(lower_limit(hits, trials)) - stats.norm.ppf(upper_limit(others, trials))))
 
 
 def one_run_epsilon(correct: int, guesses: int, alpha: float = ALPHA) -> float:

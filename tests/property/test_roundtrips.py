@@ -1,0 +1,155 @@
+"""Schemas and tables come back from a file as they went in."""
+
+import datetime as dt
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import gapless as gl
+from gapless.missing import check
+from gapless.schema import Constraint
+from gapless.schema.columns import as_text
+
+few = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
+names = words.filter(lambda name: name == name.strip() and name)
+levels = st.one_of(
+    words.filter(str.strip),
+    st.integers(-1000, 1000),
+    st.booleans(),
+    st.floats(-1e6, 1e6).map(lambda x: round(x, 3)),
+)
+days = st.dates(dt.date(1800, 1, 1), dt.date(2100, 1, 1))
+moments = st.datetimes(dt.datetime(1800, 1, 1), dt.datetime(2100, 1, 1))  # noqa: DTZ001 plain
+whole = st.integers(-(10**6), 10**6)
+reals = st.floats(-1e9, 1e9)
+
+
+@st.composite
+def gaps(draw, taken=()):
+    """Whether a column may be missing, and its codes: words that are no level, no boolean and no number."""
+    texts = draw(st.lists(st.sampled_from(["", "NA", "k.A.", "?", "-", "n, a", 'q"q']), unique=True, max_size=4))
+    kinds = [draw(st.sampled_from(["unknown", "refused", "not-applicable"])) for _ in texts]
+    codes = [gl.MissingCode(text, kind) for text, kind in zip(texts, kinds, strict=True) if text not in taken]
+    may = any(code.kind != "not-applicable" for code in codes) or draw(st.booleans())
+    if may and "" in [code.code for code in codes] and all(code.kind == "not-applicable" for code in codes):
+        may = False
+    return {"may_be_missing": may, "missing": tuple(codes), "description": draw(st.text(max_size=5))}
+
+
+@st.composite
+def binned(draw, kind, values, step=None):
+    low, high = sorted(draw(st.lists(values, min_size=2, max_size=2, unique=True)))
+    facts = {"bounds": (low, high)} | draw(gaps())
+    cuts = sorted(draw(st.lists(values.filter(lambda value: low < value < high), unique=True, max_size=4)))
+    match draw(st.sampled_from(["default", "bins", "edges", "quantiles"])):
+        case "bins":
+            facts["bins"] = draw(st.integers(1, 30))
+        case "edges":
+            facts["edges"] = (low, *cuts, high)
+        case "quantiles":
+            facts["quantiles"] = tuple(cuts)
+    rules = ["clamp", "refuse"] + (["missing"] if facts["may_be_missing"] else [])
+    facts["outside"] = draw(st.sampled_from(rules))
+    if step:
+        facts["resolution"] = draw(st.sampled_from(step))
+    try:
+        return kind(draw(names), **facts)
+    except gl.SchemaError:  # two cuts in one step, more bins than values: another column then
+        return kind(draw(names), bounds=(dt.date(1799, 1, 1), dt.date(2101, 1, 1)) if step else (-(10**7), 10**7))
+
+
+@st.composite
+def levelled(draw, kind):
+    chosen = draw(st.lists(levels, min_size=1, max_size=6, unique_by=as_text))
+    return kind(draw(names), chosen, **draw(gaps({as_text(level) for level in chosen})))
+
+
+columns = st.one_of(
+    levelled(gl.Categorical),
+    levelled(gl.Ordinal),
+    binned(gl.Integer, whole),
+    binned(gl.Number, reals),
+    st.builds(lambda name, facts: gl.Boolean(name, **facts), names, gaps()),
+    binned(gl.Date, days, ["day", "month", "year"]),
+    binned(gl.DateTime, moments, ["second", "minute", "hour", "day", "month", "year"]),
+)
+schemas = st.builds(
+    gl.Schema,
+    words.filter(str.strip),
+    st.lists(columns, min_size=1, max_size=5, unique_by=lambda column: column.name),
+    description=st.text(max_size=10),
+    rows_per_person=st.integers(1, 5),
+    ignore=st.lists(st.text(st.characters(codec="utf-8"), min_size=9, max_size=12), max_size=2, unique=True),
+    constraints=st.lists(st.builds(Constraint, st.text(max_size=10), st.text(max_size=5)), max_size=2),
+)
+
+
+@few
+@given(schemas)
+def test_a_schema_reads_back_from_toml_the_same(schema):
+    again = gl.Schema.from_toml(schema.to_toml())
+    assert again == schema
+    assert [column.cells for column in again.columns] == [column.cells for column in schema.columns]
+    assert again.to_toml() == schema.to_toml()
+
+
+@st.composite
+def tables(draw):
+    schema = draw(schemas)
+    rows = draw(st.integers(0, 20))
+    codes = [
+        np.array(draw(st.lists(st.integers(0, column.extended_size - 1), min_size=rows, max_size=rows)), dtype=int)
+        for column in schema.columns
+    ]
+    return gl.Table(schema, codes, rows=rows, seed=draw(st.integers(0, 99)))
+
+
+@few
+@given(tables(), st.sampled_from(["t.csv", "t.csv.gz", "t.tsv"]))
+@example(gl.Table(gl.Schema("t", [gl.Boolean("x", may_be_missing=True)]), [np.array([2, 1, 2])], rows=3), "t.csv")
+def test_a_table_reads_back_from_a_text_file_with_the_kinds_of_its_gaps(table, name):
+    with tempfile.TemporaryDirectory() as folder:
+        table.write(Path(folder, name))
+        again = gl.Table.read(Path(folder, name), table.schema)
+    assert again.rows == table.rows
+    assert [codes.tolist() for codes in again.codes] == [codes.tolist() for codes in table.codes]
+
+
+@few
+@given(tables())
+def test_frames_read_back_to_the_same_values_and_gaps(table):
+    # In a column of numbers a frame has null for *not applicable*: those rows are left out.
+    kept = np.ones(table.rows, dtype=bool)
+    for column, codes in zip(table.schema.columns, table.codes, strict=True):
+        kept &= (codes < column.values_size) | (codes >= column.size)
+    table = gl.Table(table.schema, [codes[kept] for codes in table.codes], rows=int(kept.sum()))
+    for frame in (table.to_polars(), table.to_arrow(), table.to_pandas()):
+        again = gl.Table.read(frame, table.schema)
+        for column, there, back in zip(table.schema.columns, table.codes, again.codes, strict=True):
+            filled = there < column.values_size
+            assert back[filled].tolist() == there[filled].tolist()
+            if "" not in {code.code for code in column.missing if code.kind == "not-applicable"}:
+                assert np.all(back[~filled] >= column.size)
+
+
+cells = st.one_of(
+    st.none(), st.sampled_from(["", "NA", "yes", "no", "007", "1.0", "1e3", "2020-01-01", "x"]), st.integers().map(str)
+)
+
+
+@few
+@given(st.lists(cells, min_size=1, max_size=90))
+def test_a_draft_parses_and_accepts_the_data_it_was_made_from(column):
+    frame = pl.DataFrame({"x": pl.Series(column, dtype=pl.String), "y": [True] * len(column)})
+    draft = gl.Schema.draft(frame)
+    schema = gl.Schema.from_toml(draft.to_toml())
+    assert schema == draft.schema
+    assert check(frame, schema).refused == ()

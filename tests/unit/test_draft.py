@@ -1,0 +1,131 @@
+"""A draft looks at the data: it marks what it read, leaves out what it cannot use, and parses as a schema."""
+
+import datetime as dt
+
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.missing import check
+
+
+@pytest.fixture
+def people(tmp_path):
+    rows = [
+        f"p{i:03},{i % 3:03},{20 + i},{'yes' if i % 2 else 'no'},{'F' if i % 3 else 'M'},{i}.5,2020-01-{1 + i % 28:02},"
+        f"2020-01-05T10:00:{i % 60:02}+01:00,,NA,{'NA' if i % 5 else 'maybe'}"
+        for i in range(80)
+    ]
+    path = tmp_path / "people.csv"
+    path.write_text("id,code,age,smoker,sex,income,visit,seen,nothing,na,answer\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def test_a_draft_finds_the_kind_of_each_column(people):
+    draft = gl.Schema.draft(people)
+    assert {column.name: column.kind for column in draft.schema.columns} == {
+        "code": "categorical",
+        "age": "integer",
+        "smoker": "boolean",
+        "sex": "categorical",
+        "income": "number",
+        "visit": "date",
+        "seen": "datetime",
+        "answer": "categorical",
+    }
+    assert draft.schema.name == "people"
+    assert draft.schema["code"].levels == ("000", "001", "002")  # leading zeros are part of a name
+    assert draft.schema["seen"].bounds == ("2020-01-05T09:00:00", "2020-01-05T09:00:59")  # in UTC
+    assert draft.schema["answer"].missing == (gl.MissingCode("NA"),)
+
+
+def test_columns_left_out_are_ignored_with_a_word_why(people):
+    draft = gl.Schema.draft(people)
+    assert draft.schema.ignore == ("id", "nothing", "na")
+    assert draft.left_out["id"] == "text with more than 60 levels, such as names or identifiers"
+    assert draft.left_out["nothing"] == "it holds no value at all"
+    line = next(line for line in draft.to_toml().splitlines() if line.startswith("ignore"))
+    assert "id: text with more than 60 levels" in line
+
+
+def test_every_fact_read_from_the_data_is_marked(people):
+    text = gl.Schema.draft(people).to_toml()
+    assert text.startswith("# DRAFT: made by looking at the data.")
+    assert "codebook" in text
+    facts = ("kind", "levels", "bounds", "may_be_missing", "missing")
+    lines = [line for line in text.splitlines() if line.startswith(facts)]
+    assert len(lines) > 15
+    assert all(line.endswith("# read from the data") for line in lines)
+
+
+def test_a_draft_parses_and_fits_the_data_it_was_made_from(people, tmp_path):
+    draft = gl.Schema.draft(people)
+    draft.write(tmp_path / "people.toml")
+    schema = gl.Schema.read(tmp_path / "people.toml")
+    assert schema == draft.schema
+    result = check(people, schema)
+    assert result.refused == ()
+    assert all(column.outside == 0 for column in result.columns)
+
+
+def test_a_draft_is_not_a_schema(people, tmp_path):
+    with pytest.raises(gl.SchemaError, match="this is a draft: its levels and bounds were read from the data"):
+        gl.read(people, gl.Schema.draft(people), protect=gl.Rows(1), ledger=tmp_path / "l", budget=gl.Budget(1.0))
+
+
+def test_typed_frames_are_drafted_as_well():
+    frame = pl.DataFrame(
+        {
+            "n": [None, *range(1, 20)],
+            "x": [None, *(i / 3 for i in range(1, 20))],
+            "b": [None, True, False] + [True] * 17,
+            "d": [dt.date(2020, 1, 1 + i) for i in range(20)],
+            "same second": [dt.datetime(2020, 1, 1, 0, 0, 0, i) for i in range(20)],  # noqa: DTZ001 plain
+            "zone": pl.Series([dt.datetime(2020, 1, 1 + i, tzinfo=dt.UTC) for i in range(20)]),
+            "list": [[1]] * 20,
+            "id": [2**60 + i for i in range(20)],
+            "one": [0.5] * 20,
+        }
+    )
+    draft = gl.Schema.draft(frame, name="t")
+    kinds = {column.name: column.kind for column in draft.schema.columns}
+    assert kinds == {
+        "n": "integer",
+        "x": "number",
+        "b": "boolean",
+        "d": "date",
+        "same second": "categorical",
+        "zone": "datetime",
+        "one": "categorical",
+    }
+    assert draft.schema["n"].may_be_missing
+    assert draft.left_out == {
+        "list": "it holds values of type List",
+        "id": "its numbers are very large, such as identifiers",
+    }
+    assert gl.Schema.from_toml(draft.to_toml()) == draft.schema
+    assert check(frame, draft.schema).refused == ()
+
+
+def test_names_that_would_break_a_comment_do_not_break_the_file(tmp_path):
+    frame = pl.DataFrame({"a\nb # ]": [f"text {i}" for i in range(70)], "ok": [1] * 70})
+    draft = gl.Schema.draft(frame)
+    assert gl.Schema.from_toml(draft.to_toml()) == draft.schema
+
+
+def test_a_column_of_one_letter_is_not_taken_for_a_boolean():
+    assert gl.Schema.draft(pl.DataFrame({"sex": ["F", "F"]})).schema["sex"].kind == "categorical"
+
+
+def test_nothing_usable_is_an_error_and_so_is_a_table_without_rows(tmp_path):
+    (tmp_path / "head.csv").write_text("a,b\n")
+    with pytest.raises(gl.SchemaError, match="no column can be used"):
+        gl.Schema.draft(tmp_path / "head.csv")
+
+
+def test_a_draft_reads_other_encodings(tmp_path):
+    (tmp_path / "latin.csv").write_bytes("ort,n\nKöln,1\n".encode("latin-1"))
+    with pytest.raises(gl.ReadError, match="encoding"):
+        gl.Schema.draft(tmp_path / "latin.csv")
+    draft = gl.Schema.draft(tmp_path / "latin.csv", encoding="latin-1")
+    assert draft.schema["ort"].levels == ("Köln",)

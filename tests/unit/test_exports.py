@@ -1,0 +1,88 @@
+"""What the package shows, what importing it costs, and what installing it pulls in."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import gapless as gl
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+# The stable names of the public API: a name that comes or goes belongs into the changelog.
+DOCUMENTED = {
+    "tables": {"PrivateTable", "Table", "read"},
+    "schema": {
+        "Boolean",
+        "Categorical",
+        "Date",
+        "DateTime",
+        "Integer",
+        "MissingCode",
+        "Number",
+        "Ordinal",
+        "Schema",
+    },
+    "privacy": {"Budget", "Ledger", "Loss", "Rows"},
+    "gaps": {"CompleteRows", "Extended", "Observed", "patterns"},
+    "synthesizers": {"Independent", "load"},
+    "errors": {
+        "BudgetError",
+        "GaplessError",
+        "LedgerError",
+        "ModelError",
+        "ReadError",
+        "SchemaError",
+        "SealedError",
+    },
+}
+
+
+def test_all_is_what_is_documented():
+    assert set(gl.__all__) == set().union(*DOCUMENTED.values())
+    assert len(gl.__all__) == len(set(gl.__all__))
+
+
+@pytest.mark.parametrize("name", gl.__all__)
+def test_every_name_imports_and_is_listed(name):
+    assert getattr(gl, name).__name__ == name
+    assert name in dir(gl)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'gapless' has no attribute 'Nothing'"):
+        gl.Nothing  # noqa: B018 looking is enough
+
+
+def modules_after(code):
+    out = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys, json; print(json.dumps(sorted(sys.modules)))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return {name.partition(".")[0] for name in json.loads(out.stdout)}
+
+
+HEAVY = {"numpy", "scipy", "polars", "opendp", "pandas", "pyarrow", "networkx", "dp_accounting", "narwhals", "typer"}
+
+
+def test_importing_gapless_is_light():
+    assert modules_after("import gapless").isdisjoint(HEAVY)
+
+
+def test_the_commands_are_light_until_one_runs():
+    assert modules_after("import gapless.cli.app").isdisjoint(HEAVY - {"typer"})
+
+
+def test_the_core_pulls_in_no_heavy_stack():
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    core = " ".join(project["dependencies"]).lower()
+    for heavy in ("jax", "torch", "spark", "matplotlib", "plotly", "altair", "tensorflow", "scikit-learn", "pandas"):
+        assert heavy not in core
+    assert {"neural", "spark", "sql", "learn", "report", "all"} <= set(project["optional-dependencies"])
+    assert project["requires-python"] == ">=3.11"
+    assert project["version"] == gl.__version__

@@ -1,0 +1,126 @@
+"""Gap patterns and the check: exact, for the holder's eyes, and helpful about what a spreadsheet did."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.missing import check
+
+SCHEMA = gl.Schema(
+    "t",
+    [
+        gl.Categorical("a", ["x", "y"], may_be_missing=True),
+        gl.Integer("b", bounds=(0, 9), may_be_missing=True, missing=[gl.MissingCode("n/a", "not-applicable")]),
+        gl.Boolean("c"),
+    ],
+)
+
+
+def read(a, b, c):
+    return gl.Table.read(pl.DataFrame({"a": a, "b": b, "c": c}), SCHEMA)
+
+
+def test_patterns_tell_rates_and_what_is_missing_together():
+    found = gl.patterns(read(["x", None, None, None], ["1", "n/a", None, None], [True] * 4))
+    assert found.rows == 4
+    assert found.rates == {"a": 0.75, "b": 0.5, "c": 0.0}  # not applicable is a value, not a gap
+    assert found.frequent == ((("a", "b"), 2), ((), 1), (("a",), 1))
+    assert found.different == 3
+
+
+def test_the_picture_shows_gappy_columns_only_and_cuts_the_tail():
+    table = read(["x", None, None], ["1", None, None], [True] * 3)
+    assert gl.patterns(table).picture().splitlines() == [
+        "       rows   share   1  2",
+        "          2   66.7%   ·  ·",
+        "          1   33.3%   ■  ■",
+        "  columns: 1 a, 2 b",
+    ]
+    assert "  … and 1 rarer patterns" in gl.patterns(table, most=1).picture()
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_tables_without_rows_or_gaps_have_a_picture_too(rows):
+    table = read(["x"] * rows, ["1"] * rows, [True] * rows)
+    assert gl.patterns(table).picture() == "  no gaps at all"
+    assert gl.patterns(table).different == rows
+
+
+def test_patterns_of_many_columns_are_told_apart():
+    schema = gl.Schema("wide", [gl.Boolean(f"c{i}", may_be_missing=True) for i in range(70)])
+    codes = np.eye(70, dtype=int) * 2
+    found = gl.patterns(gl.Table(schema, list(codes), rows=70), most=100)
+    assert found.different == 70
+    assert {missing for missing, _ in found.frequent} == {(f"c{i}",) for i in range(70)}
+
+
+def test_a_sealed_table_shows_no_patterns(tmp_path):
+    private = gl.read(
+        pl.DataFrame({"a": ["x"], "b": [1], "c": [True]}),
+        SCHEMA,
+        protect=gl.Rows(1),
+        ledger=tmp_path / "t.ledger",
+        budget=gl.Budget(1.0),
+    )
+    with pytest.raises(gl.SealedError, match="public Table, not of a PrivateTable"):
+        gl.patterns(private)
+
+
+def test_a_check_counts_gaps_and_cells_outside_and_says_what_becomes_of_them():
+    frame = pl.DataFrame({"a": ["x", "z", ""], "b": ["5", "12", "rubbish"], "c": ["yes", "1", ""]})
+    result = check(frame, SCHEMA)
+    a, b, c = result.columns
+    assert (a.gaps, a.outside, a.unreadable, a.empty, a.rule, a.refused) == (2, 1, 1, 0, "missing", False)
+    assert (b.gaps, b.outside, b.unreadable, b.empty, b.rule, b.refused) == (1, 2, 1, 0, "clamp", False)
+    assert b.examples == ("rubbish", "12")
+    assert (c.gaps, c.outside, c.unreadable, c.empty, c.rule, c.refused) == (1, 0, 0, 1, "refuse", True)
+    assert result.refused == ("c",)
+    assert result.patterns.rates["a"] == 2 / 3
+    json.dumps(asdict(result), allow_nan=False)
+
+
+def test_a_check_agrees_with_what_reading_refuses():
+    frames = [
+        pl.DataFrame({"a": ["x"], "b": ["5"], "c": ["maybe"]}),
+        pl.DataFrame({"a": ["x"], "b": ["5"], "c": [""]}),
+        pl.DataFrame({"a": ["?"], "b": ["?"], "c": ["no"]}),
+    ]
+    for frame in frames:
+        if check(frame, SCHEMA).refused:
+            with pytest.raises(gl.ReadError):
+                gl.Table.read(frame, SCHEMA)
+        else:
+            gl.Table.read(frame, SCHEMA)
+    refuse = gl.Schema("t", [gl.Number("x", bounds=(0, 1), outside="refuse", may_be_missing=True)])
+    assert check(pl.DataFrame({"x": ["2"]}), refuse).refused == ("x",)
+    assert check(pl.DataFrame({"x": ["1", None]}), refuse).refused == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "advice"),
+    [
+        (gl.Number("x", bounds=(0, 9)), "1,5", "a number is written 1234.5"),
+        (gl.Number("x", bounds=(0, 9)), "1.234,50 €", "a number is written 1234.5"),
+        (gl.Integer("x", bounds=(0, 9)), "1,234", "thousands separator"),
+        (gl.Date("x", bounds=("2020-01-01", "2021-01-01")), "31.12.2020", "a date is written 2024-12-31"),
+        (gl.Date("x", bounds=("2020-01-01", "2021-01-01")), "12/31/20", "a date is written 2024-12-31"),
+        (gl.DateTime("x", bounds=("2020-01-01", "2021-01-01")), "31-12-2020 10:00", "a date is written 2024-12-31"),
+        (gl.Categorical("x", ["Yes", "No"]), "yes", "'yes' is not 'Yes': capitals count"),
+        (gl.Categorical("x", ["Yes", "No"]), "perhaps", ""),
+        (gl.Number("x", bounds=(0, 9)), "rubbish", ""),
+    ],
+)
+def test_a_check_knows_what_spreadsheets_do(column, cell, advice):
+    (found,) = check(pl.DataFrame({"x": [cell]}), gl.Schema("t", [column])).columns
+    assert advice in found.advice
+    assert bool(advice) == bool(found.advice)
+
+
+def test_an_empty_table_is_checked():
+    result = check(pl.DataFrame({"a": [], "b": [], "c": []}), SCHEMA)
+    assert result.rows == 0
+    assert result.refused == ()

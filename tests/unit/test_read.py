@@ -1,0 +1,393 @@
+"""Reading: the same data give the same codes from every source; bad input gets an error that says what to do."""
+
+import datetime as dt
+import gzip
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import gapless as gl
+
+SCHEMA = gl.Schema(
+    "people",
+    [
+        gl.Categorical("sex", ["F", "M"], may_be_missing=True),
+        gl.Ordinal("grade", [1, 2, 3], may_be_missing=True),
+        gl.Integer("age", bounds=(0, 9), may_be_missing=True, missing=["", gl.MissingCode(-8, "refused")]),
+        gl.Number("income", bounds=(0, 100), bins=4, may_be_missing=True),
+        gl.Boolean("smoker", may_be_missing=True),
+        gl.Date("born", bounds=(dt.date(2000, 1, 1), dt.date(2000, 1, 10)), may_be_missing=True),
+        gl.DateTime("seen", bounds=("2020-01-01", "2020-01-02"), resolution="hour", bins=25, may_be_missing=True),
+    ],
+    ignore=("id",),
+)
+CODES = [[0, 1, 2], [0, 2, 3], [3, 11, 10], [0, 3, 4], [1, 0, 2], [1, 9, 10], [11, 24, 25]]
+CSV = """\
+id,sex,grade,age,income,smoker,born,seen
+1,F,1,3,0.5,true,2000-01-02,2020-01-01T11:30:00
+2,M,3,-8,100,false,2000-01-10,2020-01-02 00:00
+3,,,,,,,
+"""
+FRAME = pl.DataFrame(
+    {
+        "id": [1, 2, 3],
+        "sex": ["F", "M", None],
+        "grade": [1, 3, None],
+        "age": [3, -8, None],
+        "income": [0.5, 100, None],
+        "smoker": [True, False, None],
+        "born": [dt.date(2000, 1, 2), dt.date(2000, 1, 10), None],
+        "seen": [dt.datetime(2020, 1, 1, 11, 30), dt.datetime(2020, 1, 2), None],  # noqa: DTZ001 plain
+    }
+)
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def parquet(folder):
+    FRAME.write_parquet(folder / "p.parquet")
+    return folder / "p.parquet"
+
+
+def loose_pandas():
+    """What pandas makes of such data if nobody takes care: floats for integers, objects for booleans."""
+    frame = FRAME.to_pandas()
+    return frame.assign(
+        grade=[1.0, 3.0, np.nan],
+        age=[3.0, -8.0, np.nan],
+        smoker=pd.Series([True, False, None], dtype=object),
+        born=pd.Series([dt.date(2000, 1, 2), dt.date(2000, 1, 10), None], dtype=object),
+    )
+
+
+def nullable_pandas():
+    return FRAME.to_pandas().assign(
+        sex=pd.Categorical(["F", "M", None], categories=["M", "F"], ordered=True),
+        grade=pd.Categorical([1, 3, None]),
+        age=pd.array([3, -8, None], dtype="Int64"),
+        smoker=pd.array([True, False, None], dtype="boolean"),
+        born=pd.to_datetime(["2000-01-02", "2000-01-10", None]),
+    )
+
+
+def zoned(frame):
+    return frame.with_columns(pl.col("seen").dt.replace_time_zone("UTC").dt.convert_time_zone("Asia/Tokyo"))
+
+
+SOURCES = {
+    "csv": lambda folder: write(folder / "p.csv", CSV),
+    "csv as text": lambda folder: str(write(folder / "p.csv", CSV)),
+    "csv.gz": lambda folder: write(folder / "p.csv.gz", gzip.compress(CSV.encode())),
+    "tsv": lambda folder: write(folder / "p.tsv", CSV.replace(",", "\t")),
+    "tsv.gz": lambda folder: write(folder / "p.TSV.gz", gzip.compress(CSV.replace(",", "\t").encode())),
+    "csv with CRLF": lambda folder: write(folder / "p.csv", CSV.replace("\n", "\r\n")),
+    "csv with CR": lambda folder: write(folder / "p.csv", CSV.replace("\n", "\r")),
+    "csv with a BOM": lambda folder: write(folder / "p.csv", CSV.encode("utf-8-sig")),
+    "csv with blank lines": lambda folder: write(folder / "p.csv", "\n" + CSV.replace("\n", "\n\n") + " \n\n"),
+    "csv with spaces": lambda folder: write(folder / "p.csv", CSV.replace(",", " , ")),
+    "csv in quotes": lambda folder: write(
+        folder / "p.csv", "\n".join(",".join(f'"{c}"' for c in line.split(",")) for line in CSV.splitlines())
+    ),
+    "csv with zones": lambda folder: write(
+        folder / "p.csv", CSV.replace("11:30:00", "20:30:00+09:00").replace("02 00:00", "02T00:00:00Z")
+    ),
+    "parquet": parquet,
+    "polars": lambda _: FRAME,
+    "polars in text": lambda _: FRAME.cast(pl.String),
+    "polars with a zone": lambda _: zoned(FRAME),
+    "polars lazy": lambda _: FRAME.lazy(),
+    "pandas": lambda _: FRAME.to_pandas(),
+    "pandas, loose": lambda _: loose_pandas(),
+    "pandas, nullable": lambda _: nullable_pandas(),
+    "pandas on Arrow": lambda _: FRAME.to_pandas(use_pyarrow_extension_array=True),
+    "pandas with a zone": lambda _: zoned(FRAME).to_pandas(),
+    "Arrow": lambda _: FRAME.to_arrow(),
+    "Arrow with a dictionary": lambda _: FRAME.with_columns(pl.col("sex").cast(pl.Categorical)).to_arrow(),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_the_same_data_give_the_same_codes(source, tmp_path):
+    table = gl.Table.read(source(tmp_path), SCHEMA)
+    assert [codes.tolist() for codes in table.codes] == CODES
+    assert table.rows == 3
+
+
+def test_other_encodings_are_read_when_named(tmp_path):
+    schema = gl.Schema("t", [gl.Categorical("ort", ["Köln"]), gl.Boolean("b")])
+    for encoding in ("latin-1", "cp1252", "utf-16", "UTF_8"):
+        path = write(tmp_path / "o.csv", "ort,b\nKöln,1\n".encode(encoding))
+        assert gl.Table.read(path, schema, encoding=encoding).codes[0].tolist() == [0]
+
+
+def test_quoted_cells_may_hold_separators_quotes_and_line_breaks(tmp_path):
+    schema = gl.Schema("t", [gl.Categorical("a", ["x, y", 'say "z"', "two\nlines"]), gl.Boolean("b")])
+    path = write(tmp_path / "q.csv", 'a,b\n"x, y",1\n"say ""z""",0\n"two\nlines",1\n')
+    assert gl.Table.read(path, schema).codes[0].tolist() == [0, 1, 2]
+
+
+def test_columns_may_come_in_another_order(tmp_path):
+    table = gl.Table.read(FRAME.select(reversed(FRAME.columns)), SCHEMA)
+    assert [codes.tolist() for codes in table.codes] == CODES
+
+
+@pytest.mark.parametrize("text", ["sex\n", "sex", "sex,b\n", "sex,b\r\n\r\n"])
+def test_a_header_without_rows_is_an_empty_table(text, tmp_path):
+    schema = gl.Schema("t", [gl.Categorical("sex", ["F", "M"])], ignore=("b",))
+    assert gl.Table.read(write(tmp_path / "h.csv", text), schema).rows == 0
+
+
+@pytest.mark.parametrize("frame", [FRAME.clear(), FRAME.clear().to_pandas(), FRAME.clear().to_arrow()])
+def test_frames_without_rows_are_empty_tables(frame):
+    table = gl.Table.read(frame, SCHEMA)
+    assert table.rows == 0
+    assert all(len(codes) == 0 for codes in table.codes)
+
+
+def test_one_row_and_all_missing_columns_are_read(tmp_path):
+    table = gl.Table.read(FRAME[2:], SCHEMA)
+    assert [codes.tolist() for codes in table.codes] == [[codes[-1]] for codes in CODES]
+    empty = pl.DataFrame({"a": [None, None], "b": [np.nan, np.nan]})
+    schema = gl.Schema("t", [gl.Categorical("a", ["x"], may_be_missing=True), gl.Number("b", bounds=(0, 1), bins=2)])
+    with pytest.raises(gl.ReadError, match="column 'b' has gaps or unreadable cells, but may_be_missing is not true"):
+        gl.Table.read(empty, schema)
+    schema = gl.Schema("t", [schema.columns[0], gl.Number("b", bounds=(0, 1), bins=2, may_be_missing=True)])
+    assert [codes.tolist() for codes in gl.Table.read(empty, schema).codes] == [[1, 1], [2, 2]]
+
+
+# ---------------------------------------------------------------------- gaps and cells outside
+
+
+def codes_of(column, cells, dtype=None):
+    return gl.Table.read(pl.DataFrame({"x": pl.Series(cells, dtype=dtype)}), gl.Schema("t", [column])).codes[0].tolist()
+
+
+KINDS_OF_GAPS = ("", gl.MissingCode("NA"), gl.MissingCode(-8, "refused"), gl.MissingCode("-7", "not-applicable"))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "size"),
+    [
+        (gl.Categorical("x", ["a", "b"], may_be_missing=True, missing=KINDS_OF_GAPS), "b", 2),
+        (gl.Ordinal("x", ["a", "b"], may_be_missing=True, missing=KINDS_OF_GAPS), "b", 2),
+        (gl.Boolean("x", may_be_missing=True, missing=KINDS_OF_GAPS), "Yes", 2),
+        (gl.Integer("x", bounds=(0, 1), may_be_missing=True, missing=KINDS_OF_GAPS), "1", 2),
+        (gl.Number("x", bounds=(0, 1), bins=2, may_be_missing=True, missing=KINDS_OF_GAPS), "1.0", 2),
+        (
+            gl.Date("x", bounds=("2020-01-01", "2020-01-02"), may_be_missing=True, missing=KINDS_OF_GAPS),
+            "2020-01-02",
+            2,
+        ),
+        (
+            gl.DateTime("x", bounds=("2020-01-01", "2020-01-02"), bins=2, may_be_missing=True, missing=KINDS_OF_GAPS),
+            "2020-01-02T00:00:00",
+            2,
+        ),
+    ],
+    ids=lambda value: getattr(value, "kind", None),
+)
+def test_gap_codes_keep_their_kind_and_not_applicable_is_a_cell(column, value, size):
+    applicable, unknown, refused = size, size + 1, size + 2
+    cells = [value, "-7", " -7.0 ", "", None, "NA", "-8", "-8.00", "rubbish"]
+    expected = [size - 1, applicable, applicable, unknown, unknown, unknown, refused, refused, unknown]
+    assert codes_of(column, cells) == expected
+
+
+def test_gap_codes_are_found_in_numeric_frames_too():
+    column = gl.Integer("x", bounds=(0, 1), may_be_missing=True, missing=KINDS_OF_GAPS)
+    assert codes_of(column, [1, -7, -8, None]) == [1, 2, 4, 3]
+    assert codes_of(column, [1.0, -7.0, -8.0, np.nan], pl.Float64) == [1, 2, 4, 3]
+
+
+def test_an_empty_cell_that_means_not_applicable_is_so_in_every_source():
+    codes = (gl.MissingCode("", "not-applicable"), "NA")
+    column = gl.Integer("x", bounds=(0, 1), may_be_missing=True, missing=codes)
+    assert codes_of(column, ["", None, "NA"]) == [2, 2, 3]
+    assert codes_of(column, [1, None], pl.Int64) == [1, 2]
+    assert codes_of(column, [1.0, np.nan], pl.Float64) == [1, 2]
+    column = gl.Categorical("x", ["1.5"], may_be_missing=True, missing=codes)
+    assert codes_of(column, [1.5, np.nan], pl.Float64) == [0, 1]
+
+
+def test_booleans_are_read_in_their_usual_spellings():
+    cells = ["true", "T", "YES", "y", "1", "1.0", "false", "f", "No", "N", "0"]
+    assert codes_of(gl.Boolean("x"), cells) == [1] * 6 + [0] * 5
+    assert codes_of(gl.Boolean("x"), [1.0, 0.0]) == [1, 0]
+
+
+OUTSIDE = {
+    "integer": (gl.Integer, {"bounds": (0, 9)}, ["-1", "10", "3.5", "3"], [0, 9, 3, 3]),
+    "number": (gl.Number, {"bounds": (0, 10)}, ["-1", "inf", "1e9", "3"], [0, 9, 9, 3]),
+    "date": (
+        gl.Date,
+        {"bounds": ("2020-01-01", "2020-01-10")},
+        ["1900-01-01", "2021-01-01", "2020-01-11", "2020-01-04"],
+        [0, 9, 9, 3],
+    ),
+    "datetime": (
+        gl.DateTime,
+        {"bounds": ("2020-01-01", "2020-01-10"), "resolution": "day"},
+        ["1900-01-01", "2021-01-01T10:00", "2020-01-11", "2020-01-04"],
+        [0, 9, 9, 3],
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "facts", "cells", "clamped"), OUTSIDE.values(), ids=OUTSIDE)
+def test_values_outside_are_clamped_become_gaps_or_are_refused(kind, facts, cells, clamped):
+    assert codes_of(kind("x", **facts, outside="clamp"), cells) == clamped
+    assert codes_of(kind("x", **facts, outside="missing", may_be_missing=True), cells) == [10, 10, 10, 3]
+    for cell in cells[:3]:
+        with pytest.raises(gl.ReadError, match="column 'x' has cells outside its schema, and outside = 'refuse'"):
+            codes_of(kind("x", **facts, outside="refuse"), [cell])
+    assert codes_of(kind("x", **facts, outside="refuse"), cells[3:]) == [3]
+
+
+@pytest.mark.parametrize("kind", [gl.Categorical, gl.Ordinal])
+def test_unknown_levels_become_gaps_or_are_refused(kind):
+    assert codes_of(kind("x", ["a"], outside="missing", may_be_missing=True), ["a", "b"]) == [0, 1]
+    for may_be_missing in (True, False):
+        with pytest.raises(gl.ReadError, match="outside = 'refuse'"):
+            codes_of(kind("x", ["a"], outside="refuse", may_be_missing=may_be_missing), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        gl.Integer("x", bounds=(0, 9)),
+        gl.Number("x", bounds=(0, 9)),
+        gl.Date("x", bounds=("2020-01-01", "2020-01-10")),
+    ],
+)
+def test_what_cannot_be_read_is_never_clamped(column):
+    with pytest.raises(gl.ReadError, match="column 'x' has gaps or unreadable cells, but may_be_missing is not true"):
+        codes_of(column, ["rubbish"])
+
+
+# ---------------------------------------------------------------------- bad input
+
+SMALL = gl.Schema("t", [gl.Boolean("a"), gl.Boolean("b", may_be_missing=True)])
+BAD_FILES = {
+    "empty": ("e.csv", b"", "is empty", "a file with a header line"),
+    "blank": ("e.csv", b" \n\n", "is empty", "a file with a header line"),
+    "short row": ("r.csv", b"a,b\n1,0\n1\n", "a row has not as many fields as the header", "gapless check"),
+    "long row": ("r.csv", b"a,b\n1,0\n1,0,1\n", "a row has not as many fields as the header", "gapless check"),
+    "open quote": ("q.csv", b'a,b\n1,0\n1,"0\n', "is not a valid CSV file", "in quotes"),
+    "quote inside": ("q.csv", b'a,b\n5" pipe,0\n', "is not a valid CSV file", "double the quote"),
+    "stray line break": ("q.csv", b"a,b\n1,\n1\r0,\n", "is not a valid CSV file", "line break"),
+    "semicolons": ("s.csv", b"a;b\n1;0\n", "is not separated by commas", "save it with commas"),
+    "semicolons, said so": ("s.csv", b"sep=;\na;b\n1;0\n", "is not separated by commas", "save it with commas"),
+    "tabs": ("s.csv", b"a\tb\n1\t0\n", "is not separated by commas", ".tsv"),
+    "same name twice": ("d.csv", b"a,b, a\n1,0,1\n", "has two columns of the same name", "one name for each"),
+    "no name": ("d.csv", b"a,b,\n1,0,\n", "has a column without a name", "delete the column"),
+    "not utf-8": ("l.csv", b"a,b\n\xff,1\n", "is not utf-8 text", "--encoding latin-1"),
+    "cut gzip": ("z.csv.gz", gzip.compress(b"a,b\n1,0\n" * 50)[:-9], "it is cut off or damaged", "a whole file"),
+    "broken gzip": ("z.csv.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\0\xff\xff", "it is cut off or damaged", "a whole file"),
+    "not Parquet": ("p.parquet", b"PAR1 no", "is not a valid Parquet file", "write it again"),
+    "spreadsheet": ("x.xlsx", b"PK", "unknown ending", ".csv"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "wrong", "hint"), BAD_FILES.values(), ids=BAD_FILES)
+def test_bad_files_get_an_error_that_says_what_to_do(name, content, wrong, hint, tmp_path):
+    path = write(tmp_path / name, content)
+    with pytest.raises(gl.ReadError) as caught:
+        gl.Table.read(path, SMALL)
+    assert str(path) in caught.value.wrong
+    assert wrong in caught.value.wrong
+    assert hint in caught.value.hint
+
+
+def test_what_is_not_there_or_no_file_is_told(tmp_path):
+    with pytest.raises(gl.ReadError, match=r"no file .*none\.csv\n  Try: check the path"):
+        gl.Table.read(tmp_path / "none.csv", SMALL)
+    with pytest.raises(gl.ReadError, match=r"is a folder\n  Try: the path of a CSV"):
+        gl.Table.read(tmp_path, SMALL)
+    with pytest.raises(gl.ReadError, match="no encoding called 'klingon'"):
+        gl.Table.read(write(tmp_path / "k.csv", "a,b\n"), SMALL, encoding="klingon")
+
+
+def test_the_holder_is_told_the_line_and_the_name(tmp_path):
+    from gapless.missing import check
+
+    with pytest.raises(gl.ReadError, match="line 4 has not as many fields"):
+        check(write(tmp_path / "r.csv", "a,b\n1,\n\n1\n"), SMALL)
+    with pytest.raises(gl.ReadError, match="two columns called 'a'"):
+        check(write(tmp_path / "d.csv", "a,a\n1,\n"), SMALL)
+
+
+def test_a_very_long_cell_is_no_error(tmp_path):
+    schema = gl.Schema("t", [gl.Boolean("a")], ignore=("note",))
+    path = write(tmp_path / "n.csv", f'note,a\n"{"x" * 200_000}",1\ny,\n')
+    with pytest.raises(gl.ReadError, match="column 'a' has gaps"):  # read to the end, widths checked
+        gl.Table.read(path, schema)
+
+
+BAD_FRAMES = {
+    "series": (pd.Series([1]), "cannot read a Series", "pandas, polars or Arrow"),
+    "list": ([1], "cannot read a list", "pandas, polars or Arrow"),
+    "nothing": (None, "cannot read a NoneType", "pandas, polars or Arrow"),
+    "no columns": (pd.DataFrame(), "the data have no columns", "a header and rows"),
+    "pandas name twice": (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns have the same name", "its own"),
+    "Arrow name twice": (
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]),
+        "two columns have the same name",
+        "its own",
+    ),
+    "mixed": (
+        pd.DataFrame({"b": [1, 2], "a": pd.Series([1, "x"], dtype=object)}),
+        "column 'a' of this DataFrame holds mixed types",
+        "or text",
+    ),
+    "lists": (pl.DataFrame({"a": [[1]], "b": [1]}), "column 'a' holds values of type List", "text, numbers"),
+    "bytes": (pl.DataFrame({"a": [b"\xff"], "b": [1]}), "column 'a' holds values of type Binary", "text, numbers"),
+    "durations": (pl.DataFrame({"a": [dt.timedelta(1)], "b": [1]}), "holds values of type Duration", "text, numbers"),
+}
+
+
+@pytest.mark.parametrize(("frame", "wrong", "hint"), BAD_FRAMES.values(), ids=BAD_FRAMES)
+def test_bad_frames_get_an_error_that_says_what_to_do(frame, wrong, hint):
+    with pytest.raises(gl.ReadError) as caught:
+        gl.Table.read(frame, SMALL)
+    assert wrong in caught.value.wrong
+    assert hint in caught.value.hint
+
+
+def test_an_ignored_column_may_hold_anything():
+    frame = pl.DataFrame({"a": [True], "b": [None], "more": [[1, 2]]})
+    schema = gl.Schema("t", SMALL.columns, ignore=("more", "not even there"))
+    assert gl.Table.read(frame, schema).rows == 1
+
+
+def test_columns_and_schema_must_agree():
+    with pytest.raises(gl.SchemaError, match=r"the data have no column 'b'\n  Try: in the data: bb"):
+        gl.Table.read(pl.DataFrame({"a": [True], "bb": [True]}), SMALL)
+    with pytest.raises(gl.SchemaError, match=r'does not know \'my id\'\n  Try: declare \[column\."my id"\], or leave'):
+        gl.Table.read(pl.DataFrame({"a": [True], "b": [True], "my id": [1]}), SMALL)
+
+
+def test_a_file_without_a_header_is_told_without_its_first_row(tmp_path):
+    path = write(tmp_path / "h.csv", "Mueller,1\nMaier,0\n")
+    with pytest.raises(gl.SchemaError, match="the data have none of the schema's columns") as caught:
+        gl.Table.read(path, SMALL)
+    assert "Mueller" not in str(caught.value)
+
+
+def test_wrong_types_follow_the_rule_for_cells_outside():
+    schema = gl.Schema("t", [gl.Integer("x", bounds=(0, 9), may_be_missing=True)])
+    for cells in ([True], [dt.date(2020, 1, 1)], ["ten"]):
+        assert gl.Table.read(pl.DataFrame({"x": cells}), schema).codes[0].tolist() == [10]
+
+
+@pytest.mark.parametrize(("levels", "bytes_per_cell"), [(2, 1), (254, 1), (255, 1), (256, 2), (1000, 2)])
+def test_a_cell_takes_one_byte_while_its_codes_fit(levels, bytes_per_cell):
+    column = gl.Integer("x", bounds=(0, levels - 1), bins=levels, may_be_missing=True)
+    (codes,) = gl.Table.read(pl.DataFrame({"x": range(levels)}), gl.Schema("t", [column])).codes
+    assert codes.nbytes == bytes_per_cell * levels
+    assert codes.tolist() == list(range(levels))
