@@ -34,7 +34,7 @@ _ROOMS = {
         "Ordinal",
         "Schema",
     ),
-    "synth": ("Independent", "load"),
+    "synth": ("AIM", "MST", "Independent", "load"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
@@ -62,9 +62,11 @@ if TYPE_CHECKING:
         Ordinal,
         Schema,
     )
-    from gapless.synth import Independent, load
+    from gapless.synth import AIM, MST, Independent, load
 
 __all__ = [
+    "AIM",
+    "MST",
     "Boolean",
     "Budget",
     "BudgetError",

@@ -25,6 +25,7 @@ from functools import cached_property
 from itertools import chain, combinations_with_replacement, groupby, product
 from math import prod
 from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import wrightomega
@@ -48,6 +49,8 @@ class GraphicalModel:
     >>> model.total, model.marginal([1, 0]).round(2).tolist(), model.marginal([2]).round(2).tolist()
     (100.0, [[0.8, 0.05], [0.1, 0.05]], [0.33, 0.33, 0.33])
     """
+
+    kind: ClassVar[str] = "graphical"
 
     def __init__(self, sizes: Sequence[int], potentials: Mapping[Columns, Floats], total: float) -> None:
         self.sizes = tuple(int(size) for size in sizes)

@@ -32,16 +32,19 @@ class Product:
             result = np.multiply.outer(result, self.probabilities[column])
         return result
 
-    def sample(self, rows: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-        """Codes of every column; each column's counts are as near to their expectation as whole numbers are."""
-        return [spread(one, rows, rng) for one in self.probabilities]
+    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Rows × columns of codes; each column's counts are as near to their expectation as whole numbers are."""
+        codes = np.empty((rows, len(self.probabilities)), dtype=np.int64, order="F")
+        for column, one in enumerate(self.probabilities):
+            codes[:, column] = spread(one, rows, rng)
+        return codes
 
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a model file holds: nothing besides the arrays."""
-        return {}, {str(i): one for i, one in enumerate(self.probabilities)}
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """What a model file holds."""
+        return {str(i): one for i, one in enumerate(self.probabilities)}
 
     @classmethod
-    def from_arrays(cls, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Product:  # noqa: ARG003
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Product:
         """The distribution that a model file holds."""
         return cls(tuple(arrays[str(i)] for i in range(len(arrays))))
 

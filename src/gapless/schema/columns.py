@@ -456,7 +456,7 @@ class _Binned(Column):
         lower, upper = self._cuts[codes], self._cuts[codes + 1]
         drawn = np.minimum(lower + rng.random(len(codes)) * (upper - lower), np.nextafter(upper, -np.inf))
         digits = 3 - math.floor(math.log10(np.diff(self._cuts).min()))  # readable: a thousandth of a bin
-        if digits > 15 - math.floor(math.log10(np.abs(self._cuts).max())):  # more than a float has
+        if digits > min(300, 15 - math.floor(math.log10(np.abs(self._cuts).max()))):  # more than a float has
             return drawn
         rounded = np.round(drawn, digits)
         return np.where((rounded >= lower) & (rounded < upper), rounded, drawn)

@@ -8,13 +8,15 @@ from typing import Any
 from gapless.errors import ModelError
 from gapless.model import archive
 from gapless.schema.words import nearest
+from gapless.synth.aim import AIM, AIMModel
 from gapless.synth.fitted import FittedModel
 from gapless.synth.independent import Independent, IndependentModel
+from gapless.synth.mst import MST, MSTModel
 
-METHODS: dict[str, Any] = {"independent": Independent}
-_MODELS: dict[str, type[FittedModel]] = {model.method: model for model in (IndependentModel,)}
+METHODS: dict[str, Any] = {"independent": Independent, "mst": MST, "aim": AIM}
+_MODELS: dict[str, type[FittedModel]] = {model.method: model for model in (IndependentModel, MSTModel, AIMModel)}
 
-__all__ = ["METHODS", "FittedModel", "Independent", "IndependentModel", "load"]
+__all__ = ["AIM", "METHODS", "MST", "AIMModel", "FittedModel", "Independent", "IndependentModel", "MSTModel", "load"]
 
 
 def load(path: str | Path) -> FittedModel:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gapless.data import Table
 from gapless.errors import ModelError
 from gapless.model import archive
+from gapless.model.graphical import GraphicalModel
 from gapless.model.product import Product
 from gapless.schema import Schema
 
@@ -32,16 +33,16 @@ class Distribution(Protocol):
         """The probabilities of each combination of cells of these columns."""
         ...
 
-    def sample(self, rows: int, rng: np.random.Generator) -> Sequence[NDArray[Any]]:
-        """Codes of every column."""
+    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Rows × columns of codes."""
         ...
 
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
         """What a model file holds of it."""
         ...
 
 
-_DISTRIBUTIONS: dict[str, Any] = {Product.kind: Product}
+_DISTRIBUTIONS: dict[str, Any] = {kind.kind: kind for kind in (Product, GraphicalModel)}
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class FittedModel:
             raise ModelError(f"seed = {seed!r}", hint="a whole number, not negative")
         seed = secrets.randbits(64) if seed is None else int(seed)
         codes = self._distribution(gaps).sample(int(rows), np.random.default_rng(seed))
-        return Table(self.schema, codes, rows=int(rows), seed=seed)
+        return Table(self.schema, list(codes.T), rows=int(rows), seed=seed)
 
     def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:
         """The model's probabilities of each combination of cells of these columns."""
@@ -118,9 +119,8 @@ class FittedModel:
         for part in ("filled", "gapped"):
             distribution: Distribution | None = getattr(self, part)
             if distribution is not None:
-                own, its_arrays = distribution.to_arrays()
-                facts[part] = {"kind": distribution.kind} | own
-                arrays |= {f"{part}/{name}": array for name, array in its_arrays.items()}
+                facts[part] = distribution.kind
+                arrays |= {f"{part}/{name}": array for name, array in distribution.to_arrays().items()}
         archive.save(Path(path), facts, arrays)
 
     @classmethod
@@ -134,7 +134,7 @@ class FittedModel:
                     for name, array in arrays.items()
                     if name.startswith(f"{part}/")
                 }
-                parts[part] = _DISTRIBUTIONS[facts[part]["kind"]].from_arrays(facts[part], inside)
+                parts[part] = _DISTRIBUTIONS[facts[part]].from_arrays(inside)
         filled = parts["filled"]
         if filled is None:
             raise ModelError("the model file holds no distribution", hint="fit and save it again")

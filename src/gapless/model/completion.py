@@ -1,0 +1,125 @@
+r"""From tables with gaps to the distribution of complete rows: free, since it only reads released values.
+
+The assumption is *missing at random*: whether a cell is missing depends on what is observed, not on the missing value.
+Two steps. Inside each measured marginal, expectation maximisation moves the rows of every gap pattern to the cells
+they may have come from:
+
+.. math:: q \leftarrow \tfrac1N \sum_S t_S(x_{\bar S})\, q(x_S \mid x_{\bar S})
+
+where :math:`t_S` counts the rows whose columns S are missing. A marginal that lacks the column on which the gaps depend
+stays biased in its one-way margins, so these are then corrected with everything the model knows: rows are drawn with
+their gaps, filled from the completed model given *all* their observed cells, and the marginals raked to the result.
+*Not applicable* is an observed cell and never filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from gapless.model.graphical import GraphicalModel
+from gapless.model.marginal import Columns, Floats, Measurement
+
+EM_STEPS = 50
+ROUNDS = 2
+ROWS = 30_000
+
+
+def complete_table(table: Floats, sizes: Sequence[int], steps: int = EM_STEPS) -> Floats:
+    """The distribution over observed cells of a table whose axes end with gap states beyond `sizes`.
+
+    >>> complete_table(np.array([[4.0, 0.0, 2.0], [0.0, 4.0, 2.0]]), [2, 2]).round(3)
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
+    patterns = []
+    for gaps in product((False, True), repeat=table.ndim):
+        cells = table[tuple(slice(n, None) if gap else slice(n) for n, gap in zip(sizes, gaps, strict=True))]
+        gone = tuple(axis for axis, gap in enumerate(gaps) if gap)
+        if cells.size:
+            patterns.append((gone, np.maximum(cells, 0.0).sum(axis=gone, keepdims=True)))
+    (_, whole), *partial = patterns
+    total = sum(float(cells.sum()) for _, cells in patterns)
+    law: Floats = whole + max(1e-9 * total, 1e-300) / whole.size  # every cell possible, also if no row is complete
+    law = law / law.sum()
+    for _ in range(steps if partial else 0):
+        filled = whole.copy()
+        for gone, cells in partial:
+            filled += law * (cells / np.maximum(law.sum(axis=gone, keepdims=True), 1e-300))
+        if not filled.sum() > 0:
+            break
+        law = filled / filled.sum()
+    return law
+
+
+def complete_model(
+    gapped: GraphicalModel,
+    sizes: Sequence[int],
+    measured: Mapping[Columns, float],
+    *,
+    zeros: Sequence[tuple[Columns, np.ndarray]] = (),
+    cap_cells: int,
+) -> GraphicalModel:
+    """The distribution of complete rows behind a model of rows with gaps.
+
+    Args:
+        gapped: A model whose columns have gap states after their first `sizes` cells.
+        sizes: The observed cells of each column.
+        measured: The marginals that were measured, with the noise in each cell.
+        zeros: Forbidden combinations of observed cells.
+        cap_cells: The largest junction tree allowed.
+    """
+    tables = [
+        Measurement(columns, gapped.total * complete_table(table, [sizes[c] for c in columns]), measured[columns])
+        for columns, table in zip(measured, gapped.marginals(list(measured)), strict=True)
+    ]
+
+    def refit(tables: Sequence[Measurement]) -> GraphicalModel:
+        return GraphicalModel.fit(sizes, tables, total=gapped.total, zeros=zeros, cap_cells=cap_cells)
+
+    model = refit(tables)
+    rng = np.random.default_rng(0)  # public: the same released values always give the same model
+    rows = gapped.sample(ROWS, rng).astype(np.int64)
+    observed = np.where(rows < np.array(sizes), rows, -1)
+    lacking = (observed < 0).any(axis=1)
+    if not lacking.any():
+        return model
+    given = dict(enumerate(observed[lacking].T))
+    for _ in range(ROUNDS):
+        filled = observed.copy()
+        filled[lacking] = model.sample(int(lacking.sum()), rng, given=given)
+        margins = [
+            gapped.total * _shrunk(np.bincount(codes, minlength=size) / ROWS, model.marginal([c]), (seen < 0).sum())
+            for c, (codes, seen, size) in enumerate(zip(filled.T, observed.T, sizes, strict=True))
+        ]
+        tables = [
+            Measurement(one.columns, _rake(one.counts, [margins[c] for c in one.columns]), one.noise_std)
+            for one in tables
+        ]
+        model = refit(tables)
+    return model
+
+
+def _shrunk(sampled: Floats, before: Floats, drawn: int) -> Floats:
+    """A sampled margin, drawn back to the one before as far as the chance in `drawn` filled cells explains the move.
+
+    The positive-part James-Stein estimate: the move is kept if it is large beside the variance of the draws.
+    """
+    move = sampled - before
+    chance = drawn * (1 - float((sampled**2).sum())) / ROWS**2
+    size = float((move**2).sum())
+    return before + max(0.0, 1 - chance / size) * move if size > 0 else before
+
+
+def _rake(table: Floats, margins: Sequence[Floats], rounds: int = 20) -> Floats:
+    """Scale a table along each axis in turn until its margins are those given."""
+    table = table + 1e-12 * table.sum() / table.size
+    for _ in range(rounds):
+        for axis, margin in enumerate(margins):
+            others = tuple(other for other in range(table.ndim) if other != axis)
+            table = table * (margin / np.maximum(table.sum(axis=others), 1e-300)).reshape(
+                [-1 if other == axis else 1 for other in range(table.ndim)]
+            )
+    return table

@@ -1,0 +1,177 @@
+"""AIM: choose the worst-described marginal, measure it, fit, and again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+
+from gapless.data import PrivateTable
+from gapless.errors import ModelError
+from gapless.missing import Extended, Missing
+from gapless.model.graphical import GraphicalModel
+from gapless.model.junction import pair_growth
+from gapless.model.marginal import Columns, Floats, Measurement
+from gapless.privacy import Loss, for_counts
+from gapless.schema import Schema
+from gapless.synth.fitted import FittedModel
+from gapless.synth.survey import Progress, Survey
+
+COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
+CHOICE_SHARE = 0.1  # of each round
+ROUNDS_PER_COLUMN = 4  # to begin with; annealing makes them fewer
+REFITS = 60  # wide tables choose several marginals between two fits
+POOL = 3000  # candidates looked at between two fits
+
+
+class AIMModel(FittedModel):
+    """A graphical model over the marginals that were worth their noise."""
+
+    method: ClassVar[str] = "aim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AIM:
+    r"""Adaptive and iterative: measure where the model is worst, as long as that is more than noise.
+
+    Every column is measured first. Then, round by round, the exponential mechanism chooses among the marginals of the
+    workload that keep the junction tree small, by :math:`w (\tfrac12\lVert c - |c|\,p\rVert_1 - o)`: how far the
+    marginal's counts are from the model's probabilities, less the error that noise would bring. A measurement that
+    shows nothing beyond noise doubles the share of the following rounds (annealing).
+
+    With `missing=Observed()` it is the AIM on partial marginals of [MD]; with `Extended()` every row counts.
+
+    Args:
+        missing: what to do about gaps.
+        workload: marginals and their weights; by default all pairs of columns alike.
+        cap_cells: the largest junction tree.
+
+    References: McKenna, Mullins, Sheldon, Miklau 2022; the score is self-normalised (PRIVACY C3).
+    """
+
+    missing: Missing = field(default_factory=Extended)
+    workload: Mapping[tuple[str, ...], float] | None = None
+    cap_cells: int = 400_000
+
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> AIMModel:
+        """Choose, measure and fit until `spend` is used up."""
+        grant = table.ledger.grant(spend, to="AIM.fit")
+        weights = _closure(table.schema, self.workload)
+        survey = Survey(
+            table, self.missing, grant, marginals=list(weights), cap_cells=self.cap_cells, progress=progress
+        )
+        columns = len(table.schema.columns)
+        if not survey.marginals:
+            survey.measure_columns(grant.left)
+            return survey.conclude(AIMModel, {"rounds": 0})
+        survey.tell("counting", 0, 1)
+        survey.measure_columns(spend * COLUMNS_SHARE)
+        rest = grant.left
+        share = rest / (ROUNDS_PER_COLUMN * columns)
+        together = math.ceil(ROUNDS_PER_COLUMN * columns / REFITS)
+        model = survey.fit()
+        chosen: list[Columns] = []
+        rng = np.random.default_rng(0)  # public: which candidates are looked at in a wide table
+        while grant.left.value > 0:
+            used = 1 - (grant.left - share).value / rest.value
+            candidates = self._candidates(survey, model, chosen, used, rng)
+            expected = dict(zip(candidates, model.marginals(candidates), strict=True))
+            news = False
+            for _ in range(together):
+                survey.tell(f"round {len(chosen) + 1}", round(100 * (1 - grant.left.value / rest.value)), 100)
+                last = not (share * 2).fits_in(grant.left)
+                one = self._round(
+                    survey,
+                    expected=expected,
+                    weights=weights,
+                    total=model.total,
+                    share=grant.left if last else share,
+                    number=len(chosen) + 1,
+                )
+                chosen.append(one.columns)
+                news |= _beyond_noise(one, expected.pop(one.columns))
+                if last or not expected:
+                    break
+            if last:
+                break
+            model = survey.fit(start=model, sweeps=4)
+            if not news:
+                share = share * 2
+        return survey.conclude(AIMModel, {"rounds": len(chosen), "marginals": len(set(chosen))})
+
+    @staticmethod
+    def _round(
+        survey: Survey,
+        *,
+        expected: Mapping[Columns, Floats],
+        weights: Mapping[Columns, float],
+        total: float,
+        share: Loss,
+        number: int,
+    ) -> Measurement:
+        """Choose a marginal and measure it."""
+        candidates = list(expected)
+        left = survey.grant.left
+        choice = share * CHOICE_SHARE
+        noise = for_counts(share - choice, survey.workload.counts(candidates[0]).distance)
+        scores = survey.workload.misfit(
+            candidates,
+            [expected[one] for one in candidates],
+            np.array([weights[one] for one in candidates]),
+            np.array([_noise_error(expected[one] * total, noise.noise_std) for one in candidates]),
+        )
+        place = survey.choose(scores, choice, what=f"choice {number}")
+        paid = left - survey.grant.left
+        (one,) = survey.measure([candidates[place]], share - paid)
+        return one
+
+    def _candidates(
+        self, survey: Survey, model: GraphicalModel, chosen: Sequence[Columns], used: float, rng: np.random.Generator
+    ) -> list[Columns]:
+        """The marginals that keep the tree within the part of the cap that the budget used so far allows."""
+        known = set(chosen)
+        room = self.cap_cells * min(1.0, used) - model.tree.cells
+        growth = pair_growth(model.tree)
+        fitting = [
+            one
+            for one in survey.marginals
+            if one in known or sum(growth[i][j] for i, j in combinations(one, 2)) <= max(room, 0)
+        ]
+        if not fitting:
+            fitting = [min(survey.marginals, key=lambda one: sum(growth[i][j] for i, j in combinations(one, 2)))]
+        if len(fitting) > POOL:
+            fitting = [fitting[place] for place in sorted(rng.choice(len(fitting), POOL, replace=False))]
+        return fitting
+
+
+def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -> dict[Columns, float]:
+    """The candidates and their weights: all subsets of two or more columns of the marginals asked for.
+
+    A candidate weighs as much as the columns it shares with the workload, the heaviest weighing 1.
+    """
+    if workload is None:
+        return dict.fromkeys(combinations(range(len(schema.columns)), 2), 1.0)
+    asked = {tuple(sorted(schema.positions(names))): float(weight) for names, weight in workload.items()}
+    if not asked or not all(weight > 0 and math.isfinite(weight) for weight in asked.values()):
+        raise ModelError("the workload has no marginal, or a weight that is not positive", hint='{("age", "sex"): 1.0}')
+    candidates = {part for one in asked for size in range(2, len(one) + 1) for part in combinations(one, size)}
+    weights = {
+        part: sum(weight * len(set(part) & set(one)) for one, weight in asked.items()) for part in sorted(candidates)
+    }
+    heaviest = max(weights.values(), default=1.0)
+    return {part: weight / heaviest for part, weight in weights.items()}
+
+
+def _noise_error(expected: Floats, noise_std: float) -> float:
+    """The error that noise would bring to a marginal: √(2/π) σ a cell, but no more than the model expects in it."""
+    return 0.5 * float(np.minimum(math.sqrt(2 / math.pi) * noise_std, expected).sum())
+
+
+def _beyond_noise(measured: Measurement, expected: Floats) -> bool:
+    """Whether a measurement is further from what was expected than noise alone would be, on average."""
+    off = (measured.counts - measured.counts.sum() * expected) / measured.noise_std
+    return float((off**2).sum()) > measured.counts.size

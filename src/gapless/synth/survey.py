@@ -1,0 +1,173 @@
+"""The measuring side that marginal synthesizers share: select, measure, fit, complete, whatever is done about gaps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from gapless.data import PrivateTable
+from gapless.data.workload import Workload
+from gapless.errors import ModelError
+from gapless.missing import Missing
+from gapless.model.completion import complete_model
+from gapless.model.graphical import GraphicalModel
+from gapless.model.marginal import Columns, Floats, Measurement, estimate_total
+from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, Private, for_counts
+from gapless.synth.fitted import FittedModel
+
+Progress: TypeAlias = Callable[[str, int, int], object]
+M = TypeVar("M", bound=FittedModel)
+
+ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below
+
+
+class Survey:
+    """What was measured so far, and the grant from which further measurements are paid.
+
+    Attributes:
+        sizes: the cells of each column as they are counted: with gap states if every row is counted.
+        measurements: noisy counts, brought to a common total.
+    """
+
+    def __init__(
+        self,
+        table: PrivateTable,
+        missing: Missing,
+        grant: Grant,
+        *,
+        marginals: Sequence[Columns],
+        cap_cells: int,
+        progress: Progress | None = None,
+    ) -> None:
+        self.schema = table.schema
+        self.grant = grant
+        self.extended = missing.rows == "extended"
+        self.cap_cells = cap_cells
+        self._missing = missing
+        self._progress = progress
+        self._table = table
+        prepared = missing.prepare(table, grant)
+        columns = table.schema.columns
+        self.sizes = tuple(column.extended_size if self.extended else column.size for column in columns)
+        self.marginals = self._within_cap(marginals)
+        ones: list[Columns] = [(c,) for c in range(len(columns))]
+        self.workload = Workload(prepared, [*ones, *self.marginals], rows=missing.rows)
+        self._raw: list[Measurement] = []
+        self._rows: Measurement | None = None
+
+    def _within_cap(self, marginals: Sequence[Columns]) -> list[Columns]:
+        """The marginals that are small enough; a column that fits in none of its marginals is an error."""
+        kept = [one for one in marginals if math.prod(self.sizes[c] for c in one) <= self.cap_cells]
+        asked = {c for one in marginals for c in one}
+        if lost := sorted(asked - {c for one in kept for c in one}):
+            names = ", ".join(f"{self.schema.names[c]} ({self.sizes[c]} cells)" for c in lost)
+            raise ModelError(
+                f"no marginal of these columns fits into {self.cap_cells:,} cells: {names}",
+                hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
+            )
+        return kept
+
+    def tell(self, phase: str, done: int, of: int) -> None:
+        """Show progress, if anybody looks."""
+        if self._progress is not None:
+            self._progress(phase, done, of)
+
+    def measure_columns(self, spend: Loss) -> None:
+        """Every column by itself and, unless every row is counted, the number of rows: one batch, even shares."""
+        ones: list[Columns] = [(c,) for c in range(len(self.sizes))]
+        if not self.extended:
+            share = spend / (len(ones) + 1)
+            rows = self._table.marginal(())
+            noise = for_counts(share, rows.distance)
+            released = self.grant.release(rows, noise, what="number of rows")
+            self._rows = Measurement((), released.value.astype(np.float64), noise.noise_std)
+            spend -= share
+        self.measure(ones, spend)
+
+    def measure(self, marginals: Sequence[Columns], spend: Loss) -> list[Measurement]:
+        """Noisy counts of these marginals, in one batch with even shares."""
+        counts = [self.workload.counts(one) for one in marginals]
+        noise = for_counts(spend / len(counts), counts[0].distance)
+        released = self.grant.release_all(
+            [(value, noise, self.name(one)) for value, one in zip(counts, marginals, strict=True)]
+        )
+        fresh = [
+            Measurement(one, answer.value.astype(np.float64), noise.noise_std)
+            for one, answer in zip(marginals, released, strict=True)
+        ]
+        self._raw += fresh
+        return fresh
+
+    def choose(self, scores: Private[Floats, Linf], spend: Loss, *, what: str) -> int:
+        """The place of a candidate with a high score."""
+        chooser = ExponentialChoice.for_loss(spend, scores.distance)
+        return self.grant.release(scores, chooser, what=what).value
+
+    @property
+    def total(self) -> float:
+        """The noisy number of rows, at least one."""
+        return max(1.0, estimate_total(self._raw) if self._rows is None else float(self._rows.counts))
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        """What was measured, brought to a common total.
+
+        Where rows with gaps are left out each marginal has a total of its own; counts and noise are scaled by
+        N / n, with n the marginal's own noisy total (PRIVACY C4): free, and unbiased if gaps are completely random.
+        """
+        if self.extended:
+            return list(self._raw)
+        return [self._scaled(one) for one in self._raw]
+
+    def _scaled(self, one: Measurement) -> Measurement:
+        own = max(1.0, float(one.counts.sum()), one.noise_std * math.sqrt(one.counts.size))
+        factor = self.total / own
+        return Measurement(one.columns, one.counts * factor, one.noise_std * factor)
+
+    def fit(self, *, start: GraphicalModel | None = None, sweeps: int = 12) -> GraphicalModel:
+        """The model of the rows as they are counted."""
+        return GraphicalModel.fit(
+            self.sizes, self.measurements, total=self.total, start=start, sweeps=sweeps, cap_cells=ENGINE_CELLS
+        )
+
+    def name(self, marginal: Columns) -> str:
+        """A marginal in words."""
+        return " × ".join(self.schema.names[c] for c in marginal)
+
+    def conclude(self, kind: type[M], settings: Mapping[str, Any]) -> M:
+        """The finished model: a last fit from the start, and the gaps completed."""
+        self.tell("fitting", 0, 1)
+        model = self.fit()
+        gapped: GraphicalModel | None = None
+        filled = model
+        if self.extended:
+            gapped = model
+            filled = complete_model(
+                model,
+                [column.size for column in self.schema.columns],
+                _noise(self._raw),
+                cap_cells=ENGINE_CELLS,
+            )
+        self.tell("fitting", 1, 1)
+        told = {"missing": type(self._missing).__name__} | dict(settings)
+        facts = {
+            "settings": told,
+            "structure": list(self._structure()),
+            "guarantee": str(self._table.ledger.guarantee()),
+        }
+        return kind(self.schema, filled, gapped, self.total, facts)
+
+    def _structure(self) -> Iterable[str]:
+        for columns, noise_std in _noise(self._raw).items():
+            yield f"{self.name(columns)}: noise std {noise_std:.1f}"
+
+
+def _noise(measurements: Iterable[Measurement]) -> dict[Columns, float]:
+    """The noise in each cell of every measured marginal; repeated measurements of one are combined."""
+    precision: dict[Columns, float] = {}
+    for one in measurements:
+        precision[one.columns] = precision.get(one.columns, 0.0) + one.noise_std**-2
+    return {columns: known**-0.5 for columns, known in precision.items()}

@@ -1,0 +1,350 @@
+"""The command line: the whole story in real processes, exit codes, and no cell of the data in what it prints."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.cli import main
+
+GAPLESS = Path(sys.executable).parent / "gapless"
+CELL = "Xq7cellq7X"
+SCHEMA = """\
+[table]
+name = "people"
+
+[column.age]
+kind = "integer"
+bounds = [0, 99]
+
+[column.sex]
+kind = "categorical"
+levels = ["F", "M"]
+may_be_missing = true
+missing = ["", { code = "-8", kind = "refused" }]
+
+[column.income]
+kind = "number"
+bounds = [0, 1000]
+bins = 4
+may_be_missing = true
+"""
+RELEASE = {
+    "README.txt",
+    "dictionary.md",
+    "ledger.json",
+    "privacy.md",
+    "schema.toml",
+    "synthetic.csv",
+    "synthetic.parquet",
+}
+
+
+def run(*arguments, cwd):
+    return subprocess.run(
+        [GAPLESS, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+
+
+def fill(folder):
+    (folder / "people.toml").write_text(SCHEMA)
+    rows = [f"{i},{('F', 'M', '', '-8')[i % 4]},{10 * i if i % 3 else ''}" for i in range(100)]
+    (folder / "people.csv").write_text("age,sex,income\n" + "\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return fill(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """A folder with a finished release in it, its budget spent."""
+    folder = fill(tmp_path_factory.mktemp("released"))
+    done = run("synth", "people.csv", "-s", "people.toml", "--epsilon", 1, "--delta", 1e-6, "-o", "out", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")  # and no progress in a pipe
+    assert "differential privacy" in done.stdout
+    assert "\x1b" not in done.stdout
+    return folder
+
+
+@pytest.fixture
+def run_here(folder, monkeypatch, capsys):
+    """The same in this process, which is faster: `main` from its arguments to its exit code."""
+
+    def run_main(*arguments):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["gapless", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        printed = capsys.readouterr()
+        return left.value.code, printed.out, printed.err
+
+    return run_main
+
+
+# ---------------------------------------------------------------------- the story
+
+
+def test_demo_tells_the_whole_story(tmp_path):
+    done = run("demo", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "FOR THE HOLDER'S EYES" in done.stdout
+    assert f"The result lies in {tmp_path / 'gapless-demo'}" in done.stdout
+    assert set(json.loads((tmp_path / "gapless-demo" / "manifest.json").read_text())["sha256"]) == RELEASE
+
+
+def test_a_draft_is_printed_or_written_and_never_overwrites(folder, run_here):
+    done = run("schema", "draft", "people.csv", "-o", "draft.toml", "--name", "folk", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "private facts" in done.stderr
+    text = (folder / "draft.toml").read_text(encoding="utf-8")
+    assert gl.Schema.from_toml(text).name == "folk"
+    assert "read from the data" in text
+    code, _, err = run_here("schema", "draft", "people.csv", "-o", "draft.toml")
+    assert code == 2
+    assert "draft.toml exists" in err
+    assert (folder / "draft.toml").read_text(encoding="utf-8") == text
+    (folder / "latin.csv").write_bytes("name,n\nK\xf6ln,1\n".encode("latin-1"))
+    _, out, _ = run_here("schema", "draft", "latin.csv", "--encoding", "latin-1")
+    assert gl.Schema.from_toml(out).names == ("name", "n")
+
+
+def test_check_shows_the_holder_what_is_there(folder):
+    done = run("check", "people.csv", "-s", "people.toml", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "FOR THE HOLDER'S EYES, not for release. 100 rows." in done.stdout
+    assert "■" in done.stdout
+    told = json.loads(run("check", "people.csv", "-s", "people.toml", "--json", cwd=folder).stdout)
+    assert told["for"] == "the holder's eyes"
+    assert told["rows"] == 100
+    assert [column["gaps"] for column in told["columns"]] == [0, 50, 34]
+
+
+def test_check_helps_with_a_messy_spreadsheet(folder, run_here):
+    (folder / "messy.csv").write_bytes(
+        b'\xef\xbb\xbf age , sex,income\r\n 30 ,F,"1,5"\r\n31,f,12 \r\n,M,2000\r\n40.5,M,NA\r\n\r\n  \r\n'
+    )
+    done = run("check", "messy.csv", "-s", "people.toml", cwd=folder)
+    assert done.returncode == 2
+    assert "4 rows" in done.stdout
+    lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("  ") and "kind" not in line}
+    assert "1 empty, but may_be_missing is not true → refused; 1 outside → clamp: '40.5'" in lines["age"]
+    assert "1 not a value → gap: 'f' ('f' is not 'F': capitals count)" in lines["sex"]
+    assert "2 not a value → gap; 1 outside → clamp: '1,5', 'NA', '2000' (a number is written 1234.5" in lines["income"]
+    assert "will be refused because of: age" in done.stderr
+    told = json.loads(run_here("check", "messy.csv", "-s", "people.toml", "--json")[1])
+    assert [column["refused"] for column in told["columns"]] == [True, False, False]
+    (folder / "excel.csv").write_text("age;sex;income\n30;F;1,5\n")
+    code, _, err = run_here("check", "excel.csv", "-s", "people.toml")
+    assert code == 1
+    assert "excel.csv is not separated by commas\n  Try: save it with commas" in err
+
+
+def test_a_terminal_without_greek_letters_is_no_error(released):
+    done = subprocess.run(
+        [GAPLESS, "check", "people.csv", "-s", "people.toml"],
+        cwd=released,
+        capture_output=True,
+        env={"PYTHONIOENCODING": "ascii"},
+        check=True,
+    )
+    assert b"? observed" in done.stdout
+
+
+def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
+    out = released / "out"
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert set(manifest["sha256"]) == RELEASE
+    for name, digest in manifest["sha256"].items():
+        assert hashlib.sha256((out / name).read_bytes()).hexdigest() == digest
+    assert manifest["table"] == "people"
+    assert manifest["method"] == "independent"
+    assert manifest["versions"]["gapless"] == gl.__version__
+    schema = gl.Schema.read(out / "schema.toml")
+    assert schema == gl.Schema.read(released / "people.toml")
+    text, typed = gl.Table.read(out / "synthetic.csv", schema), gl.Table.read(out / "synthetic.parquet", schema)
+    assert text.rows == typed.rows == manifest["rows"]
+    assert [codes.tolist() for codes in text.codes] == [codes.tolist() for codes in typed.codes]
+    assert "ε = " in (out / "privacy.md").read_text(encoding="utf-8")
+    assert json.loads((out / "ledger.json").read_text(encoding="utf-8"))["table"] == "people"
+    assert "not finished" not in (out / "README.txt").read_text()
+    assert {path.name for path in out.iterdir()} == RELEASE | {"manifest.json", "people.ledger", "people.ledger.seal"}
+
+
+def test_the_ledger_is_shown_in_words_and_for_a_machine(released):
+    done = run("ledger", "out/people.ledger", cwd=released)
+    assert done.returncode == 0
+    assert "Ledger of 'people': ε = 1, δ = 1e-06" in done.stdout
+    assert "Independent.fit" in done.stdout
+    told = json.loads(run("ledger", "out/people.ledger", "--json", cwd=released).stdout)
+    assert told["budget"] == {"epsilon": 1.0, "delta": 1e-6}
+    assert [entry["what"] for entry in told["entries"]] == ["age", "sex", "income"]
+
+
+def test_a_fitted_model_is_sampled_as_often_as_one_likes(folder):
+    options = ("people.csv", "-s", "people.toml", "--epsilon", 1, "--ledger", "p.ledger", "--spend", "50%")
+    done = run("fit", *options, "-o", "people.model", "--json", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["guarantee"]["table"] == "people"
+    for name in ("one.csv", "two.csv"):
+        done = run("sample", "people.model", "--rows", 7, "--seed", 7, "-o", name, cwd=folder)
+        assert (done.returncode, done.stdout) == (0, f"7 rows in {name}\n")
+    assert (folder / "one.csv").read_bytes() == (folder / "two.csv").read_bytes()
+    done = run("sample", "people.model", "--gaps", "as-observed", "--json", "-o", "gaps.parquet", cwd=folder)
+    assert json.loads(done.stdout)["rows"] == len(pl.read_parquet(folder / "gaps.parquet"))
+
+
+def test_every_command_has_help_with_an_example(tmp_path, run_here):
+    commands = (("demo",), ("schema", "draft"), ("check",), ("synth",), ("fit",), ("sample",), ("ledger",))
+    listed = run("--help", cwd=tmp_path).stdout
+    for command in commands:
+        assert command[0] in listed
+        code, out, _ = run_here(*command, "--help")
+        assert code == 0
+        assert f"Example: gapless {' '.join(command)}" in " ".join(out.split())
+    assert run("--version", cwd=tmp_path).stdout == f"gapless {gl.__version__}\n"
+
+
+# ---------------------------------------------------------------------- what goes wrong
+
+
+SYNTH = ("synth", "people.csv", "-s", "people.toml")
+WRONG = {
+    "no command": ((), 2, "Usage"),
+    "unknown command": (("nope",), 2, "No such command"),
+    "epsilon is no number": ((*SYNTH, "--epsilon", "x", "-o", "out"), 2, "--epsilon"),
+    "epsilon is zero": ((*SYNTH, "--epsilon", "0", "-o", "out"), 3, "BudgetError: epsilon = 0 promises nothing"),
+    "epsilon is negative": ((*SYNTH, "--epsilon", "-1", "-o", "out"), 3, "BudgetError: epsilon = -1"),
+    "epsilon is nan": ((*SYNTH, "--epsilon", "nan", "-o", "out"), 3, "BudgetError: epsilon = nan"),
+    "epsilon is infinite": ((*SYNTH, "--epsilon", "inf", "-o", "out"), 3, "BudgetError: epsilon = inf"),
+    "no epsilon": ((*SYNTH, "-o", "out"), 3, "people.ledger is new and has no budget\n  Try: --epsilon 1"),
+    "delta is one": ((*SYNTH, "--epsilon", "1", "--delta", "1", "-o", "out"), 3, "BudgetError: delta = 1"),
+    "unknown method": ((*SYNTH, "--epsilon", "1", "-m", "independant", "-o", "out"), 2, "Try: independent"),
+    "unknown treatment": ((*SYNTH, "--epsilon", "1", "--missing", "extend", "-o", "out"), 2, "Try: extended"),
+    "unknown gaps": ((*SYNTH, "--epsilon", "1", "--gaps", "some", "-o", "out"), 2, "Try: filled, as-observed"),
+    "gaps not measured": (
+        (*SYNTH, "--epsilon", "1", "--gaps", "as-observed", "--missing", "observed", "-o", "out"),
+        2,
+        "--missing extended",
+    ),
+    "negative rows": ((*SYNTH, "--epsilon", "1", "--rows", "-1", "-o", "out"), 2, "--rows"),
+    "negative seed": ((*SYNTH, "--epsilon", "1", "--seed", "-1", "-o", "out"), 2, "--seed"),
+    "no data": (("check", "none.csv", "-s", "people.toml"), 1, "ReadError: no file none.csv"),
+    "no schema": (("check", "people.csv", "-s", "none.toml"), 1, "ReadError: no file none.toml"),
+    "bad schema": (("check", "people.csv", "-s", "people.csv"), 2, "SchemaError: people.csv is not valid TOML"),
+    "no ledger": (("ledger", "none.ledger"), 1, "LedgerError: no ledger none.ledger"),
+    "no model": (("sample", "none.model", "-o", "x.csv"), 1, "ModelError: no model none.model"),
+    "not a model": (("sample", "people.csv", "-o", "x.csv"), 1, "ModelError: people.csv is not a gapless model"),
+    "output is a file": ((*SYNTH, "--epsilon", "1", "-o", "people.csv"), 1, "ReadError: cannot make people.csv"),
+    "output in a file": ((*SYNTH, "--epsilon", "1", "-o", "people.csv/x"), 1, "ReadError: cannot make"),
+    "output beside the data": ((*SYNTH, "--epsilon", "1", "-o", "."), 1, "ReadError: . holds other files"),
+    "model in no folder": (
+        ("fit", *SYNTH[1:], "--epsilon", "1", "--ledger", "p.ledger", "-o", "no/people.model"),
+        1,
+        "ReadError: cannot write no/people.model",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "told"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_told_before_anything_is_begun(arguments, code, told, folder, run_here):
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    left, out, err = run_here(*arguments)
+    assert left == code
+    assert " ".join(told.split()) in " ".join((err or out).replace("│", " ").split())
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before  # no folder, no ledger, nothing spent
+
+
+@pytest.mark.parametrize(
+    "name", ["epsilon is no number", "epsilon is zero", "no data", "bad schema", "output is a file"]
+)
+def test_real_processes_leave_with_the_same_codes(name, folder):
+    arguments, code, told = WRONG[name]
+    done = run(*arguments, cwd=folder)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_finished_release_is_not_touched(released):
+    before = {path: path.read_bytes() for path in (released / "out").iterdir()}
+    done = run(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out", cwd=released)
+    assert done.returncode == 1
+    assert "out holds a finished release\n  Try: another folder" in done.stderr
+    assert {path: path.read_bytes() for path in (released / "out").iterdir()} == before
+
+
+def test_a_spent_budget_gives_nothing_more(released):
+    ledger = ("--ledger", "out/people.ledger")
+    for spend in ((), ("--spend", "10%")):
+        done = run(*SYNTH, *ledger, *spend, "-o", "again", cwd=released)
+        assert done.returncode == 3
+        assert done.stderr.startswith("BudgetError: ")
+    assert not (released / "again" / "manifest.json").exists()
+    done = run(*SYNTH, *ledger, "--epsilon", 5, "-o", "again", cwd=released)
+    assert done.returncode == 1
+    assert "LedgerError" in done.stderr
+
+
+def test_a_spent_pure_budget_is_spent_in_spite_of_rounding(run_here):
+    assert run_here(*SYNTH, "--epsilon", 1, "--ledger", "p.ledger", "-o", "one")[0] == 0
+    code, _, err = run_here(*SYNTH, "--ledger", "p.ledger", "-o", "two")
+    assert code == 3
+    assert "the budget of this table is spent" in err
+
+
+def test_a_release_that_was_begun_can_be_finished(folder, run_here):
+    (folder / "bad.csv").write_text("age,sex,income\n1\n")
+    assert run_here("synth", "bad.csv", *SYNTH[2:], "--epsilon", 1, "-o", "out")[0] == 1
+    assert "not finished" in (folder / "out" / "README.txt").read_text()
+    code, out, _ = run_here(*SYNTH, "--epsilon", 1, "-o", "out", "--json")
+    assert code == 0
+    assert set(json.loads(out)["files"]) == RELEASE | {"manifest.json"}
+
+
+BAD_DATA = {
+    "ragged": f"age,sex,income\n1,F\n2,{CELL},3\n".encode(),
+    "open quote": f'age,sex,income\n1,"{CELL},3\n'.encode(),
+    "encoding": f"age,sex,income\n1,{CELL}\xff,3\n".encode("latin-1"),
+    "refused": f"age,sex,income\n{CELL},F,3\n".encode(),
+    "no header": f"1,{CELL},3\n".encode(),
+    "same name twice": f"{CELL},{CELL},3\n".encode(),
+    "semicolons": f"{CELL};F;3\n".encode(),
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("content", BAD_DATA.values(), ids=BAD_DATA)
+def test_synth_never_prints_a_cell(content, folder, run_here):
+    (folder / "bad.csv").write_bytes(content)
+    left, out, err = run_here("synth", "bad.csv", *SYNTH[2:], "--epsilon", 1, "-o", "out")
+    assert left in {1, 2}
+    assert "Error: " in err
+    assert "Internal" not in err
+    assert CELL not in out + err
+    assert not (folder / "out" / "people.ledger").exists()
+
+
+def test_an_unforeseen_error_is_told_without_its_text(folder, run_here, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError(CELL)
+
+    monkeypatch.setattr("gapless.data.read", fail)
+    left, out, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out")
+    assert left == 1
+    assert err.startswith("Internal error: RuntimeError at test_cli.py:")
+    assert CELL not in out + err
+
+
+def test_a_header_without_rows_makes_a_release_like_any_other(folder, run_here):
+    (folder / "head.csv").write_text("age,sex,income\n")
+    code, _, err = run_here("synth", "head.csv", *SYNTH[2:], "--epsilon", 1, "-o", "out")
+    assert (code, err) == (0, "")
+    assert (folder / "out" / "manifest.json").exists()
