@@ -297,7 +297,7 @@ class Results:
             file.write(json.dumps(record) + "\n")
         told = record.get("error")
         if told is None:
-            seconds = record.get("fit_s", 0) + record.get("sample_s", 0)
+            seconds = cost([record])
             errors = [f"{name} {record[name]:.4f}" for name in ERRORS if name in record]
             told = ", ".join([f"{seconds:.2f} cpu s", f"{record['peak_mb']} MB", *errors])
         name = " ".join(str(record[part]) for part in ("tool", "missing", "table", "rows") if record.get(part))
@@ -435,9 +435,7 @@ def markdown(head, rows):
 def cost(records):
     """Fit and sample together. For a peer the fit only: peers.py tells the wall time of its sampling, no more."""
     fitted, sampled = middle(records, "fit_s"), middle(records, "sample_s")
-    if fitted is None or records[0]["kind"] == "peer":
-        return fitted
-    return fitted + sampled
+    return fitted if fitted is None or records[0]["kind"] == "peer" else fitted + sampled
 
 
 def print_results(results):

@@ -28,7 +28,7 @@ DOCUMENTED = {
     },
     "privacy": {"Budget", "Ledger", "Loss", "Rows"},
     "gaps": {"CompleteRows", "Extended", "Observed", "patterns"},
-    "synthesizers": {"Independent", "load"},
+    "synthesizers": {"AIM", "MST", "Independent", "load"},
     "errors": {
         "BudgetError",
         "GaplessError",

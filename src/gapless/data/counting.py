@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -25,43 +26,53 @@ def count(
 ) -> list[NDArray[np.int64]]:
     """The counts of each marginal, shaped like its columns' sizes. The empty marginal is the number of rows."""
     # A block is worth its cells only while they are few beside the rows.
-    blocks = _cover(sizes, marginals, cells=min(BLOCK_CELLS, max(256, rows // 4)))
+    blocks, home = _cover(sizes, marginals, cells=min(BLOCK_CELLS, max(256, rows // 4)))
     totals = [np.zeros(math.prod(sizes[c] for c in block), dtype=np.int64) for block in blocks]
     for start in range(0, rows, CHUNK):
         chunk = slice(start, min(start + CHUNK, rows))
         for block, total in zip(blocks, totals, strict=True):
             np.add(total, _count_block(columns, sizes, block, chunk, total.size), out=total)
     shaped = [total.reshape([sizes[c] for c in block]) for block, total in zip(blocks, totals, strict=True)]
-    return [_sum_out(marginal, blocks, shaped) for marginal in marginals]
+    places = [home[frozenset(marginal)] for marginal in marginals]
+    return [_sum_out(one, blocks[place], shaped[place]) for one, place in zip(marginals, places, strict=True)]
 
 
-def _cover(sizes: Sequence[int], marginals: Sequence[tuple[int, ...]], cells: int) -> list[tuple[int, ...]]:
-    """Few blocks of columns such that each marginal lies inside one of them."""
-    open_sets = {frozenset(marginal) for marginal in marginals}
+def _cover(
+    sizes: Sequence[int], marginals: Sequence[tuple[int, ...]], cells: int
+) -> tuple[list[tuple[int, ...]], dict[frozenset[int], int]]:
+    """Few blocks of columns such that each marginal lies inside one of them, and the block of each marginal.
+
+    Greedy: a block starts with a marginal, the largest first, and takes in, as long as there is room, the column that
+    shares the most uncounted pairs with it for its size.
+    """
+    wanted = sorted({frozenset(one) for one in marginals}, key=lambda one: (-len(one), sorted(one)))
+    uncounted = np.zeros((len(sizes), len(sizes)), dtype=np.bool_)  # pairs, as a symmetric matrix
+    for one in wanted:
+        if len(one) == 2:
+            i, j = one
+            uncounted[i, j] = uncounted[j, i] = True
+    thirst = 1 / np.log(np.asarray(sizes, dtype=np.float64) + 1)
     blocks: list[tuple[int, ...]] = []
-    while open_sets:
-        block = max(open_sets, key=lambda one: (math.prod(sizes[c] for c in one), sorted(one)))
-        while True:
-            room = cells // max(1, math.prod(sizes[c] for c in block))
-            gain = _gains(block, open_sets, sizes, room)
-            if not gain:
+    home: dict[frozenset[int], int] = {}
+    for one in wanted:
+        if one in home:
+            continue
+        block = sorted(one)
+        room = cells // max(1, math.prod(sizes[c] for c in block))
+        while block:
+            gain = uncounted[block].sum(axis=0) * thirst
+            gain[block] = 0
+            gain[np.asarray(sizes) > room] = 0
+            best = int(gain.argmax())
+            if gain[best] == 0:
                 break
-            block |= {max(gain, key=lambda c: (gain[c] / math.log(sizes[c] + 1), -c))}
-        open_sets = {one for one in open_sets if not one <= block}
+            block.append(best)
+            room //= sizes[best]
+        uncounted[np.ix_(block, block)] = False
+        parts = (part for size in range(3) for part in combinations(block, size))
+        home |= {frozenset(part): len(blocks) for part in (*parts, one) if frozenset(part) not in home}
         blocks.append(tuple(sorted(block)))
-    return blocks
-
-
-def _gains(block: frozenset[int], open_sets: set[frozenset[int]], sizes: Sequence[int], room: int) -> dict[int, int]:
-    """For each column that fits into the block: how many open marginals it would bring in."""
-    gain: dict[int, int] = {}
-    for one in open_sets:
-        lacking = one - block
-        if len(lacking) == 1:
-            (column,) = lacking
-            if sizes[column] <= room:
-                gain[column] = gain.get(column, 0) + 1
-    return gain
+    return blocks, home
 
 
 def _count_block(
@@ -77,12 +88,7 @@ def _count_block(
     return np.bincount(keys, minlength=cells)
 
 
-def _sum_out(
-    marginal: tuple[int, ...], blocks: Sequence[tuple[int, ...]], counts: Sequence[NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    inside = [i for i, block in enumerate(blocks) if set(marginal) <= set(block)]
-    best = min(inside, key=lambda i: counts[i].size)
-    block = blocks[best]
-    kept = counts[best].sum(axis=tuple(i for i, c in enumerate(block) if c not in marginal))
+def _sum_out(marginal: tuple[int, ...], block: tuple[int, ...], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    kept = counts.sum(axis=tuple(i for i, c in enumerate(block) if c not in marginal))
     left = [c for c in block if c in marginal]
     return np.array(np.transpose(kept, [left.index(c) for c in marginal]), order="C")

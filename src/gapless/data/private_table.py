@@ -84,7 +84,7 @@ class PrivateTable(Sealed):
         places = [self.schema.positions((one,) if isinstance(one, str) else one) for one in columns]
         sizes = [column.extended_size for column in self.schema.columns]
         counts = self._rows.transform(
-            _once(lambda table: count(table.columns, sizes, places, table.rows)), distance=None, reads=None
+            once(lambda table: count(table.columns, sizes, places, table.rows)), distance=None, reads=None
         )
         return [self._marginal(counts, number, place, rows) for number, place in enumerate(places)]
 
@@ -154,14 +154,14 @@ class PrivateTable(Sealed):
         schema: Schema | None = None,
         required: Iterable[str] = (),
     ) -> PrivateTable:
-        rows = self._rows.transform(_once(function), distance=self.protect, reads=None)
+        rows = self._rows.transform(once(function), distance=self.protect, reads=None)
         return PrivateTable(rows, schema or self.schema, self.ledger, self._required | frozenset(required))
 
     def __repr__(self) -> str:
         return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"
 
 
-def _once(function: Callable[[Any], T]) -> Callable[[Any], T]:
+def once(function: Callable[[Any], T]) -> Callable[[Any], T]:
     """Compute a sealed intermediate result at most once: its argument is the same at every call."""
     results: list[T] = []
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.private_table import PrivateTable, WhichRows
+from gapless.data.counting import count
+from gapless.data.private_table import Encoded, PrivateTable, WhichRows, once
 from gapless.errors import ModelError
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.privacy.private import L1, Columns, Linf, Private
@@ -24,7 +25,7 @@ class Workload:
         names = table.schema.names
         self._places = {marginal: place for place, marginal in enumerate(marginals)}
         self._sealed = table.marginals([[names[c] for c in marginal] for marginal in marginals], rows=rows)
-        self._all = Private.gather(self._sealed)
+        self._all = Private.gather(self._sealed).transform(once(list), distance=None, reads=None)
         self._unit = table.protect.at_most
 
     def counts(self, marginal: tuple[int, ...]) -> Private[Integers, L1]:
@@ -57,7 +58,13 @@ class Workload:
             return weighted
 
         return self._all.transform(
-            scores, distance=Linf(self._unit * float(weights.max())), reads=self._reads(candidates)
+            once(scores), distance=Linf(self._unit * float(weights.max())), reads=self._reads(candidates)
+        )
+
+    def among(self, scores: Private[Floats, Linf], places: Sequence[int]) -> Private[Floats, Linf]:
+        """The scores of some of the candidates: leaving numbers out moves none of the others."""
+        return scores.transform(
+            lambda all_scores: all_scores[list(places)], distance=scores.distance, reads=scores.reads
         )
 
     def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
@@ -72,17 +79,86 @@ class Workload:
         def scores(counts: Sequence[Integers]) -> Floats:
             return np.array([_dependence(c) for c in self._chosen(counts, candidates)])
 
-        return self._all.transform(scores, distance=Linf(2.0 * self._unit), reads=self._reads(candidates))
+        return self._all.transform(once(scores), distance=Linf(2.0 * self._unit), reads=self._reads(candidates))
 
     def _chosen(self, counts: Sequence[Integers], candidates: Sequence[tuple[int, ...]]) -> list[NDArray[np.int64]]:
         return [counts[self._places[one]] for one in candidates]
 
     def _reads(self, candidates: Sequence[tuple[int, ...]]) -> Columns | None:
-        """A row is read if it is observed on any candidate, so only what all of them need is needed."""
-        needed = [self._sealed[self._places[one]].reads for one in candidates]
-        if any(reads is None for reads in needed):
-            return None
-        return frozenset.intersection(*(reads for reads in needed if reads is not None)) or None
+        return _needed_by_all([self._sealed[self._places[one]].reads for one in candidates])
+
+
+class Views:
+    """Columns of a sealed table, each whole or with some of its cells merged, and marginals of these.
+
+    A view is a column, by position, and the public code that takes the place of each of its codes. Codes of observed
+    cells stay below those of gaps. Each row is recoded by itself, so the distance in rows stays; marginals are counted
+    when they are asked for, which suits candidates that become known step by step.
+    """
+
+    def __init__(self, table: PrivateTable, views: Sequence[tuple[int, Integers]], *, rows: WhichRows) -> None:
+        columns = [table.schema.columns[c] for c, _ in views]
+        extended = [int(merged.max()) + 1 for _, merged in views]
+        observed = [int(merged[: c.size].max()) + 1 for (_, merged), c in zip(views, columns, strict=True)]
+        for column, (_, merged), size in zip(columns, views, observed, strict=True):
+            if merged.shape != (column.extended_size,) or merged.min() < 0 or (merged[column.size :] < size).any():
+                raise ModelError(
+                    f"column {column.name!r}: these codes do not keep observed cells and gaps apart",
+                    hint="one new code for each old one, gaps last",
+                )
+
+        def recode(inside: Encoded) -> Encoded:
+            return Encoded(
+                tuple(merged.astype(inside.columns[c].dtype)[inside.columns[c]] for c, merged in views), inside.rows
+            )
+
+        self.sizes = tuple(observed if rows == "observed" else extended)
+        self._names = [column.name for column in columns] if rows == "observed" else None
+        self._extended = extended
+        self._table = table
+        self._rows = table._rows.transform(once(recode), distance=table.protect, reads=None)  # noqa: SLF001 one room
+        self._known: dict[tuple[int, ...], float] = {}  # private scores: never looked at but by `dependence`
+
+    def counts(self, marginal: tuple[int, ...]) -> Private[Integers, L1]:
+        """The counts of one marginal of views. A row is in one cell of it, as in `PrivateTable.marginal`."""
+
+        def counted(inside: Encoded) -> Integers:
+            return self._count(inside, [marginal])[0]
+
+        return self._rows.transform(
+            once(counted), distance=L1(self._table.protect.at_most), reads=self._reads(marginal)
+        )
+
+    def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
+        """As `Workload.dependence`; what was computed for an earlier step is not computed again."""
+
+        def scores(inside: Encoded) -> Floats:
+            fresh = [one for one in candidates if one not in self._known]
+            self._known |= zip(fresh, map(_dependence, self._count(inside, fresh)), strict=True)
+            return np.array([self._known[one] for one in candidates])
+
+        return self._rows.transform(
+            once(scores),
+            distance=Linf(2.0 * self._table.protect.at_most),
+            reads=_needed_by_all([self._reads(one) for one in candidates]),
+        )
+
+    def _count(self, inside: Encoded, marginals: Sequence[tuple[int, ...]]) -> list[Integers]:
+        all_counts = count(inside.columns, self._extended, marginals, inside.rows)
+        return [
+            counts[tuple(slice(self.sizes[v]) for v in one)] for one, counts in zip(marginals, all_counts, strict=True)
+        ]
+
+    def _reads(self, marginal: tuple[int, ...]) -> Columns | None:
+        named = () if self._names is None else (self._names[v] for v in marginal)
+        return self._table._required | frozenset(named) or None  # noqa: SLF001 one room
+
+
+def _needed_by_all(reads: Sequence[Columns | None]) -> Columns | None:
+    """A row is read if it is observed on any candidate, so only what all of them need is needed."""
+    if any(one is None for one in reads):
+        return None
+    return frozenset.intersection(*(one for one in reads if one is not None)) or None
 
 
 def _dependence(counts: Integers) -> float:

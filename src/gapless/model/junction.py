@@ -124,7 +124,7 @@ def pair_growth(tree: JunctionTree) -> list[list[int]]:
     """For each two columns, a bound on the cells that a tree grows by when they share a marginal.
 
     Two columns of one bag cost nothing. Otherwise they get a bag of their own if they lie in separate parts, or one of
-    them joins every bag on the way to the other. All pairs at once, and cheap: what a selection among thousands of pairs needs.
+    them joins every bag on the way to the other. All pairs at once, and cheap: a selection looks at thousands of them.
     """
     sizes, columns = tree.sizes, range(len(tree.sizes))
     growth = [[sizes[i] * sizes[j] for j in columns] for i in columns]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gapless.model.junction import JunctionTree
 from gapless.model.marginal import Columns, Floats
 
-__all__ = ["sample", "sample_given"]
+__all__ = ["allot", "sample", "sample_given"]
 
 Codes = NDArray[np.unsignedinteger]
 Ints = NDArray[np.int64]
@@ -29,12 +29,12 @@ def sample(tree: JunctionTree, tables: Sequence[Floats], rows: int, rng: np.rand
     codes = np.empty((rows, len(tree.sizes)), dtype=_dtype(tree), order="F")
     for bag, shared, table in zip(tree.bags, tree.shared, tables, strict=True):
         groups = _ravel(codes, bag[:shared], tree)
-        cells = _allot(table.reshape(tree.cells_of(bag[:shared]), -1), groups, rng)
+        cells = allot(table.reshape(tree.cells_of(bag[:shared]), -1), groups, rng)
         _unravel(codes, slice(None), cells, bag[shared:], tree)
     return codes
 
 
-def _allot(probabilities: Floats, groups: Ints, rng: np.random.Generator) -> Ints:
+def allot(probabilities: Floats, groups: Ints, rng: np.random.Generator) -> Ints:
     """A cell for every row; row r of `groups` follows the law in that row of `probabilities`."""
     sizes = np.bincount(groups, minlength=len(probabilities))
     present = np.flatnonzero(sizes)

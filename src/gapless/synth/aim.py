@@ -16,7 +16,7 @@ from gapless.missing import Extended, Missing
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import pair_growth
 from gapless.model.marginal import Columns, Floats, Measurement
-from gapless.privacy import Loss, for_counts
+from gapless.privacy import Linf, Loss, Private, for_counts
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel
 from gapless.synth.survey import Progress, Survey
@@ -75,62 +75,31 @@ class AIM:
         together = math.ceil(ROUNDS_PER_COLUMN * columns / REFITS)
         model = survey.fit()
         chosen: list[Columns] = []
-        rng = np.random.default_rng(0)  # public: which candidates are looked at in a wide table
-        while grant.left.value > 0:
+        last = False
+        while not last:
             used = 1 - (grant.left - share).value / rest.value
-            candidates = self._candidates(survey, model, chosen, used, rng)
-            expected = dict(zip(candidates, model.marginals(candidates), strict=True))
-            news = False
-            for _ in range(together):
+            candidates = self._candidates(survey, model, chosen, used)
+            expected = model.marginals(candidates)
+            scores = _scores(survey, candidates, expected, weights, model.total, share)
+            waiting, news = list(range(len(candidates))), False
+            for _ in range(min(together, len(candidates))):
                 survey.tell(f"round {len(chosen) + 1}", round(100 * (1 - grant.left.value / rest.value)), 100)
                 last = not (share * 2).fits_in(grant.left)
-                one = self._round(
-                    survey,
-                    expected=expected,
-                    weights=weights,
-                    total=model.total,
-                    share=grant.left if last else share,
-                    number=len(chosen) + 1,
-                )
+                choice = (grant.left if last else share) * CHOICE_SHARE
+                among = survey.workload.among(scores, waiting)
+                place = waiting.pop(survey.choose(among, choice, what=f"choice {len(chosen) + 1}"))
+                (one,) = survey.measure([candidates[place]], grant.left if last else share - choice)
                 chosen.append(one.columns)
-                news |= _beyond_noise(one, expected.pop(one.columns))
-                if last or not expected:
+                news |= _beyond_noise(one, expected[place])
+                if last:
                     break
-            if last:
-                break
-            model = survey.fit(start=model, sweeps=4)
-            if not news:
-                share = share * 2
+            if not last:
+                model = survey.fit(start=model, sweeps=4)
+                share = share if news else share * 2
         return survey.conclude(AIMModel, {"rounds": len(chosen), "marginals": len(set(chosen))})
 
-    @staticmethod
-    def _round(
-        survey: Survey,
-        *,
-        expected: Mapping[Columns, Floats],
-        weights: Mapping[Columns, float],
-        total: float,
-        share: Loss,
-        number: int,
-    ) -> Measurement:
-        """Choose a marginal and measure it."""
-        candidates = list(expected)
-        left = survey.grant.left
-        choice = share * CHOICE_SHARE
-        noise = for_counts(share - choice, survey.workload.counts(candidates[0]).distance)
-        scores = survey.workload.misfit(
-            candidates,
-            [expected[one] for one in candidates],
-            np.array([weights[one] for one in candidates]),
-            np.array([_noise_error(expected[one] * total, noise.noise_std) for one in candidates]),
-        )
-        place = survey.choose(scores, choice, what=f"choice {number}")
-        paid = left - survey.grant.left
-        (one,) = survey.measure([candidates[place]], share - paid)
-        return one
-
     def _candidates(
-        self, survey: Survey, model: GraphicalModel, chosen: Sequence[Columns], used: float, rng: np.random.Generator
+        self, survey: Survey, model: GraphicalModel, chosen: Sequence[Columns], used: float
     ) -> list[Columns]:
         """The marginals that keep the tree within the part of the cap that the budget used so far allows."""
         known = set(chosen)
@@ -144,6 +113,7 @@ class AIM:
         if not fitting:
             fitting = [min(survey.marginals, key=lambda one: sum(growth[i][j] for i, j in combinations(one, 2)))]
         if len(fitting) > POOL:
+            rng = np.random.default_rng(len(chosen))  # public: which candidates are looked at in a wide table
             fitting = [fitting[place] for place in sorted(rng.choice(len(fitting), POOL, replace=False))]
         return fitting
 
@@ -164,6 +134,24 @@ def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -
     }
     heaviest = max(weights.values(), default=1.0)
     return {part: weight / heaviest for part, weight in weights.items()}
+
+
+def _scores(
+    survey: Survey,
+    candidates: Sequence[Columns],
+    expected: Sequence[Floats],
+    weights: Mapping[Columns, float],
+    total: float,
+    share: Loss,
+) -> Private[Floats, Linf]:
+    """How much each candidate would teach the model beyond the noise of its measurement."""
+    noise = for_counts(share * (1 - CHOICE_SHARE), survey.workload.counts(candidates[0]).distance)
+    return survey.workload.misfit(
+        candidates,
+        expected,
+        np.array([weights[one] for one in candidates]),
+        np.array([_noise_error(law * total, noise.noise_std) for law in expected]),
+    )
 
 
 def _noise_error(expected: Floats, noise_std: float) -> float:

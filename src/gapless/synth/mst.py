@@ -65,16 +65,16 @@ class MST:
     def _choose_tree(survey: Survey, spend: Loss) -> list[Columns]:
         """Pairs that connect all columns, as far as the cap allows."""
         part = list(range(len(survey.sizes)))  # the connected part to which each column belongs
-        independent = survey.fit()
-        pairs = list(survey.marginals)
-        expected = dict(zip(pairs, independent.marginals(pairs), strict=True))
+        pairs = survey.marginals
+        nothing = np.zeros(len(pairs))
+        scores = survey.workload.misfit(pairs, survey.fit().marginals(pairs), nothing + 1, nothing)
+        open_places = list(range(len(pairs)))
         tree: list[Columns] = []
         share = spend / (len(part) - 1)
-        while pairs := [pair for pair in pairs if part[pair[0]] != part[pair[1]]]:
+        while open_places := [p for p in open_places if part[pairs[p][0]] != part[pairs[p][1]]]:
             survey.tell("choosing", len(tree), len(part) - 1)
-            nothing = np.zeros(len(pairs))
-            scores = survey.workload.misfit(pairs, [expected[pair] for pair in pairs], nothing + 1, nothing)
-            one, other = pairs[survey.choose(scores, share, what=f"choice {len(tree) + 1}")]
+            among = survey.workload.among(scores, open_places)
+            one, other = pairs[open_places[survey.choose(among, share, what=f"choice {len(tree) + 1}")]]
             tree.append((one, other))
             part = [part[one] if name == part[other] else name for name in part]
         return tree
