@@ -21,6 +21,7 @@ _ROOMS = {
         "SchemaError",
         "SealedError",
     ),
+    "evaluate": ("kway_distance",),
     "missing": ("CompleteRows", "Extended", "Observed", "patterns"),
     "privacy": ("Budget", "Ledger", "Loss", "Rows"),
     "schema": (
@@ -34,7 +35,7 @@ _ROOMS = {
         "Ordinal",
         "Schema",
     ),
-    "synth": ("AIM", "MST", "Independent", "load"),
+    "synth": ("AIM", "MST", "Auto", "Independent", "PrivBayes", "load"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         SchemaError,
         SealedError,
     )
+    from gapless.evaluate import kway_distance
     from gapless.missing import CompleteRows, Extended, Observed, patterns
     from gapless.privacy import Budget, Ledger, Loss, Rows
     from gapless.schema import (
@@ -62,11 +64,12 @@ if TYPE_CHECKING:
         Ordinal,
         Schema,
     )
-    from gapless.synth import AIM, MST, Independent, load
+    from gapless.synth import AIM, MST, Auto, Independent, PrivBayes, load
 
 __all__ = [
     "AIM",
     "MST",
+    "Auto",
     "Boolean",
     "Budget",
     "BudgetError",
@@ -86,6 +89,7 @@ __all__ = [
     "Number",
     "Observed",
     "Ordinal",
+    "PrivBayes",
     "PrivateTable",
     "ReadError",
     "Rows",
@@ -93,6 +97,7 @@ __all__ = [
     "SchemaError",
     "SealedError",
     "Table",
+    "kway_distance",
     "load",
     "patterns",
     "read",

@@ -30,19 +30,26 @@ with open(folder + "/reads", "a") as reads:
 """
 
 
+def number_of_reads(folder):
+    return len((folder / "reads").read_text().splitlines())
+
+
 def test_the_ledger_survives_kill_9(tmp_path):
     path = tmp_path / "people.ledger"
-    delays = random.Random(20)
+    chance = random.Random(20)
     reads = 0
     for _ in range(20):
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE)
         assert child.stdout.readline() == b"ready\n"
-        time.sleep(delays.uniform(0.0, 0.15))
+        wanted = reads + chance.randrange(6)
+        while number_of_reads(tmp_path) < wanted:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0.0, 0.02))
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         child.stdout.close()
         ledger = Ledger.open(path)
-        reads = len((tmp_path / "reads").read_text().splitlines())
+        reads = number_of_reads(tmp_path)
         assert len(ledger.entries) >= reads
         assert len(ledger.entries) <= reads + 20  # at most the one entry of each crash is wasted
         assert ledger.spent.value > 0 or reads == 0

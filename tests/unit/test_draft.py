@@ -69,7 +69,7 @@ def test_a_draft_parses_and_fits_the_data_it_was_made_from(people, tmp_path):
 
 
 def test_a_draft_is_not_a_schema(people, tmp_path):
-    with pytest.raises(gl.SchemaError, match="this is a draft: its levels and bounds were read from the data"):
+    with pytest.raises(gl.SchemaError, match="this schema is a draft: its levels and bounds were read from the data"):
         gl.read(people, gl.Schema.draft(people), protect=gl.Rows(1), ledger=tmp_path / "l", budget=gl.Budget(1.0))
 
 

@@ -28,7 +28,8 @@ DOCUMENTED = {
     },
     "privacy": {"Budget", "Ledger", "Loss", "Rows"},
     "gaps": {"CompleteRows", "Extended", "Observed", "patterns"},
-    "synthesizers": {"AIM", "MST", "Independent", "load"},
+    "synthesizers": {"AIM", "MST", "Auto", "Independent", "PrivBayes", "load"},
+    "evaluation": {"kway_distance"},
     "errors": {
         "BudgetError",
         "GaplessError",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gapless.missing.check import ColumnCheck
     from gapless.privacy import Budget, Loss
     from gapless.schema import Schema
+    from gapless.synth.fitted import Progress
 
 app = typer.Typer(
     name="gapless",
@@ -45,7 +46,7 @@ Spend = Annotated[
     str | None, typer.Option(help="Share of the whole budget to spend, such as 50%. By default all that is left.")
 ]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The table's ledger; made if there is none.")]
-Method = Annotated[str, typer.Option("--method", "-m", help="independent")]
+Method = Annotated[str, typer.Option("--method", "-m", help="auto, aim, mst, privbayes or independent.")]
 MissingOption = Annotated[str, typer.Option("--missing", help="extended, observed or complete-rows.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise cannot be seeded.")]
 NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
@@ -133,7 +134,7 @@ def synth(
     output: Annotated[Path, typer.Option("--output", "-o", help="The release folder.")],
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
-    method: Method = "independent",
+    method: Method = "auto",
     missing: MissingOption = "extended",
     gaps: GapsOption = "filled",
     rows: NumberOfRows = None,
@@ -154,8 +155,8 @@ def synth(
     budget = _budget(epsilon, delta, account)
     open_release(output)
     people = _read(data, public, account, budget, encoding)
-    with _working(f"fitting {method}"):
-        model = synthesizer.fit(people, spend=_loss(people, spend))
+    with _progress(method) as progress:
+        model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
     with _working("sampling"):
         sample = model.sample(rows, seed=seed, gaps=chosen)
     names = write_release(output, model, sample, people.ledger)
@@ -178,24 +179,23 @@ def fit(
     ledger: Annotated[Path, typer.Option("--ledger", help="The table's ledger; made if there is none.")],
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
-    method: Method = "independent",
+    method: Method = "auto",
     missing: MissingOption = "extended",
     spend: Spend = None,
     encoding: Encoding = "utf-8",
     as_json: Json = False,
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
-    from gapless.files import replace
+    from gapless.files import check_writable
     from gapless.schema import Schema
 
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing)
     budget = _budget(epsilon, delta, ledger)
-    with replace(output) as probe:  # the place must be writable before anything is spent
-        probe.write_bytes(output.read_bytes() if output.exists() else b"")
+    check_writable(output)
     people = _read(data, public, ledger, budget, encoding)
-    with _working(f"fitting {method}"):
-        model = synthesizer.fit(people, spend=_loss(people, spend))
+    with _progress(method) as progress:
+        model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
     model.save(output)
     if as_json:
         print(json.dumps({"model": str(output), "guarantee": asdict(people.ledger.guarantee())}))  # noqa: T201
@@ -302,6 +302,19 @@ def _free_name(folder: Path) -> Path:
         number += 1
         free = folder.with_name(f"{folder.name}-{number}")
     return free
+
+
+@contextmanager
+def _progress(method: str) -> Iterator[Progress | None]:
+    """A bar with the phase on a terminal, nothing in a pipe."""
+    if not notes.is_terminal:
+        yield None
+        return
+    from rich.progress import Progress as Bar
+
+    with Bar(console=notes, transient=True) as bar:
+        task = bar.add_task(method, total=None)
+        yield lambda phase, done, of: bar.update(task, description=f"{method}: {phase}", completed=done, total=of)
 
 
 @contextmanager

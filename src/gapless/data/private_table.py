@@ -24,6 +24,7 @@ from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Columns, Private, Sealed
 from gapless.schema import Schema
 from gapless.schema.columns import Codes
+from gapless.schema.constraints import constraints_of
 from gapless.schema.draft import Draft
 from gapless.schema.source import load
 
@@ -195,10 +196,10 @@ def read(
     A cell outside the schema follows the schema's public rule. Errors are raised here, for the holder's
     eyes, before anything is released.
     """
-    if isinstance(schema, Draft):
+    if isinstance(schema, Draft) or (isinstance(schema, Schema) and schema.unchecked):
         raise SchemaError(
-            "this is a draft: its levels and bounds were read from the data",
-            hint="check each fact against a codebook, then Schema.read(…), or draft.schema for a trial",
+            "this schema is a draft: its levels and bounds were read from the data",
+            hint="check each marked fact against a codebook, then take the line 'unchecked = true' away",
         )
     if not isinstance(schema, Schema):
         raise SchemaError(f"schema is a {type(schema).__name__}", hint="Schema.read('people.toml')")
@@ -209,6 +210,7 @@ def read(
             f"the schema says {schema.rows_per_person} rows per person, but {protect} would be protected",
             hint=f"protect=Rows({schema.rows_per_person})",
         )
+    constraints_of(schema)  # a rule that cannot be read is told before anything is spent
     frame = load(data, encoding=encoding)
     encoded = Encoded(tuple(encode(frame, schema)), frame.height)
     account = Ledger.attach(ledger, table=schema.name, protect=protect, budget=budget)

@@ -6,7 +6,7 @@ move when one protected unit comes or goes. Proofs in docs/proofs/scores.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,67 +91,69 @@ class Workload:
 class Views:
     """Columns of a sealed table, each whole or with some of its cells merged, and marginals of these.
 
-    A view is a column, by position, and the public code that takes the place of each of its codes. Codes of observed
-    cells stay below those of gaps. Each row is recoded by itself, so the distance in rows stays; marginals are counted
-    when they are asked for, which suits candidates that become known step by step.
+    A view is a column, by position, and the public code that takes the place of each of its codes; gaps keep codes of
+    their own, above those of observed cells. Each row is recoded by itself, so the distance in rows stays. Marginals
+    are counted when they are asked for, which suits candidates that become known step by step.
+
+    Attributes:
+        sizes: the cells of each view as they are counted: with gap states if every row is counted.
     """
 
     def __init__(self, table: PrivateTable, views: Sequence[tuple[int, Integers]], *, rows: WhichRows) -> None:
         columns = [table.schema.columns[c] for c, _ in views]
-        extended = [int(merged.max()) + 1 for _, merged in views]
-        observed = [int(merged[: c.size].max()) + 1 for (_, merged), c in zip(views, columns, strict=True)]
-        for column, (_, merged), size in zip(columns, views, observed, strict=True):
-            if merged.shape != (column.extended_size,) or merged.min() < 0 or (merged[column.size :] < size).any():
+        observed = [int(codes[: column.size].max()) + 1 for column, (_, codes) in zip(columns, views, strict=True)]
+        for column, (_, codes), size in zip(columns, views, observed, strict=True):
+            if codes.shape != (column.extended_size,) or codes.min() < 0 or (codes[column.size :] < size).any():
                 raise ModelError(
                     f"column {column.name!r}: these codes do not keep observed cells and gaps apart",
-                    hint="one new code for each old one, gaps last",
+                    hint="one code for each cell, those of gaps above all others",
                 )
 
-        def recode(inside: Encoded) -> Encoded:
-            return Encoded(
-                tuple(merged.astype(inside.columns[c].dtype)[inside.columns[c]] for c, merged in views), inside.rows
-            )
+        def recode(table: Encoded) -> Encoded:
+            recoded = (codes.astype(table.columns[c].dtype)[table.columns[c]] for c, codes in views)
+            return Encoded(tuple(recoded), table.rows)
 
-        self.sizes = tuple(observed if rows == "observed" else extended)
-        self._names = [column.name for column in columns] if rows == "observed" else None
-        self._extended = extended
-        self._table = table
+        self._extended = [int(codes.max()) + 1 for _, codes in views]
+        self.sizes = tuple(observed if rows == "observed" else self._extended)
+        self._unit = table.protect.at_most
+        required = table._required  # noqa: SLF001 one room
+        self._reads = [required | {column.name} if rows == "observed" else required for column in columns]
         self._rows = table._rows.transform(once(recode), distance=table.protect, reads=None)  # noqa: SLF001 one room
-        self._known: dict[tuple[int, ...], float] = {}  # private scores: never looked at but by `dependence`
+        self._score = _remembered(lambda table, marginals: map(_dependence, self._count(table, marginals)))
 
     def counts(self, marginal: tuple[int, ...]) -> Private[Integers, L1]:
-        """The counts of one marginal of views. A row is in one cell of it, as in `PrivateTable.marginal`."""
-
-        def counted(inside: Encoded) -> Integers:
-            return self._count(inside, [marginal])[0]
-
+        """The counts of one marginal. A row is in at most one cell of it, as in `PrivateTable.marginal`."""
         return self._rows.transform(
-            once(counted), distance=L1(self._table.protect.at_most), reads=self._reads(marginal)
+            once(lambda table: self._count(table, [marginal])[0]),
+            distance=L1(self._unit),
+            reads=frozenset().union(*(self._reads[view] for view in marginal)) or None,
         )
 
     def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
-        """As `Workload.dependence`; what was computed for an earlier step is not computed again."""
-
-        def scores(inside: Encoded) -> Floats:
-            fresh = [one for one in candidates if one not in self._known]
-            self._known |= zip(fresh, map(_dependence, self._count(inside, fresh)), strict=True)
-            return np.array([self._known[one] for one in candidates])
-
+        """As `Workload.dependence`. What was computed for an earlier choice is not computed again."""
         return self._rows.transform(
-            once(scores),
-            distance=Linf(2.0 * self._table.protect.at_most),
-            reads=_needed_by_all([self._reads(one) for one in candidates]),
+            once(lambda table: np.array(self._score(table, candidates))),
+            distance=Linf(2.0 * self._unit),
+            reads=_needed_by_all([frozenset().union(*(self._reads[view] for view in one)) for one in candidates]),
         )
 
-    def _count(self, inside: Encoded, marginals: Sequence[tuple[int, ...]]) -> list[Integers]:
-        all_counts = count(inside.columns, self._extended, marginals, inside.rows)
-        return [
-            counts[tuple(slice(self.sizes[v]) for v in one)] for one, counts in zip(marginals, all_counts, strict=True)
-        ]
+    def _count(self, table: Encoded, marginals: Sequence[tuple[int, ...]]) -> list[Integers]:
+        counted = count(table.columns, self._extended, marginals, table.rows)
+        return [c[tuple(slice(self.sizes[view]) for view in one)] for one, c in zip(marginals, counted, strict=True)]
 
-    def _reads(self, marginal: tuple[int, ...]) -> Columns | None:
-        named = () if self._names is None else (self._names[v] for v in marginal)
-        return self._table._required | frozenset(named) or None  # noqa: SLF001 one room
+
+def _remembered(
+    function: Callable[[Encoded, Sequence[tuple[int, ...]]], Iterable[float]],
+) -> Callable[[Encoded, Sequence[tuple[int, ...]]], list[float]]:
+    """Compute a sealed number for each marginal at most once; the first argument is the same at every call."""
+    known: dict[tuple[int, ...], float] = {}
+
+    def compute(table: Encoded, marginals: Sequence[tuple[int, ...]]) -> list[float]:
+        fresh = [one for one in dict.fromkeys(marginals) if one not in known]
+        known.update(zip(fresh, function(table, fresh), strict=True))
+        return [known[one] for one in marginals]
+
+    return compute
 
 
 def _needed_by_all(reads: Sequence[Columns | None]) -> Columns | None:

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 from gapless.errors import BudgetError, LedgerError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
-from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of, rounded_up
+from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of, rounded_up
 from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.private import Columns, Key, Linf, Private, Released
 
@@ -201,8 +201,9 @@ class Ledger:
 
     @property
     def left(self) -> Loss:
-        """What may still be spent."""
-        return self.capacity - self.spent
+        """What may still be spent; a rounding residue of a spent budget is nothing."""
+        left = self.capacity - self.spent
+        return left if left.value > ROUNDING * self.capacity.value else Loss(0.0, self.order)
 
     def share(self, *, percent: float) -> Loss:
         """A part of the whole budget, to be passed as `spend=`."""

@@ -443,6 +443,20 @@ class _Binned(Column):
             bins = np.searchsorted(self._cuts, inside, side="right") - 1.0
         return np.minimum(bins, self.values_size - 1).astype(np.int64)
 
+    def position(self, text: str) -> float:
+        """A public value, as text, as a number on the line."""
+        position = self._read(text)
+        if math.isnan(position):
+            raise self._error(f"is compared with {text!r}", hint=f"a {self.kind}")
+        return position
+
+    def ends_of_bins(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The smallest and the largest value of each bin."""
+        if self.whole:
+            return self._firsts[:-1], self._firsts[1:] - 1
+        last = np.append(np.nextafter(self._cuts[1:-1], -np.inf), self._cuts[-1])
+        return self._cuts[:-1], last
+
     def within(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which positions are values of this column: inside the bounds and, if it is of whole numbers, whole."""
         lower, upper = self._ends

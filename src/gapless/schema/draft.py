@@ -41,7 +41,7 @@ MOST_DRAFTED_LEVELS = 60
 _FACTS = ("levels", "bounds", "may_be_missing", "missing", "kind")
 _HEAD = """\
 # DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
-# release each must come from a codebook or from common knowledge, not from this file. Then take the marks away.
+# release each must come from a codebook or from common knowledge. Then take the line "unchecked = true" away.
 
 """
 
@@ -84,7 +84,7 @@ def draft(data: Any, *, name: str | None = None, encoding: str = "utf-8") -> Dra
         raise SchemaError("no column can be used", hint="numbers, dates, or text with few levels")
     if name is None:
         name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
-    return Draft(Schema(name, columns, ignore=tuple(left_out)), left_out)
+    return Draft(Schema(name, columns, ignore=tuple(left_out), unchecked=True), left_out)
 
 
 def _column(series: pl.Series) -> Column | str:

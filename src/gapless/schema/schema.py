@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ from gapless.schema.words import listing, nearest
 if TYPE_CHECKING:
     from gapless.schema.draft import Draft
 
-_TABLE_KEYS = ("name", "description", "rows_per_person", "ignore")
+_TABLE_KEYS = ("name", "description", "rows_per_person", "ignore", "unchecked")
+_TABLE_DEFAULTS = {"unchecked": False, "description": "", "rows_per_person": 1, "ignore": ()}
 _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
 _CONSTRAINT_KEYS = ("not", "description")
 _RULE = "[[constraint]] in double brackets starts a rule"
@@ -57,6 +58,7 @@ class Schema:
     rows_per_person: int = 1
     ignore: Sequence[str] = ()
     constraints: Sequence[Constraint] = ()
+    unchecked: bool = False  # a draft whose facts were read from the data: nothing is released under it
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -82,6 +84,8 @@ class Schema:
             or self.rows_per_person < 1
         ):
             raise SchemaError(f"rows_per_person is {self.rows_per_person!r}", hint="a whole number of at least 1")
+        if not isinstance(self.unchecked, bool):
+            raise SchemaError(f"unchecked is {self.unchecked!r}", hint="take the line away once the schema is checked")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,7 +112,7 @@ class Schema:
     def select(self, names: Iterable[str]) -> Schema:
         """The schema of some of the columns, in the order given."""
         chosen = tuple(self.columns[place] for place in self.positions(names))
-        return Schema(self.name, chosen, self.description, self.rows_per_person)
+        return replace(self, columns=chosen, ignore=(), constraints=())
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:
@@ -134,6 +138,7 @@ class Schema:
             columns=tuple(_column(name, keys) for name, keys in columns.items()),
             description=table.get("description", ""),
             rows_per_person=table.get("rows_per_person", 1),
+            unchecked=table.get("unchecked", False),
             ignore=table.get("ignore", ()),
             constraints=tuple(
                 _constraint(keys) for keys in _list_of(Mapping, content.get("constraint", ()), "constraint", _RULE)
@@ -145,7 +150,7 @@ class Schema:
         table = {"name": self.name} | {
             key: list(value) if key == "ignore" else value
             for key in _TABLE_KEYS[1:]
-            if (value := getattr(self, key)) not in ("", 1, ())
+            if (value := getattr(self, key)) != _TABLE_DEFAULTS[key]
         }
         content: dict[str, Any] = {"table": table, "column": {c.name: _keys(c) for c in self.columns}}
         if self.constraints:

@@ -9,14 +9,31 @@ from gapless.errors import ModelError
 from gapless.model import archive
 from gapless.schema.words import nearest
 from gapless.synth.aim import AIM, AIMModel
+from gapless.synth.auto import Auto
 from gapless.synth.fitted import FittedModel
 from gapless.synth.independent import Independent, IndependentModel
 from gapless.synth.mst import MST, MSTModel
+from gapless.synth.privbayes import PrivBayes, PrivBayesModel
 
-METHODS: dict[str, Any] = {"independent": Independent, "mst": MST, "aim": AIM}
-_MODELS: dict[str, type[FittedModel]] = {model.method: model for model in (IndependentModel, MSTModel, AIMModel)}
+METHODS: dict[str, Any] = {"independent": Independent, "privbayes": PrivBayes, "mst": MST, "aim": AIM, "auto": Auto}
+_MODELS: dict[str, type[FittedModel]] = {
+    model.method: model for model in (IndependentModel, PrivBayesModel, MSTModel, AIMModel)
+}
 
-__all__ = ["AIM", "METHODS", "MST", "AIMModel", "FittedModel", "Independent", "IndependentModel", "MSTModel", "load"]
+__all__ = [
+    "AIM",
+    "METHODS",
+    "MST",
+    "AIMModel",
+    "Auto",
+    "FittedModel",
+    "Independent",
+    "IndependentModel",
+    "MSTModel",
+    "PrivBayes",
+    "PrivBayesModel",
+    "load",
+]
 
 
 def load(path: str | Path) -> FittedModel:

@@ -18,8 +18,8 @@ from gapless.model.junction import pair_growth
 from gapless.model.marginal import Columns, Floats, Measurement
 from gapless.privacy import Linf, Loss, Private, for_counts
 from gapless.schema import Schema
-from gapless.synth.fitted import FittedModel
-from gapless.synth.survey import Progress, Survey
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.survey import Survey
 
 COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
 CHOICE_SHARE = 0.1  # of each round
@@ -113,8 +113,8 @@ class AIM:
         if not fitting:
             fitting = [min(survey.marginals, key=lambda one: sum(growth[i][j] for i, j in combinations(one, 2)))]
         if len(fitting) > POOL:
-            rng = np.random.default_rng(len(chosen))  # public: which candidates are looked at in a wide table
-            fitting = [fitting[place] for place in sorted(rng.choice(len(fitting), POOL, replace=False))]
+            step = math.ceil(len(fitting) / POOL)  # other candidates each time
+            fitting = fitting[len(chosen) % step :: step]
         return fitting
 
 

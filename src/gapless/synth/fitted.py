@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
@@ -15,10 +15,13 @@ from gapless.data import Table
 from gapless.errors import ModelError
 from gapless.model import archive
 from gapless.model.graphical import GraphicalModel
+from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.schema import Schema
+from gapless.schema.constraints import Forbidden, constraints_of
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
+Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
 
 
 class Distribution(Protocol):
@@ -42,7 +45,20 @@ class Distribution(Protocol):
         ...
 
 
-_DISTRIBUTIONS: dict[str, Any] = {kind.kind: kind for kind in (Product, GraphicalModel)}
+_DISTRIBUTIONS: dict[str, Any] = {kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork)}
+
+
+_TRIES = 50
+
+
+def _breaks(codes: NDArray[Any], forbidden: Sequence[Forbidden]) -> NDArray[np.bool_]:
+    """Which rows hold a forbidden combination; a gap breaks nothing."""
+    broken = np.zeros(len(codes), dtype=np.bool_)
+    for rule in forbidden:
+        cells = codes[:, rule.columns].astype(np.int64)
+        seen = (cells < np.array(rule.table.shape)).all(axis=1)
+        broken[seen] |= rule.table[tuple(cells[seen].T)]
+    return broken
 
 
 @dataclass(frozen=True)
@@ -80,7 +96,7 @@ class FittedModel:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
             raise ModelError(f"seed = {seed!r}", hint="a whole number, not negative")
         seed = secrets.randbits(64) if seed is None else int(seed)
-        codes = self._distribution(gaps).sample(int(rows), np.random.default_rng(seed))
+        codes = self._lawful(self._distribution(gaps), int(rows), np.random.default_rng(seed))
         return Table(self.schema, list(codes.T), rows=int(rows), seed=seed)
 
     def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:
@@ -96,6 +112,24 @@ class FittedModel:
         if self.gapped is None:
             raise ModelError("this model did not measure the gaps", hint="fit it with missing=Extended()")
         return self.gapped
+
+    def _lawful(self, distribution: Distribution, rows: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Rows that keep the schema's constraints: those that do not are drawn again, so the law is the one given them.
+
+        A graphical model has the constraints as structural zeros, and nothing is ever drawn again.
+        """
+        codes = distribution.sample(rows, rng)
+        forbidden, dependencies, _ = constraints_of(self.schema)
+        forbidden += [rule.forbidden(self.filled.marginal(rule.columns)) for rule in dependencies]
+        for _ in range(_TRIES if forbidden else 0):
+            broken = np.flatnonzero(_breaks(codes, forbidden))
+            if not len(broken):
+                return codes
+            codes[broken] = distribution.sample(len(broken), rng)
+        lawful = np.flatnonzero(~_breaks(codes, forbidden))
+        if not len(lawful) and rows:
+            raise ModelError("the constraints leave hardly any possible row", hint="check them for conflicts")
+        return codes if len(lawful) == rows else codes[rng.choice(lawful, rows)]
 
     def describe(self) -> str:
         """What was measured and how, in words."""

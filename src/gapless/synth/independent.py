@@ -12,7 +12,7 @@ from gapless.missing import Extended, Missing
 from gapless.model.marginal import Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
 from gapless.privacy import Loss, for_counts
-from gapless.synth.fitted import FittedModel
+from gapless.synth.fitted import FittedModel, Progress
 
 
 class IndependentModel(FittedModel):
@@ -31,9 +31,11 @@ class Independent:
 
     missing: Missing = field(default_factory=Extended)
 
-    def fit(self, table: PrivateTable, *, spend: Loss) -> IndependentModel:
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> IndependentModel:
         """Measure every one-way marginal with an even share of `spend`."""
         grant = table.ledger.grant(spend, to="Independent.fit")
+        if progress is not None:
+            progress("measuring", 0, 1)
         prepared = self.missing.prepare(table, grant)
         extended = self.missing.rows == "extended"
         columns = table.schema.columns

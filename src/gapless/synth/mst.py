@@ -12,8 +12,8 @@ from gapless.data import PrivateTable
 from gapless.missing import Extended, Missing
 from gapless.model.marginal import Columns
 from gapless.privacy import Loss
-from gapless.synth.fitted import FittedModel
-from gapless.synth.survey import Progress, Survey
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.survey import Survey
 
 
 class MSTModel(FittedModel):

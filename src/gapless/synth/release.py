@@ -11,17 +11,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gapless import __version__
 from gapless.data import Table
 from gapless.errors import ReadError
 from gapless.files import replace
 from gapless.privacy import Ledger, Loss
-from gapless.privacy.budget import PURE, epsilon_of
+from gapless.privacy.budget import PURE, epsilon_of, rounded_up
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel
 
-LIBRARIES = ("numpy", "polars", "opendp", "dp-accounting")
+LIBRARIES = ("gapless", "numpy", "polars", "opendp", "dp-accounting")
 _MANIFEST = "manifest.json"
+_MODEL = "synthetic.model"
 _LEDGERS = (".ledger", ".ledger.seal")
 
 
@@ -47,6 +47,7 @@ def open_release(folder: Path) -> None:
 def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledger) -> list[str]:
     """Write all files of a release, the manifest last; gives their names."""
     data = ("synthetic.csv", "synthetic.parquet")
+    model.save(folder / _MODEL)  # first: with it nothing that was paid for is lost, whatever happens to the rest
     texts = {
         "schema.toml": sample.schema.to_toml(),
         "dictionary.md": "\n".join(_dictionary(sample.schema)),
@@ -58,14 +59,13 @@ def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledge
         sample.write(folder / name)
     for name, text in texts.items():
         _write(folder / name, text)
-    names = sorted([*data, *texts])
+    names = sorted([*data, *texts, _MODEL])
     manifest = {
         "table": sample.schema.name,
         "method": model.method,
         "rows": sample.rows,
         "guarantee": str(ledger.guarantee()),
-        "versions": {"gapless": __version__, "python": platform.python_version()}
-        | {name: version(name) for name in LIBRARIES},
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
         "sha256": {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names},
     }
     _write(folder / _MANIFEST, _json(manifest))
@@ -76,6 +76,7 @@ _README_FILE = "README.txt"
 _UNFINISHED = "This release is not finished: manifest.json is written last.\n"
 _README = """\
 synthetic.csv, synthetic.parquet   synthetic rows: no row is a person
+synthetic.model                    gapless sample draws more rows from it, for free
 schema.toml, dictionary.md         columns, levels, bounds, missing codes
 privacy.md                         what is promised to whom, in words and numbers
 ledger.json                        every release from the private table and its cost
@@ -90,14 +91,14 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
     if guarantee.epsilon == math.inf:
         yield "THIS RELEASE IS NOT PRIVATE and must not be published."
         return
-    odds = math.exp(guarantee.epsilon)
+    factor = rounded_up(math.exp(guarantee.epsilon), 3)
     yield from (
         "## In plain words",
         "",
         f"The rows in this release are synthetic. Whether or not {ledger.protect} of any one person is in the "
-        "original table, the release would have come out almost the same: whatever somebody believed about that "
-        f"person, the odds of that belief change by a factor of at most e^ε = {odds:.3g} because of this release"
-        + (f", up to a failure probability of δ = {guarantee.delta:g}." if guarantee.delta else "."),
+        "original table, the release would have come out almost the same: the probability of anything that somebody "
+        f"could conclude from it changes by a factor of at most e^ε = {factor}"
+        + (f", and by at most δ = {guarantee.delta:g} besides." if guarantee.delta else "."),
         "",
         *_warnings(ledger),
         "## What is protected, and what is not",
@@ -112,14 +113,16 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         "## The numbers",
         "",
         f"- Budget: {ledger.budget}; spent {ledger.percent(ledger.spent)}, left {ledger.percent(ledger.left)}.",
-        f"- Guarantee: ε = {guarantee.epsilon:.4g} at δ = {guarantee.delta:g}; basis: {guarantee.basis}.",
+        f"- Guarantee: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:g}; basis: {guarantee.basis}.",
         *_other_deltas(ledger),
         f"- Method: {model.method}; "
         + "; ".join(f"{name}: {value}" for name, value in model.facts.get("settings", {}).items())
         + ".",
         f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",
         "",
-        "## Everything that was released from this table",
+        "## Everything that this ledger has recorded",
+        "",
+        "The promise covers what is listed here. Releases from the same table under another ledger come on top.",
         "",
         "| no | share of budget | by | for | mechanism | rows read |",
         "|---:|---:|---|---|---|---|",
@@ -146,7 +149,7 @@ def _warnings(ledger: Ledger) -> Iterator[str]:
 def _other_deltas(ledger: Ledger) -> Iterator[str]:
     """The filter's promise at other δ: the whole budget's loss converted anew."""
     if ledger.order != PURE:
-        told = (f"ε = {epsilon_of(ledger.capacity, d):.3g} at δ = {d:g}" for d in (1e-5, 1e-7, 1e-9))
+        told = (f"ε = {rounded_up(epsilon_of(ledger.capacity, d), 3)} at δ = {d:g}" for d in (1e-5, 1e-7, 1e-9))
         yield f"- The whole budget at other δ: {', '.join(told)}."
 
 

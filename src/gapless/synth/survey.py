@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gapless.data import PrivateTable
 from gapless.data.workload import Workload
@@ -16,9 +17,9 @@ from gapless.model.completion import complete_model
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Columns, Floats, Measurement, estimate_total
 from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, Private, for_counts
-from gapless.synth.fitted import FittedModel
+from gapless.schema.constraints import Forbidden, constraints_of
+from gapless.synth.fitted import FittedModel, Progress
 
-Progress: TypeAlias = Callable[[str, int, int], object]
 M = TypeVar("M", bound=FittedModel)
 
 ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below
@@ -53,8 +54,11 @@ class Survey:
         columns = table.schema.columns
         self.sizes = tuple(column.extended_size if self.extended else column.size for column in columns)
         self.marginals = self._within_cap(marginals)
-        ones: list[Columns] = [(c,) for c in range(len(columns))]
-        self.workload = Workload(prepared, [*ones, *self.marginals], rows=missing.rows)
+        self._forbidden, self._dependencies, self._unenforced = constraints_of(table.schema)
+        # Columns by themselves, and those of which one decides another: what is always measured.
+        self._always: list[Columns] = [(c,) for c in range(len(columns))]
+        self._always += self._within_cap([rule.columns for rule in self._dependencies])
+        self.workload = Workload(prepared, list(dict.fromkeys([*self._always, *self.marginals])), rows=missing.rows)
         self._raw: list[Measurement] = []
         self._rows: Measurement | None = None
 
@@ -76,16 +80,15 @@ class Survey:
             self._progress(phase, done, of)
 
     def measure_columns(self, spend: Loss) -> None:
-        """Every column by itself and, unless every row is counted, the number of rows: one batch, even shares."""
-        ones: list[Columns] = [(c,) for c in range(len(self.sizes))]
+        """Every column by itself and, unless every row is counted, the number of rows: even shares."""
         if not self.extended:
-            share = spend / (len(ones) + 1)
+            share = spend / (len(self._always) + 1)
             rows = self._table.marginal(())
             noise = for_counts(share, rows.distance)
             released = self.grant.release(rows, noise, what="number of rows")
             self._rows = Measurement((), released.value.astype(np.float64), noise.noise_std)
             spend -= share
-        self.measure(ones, spend)
+        self.measure(self._always, spend)
 
     def measure(self, marginals: Sequence[Columns], spend: Loss) -> list[Measurement]:
         """Noisy counts of these marginals, in one batch with even shares."""
@@ -127,11 +130,24 @@ class Survey:
         factor = self.total / own
         return Measurement(one.columns, one.counts * factor, one.noise_std * factor)
 
-    def fit(self, *, start: GraphicalModel | None = None, sweeps: int = 12) -> GraphicalModel:
+    def fit(
+        self, *, start: GraphicalModel | None = None, sweeps: int = 12, forbidden: Sequence[Forbidden] = ()
+    ) -> GraphicalModel:
         """The model of the rows as they are counted."""
         return GraphicalModel.fit(
-            self.sizes, self.measurements, total=self.total, start=start, sweeps=sweeps, cap_cells=ENGINE_CELLS
+            self.sizes,
+            self.measurements,
+            total=self.total,
+            start=start,
+            sweeps=sweeps,
+            zeros=[(rule.columns, self._with_gaps(rule)) for rule in forbidden],
+            cap_cells=ENGINE_CELLS,
         )
+
+    def _with_gaps(self, rule: Forbidden) -> NDArray[np.bool_]:
+        """A forbidden combination of observed cells as one of all cells: a gap is never forbidden."""
+        more = [(0, self.sizes[c] - size) for c, size in zip(rule.columns, rule.table.shape, strict=True)]
+        return np.pad(rule.table, more)
 
     def name(self, marginal: Columns) -> str:
         """A marginal in words."""
@@ -140,19 +156,24 @@ class Survey:
     def conclude(self, kind: type[M], settings: Mapping[str, Any]) -> M:
         """The finished model: a last fit from the start, and the gaps completed."""
         self.tell("fitting", 0, 1)
-        model = self.fit()
+        observed = [column.size for column in self.schema.columns]
+        model = self.fit(forbidden=self._forbidden)
+        forbidden = list(self._forbidden)
+        for rule in self._dependencies:  # what decides what is read off the model, then holds exactly
+            law = model.marginal(rule.columns)[tuple(slice(observed[c]) for c in rule.columns)]
+            forbidden.append(rule.forbidden(law))
+        if self._dependencies:
+            model = self.fit(forbidden=forbidden)
         gapped: GraphicalModel | None = None
         filled = model
         if self.extended:
             gapped = model
-            filled = complete_model(
-                model,
-                [column.size for column in self.schema.columns],
-                _noise(self._raw),
-                cap_cells=ENGINE_CELLS,
-            )
+            zeros = [(rule.columns, rule.table) for rule in forbidden]
+            filled = complete_model(model, observed, _noise(self._raw), zeros=zeros, cap_cells=ENGINE_CELLS)
         self.tell("fitting", 1, 1)
         told = {"missing": type(self._missing).__name__} | dict(settings)
+        if self._unenforced:
+            told["constraints not enforced"] = "; ".join(self._unenforced)
         facts = {
             "settings": told,
             "structure": list(self._structure()),

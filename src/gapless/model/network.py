@@ -1,0 +1,225 @@
+r"""A Bayesian network: columns in an order, each with its law given a few of those before it.
+
+.. math:: p(x) = \prod_i p(x_i \mid \pi_i)
+
+A parent may enter coarser than it is, its cells merged by a public map of codes: so a column can have several wide
+parents without a table that no noise leaves readable.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.errors import ModelError
+from gapless.model.graphical import GraphicalModel
+from gapless.model.junction import cells
+from gapless.model.marginal import Columns, Floats, Measurement, reconcile
+from gapless.model.sampling import Codes, Ints, allot
+
+__all__ = ["BayesianNetwork", "Node", "conditional", "fit_tables"]
+
+CAP_CELLS = 20_000_000  # of the junction tree on which a marginal is computed
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A column, the columns on which it depends, and for each of these the codes that take the place of its own."""
+
+    column: int
+    parents: Columns = ()
+    merged: tuple[Ints, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The cells of each parent as they are merged."""
+        return tuple(int(codes.max()) + 1 for codes in self.merged)
+
+    def cut(self, sizes: Sequence[int]) -> Node:
+        """The same node where each column has only its first cells."""
+        merged = tuple(codes[: sizes[parent]] for parent, codes in zip(self.parents, self.merged, strict=True))
+        return Node(self.column, self.parents, merged)
+
+
+class BayesianNetwork:
+    """A distribution over columns 0 … d-1; public, free to query and sample.
+
+    Args:
+        sizes: the number of cells of each column.
+        nodes: every column once, after its parents.
+        laws: for each node one axis per parent, merged, and a last one for the column: probabilities given the parents.
+
+    >>> rain, wet = Node(1), Node(0, (1,), (np.array([0, 1]),))
+    >>> network = BayesianNetwork((2, 2), [rain, wet], [np.array([0.8, 0.2]), np.array([[0.9, 0.1], [0.0, 1.0]])])
+    >>> network.marginal([0]).round(2)
+    array([0.72, 0.28])
+    """
+
+    kind: ClassVar[str] = "network"
+
+    def __init__(self, sizes: Sequence[int], nodes: Iterable[Node], laws: Iterable[Floats]) -> None:
+        self.sizes = tuple(int(size) for size in sizes)
+        self.nodes = tuple(nodes)
+        self.laws = tuple(laws)
+        if sorted(node.column for node in self.nodes) != list(range(len(self.sizes))):
+            raise ModelError(f"a network of {len(self.sizes)} columns needs a node for each", hint="every column once")
+        before: set[int] = set()
+        for node, law in zip(self.nodes, self.laws, strict=True):
+            fits = [len(codes) for codes in node.merged] == [self.sizes[parent] for parent in node.parents]
+            if not fits or not before.issuperset(node.parents) or law.shape != (*node.shape, self.sizes[node.column]):
+                raise ModelError(
+                    f"column {node.column} cannot follow parents {node.parents} by a law of shape {law.shape}",
+                    hint="parents first; one axis for each, then one for the column itself",
+                )
+            before.add(node.column)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        """Rows × columns of codes, column by column, each given its parents.
+
+        Rows alike in their parents get a column's cells as near to its law as whole numbers are, in random order.
+        """
+        dtype = np.uint16 if max(self.sizes, default=1) <= 1 << 16 else np.uint32
+        codes = np.empty((rows, len(self.sizes)), dtype=dtype, order="F")
+        for node, law in zip(self.nodes, self.laws, strict=True):
+            groups = np.zeros(rows, dtype=np.int64)
+            for parent, merged, many in zip(node.parents, node.merged, node.shape, strict=True):
+                groups = groups * many + merged[codes[:, parent]]
+            codes[:, node.column] = allot(law.reshape(-1, law.shape[-1]), groups, rng)
+        return codes
+
+    def marginal(self, columns: Sequence[int]) -> Floats:
+        """The probabilities of each combination of cells of these columns, exactly: from them and their ancestors.
+
+        Raises:
+            ModelError: A table on the way would have too many cells.
+        """
+        needed, family = set(columns), []
+        for node, law in zip(reversed(self.nodes), reversed(self.laws), strict=True):
+            if node.column in needed:
+                needed |= set(node.parents)
+                family.append((node, law))
+        axes = _Axes(self.sizes, [node for node, _ in family])
+        tables = axes.ties | {key: law for key, (_, law) in zip(axes.tables, family, strict=True)}
+        if (price := cells(axes.sizes, tables)) > CAP_CELLS:
+            raise ModelError(
+                f"the marginal of columns {tuple(columns)} would need {price:,} cells",
+                hint="count it in a large sample instead",
+            )
+        with np.errstate(divide="ignore"):
+            potentials = {tuple(sorted(key)): np.log(table).transpose(np.argsort(key)) for key, table in tables.items()}
+        return GraphicalModel(axes.sizes, potentials, 1.0).marginal(columns)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that makes the model, as plain arrays to be saved."""
+        arrays: dict[str, NDArray[Any]] = {"sizes": np.array(self.sizes, dtype=np.int64)}
+        for number, (node, law) in enumerate(zip(self.nodes, self.laws, strict=True)):
+            arrays[f"columns.{number}"] = np.array([node.column, *node.parents], dtype=np.int64)
+            arrays[f"law.{number}"] = law
+            arrays |= {f"merged.{number}.{axis}": codes for axis, codes in enumerate(node.merged)}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> BayesianNetwork:
+        """The model that `to_arrays` took apart."""
+        numbers = range(len(arrays["sizes"]))
+        nodes = []
+        for number in numbers:
+            column, *parents = arrays[f"columns.{number}"].tolist()
+            merged = tuple(arrays[f"merged.{number}.{axis}"] for axis in range(len(parents)))
+            nodes.append(Node(column, tuple(parents), merged))
+        return cls(arrays["sizes"].tolist(), nodes, [arrays[f"law.{number}"] for number in numbers])
+
+
+class _Axes:
+    """The tables of some nodes over common axes: first all columns, then every merged one, tied to its column.
+
+    Attributes:
+        sizes: the cells of each axis.
+        tables: the axes of each node's table: its parents, then the column.
+        ties: for each column and its merged axis, 1 where the cells belong together.
+    """
+
+    def __init__(self, sizes: Sequence[int], nodes: Iterable[Node]) -> None:
+        self.sizes = list(sizes)
+        self.tables: list[Columns] = []
+        self.ties: dict[Columns, Floats] = {}
+        known: dict[tuple[int, bytes], int] = {}
+        for node in nodes:
+            axes = []
+            for parent, merged, many in zip(node.parents, node.merged, node.shape, strict=True):
+                axis = parent if many == sizes[parent] else known.get((parent, merged.tobytes()), len(self.sizes))
+                if axis == len(self.sizes):
+                    known[parent, merged.tobytes()] = axis
+                    self.sizes.append(many)
+                    self.ties[parent, axis] = np.equal.outer(merged, np.arange(many)).astype(np.float64)
+                axes.append(axis)
+            self.tables.append((*axes, node.column))
+
+
+def fit_tables(
+    sizes: Sequence[int],
+    nodes: Sequence[Node],
+    counts: Sequence[Floats],
+    noise_std: float,
+    *,
+    total: float | None,
+    cap_cells: int,
+) -> list[Floats]:
+    """The probabilities behind each node's noisy counts: none negative, and small where only noise was seen.
+
+    Args:
+        sizes: the number of cells of each column.
+        nodes: every column after its parents.
+        counts: for each node one axis per parent, merged, and a last one for the column.
+        noise_std: of each cell.
+        total: the number of rows, if all tables count the same ones. Then they are brought to agree on what they share,
+            and those of the first nodes, as many as the cap allows, fitted in one model. None if each counts rows of
+            its own.
+        cap_cells: the largest junction tree.
+    """
+    axes = _Axes(sizes, nodes)
+    measured = [Measurement(key, table, noise_std) for key, table in zip(axes.tables, counts, strict=True)]
+    if total is None:
+        return [_fit_alone(one) for one in measured]
+    # The longest beginning of the network whose tree is small enough
+    many = bisect_right(range(len(nodes) + 1), cap_cells, key=lambda many: _price(sizes, nodes[:many])) - 1
+    agreed = reconcile(axes.sizes, measured, total)
+    alone = [Measurement(key := tuple(sorted(one.columns)), *agreed[key]) for one in measured[max(many, 0) :]]
+    tables = [_fit_alone(one, then.columns) for one, then in zip(alone, measured[max(many, 0) :], strict=True)]
+    if many > 0:
+        begin = _Axes(sizes, nodes[:many])
+        ties = [(key, table == 0) for key, table in begin.ties.items()]
+        model = GraphicalModel.fit(begin.sizes, measured[:many], total=total, zeros=ties, cap_cells=cap_cells)
+        tables = model.marginals(begin.tables) + tables
+    return tables
+
+
+def _price(sizes: Sequence[int], nodes: Sequence[Node]) -> int:
+    """The cells of the tree on which these nodes' tables are fitted together."""
+    axes = _Axes(sizes, nodes)
+    return cells(axes.sizes, [*axes.ties, *axes.tables])
+
+
+def _fit_alone(measured: Measurement, order: Columns | None = None) -> Floats:
+    """One table by itself, its axes in the order given."""
+    alone = Measurement(tuple(range(measured.counts.ndim)), measured.counts, measured.noise_std)
+    model = GraphicalModel.fit(measured.counts.shape, [alone], cap_cells=measured.counts.size)
+    return model.marginal([measured.columns.index(column) for column in order or measured.columns])
+
+
+def conditional(joint: Floats) -> Floats:
+    """The law of the last axis given the others; where nothing is known, as in the whole table.
+
+    >>> conditional(np.array([[1.0, 3.0], [0.0, 0.0]]))
+    array([[0.25, 0.75],
+           [0.25, 0.75]])
+    """
+    own = joint.reshape(-1, joint.shape[-1]).sum(axis=0)
+    own = own / own.sum() if own.sum() > 0 else np.full(own.shape, 1 / own.size)
+    given = joint.sum(axis=-1, keepdims=True)
+    return np.where(given > 0, joint / np.where(given > 0, given, 1.0), own)

@@ -1,0 +1,125 @@
+"""Rules on rows that are publicly known, as combinations of cells that no row may have.
+
+Two kinds are understood. A *forbidden combination* speaks of one row: ``t1.age < 15 and t1.married == 'yes'`` must not
+hold. A *dependency* speaks of two: ``t1.zip == t2.zip and t1.town != t2.town`` must not hold, so the zip code decides
+the town; which town is learned from released values. Other rules are kept, and said not to be enforced.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.errors import SchemaError
+from gapless.schema.columns import Column, Ordinal, _Binned, _Levels
+from gapless.schema.schema import Schema
+
+_NAME = r"""t([12])\.([\w-]+|"[^"]+")"""
+_TERM = re.compile(rf"\s*{_NAME}\s*(==|!=|<=|>=|<|>)\s*(?:{_NAME}|(.+?))\s*")
+_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True)
+class Forbidden:
+    """Combinations of observed cells that no row may have: true in `table` where forbidden."""
+
+    columns: tuple[int, ...]
+    table: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """The first columns decide the last one."""
+
+    columns: tuple[int, ...]
+
+    def forbidden(self, law: NDArray[np.float64]) -> Forbidden:
+        """All but the most probable cell of the last column, for each combination of the first ones."""
+        best = law.argmax(axis=-1)
+        return Forbidden(self.columns, np.arange(law.shape[-1]) != best[..., None])
+
+
+def constraints_of(schema: Schema) -> tuple[list[Forbidden], list[Dependency], list[str]]:
+    """The schema's rules: forbidden combinations, dependencies, and those that are not understood."""
+    forbidden, dependencies, others = [], [], []
+    for rule in schema.constraints:
+        parsed = _parse(rule.forbidden, schema)
+        if isinstance(parsed, Forbidden):
+            forbidden.append(parsed)
+        elif isinstance(parsed, Dependency):
+            dependencies.append(parsed)
+        else:
+            others.append(rule.forbidden)
+    return forbidden, dependencies, others
+
+
+def _parse(rule: str, schema: Schema) -> Forbidden | Dependency | None:
+    terms = [_TERM.fullmatch(term) for term in re.split(r"\s+and\s+", rule)]
+    if any(term is None for term in terms):
+        raise SchemaError(
+            f"the constraint {rule!r} cannot be read",
+            hint="comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and",
+        )
+    found = [term.groups() for term in terms if term is not None]
+    one_row = all(row == "1" and other is None for row, _, _, other, _, _ in found)
+    if one_row:
+        return _forbidden([(name.strip('"'), sign, value) for _, name, sign, _, _, value in found], schema)
+    same = [name.strip('"') for _, name, sign, _, other, _ in found if sign == "==" and name == other]
+    differs = [name.strip('"') for _, name, sign, _, other, _ in found if sign == "!=" and name == other]
+    if len(differs) == 1 and same and len(same) + 1 == len(found):
+        return Dependency(schema.positions([*same, *differs]))
+    schema.positions(dict.fromkeys(name.strip('"') for _, name, _, _, _, _ in found))  # names must exist all the same
+    return None
+
+
+def _forbidden(terms: list[tuple[str, str, str]], schema: Schema) -> Forbidden:
+    places = schema.positions(dict.fromkeys(name for name, _, _ in terms))
+    masks = {place: np.ones(schema.columns[place].size, dtype=np.bool_) for place in places}
+    for name, sign, value in terms:
+        (place,) = schema.positions([name])
+        masks[place] &= _holds(schema.columns[place], sign, value.strip("'\""))
+    table = np.ones((), dtype=np.bool_)
+    for place in places:
+        table = np.logical_and.outer(table, masks[place])
+    return Forbidden(places, table)
+
+
+def _holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
+    """For each observed cell of a column, whether a comparison holds; *not applicable* never compares."""
+    holds = np.zeros(column.size, dtype=np.bool_)
+    if isinstance(column, _Binned):
+        holds[: column.values_size] = _bins_hold(column, sign, value)
+        return holds
+    if not isinstance(column, _Levels) or (sign not in ("==", "!=") and not isinstance(column, Ordinal)):
+        raise SchemaError(f"column {column.name!r} has no order", hint="== or !=, or make it ordinal")
+    holds[: column.values_size] = _SIGNS[sign](np.arange(column.values_size), column.code_of(value))
+    return holds
+
+
+def _bins_hold(column: _Binned, sign: str, value: str) -> NDArray[np.bool_]:
+    position = column.position(value)
+    lows, highs = column.ends_of_bins()
+    compare = _SIGNS[sign]
+    at_low, at_high = compare(lows, position), compare(highs, position)
+    inside = (lows < position) & (position < highs)
+    split = (at_low != at_high) | (inside & (sign in ("==", "!=")))
+    if split.any():
+        raise SchemaError(
+            f"a constraint splits a bin of column {column.name!r} at {value}",
+            hint=f"put a bin edge at {value}: edges = [...]",
+        )
+    holds: NDArray[np.bool_] = at_low
+    return holds

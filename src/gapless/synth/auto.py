@@ -1,0 +1,57 @@
+"""Auto: the method that suits a table, from public facts alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gapless.data import PrivateTable
+from gapless.missing import Extended, Missing
+from gapless.privacy import L1, Loss, Rows, for_counts
+from gapless.schema import Schema
+from gapless.synth.aim import AIM
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.independent import Independent
+from gapless.synth.mst import MST
+
+WIDE = 60  # columns, from which on AIM takes minutes
+USUAL_ROWS = 10_000  # assumed if nothing is said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto:
+    """Choose between Independent, MST and AIM by the schema, the budget and the size you expect, and say why.
+
+    Args:
+        missing: what to do about gaps.
+        expected_rows: roughly how many rows there are, if that is public; never looked up in the data.
+    """
+
+    missing: Missing = field(default_factory=Extended)
+    expected_rows: int | None = None
+
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+        """Fit the method that `choose` names."""
+        method, why = self.choose(table.schema, spend, table.protect)
+        model: FittedModel = method.fit(table, spend=spend, progress=progress)
+        settings = {"chosen because": why} | dict(model.facts["settings"])
+        return replace(model, facts=dict(model.facts) | {"settings": settings})
+
+    def choose(self, schema: Schema, loss: Loss, protect: Rows) -> tuple[Any, str]:
+        """The method and the reason. Reads nothing but its arguments."""
+        columns = len(schema.columns)
+        rows = self.expected_rows or USUAL_ROWS
+        said = f"{rows} rows expected" if self.expected_rows else f"about {USUAL_ROWS} rows assumed"
+        if columns < 3:
+            return MST(missing=self.missing), "one pair of columns at the most: a tree is the whole"
+        noise = for_counts(loss / (2 * columns), L1(protect.at_most)).noise_std
+        if rows < 3 * noise:
+            return (
+                Independent(missing=self.missing),
+                f"{said}, noise of {noise:.0f} in a cell of a pair: only single columns can be told",
+            )
+        if columns > WIDE:
+            return MST(missing=self.missing), f"{columns} columns: a tree of pairs is fast, and most that can be told"
+        if rows < 20 * noise:
+            return MST(missing=self.missing), f"{said}, noise of {noise:.0f} in a cell of a pair: few pairs can be told"
+        return AIM(missing=self.missing), f"{columns} columns, {said}, noise of {noise:.0f}: many pairs can be told"

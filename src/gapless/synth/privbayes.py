@@ -1,0 +1,254 @@
+"""PrivBayes: a Bayesian network, grown by noisy choices, its tables measured all at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+
+from gapless.data import PrivateTable
+from gapless.data.workload import Views
+from gapless.errors import ModelError
+from gapless.missing import Extended, Missing
+from gapless.model.completion import complete_table
+from gapless.model.marginal import Columns, Floats, Measurement, estimate_total
+from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
+from gapless.model.sampling import Ints
+from gapless.privacy import ExponentialChoice, Grant, Loss, for_counts
+from gapless.schema import Column
+from gapless.synth.fitted import FittedModel, Progress
+
+ROWS_SHARE = 0.01  # of the budget, for the number of rows
+CHOICE_SHARE = 0.2  # for the network: a choice errs by little beside the noise in a table
+USEFUL = 4.0  # a table's cells hold on average this many times the noise, or more
+MOST_PARENTS = 3
+POOL = 5000  # sets of parents to choose from; beyond, only columns that the network joins already are put together
+ORDERED = ("ordinal", "integer", "number", "date", "datetime")
+
+
+class PrivBayesModel(FittedModel):
+    """A Bayesian network over all columns."""
+
+    method: ClassVar[str] = "privbayes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivBayes:
+    r"""A Bayesian network: quick, and good where each column depends on a few others.
+
+    The network begins with the first column of the schema. Then the exponential mechanism chooses, again and again, a
+    column X and its parents Π among those that are there, by how many rows would have to change to make X independent
+    of Π: :math:`\tfrac12\lVert c(x,\pi) - c(x)\,c(\pi)/m\rVert_1`. Candidates are the largest sets of parents for which
+    the table of X and Π is *useful*: its cells hold :math:`\theta = 4` times the noise on average, by a noisy number of
+    rows. A parent on a scale may enter with neighbouring cells merged. Last, the tables of all columns are measured.
+
+    With `missing=Observed()` it is the PrivBayesE of [MD]: a table counts the rows observed on its columns, and only
+    the law of X given Π is taken from it. With `Extended()` every row counts.
+
+    Guarantee: 1 % of the budget pays for the number of rows, 20 % for the choices (PRIVACY C1), the rest for one table
+        for each column, in even shares (C2).
+
+    Args:
+        missing: what to do about gaps.
+        cap_cells: the largest table, and the largest junction tree on which tables are brought to agree.
+
+    References: Zhang, Cormode, Procopiuc, Srivastava, Xiao 2017.
+    """
+
+    missing: Missing = field(default_factory=Extended)
+    cap_cells: int = 400_000
+
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> PrivBayesModel:
+        """Choose a network and measure its tables until `spend` is used up."""
+        grant = table.ledger.grant(spend, to="PrivBayes.fit")
+        growth = _Growth(self.missing, table, grant, self.cap_cells, progress or _silently)
+        growth.count_rows(spend * ROWS_SHARE, planned=spend * (1 - ROWS_SHARE - CHOICE_SHARE))
+        growth.choose(spend * CHOICE_SHARE)
+        growth.measure(grant.left)
+        return growth.conclude()
+
+
+class _Growth:
+    """A network on its way.
+
+    A *view* is a column as it is or with neighbouring cells merged, by number; a *family* is the view of a whole column
+    and those of its parents.
+
+    Attributes:
+        families: of the columns that have their place.
+        waiting: the columns that have none, by position.
+        useful: the most cells of a table.
+    """
+
+    def __init__(self, missing: Missing, table: PrivateTable, grant: Grant, cap_cells: int, tell: Progress) -> None:
+        self.table, self.grant, self.cap_cells, self.tell = table, grant, cap_cells, tell
+        self.missing = missing
+        self.extended = missing.rows == "extended"
+        self.prepared = missing.prepare(table, grant)
+        self.columns = table.schema.columns
+        self.views = [(place, codes) for place, column in enumerate(self.columns) for codes in _coarser(column)]
+        self.data = Views(self.prepared, self.views, rows=missing.rows)
+        self.sizes = self.data.sizes
+        self.levels: list[list[int]] = [[] for _ in self.columns]  # the views of each column, the whole one first
+        for view, (place, _) in enumerate(self.views):
+            self.levels[place].append(view)
+        if wide := [column for column in self.columns if column.size > cap_cells]:
+            names = ", ".join(f"{column.name} ({column.size} cells)" for column in wide)
+            raise ModelError(
+                f"these columns do not fit into {cap_cells:,} cells: {names}",
+                hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
+            )
+        self.families: list[Columns] = [(self.levels[0][0],)]
+        self.waiting = list(range(1, len(self.columns)))
+        self.useful = 0
+        self.rows: Measurement
+        self.counts: list[Floats]
+        self.noise_std: float
+        self.same_rows: bool
+
+    def count_rows(self, spend: Loss, *, planned: Loss) -> None:
+        """The noisy number of rows, and the cells that a table may have if all tables cost `planned`."""
+        numbers = [self.table.marginal(())]
+        if self.prepared is not self.table:
+            numbers.append(self.prepared.marginal(()))
+        noise = for_counts(spend / len(numbers), numbers[0].distance)
+        released = self.grant.release_all([(number, noise, "number of rows") for number in numbers])
+        self.rows = Measurement((), released[0].value.astype(np.float64), noise.noise_std)
+        noise = for_counts(planned / len(self.columns), numbers[0].distance)
+        self.useful = max(0, min(self.cap_cells, int(released[-1].value / (USEFUL * noise.noise_std))))
+
+    def choose(self, spend: Loss) -> None:
+        """Give every waiting column its parents; free if no set of parents is useful."""
+        share = spend / max(1, len(self.waiting))
+        while self.waiting:
+            self.tell("choosing", len(self.families), len(self.columns))
+            candidates = self._candidates()
+            place = 0
+            if any(len(family) > 1 for family in candidates) and len(candidates) > 1:
+                scores = self.data.dependence(candidates)
+                chooser = ExponentialChoice.for_loss(share, scores.distance)
+                place = self.grant.release(scores, chooser, what=f"choice {len(self.families)}").value
+            self.families.append(candidates[place])
+            self.waiting.remove(self.views[candidates[place][0]][0])
+
+    def _candidates(self) -> list[Columns]:
+        """For each waiting column the largest useful sets of parents, or none."""
+        placed = [self.views[family[0]][0] for family in self.families]
+        groups = list(self._groups(placed))
+        found: dict[int, list[Columns]] = {}  # waiting columns of one size have the same sets
+        candidates: list[Columns] = []
+        for column in self.waiting:
+            whole = self.levels[column][0]
+            size = self.sizes[whole]
+            if size not in found:
+                fitting = (self._fitting(group, placed, self.useful / size) for group in groups)
+                found[size] = [parents for parents in fitting if parents] or [()]
+            candidates += [(whole, *parents) for parents in found[size]]
+        return candidates
+
+    def _groups(self, placed: Sequence[int]) -> Iterator[Columns]:
+        """Columns that may be parents together: all that are few enough, else those that are together in a family."""
+        for many in range(1, MOST_PARENTS + 1):
+            if math.comb(len(placed), many) * len(self.waiting) <= POOL:
+                yield from combinations(placed, many)
+            else:
+                homes = (sorted({self.views[view][0] for view in family}) for family in self.families)
+                yield from sorted({group for home in homes for group in combinations(home, many)})
+
+    def _fitting(self, group: Columns, placed: Sequence[int], room: float) -> Columns | None:
+        """The views of these columns, the widest merged until they fit; None if they don't, or more columns would."""
+        at = [self.levels[column] for column in group]
+        while (cells := math.prod(self.sizes[levels[0]] for levels in at)) > room:
+            widest = max(range(len(at)), key=lambda place: (len(at[place]) > 1, self.sizes[at[place][0]]))
+            if len(at[widest]) == 1:
+                return None
+            at[widest] = at[widest][1:]
+        if len(group) < MOST_PARENTS and all(len(now) == len(self.levels[c]) for now, c in zip(at, group, strict=True)):
+            others = (self.sizes[self.levels[column][-1]] for column in placed if column not in group)
+            if cells * min(others, default=math.inf) <= room:
+                return None
+        return tuple(levels[0] for levels in at)
+
+    def measure(self, spend: Loss) -> None:
+        """The table of every family, in one batch with even shares."""
+        self.tell("counting", 0, 1)
+        counts = [self.data.counts((*parents, column)) for column, *parents in self.families]
+        noise = for_counts(spend / len(counts), counts[0].distance)
+        names = map(self._name, self.families)
+        released = self.grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
+        self.counts = [one.value.astype(np.float64) for one in released]
+        self.noise_std = noise.noise_std
+        may_lack = {column.name for column in self.columns if column.gaps}
+        self.same_rows = len({(value.reads or frozenset()) & may_lack for value in counts}) == 1
+
+    def conclude(self) -> PrivBayesModel:
+        """The finished model: tables without noise's signs, and the gaps completed."""
+        self.tell("fitting", 0, 1)
+        sums = [Measurement((), np.array(c.sum()), self.noise_std * math.sqrt(c.size)) for c in self.counts]
+        total = max(1.0, estimate_total([self.rows, *sums] if self.extended else [self.rows]))
+        agreed = total if self.extended else max(1.0, estimate_total(sums))
+        observed = [column.size for column in self.columns]
+        sizes = [column.extended_size for column in self.columns] if self.extended else observed
+        nodes = [self._node(family).cut(sizes) for family in self.families]
+        tables = fit_tables(
+            sizes,
+            nodes,
+            self.counts,
+            self.noise_std,
+            total=agreed if self.same_rows else None,
+            cap_cells=self.cap_cells,
+        )
+        network = BayesianNetwork(sizes, nodes, map(conditional, tables))
+        filled = network
+        if self.extended:
+            nodes = [node.cut(observed) for node in nodes]
+            tables = [
+                complete_table(table, (*node.shape, observed[node.column]))
+                for node, table in zip(nodes, tables, strict=True)
+            ]
+            filled = BayesianNetwork(observed, nodes, map(conditional, tables))
+        self.tell("fitting", 1, 1)
+        facts = {
+            "settings": {"missing": type(self.missing).__name__, "cells of a table": f"at most {self.useful:,}"},
+            "structure": [f"{self._name(family)}: noise std {self.noise_std:.1f}" for family in self.families],
+            "guarantee": str(self.table.ledger.guarantee()),
+        }
+        return PrivBayesModel(self.table.schema, filled, network if self.extended else None, total, facts)
+
+    def _node(self, family: Columns) -> Node:
+        parents = [self.views[view] for view in family[1:]]
+        return Node(self.views[family[0]][0], tuple(c for c, _ in parents), tuple(codes for _, codes in parents))
+
+    def _name(self, family: Columns) -> str:
+        """A family in words."""
+
+        def called(view: int) -> str:
+            place, _ = self.views[view]
+            merged = "" if view == self.levels[place][0] else f" in {self.sizes[view]} cells"
+            return self.columns[place].name + merged
+
+        column, *parents = map(called, family)
+        return f"{column} given {', '.join(parents)}" if parents else column
+
+
+def _coarser(column: Column) -> list[Ints]:
+    """The codes of a column's cells, then those with neighbouring cells merged two by two, as often as it makes sense.
+
+    Only columns on a scale have neighbours. *Not applicable* and gaps stay cells of their own.
+    """
+    many, codes = column.values_size, np.arange(column.extended_size)
+    found = [codes]
+    while column.kind in ORDERED and many > 2:
+        half = -(-many // 2)
+        codes = np.where(codes < many, codes // 2, codes - many + half)
+        found.append(codes)
+        many = half
+    return found
+
+
+def _silently(_phase: str, _done: int, _of: int) -> None:
+    """No progress to be shown."""

@@ -1,0 +1,105 @@
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.schema import Constraint
+from gapless.schema.constraints import Dependency, Forbidden, constraints_of
+from gapless.synth import METHODS
+from gapless.testing.tables import private
+
+COLUMNS = [
+    gl.Integer("age", bounds=(0, 99), edges=(0, 15, 40, 99)),
+    gl.Categorical("married", ["yes", "no"], may_be_missing=True),
+    gl.Ordinal("school", ["none", "low", "high"], may_be_missing=True, missing=[gl.MissingCode("-", "not-applicable")]),
+    gl.Categorical("zip code", ["z1", "z2", "z3"], may_be_missing=True),
+    gl.Categorical("town", ["A", "B"]),
+]
+CHILD = "t1.age < 15 and t1.married == 'yes'"
+TOWN = 't1."zip code" == t2."zip code" and t1.town != t2.town'
+
+
+def schema(*rules):
+    return gl.Schema("people", COLUMNS, constraints=[Constraint(rule) for rule in rules])
+
+
+def people(rows=3000):
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 100, rows)
+    place = rng.integers(0, 3, rows)
+    return pl.DataFrame(
+        {
+            "age": age,
+            "married": np.where(
+                rng.random(rows) < 0.2, "", np.where((age >= 15) & (rng.random(rows) < 0.6), "yes", "no")
+            ),
+            "school": rng.choice(["none", "low", "high", "-", ""], rows),
+            "zip code": np.where(rng.random(rows) < 0.2, "", np.array(["z1", "z2", "z3"])[place]),
+            "town": np.array(["A", "B", "A"])[place],
+        }
+    )
+
+
+def test_a_forbidden_combination_is_a_table_of_cells():
+    (rule,), dependencies, others = constraints_of(schema(CHILD))
+    assert isinstance(rule, Forbidden)
+    assert rule.columns == (0, 1)
+    assert rule.table.tolist() == [[True, False], [False, False], [False, False]]
+    assert dependencies == []
+    assert others == []
+
+
+def test_orders_of_ordinals_and_not_applicable():
+    (rule,), _, _ = constraints_of(schema("t1.school >= 'low' and t1.age <= 14"))
+    assert rule.columns == (2, 0)
+    assert rule.table[:, 0].tolist() == [False, True, True, False]
+    assert not rule.table[:, 1:].any()
+
+
+def test_a_dependency_names_its_columns():
+    _, (rule,), _ = constraints_of(schema(TOWN))
+    assert rule == Dependency((3, 4))
+
+
+def test_other_rules_are_kept_and_not_enforced():
+    rule = "t1.age < t2.age and t1.school > t2.school"
+    assert constraints_of(schema(rule))[2] == [rule]
+
+
+@pytest.mark.parametrize(
+    ("rule", "wrong"),
+    [
+        ("age is young", "cannot be read"),
+        ("t1.agee < 15", "no column 'agee'"),
+        ("t1.age < 20", "splits a bin of column 'age' at 20"),
+        ("t1.age == 20", "splits a bin"),
+        ("t1.town < 'B'", "has no order"),
+        ("t1.town == 'C'", "has no cell 'C'"),
+        ("t1.age < young", "is compared with 'young'"),
+    ],
+)
+def test_a_constraint_that_cannot_hold_is_told(rule, wrong):
+    with pytest.raises(gl.SchemaError, match=wrong):
+        constraints_of(schema(rule))
+
+
+@pytest.mark.parametrize("gaps", ["filled", "as observed"])
+@pytest.mark.parametrize("method", METHODS)
+def test_constraints_hold_in_every_row_that_is_sampled(method, gaps, tmp_path):
+    table = private(people(), schema(CHILD, TOWN), tmp_path, budget=gl.Budget(1.0, 1e-6))
+    model = METHODS[method]().fit(table, spend=table.ledger.left)
+    model.save(tmp_path / "m")
+    for some in (model, gl.load(tmp_path / "m")):
+        rows = some.sample(2000, seed=1, gaps=gaps)
+        assert rows.rows == 2000
+        age, married, _, place, town = (codes.astype(int) for codes in rows.codes)
+        assert not ((age == 0) & (married == 0)).any()
+        known = place < 3
+        assert len(set(zip(place[known].tolist(), town[known].tolist(), strict=True))) <= 3
+
+
+def test_a_dependency_is_learned_right_with_enough_budget(tmp_path):
+    table = private(people(), schema(TOWN), tmp_path, budget=gl.Budget(5.0, 1e-6))
+    model = gl.AIM().fit(table, spend=table.ledger.left)
+    assert model.marginal(["zip code", "town"]).argmax(axis=1).tolist() == [0, 1, 0]
+    assert any(entry.what == "zip code × town" for entry in table.ledger.entries)

@@ -1,0 +1,125 @@
+"""Many marginals of one sealed table: counts, scores by hand, distances, refusals."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gapless.data.workload import Workload
+from gapless.errors import ModelError, SealedError
+from gapless.privacy import L1, Linf, Rows
+from gapless.testing.tables import letters_schema, private, reveal
+
+SCHEMA = letters_schema((2, 3, 2))
+ROWS = [("a", "a", "a"), ("a", "b", None), ("b", "n/a", "b"), (None, "c", "b"), ("b", "-", "b"), (None, None, None)]
+MARGINALS = [(0,), (0, 1), (1, 2), (2, 0)]
+
+
+@pytest.fixture(params=["observed", "extended"])
+def which(request):
+    return request.param
+
+
+def workload(folder: Path, which="observed", rows=ROWS, k=1, marginals=MARGINALS):
+    table = private(rows, SCHEMA, folder, protect=Rows(k))
+    return table, Workload(table, marginals, rows=which)
+
+
+def test_counts_are_the_marginals_of_the_table(which, tmp_path):
+    table, load = workload(tmp_path, which, k=2)
+    for one in MARGINALS:
+        alone = table.marginal([SCHEMA.names[c] for c in one], rows=which)
+        assert np.array_equal(reveal(load.counts(one), table.ledger), reveal(alone, table.ledger))
+        assert load.counts(one).distance == alone.distance == L1(2)
+        assert load.counts(one).reads == alone.reads
+
+
+def test_misfit_by_hand(tmp_path):
+    """x0 × x1 has three observed rows (a a, a b, b n/a): not applicable is an observed cell."""
+    table, load = workload(tmp_path)
+    even = np.full((2, 4), 1 / 8)
+    scores = load.misfit([(0, 1)], [even], np.array([0.5]), np.array([1.0]))
+    assert reveal(scores, table.ledger).tolist() == [0.5 * (0.5 * (3 * (1 - 3 / 8) + 5 * 3 / 8) - 1.0)]
+    assert scores.distance == Linf(0.5)
+
+
+def test_dependence_by_hand(tmp_path):
+    """x2 × x0 has three observed rows: a a, b b, b b. Expected 1/3 2/3 2/3 4/3 against 1 0 0 2."""
+    table, load = workload(tmp_path)
+    assert reveal(load.dependence([(2, 0)]), table.ledger) == pytest.approx([4 / 3])
+
+
+def test_candidates_come_in_the_order_asked_for_and_may_be_left_out(tmp_path):
+    table, load = workload(tmp_path)
+    forth, back = (reveal(load.dependence(c), table.ledger) for c in ([(0, 1), (2, 0)], [(2, 0), (0, 1)]))
+    assert forth.tolist() == back[::-1].tolist()
+    scores = load.dependence([(0, 1), (1, 2), (2, 0)])
+    some = load.among(scores, [2, 0])
+    assert reveal(some, table.ledger).tolist() == reveal(scores, table.ledger)[[2, 0]].tolist()
+    assert (some.distance, some.reads) == (scores.distance, scores.reads)
+
+
+def test_the_distance_is_that_of_the_heaviest_candidate_times_the_rows_of_a_person(tmp_path):
+    _, load = workload(tmp_path, k=3)
+    laws = [np.full((2, 4), 1 / 8), np.full((4, 2), 1 / 8)]
+    assert load.misfit([(0, 1), (1, 2)], laws, np.array([0.25, 2.0]), np.zeros(2)).distance == Linf(6.0)
+    assert load.dependence([(0, 1)]).distance == Linf(6.0)
+
+
+def test_laws_are_made_probabilities(tmp_path):
+    table, load = workload(tmp_path)
+    one = load.misfit([(0,)], [np.array([0.2, 0.6])], np.ones(1), np.zeros(1))
+    same = load.misfit([(0,)], [np.array([20.0, 60.0])], np.ones(1), np.zeros(1))
+    cut = load.misfit([(0,)], [np.array([-1.0, 5.0])], np.ones(1), np.zeros(1))
+    assert reveal(one, table.ledger) == pytest.approx(reveal(same, table.ledger))
+    assert reveal(cut, table.ledger).tolist() == [2.0]  # two of four rows where the model thinks none possible
+
+
+@pytest.mark.parametrize("weights", [[1.0, -0.1], [np.nan, 1.0]])
+def test_weights_that_are_negative_or_no_numbers(weights, tmp_path):
+    _, load = workload(tmp_path)
+    with pytest.raises(ModelError, match="weight"):
+        load.misfit([(0,), (0,)], [np.full(2, 0.5)] * 2, np.array(weights), np.zeros(2))
+
+
+def test_a_law_too_many_is_noticed(tmp_path):
+    table, load = workload(tmp_path)
+    with pytest.raises(ValueError, match="zip"):
+        reveal(load.misfit([(0,)], [np.full(2, 0.5)] * 2, np.ones(1), np.zeros(1)), table.ledger)
+
+
+def test_scores_open_with_the_key_of_their_own_table_only(tmp_path):
+    _, load = workload(tmp_path)
+    stranger = private(ROWS, SCHEMA, tmp_path)
+    with pytest.raises(SealedError, match="another ledger"):
+        reveal(load.dependence([(0, 1)]), stranger.ledger)
+
+
+def test_nothing_is_counted_before_a_score_is_opened_and_then_once(tmp_path, monkeypatch):
+    from gapless.data import private_table
+
+    calls = []
+    count = private_table.count
+    monkeypatch.setattr(private_table, "count", lambda *a: calls.append(1) or count(*a))
+    table, load = workload(tmp_path)
+    scores = load.dependence([(0, 1), (2, 0)])
+    assert not calls
+    for _ in range(2):
+        reveal(scores, table.ledger)
+        reveal(load.counts((0,)), table.ledger)
+    assert len(calls) == 1
+
+
+def test_no_rows_at_all(which, tmp_path):
+    table, load = workload(tmp_path, which, rows=[])
+    assert not reveal(load.dependence(MARGINALS), table.ledger).any()
+    law = np.full(reveal(load.counts((0,)), table.ledger).shape, 1.0)
+    assert reveal(load.misfit([(0,)], [law], np.ones(1), np.zeros(1)), table.ledger).tolist() == [0.0]
+
+
+@pytest.mark.xfail(reason="reported: a law that is only broadcast to the shape of the counts has a sum above one")
+def test_a_law_of_another_shape_is_refused(tmp_path):
+    """[1, 0] against a table of 2 × 2 is [[1, 0], [1, 0]]: a row in the second column then moves the score by 1.5."""
+    _, load = workload(tmp_path)
+    with pytest.raises(ModelError):
+        load.misfit([(2, 0)], [np.array([1.0, 0.0])], np.ones(1), np.zeros(1))
