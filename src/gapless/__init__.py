@@ -22,7 +22,7 @@ _ROOMS = {
         "SealedError",
     ),
     "evaluate": ("kway_distance",),
-    "missing": ("CompleteRows", "Extended", "Observed", "patterns"),
+    "missing": ("CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"),
     "privacy": ("Budget", "Ledger", "Loss", "Rows"),
     "schema": (
         "Boolean",
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         SealedError,
     )
     from gapless.evaluate import kway_distance
-    from gapless.missing import CompleteRows, Extended, Observed, patterns
+    from gapless.missing import CompleteRows, Extended, FromDomain, ImputeFirst, Observed, patterns
     from gapless.privacy import Budget, Ledger, Loss, Rows
     from gapless.schema import (
         Boolean,
@@ -78,7 +78,9 @@ __all__ = [
     "Date",
     "DateTime",
     "Extended",
+    "FromDomain",
     "GaplessError",
+    "ImputeFirst",
     "Independent",
     "Integer",
     "Ledger",

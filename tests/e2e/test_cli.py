@@ -40,6 +40,7 @@ RELEASE = {
     "ledger.json",
     "privacy.md",
     "schema.toml",
+    "structure.svg",
     "synthetic.csv",
     "synthetic.model",
     "synthetic.parquet",

@@ -71,6 +71,25 @@ def test_every_transformation_is_stable_in_rows(name, pair):
         b.remove(one)
 
 
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(row, max_size=8))
+def test_filling_is_a_map_of_each_row_by_itself(rows):
+    """Observed cells stay, gaps become observed cells, no row comes, goes or moves; then every row is read."""
+    table = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
+    filled = table.fill([np.arange(column.size, dtype=float) for column in SCHEMA.columns])
+    before, after = (reveal(t._rows, t.ledger) for t in (table, filled))
+    assert after.rows == before.rows == len(rows)
+    for old, new, column in zip(before.columns, after.columns, SCHEMA.columns, strict=True):
+        gaps = old >= column.size
+        assert np.array_equal(old[~gaps], new[~gaps])
+        assert (new < column.size).all()
+        assert (new[gaps] > 0).all()  # the law gives the first cell no probability
+    assert filled.marginal("x0").reads is None
+    assert filled.complete_rows().marginal(["x0", "x1"]).reads is None
+    assert filled.where("x0", ["a"]).marginal("x1").reads is None
+    assert table.where("x0", ["a"]).fill([np.ones(c.size) for c in SCHEMA.columns]).marginal("x1").reads == {"x0"}
+
+
 @settings(max_examples=80, deadline=None)
 @given(pair=neighbours)
 def test_a_row_that_is_not_observed_on_what_a_marginal_reads_changes_nothing(pair):

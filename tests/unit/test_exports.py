@@ -27,7 +27,7 @@ DOCUMENTED = {
         "Schema",
     },
     "privacy": {"Budget", "Ledger", "Loss", "Rows"},
-    "gaps": {"CompleteRows", "Extended", "Observed", "patterns"},
+    "gaps": {"CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"},
     "synthesizers": {"AIM", "MST", "Auto", "Independent", "PrivBayes", "load"},
     "evaluation": {"kway_distance"},
     "errors": {

@@ -53,7 +53,7 @@ def fit(method, missing, table, **settings):
 # ------------------------------------------------------------------ totals and scales
 
 
-@pytest.mark.parametrize("missing", STRATEGIES)
+@pytest.mark.parametrize("missing", ["extended", "observed", "complete-rows"])
 def test_without_noise_every_measurement_is_the_truth_brought_to_the_number_of_rows(missing, tmp_path):
     rows = letters()
     table = table_of(tmp_path, rows, budget=gl.Budget(1e4, 1e-6))
@@ -177,7 +177,7 @@ def test_reads_of_every_entry(method, missing, tmp_path):
     fit(method, missing, table)
     everything = sorted(SCHEMA.names)
     for entry in table.ledger.entries:
-        if missing == "extended" or entry.what == "number of rows":
+        if missing in {"extended", "impute-random"} or entry.what == "number of rows":
             expected = None
         elif missing == "complete-rows":
             expected = everything
@@ -186,7 +186,6 @@ def test_reads_of_every_entry(method, missing, tmp_path):
         else:
             expected = sorted(entry.what.split(" × "))
         assert entry.reads == expected, entry.what
-    assert (entry.what == "number of rows") <= (missing != "extended")
 
 
 @pytest.mark.parametrize(("method", "missing"), EVERY)
@@ -225,7 +224,6 @@ def test_the_number_of_rows_and_the_columns_have_even_shares(tmp_path):
     assert losses == pytest.approx([0.08 * table.ledger.capacity.value] * 5)
 
 
-@pytest.mark.xfail(reason="reported: the number of rows is charged by itself, so one column gets no composed total")
 @pytest.mark.parametrize("method", METHODS)
 def test_a_single_column_is_one_batch_and_gets_the_composed_total(method, tmp_path):
     table = private([("a",)] * 10, letters_schema((2,)), tmp_path)
@@ -255,7 +253,6 @@ def test_a_budget_too_small_for_a_choice(method, tmp_path):
         fit(method, "extended", table)
 
 
-@pytest.mark.xfail(reason="reported: columns are charged before it turns out that no choice can be paid")
 @pytest.mark.parametrize("method", METHODS)
 def test_a_budget_too_small_for_a_choice_is_refused_before_anything_is_spent(method, tmp_path):
     table = table_of(tmp_path, budget=gl.Budget(1e-6))
@@ -368,6 +365,16 @@ def test_a_wide_table_looks_at_a_part_of_its_pairs_at_a_time(tmp_path, monkeypat
     assert len({one for some in seen for one in some}) >= 15
 
 
+def test_other_candidates_each_time_also_with_several_choices_between_two_fits(tmp_path, monkeypatch):
+    """28 pairs in three parts. With 200 columns it is 14 choices and 7 parts: six sevenths are never looked at."""
+    monkeypatch.setattr(aim, "POOL", 10)
+    monkeypatch.setattr(aim, "REFITS", 6)
+    monkeypatch.setattr(aim, "_beyond_noise", lambda *_: True)
+    seen = candidates_seen(monkeypatch)
+    fit("aim", "extended", wide(tmp_path))
+    assert len({one for some in seen for one in some}) >= 20
+
+
 def test_a_wide_table_chooses_several_pairs_between_two_fits(tmp_path, monkeypatch):
     """32 rounds, 4 fits: eight choices from one vector of scores, no pair twice among them."""
     monkeypatch.setattr(aim, "REFITS", 4)
@@ -390,7 +397,6 @@ def test_the_tree_stays_below_the_cap(tmp_path):
     assert model.filled.tree.cells <= 600
 
 
-@pytest.mark.xfail(reason="reported: each of several choices between two fits fits by itself, all together do not")
 def test_the_tree_stays_below_the_cap_with_several_pairs_between_two_fits(tmp_path, monkeypatch):
     monkeypatch.setattr(aim, "REFITS", 4)
     table = wide(tmp_path, columns=12, levels=6, rows=5000, eps=30.0)
@@ -455,9 +461,6 @@ def test_weights_turn_the_choice(tmp_path):
         assert first == " × ".join(heavy)
 
 
-@pytest.mark.xfail(
-    reason="reported: the sum of weights overflows, and the refusal comes after the columns were charged"
-)
 def test_weights_beyond_all_numbers_are_refused_before_anything_is_spent(tmp_path):
     table = table_of(tmp_path)
     with pytest.raises(gl.ModelError):
@@ -465,7 +468,6 @@ def test_weights_beyond_all_numbers_are_refused_before_anything_is_spent(tmp_pat
     assert not table.ledger.entries
 
 
-@pytest.mark.xfail(reason="reported: of one marginal named in two orders only the last weight counts")
 def test_one_marginal_in_two_orders_has_both_weights():
     doubled = _closure(SCHEMA, {("x0", "x1"): 1.0, ("x1", "x0"): 1.0, ("x2", "x3"): 1.0})
     assert doubled[(0, 1)] == 2 * doubled[(2, 3)]

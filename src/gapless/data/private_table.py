@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gapless.data.counting import count
 from gapless.data.encode import encode
+from gapless.data.filling import fill_gaps
 from gapless.errors import SchemaError
 from gapless.privacy.budget import Budget, Rows
 from gapless.privacy.ledger import Ledger
@@ -52,15 +53,22 @@ class PrivateTable(Sealed):
         ledger: what was spent on it, and what is left.
     """
 
-    __slots__ = ("_required", "_rows", "ledger", "schema")
+    __slots__ = ("_filled", "_required", "_rows", "ledger", "schema")
 
     def __init__(
-        self, rows: Private[Encoded, Rows], schema: Schema, ledger: Ledger, required: Columns = frozenset()
+        self,
+        rows: Private[Encoded, Rows],
+        schema: Schema,
+        ledger: Ledger,
+        *,
+        required: Columns = frozenset(),
+        filled: bool = False,
     ) -> None:
         self._rows = rows
         self.schema = schema
         self.ledger = ledger
         self._required = required  # columns on which a row had to be observed to be still here
+        self._filled = filled  # gaps were filled: from then on a row is read whether or not it had them
 
     @property
     def protect(self) -> Rows:
@@ -94,7 +102,7 @@ class PrivateTable(Sealed):
     ) -> Private[Integers, L1]:
         chosen = [self.schema.columns[p] for p in place]
         shown = tuple(slice(column.size if rows == "observed" else None) for column in chosen)
-        named = frozenset(column.name for column in chosen) if rows == "observed" else frozenset()
+        named = frozenset(column.name for column in chosen if rows == "observed" and not self._filled)
         return counts.transform(
             lambda all_counts: all_counts[number][shown],
             distance=L1(self.protect.at_most),
@@ -131,6 +139,19 @@ class PrivateTable(Sealed):
 
         return self._with(keep, required=self.schema.names)
 
+    def fill(self, laws: Sequence[NDArray[np.float64]]) -> PrivateTable:
+        """Draw every gap from its column's public or released distribution over observed cells.
+
+        Each row is mapped by itself with chance of its own, so the distance stays; every row is read from here on.
+        """
+        for column, law in zip(self.schema.columns, laws, strict=True):
+            if law.shape != (column.size,) or not (law >= 0).all() or not law.sum() > 0:
+                raise SchemaError(
+                    f"column {column.name!r} has {column.size} observed cells, and its law does not fit",
+                    hint="a probability for each",
+                )
+        return self._with(lambda table: Encoded(fill_gaps(table.columns, laws), table.rows), filled=True)
+
     def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
         """Move cells below `lowest` or above `highest` (public cells) to these. Row by row."""
         (place,) = self.schema.positions([column])
@@ -154,9 +175,15 @@ class PrivateTable(Sealed):
         *,
         schema: Schema | None = None,
         required: Iterable[str] = (),
+        filled: bool = False,
     ) -> PrivateTable:
-        rows = self._rows.transform(once(function), distance=self.protect, reads=None)
-        return PrivateTable(rows, schema or self.schema, self.ledger, self._required | frozenset(required))
+        return PrivateTable(
+            self._rows.transform(once(function), distance=self.protect, reads=None),
+            schema or self.schema,
+            self.ledger,
+            required=self._required if self._filled else self._required | frozenset(required),
+            filled=self._filled or filled,
+        )
 
     def __repr__(self) -> str:
         return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"

@@ -85,7 +85,7 @@ class Workload:
         return [counts[self._places[one]] for one in candidates]
 
     def _reads(self, candidates: Sequence[tuple[int, ...]]) -> Columns | None:
-        return _needed_by_all([self._sealed[self._places[one]].reads for one in candidates])
+        return _needed_by_all(self._sealed[self._places[one]].reads for one in candidates)
 
 
 class Views:
@@ -134,7 +134,7 @@ class Views:
         return self._rows.transform(
             once(lambda table: np.array(self._score(table, candidates))),
             distance=Linf(2.0 * self._unit),
-            reads=_needed_by_all([frozenset().union(*(self._reads[view] for view in one)) for one in candidates]),
+            reads=_needed_by_all(frozenset().union(*(self._reads[view] for view in one)) for one in candidates),
         )
 
     def _count(self, table: Encoded, marginals: Sequence[tuple[int, ...]]) -> list[Integers]:
@@ -156,11 +156,14 @@ def _remembered(
     return compute
 
 
-def _needed_by_all(reads: Sequence[Columns | None]) -> Columns | None:
+def _needed_by_all(reads: Iterable[Columns | None]) -> Columns | None:
     """A row is read if it is observed on any candidate, so only what all of them need is needed."""
-    if any(one is None for one in reads):
-        return None
-    return frozenset.intersection(*(one for one in reads if one is not None)) or None
+    needed: Columns | None = None
+    for one in reads:
+        needed = one if needed is None else needed & (one or frozenset())
+        if not needed:
+            return None
+    return needed
 
 
 def _dependence(counts: Integers) -> float:

@@ -1,6 +1,7 @@
 """Gaps: what a synthesizer does about them, and what describes them."""
 
 from gapless.missing.check import Check, check
+from gapless.missing.imputers import FromDomain, ImputeFirst, Imputer
 from gapless.missing.patterns import Patterns, patterns
 from gapless.missing.strategies import CompleteRows, Extended, Missing, Observed
 
@@ -8,6 +9,7 @@ STRATEGIES: dict[str, type[Missing]] = {
     "extended": Extended,
     "observed": Observed,
     "complete-rows": CompleteRows,
+    "impute-random": ImputeFirst,
 }
 
 __all__ = [
@@ -15,6 +17,9 @@ __all__ = [
     "Check",
     "CompleteRows",
     "Extended",
+    "FromDomain",
+    "ImputeFirst",
+    "Imputer",
     "Missing",
     "Observed",
     "Patterns",

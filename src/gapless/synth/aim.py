@@ -13,8 +13,7 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.errors import ModelError
 from gapless.missing import Extended, Missing
-from gapless.model.graphical import GraphicalModel
-from gapless.model.junction import pair_growth
+from gapless.model.junction import JunctionTree, junction_tree, pair_growth
 from gapless.model.marginal import Columns, Floats, Measurement
 from gapless.privacy import Linf, Loss, Private, for_counts
 from gapless.schema import Schema
@@ -68,21 +67,24 @@ class AIM:
         if not survey.marginals:
             survey.measure_columns(grant.left)
             return survey.conclude(AIMModel, {"rounds": 0})
+        survey.can_choose(spend * ((1 - COLUMNS_SHARE) * CHOICE_SHARE / (ROUNDS_PER_COLUMN * columns)))
         survey.tell("counting", 0, 1)
         survey.measure_columns(spend * COLUMNS_SHARE)
         rest = grant.left
         share = rest / (ROUNDS_PER_COLUMN * columns)
         together = math.ceil(ROUNDS_PER_COLUMN * columns / REFITS)
-        model = survey.fit()
+        model, tree = survey.fit(), junction_tree(survey.sizes, [])
         chosen: list[Columns] = []
-        last = False
+        turn, last = 0, False
         while not last:
-            used = 1 - (grant.left - share).value / rest.value
-            candidates = self._candidates(survey, model, chosen, used)
+            # The tree may grow with the budget that is used: early choices must not take all the room.
+            limit = self.cap_cells * min(1.0, 1 - (grant.left - share).value / rest.value)
+            fitting = _within(tree, survey.marginals, chosen, limit) or chosen or survey.marginals
+            candidates = _pool(list(dict.fromkeys(fitting)), turn)
             expected = model.marginals(candidates)
             scores = _scores(survey, candidates, expected, weights, model.total, share)
             waiting, news = list(range(len(candidates))), False
-            for _ in range(min(together, len(candidates))):
+            for _ in range(together):
                 survey.tell(f"round {len(chosen) + 1}", round(100 * (1 - grant.left.value / rest.value)), 100)
                 last = not (share * 2).fits_in(grant.left)
                 choice = (grant.left if last else share) * CHOICE_SHARE
@@ -91,31 +93,31 @@ class AIM:
                 (one,) = survey.measure([candidates[place]], grant.left if last else share - choice)
                 chosen.append(one.columns)
                 news |= _beyond_noise(one, expected[place])
-                if last:
+                tree = junction_tree(survey.sizes, set(chosen))
+                still = set(_within(tree, [candidates[p] for p in waiting], chosen, limit)) if together > 1 else set()
+                waiting = [p for p in waiting if candidates[p] in still]
+                if last or not waiting:
                     break
             if not last:
-                model = survey.fit(start=model, sweeps=4)
+                model, turn = survey.fit(start=model, sweeps=4), turn + 1
                 share = share if news else share * 2
         return survey.conclude(AIMModel, {"rounds": len(chosen), "marginals": len(set(chosen))})
 
-    def _candidates(
-        self, survey: Survey, model: GraphicalModel, chosen: Sequence[Columns], used: float
-    ) -> list[Columns]:
-        """The marginals that keep the tree within the part of the cap that the budget used so far allows."""
-        known = set(chosen)
-        room = self.cap_cells * min(1.0, used) - model.tree.cells
-        growth = pair_growth(model.tree)
-        fitting = [
-            one
-            for one in survey.marginals
-            if one in known or sum(growth[i][j] for i, j in combinations(one, 2)) <= max(room, 0)
-        ]
-        if not fitting:
-            fitting = [min(survey.marginals, key=lambda one: sum(growth[i][j] for i, j in combinations(one, 2)))]
-        if len(fitting) > POOL:
-            step = math.ceil(len(fitting) / POOL)  # other candidates each time
-            fitting = fitting[len(chosen) % step :: step]
-        return fitting
+
+def _within(tree: JunctionTree, marginals: Sequence[Columns], chosen: Sequence[Columns], limit: float) -> list[Columns]:
+    """The marginals with which the tree keeps within the limit; those chosen before cost nothing."""
+    known, growth = set(chosen), pair_growth(tree)
+    return [
+        one
+        for one in marginals
+        if one in known or tree.cells + sum(growth[i][j] for i, j in combinations(one, 2)) <= limit
+    ]
+
+
+def _pool(candidates: Sequence[Columns], turn: int) -> list[Columns]:
+    """At most POOL of the candidates, others at each turn: a wide table has too many pairs to look at all of them."""
+    step = math.ceil(len(candidates) / POOL)
+    return list(candidates[turn % step :: step])
 
 
 def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -> dict[Columns, float]:
@@ -125,9 +127,17 @@ def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -
     """
     if workload is None:
         return dict.fromkeys(combinations(range(len(schema.columns)), 2), 1.0)
-    asked = {tuple(sorted(schema.positions(names))): float(weight) for names, weight in workload.items()}
-    if not asked or not all(weight > 0 and math.isfinite(weight) for weight in asked.values()):
-        raise ModelError("the workload has no marginal, or a weight that is not positive", hint='{("age", "sex"): 1.0}')
+    asked: dict[Columns, float] = {}
+    for names, weight in workload.items():
+        one = tuple(sorted(schema.positions(names)))
+        asked[one] = asked.get(one, 0.0) + float(weight)
+    heaviest = sum(map(len, asked)) * sum(asked.values())
+    good = all(weight > 0 for weight in workload.values()) and math.isfinite(heaviest)
+    if not asked or not good:
+        raise ModelError(
+            "the workload has no marginal, or a weight that is not positive and finite",
+            hint='{("age", "sex"): 1.0}',
+        )
     candidates = {part for one in asked for size in range(2, len(one) + 1) for part in combinations(one, size)}
     weights = {
         part: sum(weight * len(set(part) & set(one)) for one, weight in asked.items()) for part in sorted(candidates)

@@ -19,6 +19,7 @@ from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.constraints import Forbidden, constraints_of
+from gapless.synth.drawing import draw_structure
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
@@ -49,6 +50,13 @@ _DISTRIBUTIONS: dict[str, Any] = {kind.kind: kind for kind in (Product, Graphica
 
 
 _TRIES = 50
+
+
+def _strength(law: NDArray[np.float64]) -> float:
+    """How far two columns are from independent, 0 to 1: Cramér's V."""
+    independent = np.outer(law.sum(axis=1), law.sum(axis=0))
+    off = np.divide((law - independent) ** 2, independent, out=np.zeros_like(law), where=independent > 0)
+    return float(min(1.0, np.sqrt(off.sum() / max(1, min(law.shape) - 1))))
 
 
 def _breaks(codes: NDArray[Any], forbidden: Sequence[Forbidden]) -> NDArray[np.bool_]:
@@ -140,6 +148,13 @@ class FittedModel:
             *(f"  {line}" for line in self.facts.get("structure", ())),
         ]
         return "\n".join(lines)
+
+    def picture(self) -> str:
+        """An SVG drawing of the columns that are modelled together, from released values."""
+        edges = [
+            (one, other, _strength(self.filled.marginal([one, other]))) for one, other in self.facts.get("edges", ())
+        ]
+        return draw_structure(self.schema.names, edges)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file; `gapless.load` reads it. There is no row and no pickle in it."""

@@ -54,6 +54,7 @@ class MST:
         if not survey.marginals:
             survey.measure_columns(grant.left)
             return survey.conclude(MSTModel, {"pairs": 0})
+        survey.can_choose(spend / (3 * len(columns)))
         survey.tell("counting", 0, 1)
         survey.measure_columns(spend / 3)
         tree = self._choose_tree(survey, spend / 3)

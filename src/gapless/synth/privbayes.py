@@ -26,7 +26,8 @@ ROWS_SHARE = 0.01  # of the budget, for the number of rows
 CHOICE_SHARE = 0.2  # for the network: a choice errs by little beside the noise in a table
 USEFUL = 4.0  # a table's cells hold on average this many times the noise, or more
 MOST_PARENTS = 3
-POOL = 5000  # sets of parents to choose from; beyond, only columns that the network joins already are put together
+POOL = 5000  # candidates for a choice; where there are more, parents are columns that the network joins already
+SPREAD = 1_000_003  # a prime: steps of this length meet all of the candidates, in no order
 ORDERED = ("ordinal", "integer", "number", "date", "datetime")
 
 
@@ -139,28 +140,34 @@ class _Growth:
         """For each waiting column the largest useful sets of parents, or none."""
         placed = [self.views[family[0]][0] for family in self.families]
         groups = list(self._groups(placed))
+        narrow = sorted(placed, key=lambda column: self.sizes[self.levels[column][-1]])[: MOST_PARENTS + 1]
         found: dict[int, list[Columns]] = {}  # waiting columns of one size have the same sets
         candidates: list[Columns] = []
         for column in self.waiting:
             whole = self.levels[column][0]
             size = self.sizes[whole]
             if size not in found:
-                fitting = (self._fitting(group, placed, self.useful / size) for group in groups)
+                fitting = (self._fitting(group, narrow, self.useful / size) for group in groups)
                 found[size] = [parents for parents in fitting if parents] or [()]
             candidates += [(whole, *parents) for parents in found[size]]
-        return candidates
+        many = len(candidates)
+        return candidates if many <= POOL else [candidates[step * SPREAD % many] for step in range(POOL)]
 
     def _groups(self, placed: Sequence[int]) -> Iterator[Columns]:
-        """Columns that may be parents together: all that are few enough, else those that are together in a family."""
+        """Columns that may be parents together: any, if these are few, else a column and some of its own parents."""
         for many in range(1, MOST_PARENTS + 1):
             if math.comb(len(placed), many) * len(self.waiting) <= POOL:
                 yield from combinations(placed, many)
             else:
-                homes = (sorted({self.views[view][0] for view in family}) for family in self.families)
-                yield from sorted({group for home in homes for group in combinations(home, many)})
+                for family in self.families:
+                    column, *parents = (self.views[view][0] for view in family)
+                    yield from ((column, *some) for some in combinations(parents, many - 1))
 
-    def _fitting(self, group: Columns, placed: Sequence[int], room: float) -> Columns | None:
-        """The views of these columns, the widest merged until they fit; None if they don't, or more columns would."""
+    def _fitting(self, group: Columns, narrow: Sequence[int], room: float) -> Columns | None:
+        """The views of these columns, the widest merged until they fit; None if they cannot, or if more columns could.
+
+        More could if these fit as they are beside one of the `narrow` columns, which take the least room.
+        """
         at = [self.levels[column] for column in group]
         while (cells := math.prod(self.sizes[levels[0]] for levels in at)) > room:
             widest = max(range(len(at)), key=lambda place: (len(at[place]) > 1, self.sizes[at[place][0]]))
@@ -168,8 +175,8 @@ class _Growth:
                 return None
             at[widest] = at[widest][1:]
         if len(group) < MOST_PARENTS and all(len(now) == len(self.levels[c]) for now, c in zip(at, group, strict=True)):
-            others = (self.sizes[self.levels[column][-1]] for column in placed if column not in group)
-            if cells * min(others, default=math.inf) <= room:
+            others = (self.sizes[self.levels[column][-1]] for column in narrow if column not in group)
+            if cells * next(others, math.inf) <= room:
                 return None
         return tuple(levels[0] for levels in at)
 

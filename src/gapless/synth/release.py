@@ -53,6 +53,7 @@ def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledge
         "dictionary.md": "\n".join(_dictionary(sample.schema)),
         "privacy.md": "\n".join(privacy_statement(model, sample, ledger)),
         "ledger.json": _json(ledger.summary()),
+        "structure.svg": model.picture(),
         _README_FILE: _README,
     }
     for name in data:
@@ -79,6 +80,7 @@ synthetic.csv, synthetic.parquet   synthetic rows: no row is a person
 synthetic.model                    gapless sample draws more rows from it, for free
 schema.toml, dictionary.md         columns, levels, bounds, missing codes
 privacy.md                         what is promised to whom, in words and numbers
+structure.svg                      which columns are modelled together
 ledger.json                        every release from the private table and its cost
 manifest.json                      versions and SHA-256 of these files
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, TypeVar
 
 import numpy as np
@@ -80,29 +81,33 @@ class Survey:
             self._progress(phase, done, of)
 
     def measure_columns(self, spend: Loss) -> None:
-        """Every column by itself and, unless every row is counted, the number of rows: even shares."""
-        if not self.extended:
-            share = spend / (len(self._always) + 1)
-            rows = self._table.marginal(())
-            noise = for_counts(share, rows.distance)
-            released = self.grant.release(rows, noise, what="number of rows")
-            self._rows = Measurement((), released.value.astype(np.float64), noise.noise_std)
-            spend -= share
-        self.measure(self._always, spend)
+        """What is always measured and, unless every row is counted, the number of rows: one batch, even shares."""
+        self._measure(self._always, spend, rows=not self.extended)
 
     def measure(self, marginals: Sequence[Columns], spend: Loss) -> list[Measurement]:
         """Noisy counts of these marginals, in one batch with even shares."""
+        return self._measure(marginals, spend, rows=False)
+
+    def _measure(self, marginals: Sequence[Columns], spend: Loss, *, rows: bool) -> list[Measurement]:
         counts = [self.workload.counts(one) for one in marginals]
+        names = [self.name(one) for one in marginals]
+        if rows:
+            counts.append(self._table.marginal(()))
+            names.append("number of rows")
         noise = for_counts(spend / len(counts), counts[0].distance)
-        released = self.grant.release_all(
-            [(value, noise, self.name(one)) for value, one in zip(counts, marginals, strict=True)]
-        )
+        released = self.grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
         fresh = [
             Measurement(one, answer.value.astype(np.float64), noise.noise_std)
-            for one, answer in zip(marginals, released, strict=True)
+            for one, answer in zip([*marginals, ()], released, strict=False)
         ]
+        if rows:
+            self._rows = fresh.pop()
         self._raw += fresh
         return fresh
+
+    def can_choose(self, spend: Loss) -> None:
+        """Refuse, before anything is spent, a share with which no choice could be paid."""
+        ExponentialChoice.for_loss(spend, Linf(float(self._table.protect.at_most)))
 
     def choose(self, scores: Private[Floats, Linf], spend: Loss, *, what: str) -> int:
         """The place of a candidate with a high score."""
@@ -177,6 +182,7 @@ class Survey:
         facts = {
             "settings": told,
             "structure": list(self._structure()),
+            "edges": sorted({pair for one in self._raw for pair in combinations(sorted(one.columns), 2)}),
             "guarantee": str(self._table.ledger.guarantee()),
         }
         return kind(self.schema, filled, gapped, self.total, facts)
