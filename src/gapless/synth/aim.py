@@ -99,7 +99,7 @@ class AIM:
                 if last or not waiting:
                     break
             if not last:
-                model, turn = survey.fit(start=model, sweeps=4), turn + 1
+                model, turn = survey.fit(start=model, sweeps=2), turn + 1
                 share = share if news else share * 2
         return survey.conclude(AIMModel, {"rounds": len(chosen), "marginals": len(set(chosen))})
 
