@@ -47,6 +47,7 @@ def sealed(tables, unit=1):
     workload._places = {(number,): number for number in range(len(tables))}
     workload._sealed = [Private(lambda t=t: t, distance=L1(unit), reads=None, key=key) for t in tables]
     workload._all = Private.gather(workload._sealed)
+    workload._shapes = {(number,): table.shape for number, table in enumerate(tables)}
     workload._unit = unit
     return workload, list(workload._places), key
 

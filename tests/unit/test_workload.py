@@ -117,7 +117,6 @@ def test_no_rows_at_all(which, tmp_path):
     assert reveal(load.misfit([(0,)], [law], np.ones(1), np.zeros(1)), table.ledger).tolist() == [0.0]
 
 
-@pytest.mark.xfail(reason="reported: a law that is only broadcast to the shape of the counts has a sum above one")
 def test_a_law_of_another_shape_is_refused(tmp_path):
     """[1, 0] against a table of 2 × 2 is [[1, 0], [1, 0]]: a row in the second column then moves the score by 1.5."""
     _, load = workload(tmp_path)

@@ -27,6 +27,8 @@ class Workload:
         self._sealed = table.marginals([[names[c] for c in marginal] for marginal in marginals], rows=rows)
         self._all = Private.gather(self._sealed).transform(once(list), distance=None, reads=None)
         self._unit = table.protect.at_most
+        sizes = [c.extended_size if rows == "extended" else c.size for c in table.schema.columns]
+        self._shapes = {marginal: tuple(sizes[c] for c in marginal) for marginal in marginals}
 
     def counts(self, marginal: tuple[int, ...]) -> Private[Integers, L1]:
         """The counts of one marginal."""
@@ -46,9 +48,11 @@ class Workload:
         Distance: one row at cell e changes c - |c| p by e - p, so s by at most :math:`w \tfrac12 \lVert e - p\rVert_1
         \le w`; k rows by k w. Unlike ‖c - N p‖ it does not prefer marginals with many gaps (PRIVACY C3).
         """
-        laws = [np.maximum(p, 0.0) / np.maximum(p, 0.0).sum() for p in expected]  # the proof needs probabilities
+        if any(p.shape != self._shapes[one] for one, p in zip(candidates, expected, strict=True)):
+            raise ModelError("a law does not have the shape of its marginal", hint="one probability for each cell")
         if not (weights >= 0).all():
             raise ModelError("a weight of the workload is negative", hint="weights of 0 or more")
+        laws = [np.maximum(p, 0.0) / np.maximum(p, 0.0).sum() for p in expected]  # the proof needs probabilities
 
         def scores(counts: Sequence[Integers]) -> Floats:
             misfits = [

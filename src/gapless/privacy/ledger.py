@@ -557,7 +557,11 @@ def _parse_header(path: Path, line: str) -> dict[str, Any]:
         version, budget = header["version"], Budget(header["epsilon"], header["delta"])
         Rows(header["rows_per_person"])
         order = PURE if header["order"] is None else header["order"]
-        honest = order > 1 and (order == PURE) == (budget.delta == 0) and 0 < header["capacity"] <= budget.room(order)
+        honest = (
+            order > 1
+            and (order == PURE) == (budget.delta == 0)
+            and 0 < header["capacity"] <= budget.room(order) * (1 - ROUNDING / 2)
+        )
         if not (honest and isinstance(header["table"], str)):
             raise ValueError  # noqa: TRY301
     except (ValueError, TypeError, KeyError, BudgetError):

@@ -149,7 +149,7 @@ class ExponentialChoice(_Described):
         2021). Scores are clamped to ±b·2²⁶ and rounded to a grid of b·2⁻²⁴; ε is raised by 2⁻²² for that and
         for errors of up to b·2⁻²⁶ in computing them. Proved in docs/proofs/exponential_choice.md, attacked by
         tests/audit/test_mechanisms.py.
-    Edge cases: one candidate is chosen for certain; scores that are not finite are refused.
+    Edge cases: one candidate is chosen for certain; scores that are not numbers are refused.
     References: McSherry and Talwar 2007; Cesar and Rogers 2021.
     """
 

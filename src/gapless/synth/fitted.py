@@ -52,7 +52,7 @@ _DISTRIBUTIONS: dict[str, Any] = {kind.kind: kind for kind in (Product, Graphica
 _TRIES = 50
 
 
-def _strength(law: NDArray[np.float64]) -> float:
+def _association(law: NDArray[np.float64]) -> float:
     """How far two columns are from independent, 0 to 1: Cramér's V."""
     independent = np.outer(law.sum(axis=1), law.sum(axis=0))
     off = np.divide((law - independent) ** 2, independent, out=np.zeros_like(law), where=independent > 0)
@@ -145,16 +145,21 @@ class FittedModel:
             f"{self.method}: {len(self.schema.columns)} columns of '{self.schema.name}', "
             f"about {max(0, round(self.total))} rows",
             *(f"  {name}: {value}" for name, value in self.facts.get("settings", {}).items()),
+            *(f"  constraint not enforced: {rule}" for rule in constraints_of(self.schema)[2]),
             *(f"  {line}" for line in self.facts.get("structure", ())),
         ]
         return "\n".join(lines)
 
     def picture(self) -> str:
         """An SVG drawing of the columns that are modelled together, from released values."""
-        edges = [
-            (one, other, _strength(self.filled.marginal([one, other]))) for one, other in self.facts.get("edges", ())
-        ]
+        edges = [(one, other, self._strength(one, other)) for one, other in self.facts.get("edges", ())]
         return draw_structure(self.schema.names, edges)
+
+    def _strength(self, one: int, other: int) -> float:
+        try:
+            return _association(self.filled.marginal([one, other]))
+        except ModelError:  # too far apart in a large network to be computed: a thin line
+            return 0.0
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file; `gapless.load` reads it. There is no row and no pickle in it."""

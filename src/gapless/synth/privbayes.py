@@ -18,7 +18,7 @@ from gapless.model.completion import complete_table
 from gapless.model.marginal import Columns, Floats, Measurement, estimate_total
 from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
 from gapless.model.sampling import Ints
-from gapless.privacy import ExponentialChoice, Grant, Loss, for_counts
+from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, for_counts
 from gapless.schema import Column
 from gapless.synth.fitted import FittedModel, Progress
 
@@ -67,6 +67,7 @@ class PrivBayes:
         """Choose a network and measure its tables until `spend` is used up."""
         grant = table.ledger.grant(spend, to="PrivBayes.fit")
         growth = _Growth(self.missing, table, grant, self.cap_cells, progress or _silently)
+        growth.can_choose(spend * CHOICE_SHARE)
         growth.count_rows(spend * ROWS_SHARE, planned=spend * (1 - ROWS_SHARE - CHOICE_SHARE))
         growth.choose(spend * CHOICE_SHARE)
         growth.measure(grant.left)
@@ -121,6 +122,10 @@ class _Growth:
         self.rows = Measurement((), released[0].value.astype(np.float64), noise.noise_std)
         noise = for_counts(planned / len(self.columns), numbers[0].distance)
         self.useful = max(0, min(self.cap_cells, int(released[-1].value / (USEFUL * noise.noise_std))))
+
+    def can_choose(self, spend: Loss) -> None:
+        """Refuse, before anything is spent, a share with which no choice could be paid."""
+        ExponentialChoice.for_loss(spend / max(1, len(self.waiting)), Linf(2.0 * self.table.protect.at_most))
 
     def choose(self, spend: Loss) -> None:
         """Give every waiting column its parents; free if no set of parents is useful."""
@@ -222,6 +227,7 @@ class _Growth:
         facts = {
             "settings": {"missing": type(self.missing).__name__, "cells of a table": f"at most {self.useful:,}"},
             "structure": [f"{self._name(family)}: noise std {self.noise_std:.1f}" for family in self.families],
+            "edges": sorted({tuple(sorted((node.column, parent))) for node in nodes for parent in node.parents}),
             "guarantee": str(self.table.ledger.guarantee()),
         }
         return PrivBayesModel(self.table.schema, filled, network if self.extended else None, total, facts)

@@ -55,7 +55,7 @@ class Survey:
         columns = table.schema.columns
         self.sizes = tuple(column.extended_size if self.extended else column.size for column in columns)
         self.marginals = self._within_cap(marginals)
-        self._forbidden, self._dependencies, self._unenforced = constraints_of(table.schema)
+        self._forbidden, self._dependencies, _ = constraints_of(table.schema)
         # Columns by themselves, and those of which one decides another: what is always measured.
         self._always: list[Columns] = [(c,) for c in range(len(columns))]
         self._always += self._within_cap([rule.columns for rule in self._dependencies])
@@ -177,8 +177,6 @@ class Survey:
             filled = complete_model(model, observed, _noise(self._raw), zeros=zeros, cap_cells=ENGINE_CELLS)
         self.tell("fitting", 1, 1)
         told = {"missing": type(self._missing).__name__} | dict(settings)
-        if self._unenforced:
-            told["constraints not enforced"] = "; ".join(self._unenforced)
         facts = {
             "settings": told,
             "structure": list(self._structure()),
