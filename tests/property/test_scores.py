@@ -49,6 +49,7 @@ def sealed(tables, unit=1):
     workload._all = Private.gather(workload._sealed)
     workload._shapes = {(number,): table.shape for number, table in enumerate(tables)}
     workload._unit = unit
+    workload._shapes = {(number,): table.shape for number, table in enumerate(tables)}
     return workload, list(workload._places), key
 
 

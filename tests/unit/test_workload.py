@@ -120,5 +120,5 @@ def test_no_rows_at_all(which, tmp_path):
 def test_a_law_of_another_shape_is_refused(tmp_path):
     """[1, 0] against a table of 2 × 2 is [[1, 0], [1, 0]]: a row in the second column then moves the score by 1.5."""
     _, load = workload(tmp_path)
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match="shape"):
         load.misfit([(2, 0)], [np.array([1.0, 0.0])], np.ones(1), np.zeros(1))

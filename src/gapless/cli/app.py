@@ -52,6 +52,7 @@ Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise ca
 NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
 Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell what was measured, and with how much noise.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
 
 
@@ -142,6 +143,7 @@ def synth(
     ledger: LedgerOption = None,
     spend: Spend = None,
     encoding: Encoding = "utf-8",
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, ledger, manifest."""
@@ -163,6 +165,8 @@ def synth(
     if as_json:
         print(json.dumps({"folder": str(output), "files": names, "rows": sample.rows}))  # noqa: T201
         return
+    if verbose:
+        console.print(f"{model.describe()}\n")
     console.print(str(people.ledger.guarantee()))
     console.print(f"\n{output}/")
     for name in names:

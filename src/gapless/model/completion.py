@@ -71,9 +71,11 @@ def complete_model(
         zeros: Forbidden combinations of observed cells.
         cap_cells: The largest junction tree allowed.
     """
+    # A table inside a larger one would be completed with less knowledge, and only pull the larger one back.
+    largest = [one for one in measured if not any(set(one) < set(other) for other in measured)]
     tables = [
-        Measurement(columns, gapped.total * complete_table(table, [sizes[c] for c in columns]), measured[columns])
-        for columns, table in zip(measured, gapped.marginals(list(measured)), strict=True)
+        Measurement(one, gapped.total * complete_table(table, [sizes[c] for c in one]), measured[one])
+        for one, table in zip(largest, gapped.marginals(largest), strict=True)
     ]
 
     def refit(tables: Sequence[Measurement]) -> GraphicalModel:
