@@ -122,3 +122,15 @@ def test_a_law_of_another_shape_is_refused(tmp_path):
     _, load = workload(tmp_path)
     with pytest.raises(ModelError, match="shape"):
         load.misfit([(2, 0)], [np.array([1.0, 0.0])], np.ones(1), np.zeros(1))
+
+
+def test_views_of_a_filled_table_read_every_row(tmp_path):
+    from gapless.data.workload import Views
+    from gapless.testing.tables import letters_schema, private
+
+    schema = letters_schema([2, 2])
+    table = private([("a", "b"), (None, "a")], schema, tmp_path)
+    views = [(c, np.arange(column.extended_size)) for c, column in enumerate(schema.columns)]
+    filled = table.fill([np.ones(column.size) for column in schema.columns])
+    assert Views(table, views, rows="observed").counts((0, 1)).reads == {"x0", "x1"}
+    assert Views(filled, views, rows="observed").counts((0, 1)).reads is None

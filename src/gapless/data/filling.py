@@ -14,7 +14,8 @@ from gapless.schema.columns import Codes
 def fill_gaps(columns: Sequence[Codes], laws: Sequence[NDArray[np.float64]]) -> tuple[Codes, ...]:
     """The columns with every code beyond a column's law replaced by a draw from it.
 
-    The proof needs independent chance for each row, not secret or exact chance: nothing is hidden by it.
+    Neighbouring tables stay neighbours for each outcome of the chance that rows have by themselves; so it must stay
+    unseen and never be replayed: a fresh seed from the operating system each time.
     """
     rng = np.random.default_rng(secrets.randbits(128))
     filled = []

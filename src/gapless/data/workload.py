@@ -121,7 +121,8 @@ class Views:
         self.sizes = tuple(observed if rows == "observed" else self._extended)
         self._unit = table.protect.at_most
         required = table._required  # noqa: SLF001 one room
-        self._reads = [required | {column.name} if rows == "observed" else required for column in columns]
+        named = rows == "observed" and not table._filled  # noqa: SLF001 one room
+        self._reads = [required | {column.name} if named else required for column in columns]
         self._rows = table._rows.transform(once(recode), distance=table.protect, reads=None)  # noqa: SLF001 one room
         self._score = _remembered(lambda table, marginals: map(_dependence, self._count(table, marginals)))
 

@@ -40,7 +40,7 @@ class JunctionTree:
     parents: tuple[int, ...]
     shared: tuple[int, ...]
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """The cells of all bags together."""
         return sum(self.cells_of(bag) for bag in self.bags)

@@ -27,6 +27,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 # A calibrated scale is rounded up by this much, so that its cost, computed from it, is never above the target.
 _UP = 1 + 1e-13
+# By how much the ε of a choice is raised for the rounding of scores, see docs/proofs/scores.md.
+_RELATIVE, _ABSOLUTE = 2.0**-20, 2.0**-22
 
 
 class Mechanism(Protocol[T_contra, D_contra, R_co]):
@@ -146,8 +148,8 @@ class ExponentialChoice(_Described):
 
     Notation: :math:`b` is `scale`, :math:`\Delta_\infty` is `distance.at_most`, how far each score can move.
     Guarantee: ε-DP, and ε²/8-zCDP because log-probabilities move within a range of ε (Cesar and Rogers
-        2021). Scores are clamped to ±b·2²⁶ and rounded to a grid of b·2⁻²⁴; ε is raised by 2⁻²² for that and
-        for errors of up to b·2⁻²⁶ in computing them. Proved in docs/proofs/exponential_choice.md, attacked by
+        2021). Scores are clamped to ±b·2²⁶ and rounded to a grid of b·2⁻²⁴; ε is raised by a part in 2²⁰ and
+        by 2⁻²² for that and for float errors in computing them. Proved in docs/proofs/exponential_choice.md, attacked by
         tests/audit/test_mechanisms.py.
     Edge cases: one candidate is chosen for certain; scores that are not numbers are refused.
     References: McSherry and Talwar 2007; Cesar and Rogers 2021.
@@ -160,7 +162,7 @@ class ExponentialChoice(_Described):
 
     def loss(self, distance: Linf, order: float) -> Loss:
         """ε at order ∞; at a finite order the better of the two bounds."""
-        epsilon = 2 * distance.at_most / self.scale + 2.0**-22
+        epsilon = 2 * distance.at_most / self.scale * (1 + _RELATIVE) + _ABSOLUTE
         bounded_range = epsilon if order == PURE else order * epsilon**2 / 8
         return Loss(min(bounded_range, pure_loss(epsilon, order)), order)
 
@@ -170,7 +172,7 @@ class ExponentialChoice(_Described):
         epsilon = _pure_epsilon(loss)
         if loss.order != PURE:
             epsilon = max(epsilon, math.sqrt(8 * loss.value / loss.order))
-        epsilon -= 2.0**-22
+        epsilon = (epsilon - _ABSOLUTE) / (1 + _RELATIVE)
         if epsilon <= 0:
             raise BudgetError("this share of the budget is too small for a choice", hint="a larger spend=")
         return cls(2 * distance.at_most / epsilon * _UP)

@@ -13,7 +13,7 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.errors import ModelError
 from gapless.missing import Extended, Missing
-from gapless.model.junction import JunctionTree, junction_tree, pair_growth
+from gapless.model.junction import JunctionTree, cells, junction_tree, pair_growth
 from gapless.model.marginal import Columns, Floats, Measurement
 from gapless.privacy import Linf, Loss, Private, for_counts
 from gapless.schema import Schema
@@ -107,11 +107,14 @@ class AIM:
 def _within(tree: JunctionTree, marginals: Sequence[Columns], chosen: Sequence[Columns], limit: float) -> list[Columns]:
     """The marginals with which the tree keeps within the limit; those chosen before cost nothing."""
     known, growth = set(chosen), pair_growth(tree)
-    return [
-        one
-        for one in marginals
-        if one in known or tree.cells + sum(growth[i][j] for i, j in combinations(one, 2)) <= limit
-    ]
+
+    def fits(one: Columns) -> bool:
+        if len(one) > 2:
+            return cells(tree.sizes, [*known, one]) <= limit
+        i, j = one
+        return tree.cells + growth[i][j] <= limit
+
+    return [one for one in marginals if one in known or fits(one)]
 
 
 def _pool(candidates: Sequence[Columns], turn: int) -> list[Columns]:
