@@ -148,8 +148,8 @@ class ExponentialChoice(_Described):
 
     Notation: :math:`b` is `scale`, :math:`\Delta_\infty` is `distance.at_most`, how far each score can move.
     Guarantee: ε-DP, and ε²/8-zCDP because log-probabilities move within a range of ε (Cesar and Rogers
-        2021). Scores are clamped to ±b·2²⁶ and rounded to a grid of b·2⁻²⁴; ε is raised by a part in 2²⁰ and
-        by 2⁻²² for that and for float errors in computing them. Proved in docs/proofs/exponential_choice.md, attacked by
+        2021). Scores are clamped to ±b·2²⁶ and rounded to a grid of b·2⁻²⁴; ε is raised by a part in 2²⁰ and by
+        2⁻²² for that and for float errors in computing them. Proved in docs/proofs/exponential_choice.md, attacked by
         tests/audit/test_mechanisms.py.
     Edge cases: one candidate is chosen for certain; scores that are not numbers are refused.
     References: McSherry and Talwar 2007; Cesar and Rogers 2021.
