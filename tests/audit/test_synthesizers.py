@@ -1,9 +1,9 @@
-"""One-run audits of MST and AIM, end to end: some 4000 canary rows, each in a cell of its own of two public columns.
+"""One-run audits of MST, AIM and PrivBayes, end to end: 4000 canary rows, each in a cell of its own of two columns.
 
 Each row is in the table or not by a fair coin. The attacker sees the model and nothing else, and bets on the cells
 whose share of their row and column stands out most. Under ε-DP the number of right bets is at most
 Binomial(bets, e^ε/(1+e^ε)) (Steinke, Nasr, Jagielski 2023), so each honest run fails with probability at most 1e-6, the
-four of this page together with at most 4e-6, if the synthesizers are correct. Broken noise must be caught.
+six of this page together with at most 6e-6, if the synthesizers are correct. Broken noise must be caught.
 
 Only δ = 0 has power: under δ > 0 a table of 4000 cells shows a fraction of its ε. AIM's measurements of the pair are
 put into one round, since many small Laplace measurements tell an attacker less than one; the claim is the same.
@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gapless import AIM, MST, Budget, Categorical, Observed, Schema
-from gapless.synth import aim
+from gapless import AIM, MST, Budget, Categorical, Observed, PrivBayes, Schema
+from gapless.synth import aim, privbayes
 from gapless.testing.audit import one_run_epsilon
 from gapless.testing.noise import scaled_noise, shared_noise
 from gapless.testing.tables import private
@@ -56,6 +56,15 @@ def test_mst_keeps_its_promise_in_one_run(epsilon, tmp_path):
     """A third of the budget measures the pair, so it takes a fifth of the noise to be caught here."""
     assert audited_epsilon(MST(missing=Observed()), tmp_path, epsilon, contextlib.nullcontext()) <= epsilon
     assert audited_epsilon(MST(missing=Observed()), tmp_path, epsilon, scaled_noise(0.2)) > epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_privbayes_keeps_its_promise_in_one_run(epsilon, tmp_path, monkeypatch):
+    """Some two fifths of the budget measure the pair; all tables count as useful, or one so large would not be measured."""
+    monkeypatch.setattr(privbayes, "USEFUL", 1e-3)
+    method = PrivBayes(missing=Observed())
+    assert audited_epsilon(method, tmp_path, epsilon, contextlib.nullcontext()) <= epsilon
+    assert audited_epsilon(method, tmp_path, epsilon, scaled_noise(0.2)) > epsilon
 
 
 def test_one_draw_for_all_cells_is_caught(tmp_path, one_round):
