@@ -60,7 +60,7 @@ def test_mst_keeps_its_promise_in_one_run(epsilon, tmp_path):
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_privbayes_keeps_its_promise_in_one_run(epsilon, tmp_path, monkeypatch):
-    """Some two fifths of the budget measure the pair; all tables count as useful, or one so large would not be measured."""
+    """Some two fifths of the budget measure the pair; all tables count as useful, or none so large would be."""
     monkeypatch.setattr(privbayes, "USEFUL", 1e-3)
     method = PrivBayes(missing=Observed())
     assert audited_epsilon(method, tmp_path, epsilon, contextlib.nullcontext()) <= epsilon
