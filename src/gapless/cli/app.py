@@ -52,6 +52,9 @@ Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise ca
 NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
 Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
+ExpectedRows = Annotated[
+    int | None, typer.Option("--expected-rows", min=1, help="About how many rows there are, if public; for auto.")
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell what was measured, and with how much noise.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
 
@@ -143,6 +146,7 @@ def synth(
     ledger: LedgerOption = None,
     spend: Spend = None,
     encoding: Encoding = "utf-8",
+    expected_rows: ExpectedRows = None,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
@@ -151,7 +155,7 @@ def synth(
     from gapless.synth.release import open_release, write_release
 
     public = Schema.read(schema)
-    synthesizer = _synthesizer(method, missing)
+    synthesizer = _synthesizer(method, missing, expected_rows)
     chosen = _gaps(gaps, synthesizer.missing)
     account = ledger or output / f"{_file_name(public.name)}.ledger"
     budget = _budget(epsilon, delta, account)
@@ -168,6 +172,8 @@ def synth(
     if verbose:
         console.print(f"{model.describe()}\n")
     console.print(str(people.ledger.guarantee()))
+    if ledger is None:
+        console.print(f"Releases of this table under other ledgers than {account} are not counted in this promise.")
     console.print(f"\n{output}/")
     for name in names:
         console.print(f"  {name}")
@@ -187,6 +193,7 @@ def fit(
     missing: MissingOption = "extended",
     spend: Spend = None,
     encoding: Encoding = "utf-8",
+    expected_rows: ExpectedRows = None,
     as_json: Json = False,
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
@@ -194,7 +201,7 @@ def fit(
     from gapless.schema import Schema
 
     public = Schema.read(schema)
-    synthesizer = _synthesizer(method, missing)
+    synthesizer = _synthesizer(method, missing, expected_rows)
     budget = _budget(epsilon, delta, ledger)
     check_writable(output)
     people = _read(data, public, ledger, budget, encoding)
@@ -245,7 +252,7 @@ def ledger(
 # ---------------------------------------------------------------------- from words to objects
 
 
-def _synthesizer(method: str, missing: str) -> Any:
+def _synthesizer(method: str, missing: str, expected_rows: int | None) -> Any:
     from gapless.missing import STRATEGIES
     from gapless.schema.words import nearest
     from gapless.synth import METHODS
@@ -254,7 +261,8 @@ def _synthesizer(method: str, missing: str) -> Any:
         raise typer.BadParameter(f"no method {method!r}. Try: {nearest(method, METHODS)}")
     if missing not in STRATEGIES:
         raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, STRATEGIES)}")
-    return METHODS[method](missing=STRATEGIES[missing]())
+    more = {"expected_rows": expected_rows} if method == "auto" else {}
+    return METHODS[method](missing=STRATEGIES[missing](), **more)
 
 
 def _budget(epsilon: float | None, delta: float, ledger: Path) -> Budget | None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gapless.data.counting import count
 from gapless.data.encode import encode
 from gapless.data.filling import fill_gaps
-from gapless.errors import SchemaError
+from gapless.errors import BudgetError, SchemaError
 from gapless.privacy.budget import Budget, Rows
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.mechanisms import Integers
@@ -232,6 +232,8 @@ def read(
         raise SchemaError(f"schema is a {type(schema).__name__}", hint="Schema.read('people.toml')")
     if not isinstance(protect, Rows):
         raise SchemaError(f"protect is {protect!r}", hint="protect=Rows(1): the unit of privacy is always said")
+    if not (budget is None or isinstance(budget, Budget)):
+        raise BudgetError(f"budget is {budget!r}", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
     if protect.at_most < schema.rows_per_person:
         raise SchemaError(
             f"the schema says {schema.rows_per_person} rows per person, but {protect} would be protected",

@@ -29,6 +29,9 @@ def kway_distance(truth: Table, other: Table, *, k: int = 2, most_sets: int = MO
     >>> kway_distance(one, two, k=1), kway_distance(one, two, k=2)
     (0.0, 1.0)
     """
+    for table in (truth, other):
+        if not isinstance(table, Table):
+            raise SchemaError(f"a {type(table).__name__} is not a public table", hint="Table.read(data, schema)")
     if truth.schema.names != other.schema.names or [c.size for c in truth.schema.columns] != [
         c.size for c in other.schema.columns
     ]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gapless.data.encode import check_names, classify
 from gapless.missing.patterns import Patterns, describe_gaps
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
+from gapless.schema.constraints import constraints_of
 from gapless.schema.source import load
 
 
@@ -50,6 +51,7 @@ def check(data: Any, schema: Schema, *, encoding: str = "utf-8") -> Check:
     """Look at data that you hold: gaps, cells outside the schema, patterns. Exact: NOT for release."""
     frame = load(data, encoding=encoding, for_holder=True)
     check_names(frame.columns, schema)
+    constraints_of(schema)
     checked, gaps = [], []
     for column in schema.columns:
         cells = classify(frame[column.name], column)

@@ -144,7 +144,7 @@ def rounded_up(number: float, digits: int = 4) -> str:
     >>> rounded_up(0.87342), rounded_up(2.0), rounded_up(0.999999)
     ('0.8735', '2', '1')
     """
-    exact = Decimal(number)
+    exact = Decimal(repr(float(number)))
     step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
     return f"{exact.quantize(step, rounding=ROUND_CEILING).normalize():f}" if number else "0"
 

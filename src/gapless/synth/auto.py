@@ -45,13 +45,13 @@ class Auto:
         if columns < 3:
             return MST(missing=self.missing), "one pair of columns at the most: a tree is the whole"
         noise = for_counts(loss / (2 * columns), L1(protect.at_most)).noise_std
-        if rows < 3 * noise:
+        if rows < 10 * noise:
             return (
                 Independent(missing=self.missing),
                 f"{said}, noise of {noise:.0f} in a cell of a pair: only single columns can be told",
             )
         if columns > WIDE:
             return MST(missing=self.missing), f"{columns} columns: a tree of pairs is fast, and most that can be told"
-        if rows < 20 * noise:
+        if rows < 30 * noise:
             return MST(missing=self.missing), f"{said}, noise of {noise:.0f} in a cell of a pair: few pairs can be told"
         return AIM(missing=self.missing), f"{columns} columns, {said}, noise of {noise:.0f}: many pairs can be told"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
@@ -18,7 +19,7 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.schema import Schema
-from gapless.schema.constraints import Forbidden, constraints_of
+from gapless.schema.constraints import Dependency, Forbidden, constraints_of
 from gapless.synth.drawing import draw_structure
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
@@ -69,7 +70,7 @@ def _breaks(codes: NDArray[Any], forbidden: Sequence[Forbidden]) -> NDArray[np.b
     return broken
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FittedModel:
     """A distribution of complete rows, perhaps one of rows with their gaps, and what was promised for it.
 
@@ -128,7 +129,9 @@ class FittedModel:
         """
         codes = distribution.sample(rows, rng)
         forbidden, dependencies, _ = constraints_of(self.schema)
-        forbidden += [rule.forbidden(self.filled.marginal(rule.columns)) for rule in dependencies]
+        forbidden += [
+            rule.forbidden(self.filled.marginal(rule.columns)) for rule in dependencies if self._learned(rule)
+        ]
         for _ in range(_TRIES if forbidden else 0):
             broken = np.flatnonzero(_breaks(codes, forbidden))
             if not len(broken):
@@ -139,13 +142,31 @@ class FittedModel:
             raise ModelError("the constraints leave hardly any possible row", hint="check them for conflicts")
         return codes if len(lawful) == rows else codes[rng.choice(lawful, rows)]
 
+    def _learned(self, rule: Dependency) -> bool:
+        """Whether the columns of a dependency were measured together, so that the model knows what decides what."""
+        together = {tuple(edge) for edge in self.facts.get("edges", ())}
+        return all(pair in together for pair in combinations(sorted(rule.columns), 2))
+
+    def not_enforced(self) -> list[str]:
+        """The schema's rules that samples of this model may break."""
+        _, dependencies, others = constraints_of(self.schema)
+        names = self.schema.names
+        unknown = [rule for rule in dependencies if not self._learned(rule)]
+        return [
+            *(" and ".join(names[c] for c in r.columns[:-1]) + f" decides {names[r.columns[-1]]}" for r in unknown),
+            *others,
+        ]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.schema.name!r}: {len(self.schema.columns)} columns>"
+
     def describe(self) -> str:
         """What was measured and how, in words."""
         lines = [
             f"{self.method}: {len(self.schema.columns)} columns of '{self.schema.name}', "
             f"about {max(0, round(self.total))} rows",
             *(f"  {name}: {value}" for name, value in self.facts.get("settings", {}).items()),
-            *(f"  constraint not enforced: {rule}" for rule in constraints_of(self.schema)[2]),
+            *(f"  constraint not enforced: {rule}" for rule in self.not_enforced()),
             *(f"  {line}" for line in self.facts.get("structure", ())),
         ]
         return "\n".join(lines)

@@ -20,6 +20,7 @@ from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
 from gapless.model.sampling import Ints
 from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, for_counts
 from gapless.schema import Column
+from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
@@ -104,8 +105,11 @@ class _Growth:
                 f"these columns do not fit into {cap_cells:,} cells: {names}",
                 hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
             )
-        self.families: list[Columns] = [(self.levels[0][0],)]
-        self.waiting = list(range(1, len(self.columns)))
+        # A column that, by a rule of the schema, others decide gets just these as its parents, once they are there.
+        self.decided = {rule.columns[-1]: rule.columns[:-1] for rule in constraints_of(table.schema)[1]}
+        first = next((place for place in range(len(self.columns)) if place not in self.decided), 0)
+        self.families: list[Columns] = [(self.levels[first][0],)]
+        self.waiting = [place for place in range(len(self.columns)) if place != first]
         self.useful = 0
         self.rows: Measurement
         self.counts: list[Floats]
@@ -144,11 +148,15 @@ class _Growth:
     def _candidates(self) -> list[Columns]:
         """For each waiting column the largest useful sets of parents, or none."""
         placed = [self.views[family[0]][0] for family in self.families]
+        for column, deciding in self.decided.items():
+            if column in self.waiting and set(deciding) <= set(placed):
+                return [tuple(self.levels[place][0] for place in (column, *deciding))]
         groups = list(self._groups(placed))
         narrow = sorted(placed, key=lambda column: self.sizes[self.levels[column][-1]])[: MOST_PARENTS + 1]
         found: dict[int, list[Columns]] = {}  # waiting columns of one size have the same sets
         candidates: list[Columns] = []
-        for column in self.waiting:
+        free = [column for column in self.waiting if column not in self.decided] or self.waiting
+        for column in free:
             whole = self.levels[column][0]
             size = self.sizes[whole]
             if size not in found:

@@ -83,6 +83,7 @@ privacy.md                         what is promised to whom, in words and number
 structure.svg                      which columns are modelled together
 ledger.json                        every release from the private table and its cost
 manifest.json                      versions and SHA-256 of these files
+*.ledger, *.ledger.seal            the account of the table, if it lies here: keep it, it remembers what was spent
 """
 
 
@@ -93,7 +94,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
     if guarantee.epsilon == math.inf:
         yield "THIS RELEASE IS NOT PRIVATE and must not be published."
         return
-    factor = rounded_up(math.exp(guarantee.epsilon), 3)
+    factor = rounded_up(math.exp(guarantee.epsilon))
     yield from (
         "## In plain words",
         "",
@@ -120,6 +121,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         f"- Method: {model.method}; "
         + "; ".join(f"{name}: {value}" for name, value in model.facts.get("settings", {}).items())
         + ".",
+        *(f"- Constraint not enforced: {rule}." for rule in model.not_enforced()),
         f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",
         "",
         "## Everything that this ledger has recorded",
