@@ -146,3 +146,20 @@ def test_noise_follows_the_rows_per_person():
 def test_a_scale_of_nothing_or_no_end_is_refused(mechanism, value):
     with pytest.raises(BudgetError):
         mechanism(value)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "distance"),
+    [(DiscreteLaplace, L2(1)), (DiscreteLaplace, Linf(1)), (DiscreteGaussian, Linf(1)), (ExponentialChoice, Rows(1))],
+)
+def test_a_distance_of_another_kind_is_refused_at_run_time_too(mechanism, distance):
+    with pytest.raises(BudgetError, match="this noise is for values with a distance in"):
+        mechanism(1.0).loss(distance, 2.0)
+
+
+@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian])
+def test_integer_noise_does_not_take_fractions(mechanism):
+    from gapless.privacy.noise import current
+
+    with pytest.raises(BudgetError, match="would not hide fractions"):
+        mechanism(1.0)(np.array([0.5]), current())

@@ -106,3 +106,20 @@ def test_a_dependency_is_learned_right_with_enough_budget(tmp_path):
     model = gl.AIM().fit(table, spend=table.ledger.left)
     assert model.marginal(["zip code", "town"]).argmax(axis=1).tolist() == [0, 1, 0]
     assert any(entry.what == "zip code × town" for entry in table.ledger.entries)
+
+
+def test_privbayes_learns_a_dependency_too(tmp_path):
+    table = private(people(), schema(TOWN), tmp_path, budget=gl.Budget(1.0, 1e-6))
+    model = gl.PrivBayes().fit(table, spend=table.ledger.left)
+    assert any(
+        set(entry.what.replace(" given ", " × ").split(" × ")) == {"town", "zip code"} for entry in table.ledger.entries
+    )
+    assert model.marginal(["zip code", "town"]).argmax(axis=1).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("method", ["privbayes", "mst", "aim"])
+def test_a_rule_beyond_the_cap_is_told_before_anything_is_spent(method, tmp_path):
+    table = private(people(50), schema(TOWN), tmp_path)
+    with pytest.raises(gl.ModelError, match="cells"):
+        METHODS[method](cap_cells=5).fit(table, spend=table.ledger.left)
+    assert table.ledger.entries == ()

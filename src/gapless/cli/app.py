@@ -152,7 +152,7 @@ def synth(
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, ledger, manifest."""
     from gapless.schema import Schema
-    from gapless.synth.release import open_release, write_release
+    from gapless.synth.release import MODEL, open_release, write_release
 
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing, expected_rows)
@@ -163,6 +163,7 @@ def synth(
     people = _read(data, public, account, budget, encoding)
     with _progress(method) as progress:
         model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
+    model.save(output / MODEL)  # whatever happens from here on, what was paid for is kept
     with _working("sampling"):
         sample = model.sample(rows, seed=seed, gaps=chosen)
     names = write_release(output, model, sample, people.ledger)

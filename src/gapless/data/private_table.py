@@ -144,8 +144,9 @@ class PrivateTable(Sealed):
 
         Each row is mapped by itself with chance of its own, so the distance stays; every row is read from here on.
         """
+        laws = [law.copy() for law in laws]
         for column, law in zip(self.schema.columns, laws, strict=True):
-            if law.shape != (column.size,) or not (law >= 0).all() or not law.sum() > 0:
+            if law.shape != (column.size,) or not (law >= 0).all() or not 0 < law.sum() < np.inf:
                 raise SchemaError(
                     f"column {column.name!r} has {column.size} observed cells, and its law does not fit",
                     hint="a probability for each",

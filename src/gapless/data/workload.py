@@ -50,6 +50,7 @@ class Workload:
         """
         if any(p.shape != self._shapes[one] for one, p in zip(candidates, expected, strict=True)):
             raise ModelError("a law does not have the shape of its marginal", hint="one probability for each cell")
+        weights, offsets = weights.copy(), offsets.copy()  # what is declared now must be what is used then
         if not (weights >= 0).all():
             raise ModelError("a weight of the workload is negative", hint="weights of 0 or more")
         laws = [np.maximum(p, 0.0) / np.maximum(p, 0.0).sum() for p in expected]  # the proof needs probabilities
@@ -67,9 +68,8 @@ class Workload:
 
     def among(self, scores: Private[Floats, Linf], places: Sequence[int]) -> Private[Floats, Linf]:
         """The scores of some of the candidates: leaving numbers out moves none of the others."""
-        return scores.transform(
-            lambda all_scores: all_scores[list(places)], distance=scores.distance, reads=scores.reads
-        )
+        places = list(places)
+        return scores.transform(lambda all_scores: all_scores[places], distance=scores.distance, reads=scores.reads)
 
     def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
         r"""How much the first column of each candidate depends on the others, in rows.
@@ -107,7 +107,12 @@ class Views:
         columns = [table.schema.columns[c] for c, _ in views]
         observed = [int(codes[: column.size].max()) + 1 for column, (_, codes) in zip(columns, views, strict=True)]
         for column, (_, codes), size in zip(columns, views, observed, strict=True):
-            if codes.shape != (column.extended_size,) or codes.min() < 0 or (codes[column.size :] < size).any():
+            if (
+                codes.shape != (column.extended_size,)
+                or codes.min() < 0
+                or (codes[column.size :] < size).any()
+                or (codes.max() >= column.extended_size)
+            ):
                 raise ModelError(
                     f"column {column.name!r}: these codes do not keep observed cells and gaps apart",
                     hint="one code for each cell, those of gaps above all others",

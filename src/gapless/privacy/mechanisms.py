@@ -53,6 +53,21 @@ class _Described:
         return {"name": type(self).__name__} | asdict(self)  # type: ignore[call-overload,no-any-return]
 
 
+def _measured_in(distance: object, kind: type[Linf]) -> None:
+    """Types say it and mypy checks it; whoever does not run mypy is told here, before anything is charged."""
+    if not isinstance(distance, kind):
+        raise BudgetError(
+            f"this noise is for values with a distance in {kind.__name__}, not {distance}",
+            hint="counts for Laplace and Gaussian noise, scores for a choice",
+        )
+
+
+def _whole(value: Integers) -> Integers:
+    if value.dtype.kind not in "iu":
+        raise BudgetError("integer noise would not hide fractions", hint="integer counts")
+    return value
+
+
 def _positive(name: str, value: float) -> None:
     if not 0 < value <= LARGEST:
         raise BudgetError(f"{name} = {value} adds no noise or no end of it", hint="spend a positive, finite loss")
@@ -83,6 +98,7 @@ class DiscreteLaplace(_Described):
 
     def loss(self, distance: L1, order: float) -> Loss:
         """Δ₁ / b at order ∞, and what that implies at a finite order."""
+        _measured_in(distance, L1)
         return Loss(pure_loss(distance.at_most / self.scale, order), order)
 
     @classmethod
@@ -92,7 +108,7 @@ class DiscreteLaplace(_Described):
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
         """Draw the answer."""
-        return value + noise.discrete_laplace(self.scale, value.size).reshape(value.shape)
+        return _whole(value) + noise.discrete_laplace(self.scale, value.size).reshape(value.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +136,7 @@ class DiscreteGaussian(_Described):
 
     def loss(self, distance: L2, order: float) -> Loss:
         """α Δ₂² / 2σ²."""
+        _measured_in(distance, L2)
         if order == PURE:
             raise BudgetError(
                 "Gaussian noise has no finite loss under a pure budget",
@@ -136,7 +153,7 @@ class DiscreteGaussian(_Described):
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
         """Draw the answer."""
-        return value + noise.discrete_gaussian(self.std, value.size).reshape(value.shape)
+        return _whole(value) + noise.discrete_gaussian(self.std, value.size).reshape(value.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +179,7 @@ class ExponentialChoice(_Described):
 
     def loss(self, distance: Linf, order: float) -> Loss:
         """ε at order ∞; at a finite order the better of the two bounds."""
+        _measured_in(distance, Linf)
         epsilon = 2 * distance.at_most / self.scale * (1 + _RELATIVE) + _ABSOLUTE
         bounded_range = epsilon if order == PURE else order * epsilon**2 / 8
         return Loss(min(bounded_range, pure_loss(epsilon, order)), order)

@@ -64,6 +64,7 @@ class AIM:
             table, self.missing, grant, marginals=list(weights), cap_cells=self.cap_cells, progress=progress
         )
         columns = len(table.schema.columns)
+        spend = grant.left  # what filling gaps has left
         if not survey.marginals:
             survey.measure_columns(grant.left)
             return survey.conclude(AIMModel, {"rounds": 0})

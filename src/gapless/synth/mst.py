@@ -51,6 +51,7 @@ class MST:
             cap_cells=self.cap_cells,
             progress=progress,
         )
+        spend = grant.left  # what filling gaps has left
         if not survey.marginals:
             survey.measure_columns(grant.left)
             return survey.conclude(MSTModel, {"pairs": 0})

@@ -68,6 +68,7 @@ class PrivBayes:
         """Choose a network and measure its tables until `spend` is used up."""
         grant = table.ledger.grant(spend, to="PrivBayes.fit")
         growth = _Growth(self.missing, table, grant, self.cap_cells, progress or _silently)
+        spend = grant.left  # what filling gaps has left
         growth.can_choose(spend * CHOICE_SHARE)
         growth.count_rows(spend * ROWS_SHARE, planned=spend * (1 - ROWS_SHARE - CHOICE_SHARE))
         growth.choose(spend * CHOICE_SHARE)
@@ -107,6 +108,14 @@ class _Growth:
             )
         # A column that, by a rule of the schema, others decide gets just these as its parents, once they are there.
         self.decided = {rule.columns[-1]: rule.columns[:-1] for rule in constraints_of(table.schema)[1]}
+        for column, deciding in self.decided.items():
+            cells = math.prod(self.sizes[self.levels[place][0]] for place in (*deciding, column))
+            if cells > cap_cells:
+                names = ", ".join(self.columns[place].name for place in (*deciding, column))
+                raise ModelError(
+                    f"a rule needs a table of {cells:,} cells of {names}; the cap is {cap_cells:,}",
+                    hint="fewer levels or bins for them, or raise cap_cells",
+                )
         first = next((place for place in range(len(self.columns)) if place not in self.decided), 0)
         self.families: list[Columns] = [(self.levels[first][0],)]
         self.waiting = [place for place in range(len(self.columns)) if place != first]
@@ -233,7 +242,7 @@ class _Growth:
             filled = BayesianNetwork(observed, nodes, map(conditional, tables))
         self.tell("fitting", 1, 1)
         facts = {
-            "settings": {"missing": type(self.missing).__name__, "cells of a table": f"at most {self.useful:,}"},
+            "settings": {"missing": type(self.missing).__name__, "cells of a chosen table": f"at most {self.useful:,}"},
             "structure": [f"{self._name(family)}: noise std {self.noise_std:.1f}" for family in self.families],
             "edges": sorted({tuple(sorted((node.column, parent))) for node in nodes for parent in node.parents}),
             "guarantee": str(self.table.ledger.guarantee()),

@@ -21,7 +21,7 @@ from gapless.synth.fitted import FittedModel
 
 LIBRARIES = ("gapless", "numpy", "polars", "opendp", "dp-accounting")
 _MANIFEST = "manifest.json"
-_MODEL = "synthetic.model"
+MODEL = "synthetic.model"
 _LEDGERS = (".ledger", ".ledger.seal")
 
 
@@ -47,7 +47,7 @@ def open_release(folder: Path) -> None:
 def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledger) -> list[str]:
     """Write all files of a release, the manifest last; gives their names."""
     data = ("synthetic.csv", "synthetic.parquet")
-    model.save(folder / _MODEL)  # first: with it nothing that was paid for is lost, whatever happens to the rest
+    model.save(folder / MODEL)
     texts = {
         "schema.toml": sample.schema.to_toml(),
         "dictionary.md": "\n".join(_dictionary(sample.schema)),
@@ -60,7 +60,7 @@ def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledge
         sample.write(folder / name)
     for name, text in texts.items():
         _write(folder / name, text)
-    names = sorted([*data, *texts, _MODEL])
+    names = sorted([*data, *texts, MODEL])
     manifest = {
         "table": sample.schema.name,
         "method": model.method,

@@ -51,7 +51,6 @@ class Survey:
         self._missing = missing
         self._progress = progress
         self._table = table
-        prepared = missing.prepare(table, grant)
         columns = table.schema.columns
         self.sizes = tuple(column.extended_size if self.extended else column.size for column in columns)
         self.marginals = self._within_cap(marginals)
@@ -59,6 +58,7 @@ class Survey:
         # Columns by themselves, and those of which one decides another: what is always measured.
         self._always: list[Columns] = [(c,) for c in range(len(columns))]
         self._always += self._within_cap([rule.columns for rule in self._dependencies])
+        prepared = missing.prepare(table, grant)  # after the public refusals: it may cost
         self.workload = Workload(prepared, list(dict.fromkeys([*self._always, *self.marginals])), rows=missing.rows)
         self._raw: list[Measurement] = []
         self._rows: Measurement | None = None
