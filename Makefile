@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all check bench docs clean
+.PHONY: demo test test-all check bench bench-peers docs clean
 
 demo: $(VENV)/core          ## a release from the bundled incomplete table
 	$(BIN)/gapless demo
@@ -24,6 +24,13 @@ check: $(VENV)/dev          ## lint, types, import rules
 bench: $(VENV)/dev          ## the benchmarks that need no other tool
 	$(BIN)/pip install -q -e ".[bench]"
 	$(BIN)/python bench/counting.py
+	$(BIN)/python bench/synth.py --peers none --repetitions 1
+
+bench-peers: $(VENV)/dev    ## the synthesizers beside other tools: hours, and gigabytes of environments
+	$(BIN)/pip install -q -e ".[bench]"
+	sh bench/peers_setup.sh
+	$(BIN)/python bench/synth.py
+	$(BIN)/python bench/synth.py --scaling
 
 docs: $(VENV)/dev           ## the documentation as a site
 	$(BIN)/pip install -q -e ".[docs]"
