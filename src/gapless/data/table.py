@@ -117,7 +117,7 @@ class Table:
         else:
             raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
         with replace(path) as partial:
-            partial.write_bytes(content.getbuffer())
+            partial.write_bytes(content.getvalue())
 
 
 @contextlib.contextmanager
@@ -168,7 +168,7 @@ def _pandas_array(column: Column, codes: Codes, values: NDArray[Any], filled: ND
         states = np.where(codes < len(names), codes.astype(np.int64), -1)
         return pd.Categorical.from_codes(states, categories=names, ordered=isinstance(column, Ordinal))
     if isinstance(column, Date | DateTime):
-        moments = np.full(len(codes), np.datetime64("NaT"), dtype="datetime64[s]")
+        moments = np.full(len(codes), np.datetime64("NaT", "s"), dtype="datetime64[s]")
         moments[filled] = values
         return moments
     if isinstance(column, Number):

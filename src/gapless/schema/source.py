@@ -87,9 +87,7 @@ def _load_text(path: Path, encoding: str, separator: str, *, for_holder: bool) -
     header = [name.strip() for name in next(_rows(text, separator))]
     _check_header(header, path, separator, for_holder=for_holder)
     try:
-        frame = pl.read_csv(
-            io.BytesIO(text.encode()), infer_schema=False, separator=separator, empty_string_is_null=False
-        )
+        frame = pl.read_csv(text.encode(), infer_schema=False, separator=separator, empty_string_is_null=False)
         frame.columns = header  # polars leaves doubled quotes in names
     except pl.exceptions.PolarsError:  # its text quotes cells
         frame = None
