@@ -21,10 +21,10 @@ def main() -> None:
     try:
         app()
     except GaplessError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201 this is where we print
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
     except KeyboardInterrupt:
-        print("Stopped. What the ledger lists as spent stays spent.", file=sys.stderr)  # noqa: T201
+        print("Stopped. What the ledger lists as spent stays spent.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -32,7 +32,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 its text might quote a cell of private data
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
-        print(  # noqa: T201
+        print(
             f"Internal error: {type(error).__name__} at {where} (its text is withheld: it might quote private data)\n"
             "  Try: report it with the command you ran, without the data",
             file=sys.stderr,

@@ -106,7 +106,7 @@ def schema_draft(
     for column, why in draft.left_out.items():
         notes.print(f"left out {column}: {why}")
     if output is None:
-        print(draft.to_toml())  # noqa: T201 plain text for a pipe
+        print(draft.to_toml())
         return
     if output.exists():
         raise SchemaError(f"{output} exists", hint="another name with -o, so that no work of yours is lost")
@@ -124,7 +124,7 @@ def check(data: Data, schema: SchemaOption, encoding: Encoding = "utf-8", as_jso
 
     result = _check(data, Schema.read(schema), encoding)
     if as_json:
-        print(json.dumps({"for": "the holder's eyes", **asdict(result)}))  # noqa: T201
+        print(json.dumps({"for": "the holder's eyes", **asdict(result)}))
     else:
         _print_check(result)
     if result.refused:
@@ -168,7 +168,7 @@ def synth(
         sample = model.sample(rows, seed=seed, gaps=chosen)
     names = write_release(output, model, sample, people.ledger)
     if as_json:
-        print(json.dumps({"folder": str(output), "files": names, "rows": sample.rows}))  # noqa: T201
+        print(json.dumps({"folder": str(output), "files": names, "rows": sample.rows}))
         return
     if verbose:
         console.print(f"{model.describe()}\n")
@@ -210,7 +210,7 @@ def fit(
         model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
     model.save(output)
     if as_json:
-        print(json.dumps({"model": str(output), "guarantee": asdict(people.ledger.guarantee())}))  # noqa: T201
+        print(json.dumps({"model": str(output), "guarantee": asdict(people.ledger.guarantee())}))
         return
     console.print(model.describe())
     console.print(str(people.ledger.guarantee()))
@@ -231,7 +231,7 @@ def sample(
     table = load(model).sample(rows, seed=seed, gaps=_gaps(gaps))
     table.write(output)
     if as_json:
-        print(json.dumps({"file": str(output), "rows": table.rows}))  # noqa: T201
+        print(json.dumps({"file": str(output), "rows": table.rows}))
     else:
         console.print(f"{table.rows} rows in {output}")
 
@@ -245,7 +245,7 @@ def ledger(
 
     account = Ledger.open(path)
     if as_json:
-        print(json.dumps(account.summary()))  # noqa: T201
+        print(json.dumps(account.summary()))
     else:
         console.print(f"{account}\n\n{account.guarantee()}")
 

@@ -115,7 +115,7 @@ class Grant:
                 f"{self._ledger.percent(self.left)} of this grant is left",
                 hint="a larger spend=",
             )
-        numbers = self._ledger._charge(  # noqa: SLF001
+        numbers = self._ledger._charge(  # noqa: SLF001 nobody else may write entries
             [
                 (loss, mechanism.parameters(), what, value.distance, value.reads)
                 for loss, (value, mechanism, what) in zip(losses, requests, strict=True)
@@ -125,7 +125,7 @@ class Grant:
         )
         self.left -= total
         return [
-            Released(mechanism(value._open(key), source), number)  # noqa: SLF001
+            Released(mechanism(value._open(key), source), number)  # noqa: SLF001 the one place that opens a seal
             for number, (value, mechanism, _) in zip(numbers, requests, strict=True)
         ]
 

@@ -111,7 +111,7 @@ class Private(Sealed, Generic[T_co, D_co]):
         if len(keys) != 1:
             raise SealedError("these values belong to different ledgers", hint="values of one table")
         (key,) = keys.values()
-        return Private(lambda: [value.__compute() for value in values], distance=None, reads=None, key=key)  # noqa: SLF001
+        return Private(lambda: [value.__compute() for value in values], distance=None, reads=None, key=key)  # noqa: SLF001 as above
 
     def _check(self, key: Key) -> None:
         if key is not self.__key:
