@@ -5,7 +5,7 @@ import pytest
 
 from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
-from gapless.privacy.ledger import seal_of
+from gapless.privacy.ledger_file import seal_of
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 
@@ -310,9 +310,9 @@ def test_a_forked_child_does_not_keep_the_lock(table):
     import os
     import time
 
-    from gapless.privacy.ledger import _account
+    from gapless.privacy.ledger_file import account
 
-    with _account(table.ledger.path):
+    with account(table.ledger.path):
         child = os.fork()
         if child == 0:
             time.sleep(5)

@@ -268,7 +268,7 @@ def _synthesizer(method: str, missing: str, expected_rows: int | None) -> Any:
 
 def _budget(epsilon: float | None, delta: float, ledger: Path) -> Budget | None:
     from gapless.privacy import Budget
-    from gapless.privacy.ledger import seal_of
+    from gapless.privacy.ledger_file import seal_of
 
     if epsilon is not None:
         return Budget(epsilon, delta)

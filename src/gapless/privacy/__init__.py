@@ -1,7 +1,8 @@
 """The gate: budget, ledger, sealed and released values, mechanisms."""
 
 from gapless.privacy.budget import Budget, Loss, Rows
-from gapless.privacy.ledger import Entry, Grant, Guarantee, Ledger
+from gapless.privacy.ledger import Grant, Guarantee, Ledger
+from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,

@@ -1,29 +1,14 @@
 """The ledger: what was spent on what, written down before anything is read.
 
-A file of JSON lines. The first line names the table, the protected unit and the budget; each further line
-is one entry. Every line carries the SHA-256 of the line before it, so nothing in the middle can be changed
-unseen. Beside the file lies a *seal* (`people.ledger.seal`): it holds the last text appended and the place
-where it begins, written and flushed before the ledger itself is. So
-
-- a crash between the two is completed on the next opening: the entry counts as spent;
-- a ledger shorter than its seal says has lost entries, and is refused;
-- two processes on one ledger take turns, and each sees what the other spent before it may spend.
-
+The account and what it may grant; the file underneath, with its seal and its lock, is `ledger_file`.
 A ledger guards against accidents and forgetting, not against a holder who forges it: the holder has the data.
 """
 
 from __future__ import annotations
 
-import contextlib
-import datetime as dt
-import errno
-import hashlib
 import json
 import math
-import os
-import re
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,40 +17,13 @@ from gapless.errors import BudgetError, LedgerError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of, rounded_up
+from gapless.privacy.ledger_file import RESTORE, Entry, account, append, hash_of, header_of, lines_of, new_header, today
 from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.private import Columns, Key, Linf, Private, Released
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Linf)
 R = TypeVar("R")
-
-VERSION = 1
-_RESTORE = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the ledger: who paid how much for what.
-
-    `reads` is the set of columns on which a row must be observed to be read at all (None: every row). All
-    entries of one `batch` were charged together, before the first of them was read.
-    """
-
-    loss: float
-    number: int
-    batch: int
-    to: str
-    what: str
-    mechanism: dict[str, Any]
-    distance: dict[str, float]
-    reads: list[str] | None
-    noise: str
-    time: str
-
-    def line(self, previous: str) -> str:
-        """The entry as text; the loss stands first, so that even half a line tells it."""
-        content = {name: getattr(self, name) for name in self.__slots__} | {"previous": previous}
-        return json.dumps(content, allow_nan=False) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +114,8 @@ class Ledger:
         path = Path(path)
         if not path.is_file():
             raise LedgerError(f"no ledger {path}", hint="check the path; reading a table with a budget creates one")
-        with _account(path) as path:
-            ledger = cls(path, _header(path))
+        with account(path) as path:
+            ledger = cls(path, header_of(path))
             ledger._catch_up()
             return ledger
 
@@ -168,9 +126,9 @@ class Ledger:
         if budget is None and not path.exists():
             raise BudgetError(f"{path} is new and has no budget", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
         if budget is not None:
-            with _account(path) as path:
+            with account(path) as path:
                 if path.stat().st_size == 0:  # new, and no other process was faster
-                    _append(path, 0, json.dumps(_new_header(table, protect, budget)) + "\n")
+                    append(path, 0, json.dumps(new_header(table, protect, budget)) + "\n")
         ledger = cls.open(path)
         said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
         for name, value in said.items():
@@ -228,7 +186,7 @@ class Ledger:
 
     def refresh(self) -> None:
         """Look at the file again: other processes may have spent."""
-        with _account(self.path):
+        with account(self.path):
             self._catch_up()
 
     def _overspent(self, loss: Loss, to: str, verb: str) -> BudgetError:
@@ -245,7 +203,7 @@ class Ledger:
         noise_name: str,
     ) -> list[int]:
         """Write the entries down, flushed to the disk, and give their numbers. Refuses to overspend."""
-        with _account(self.path):
+        with account(self.path):
             self._catch_up()
             total = Loss(math.fsum(loss.value for loss, *_ in charges), self.order)
             if not (self.spent + total).fits_in(self.capacity):
@@ -262,15 +220,15 @@ class Ledger:
                     distance={type(distance).__name__: distance.at_most},
                     reads=None if reads is None else sorted(reads),
                     noise=noise_name,
-                    time=_now(),
+                    time=today(),
                 )
                 for i, (loss, parameters, what, distance, reads) in enumerate(charges)
             ]
             text, last = "", self._last
             for entry in entries:
                 line = entry.line(last)
-                text, last = text + line, _hash(line)
-            _append(self.path, self._offset, text)
+                text, last = text + line, hash_of(line)
+            append(self.path, self._offset, text)
             self._catch_up()
             return [entry.number for entry in entries]
 
@@ -278,8 +236,8 @@ class Ledger:
         """Take in and check the lines written since the last look."""
         text = self.path.read_bytes()
         if len(text) < self._offset:
-            raise LedgerError(f"{self.path} has become shorter", hint=_RESTORE)
-        for line in _lines(text[self._offset :]):
+            raise LedgerError(f"{self.path} has become shorter", hint=RESTORE)
+        for line in lines_of(text[self._offset :]):
             self._take(line)
 
     def _take(self, line: str) -> None:
@@ -293,9 +251,9 @@ class Ledger:
                     raise ValueError  # noqa: TRY301 one message for every way in which a line can be wrong
                 self._entries.append(entry)
         except (ValueError, TypeError, AttributeError):
-            raise LedgerError(f"{self.path} was changed at entry {number}", hint=_RESTORE) from None
+            raise LedgerError(f"{self.path} was changed at entry {number}", hint=RESTORE) from None
         self._offset += len(line.encode())
-        self._last = _hash(line)
+        self._last = hash_of(line)
 
     # ------------------------------------------------------------------ reading it
 
@@ -353,220 +311,3 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.table!r}: {self.percent(self.left)} left>"
-
-
-# ---------------------------------------------------------------------- the file and its seal
-
-
-def seal_of(path: Path) -> Path:
-    """The file beside a ledger that holds its last write and its lock."""
-    return path.with_name(path.name + ".seal")
-
-
-def _new_header(table: str, protect: Rows, budget: Budget) -> dict[str, Any]:
-    capacity = budget.capacity
-    return {
-        "gapless": "ledger",
-        "version": VERSION,
-        "table": table,
-        "rows_per_person": protect.at_most,
-        "epsilon": budget.epsilon,
-        "delta": budget.delta,
-        "order": None if capacity.order == PURE else capacity.order,
-        "capacity": capacity.value,
-        "time": _now(),
-    }
-
-
-def _now() -> str:
-    """Only the day: the time between two entries would tell how long counting took, and so how many rows there are."""
-    return dt.datetime.now(dt.UTC).date().isoformat()
-
-
-def _hash(line: str) -> str:
-    return hashlib.sha256(line.encode()).hexdigest()
-
-
-def _lines(text: bytes) -> list[str]:
-    return [line.decode("utf-8", "replace") + "\n" for line in text.split(b"\n")[:-1]]
-
-
-@contextlib.contextmanager
-def _account(path: Path) -> Iterator[Path]:
-    """The ledger's real path, locked, and what a crash left half done completed."""
-    path = path.resolve()  # a link must not get a seal of its own
-    try:
-        with _locked(path):
-            _complete(path)
-            yield path
-    except OSError as error:
-        raise LedgerError(
-            f"cannot read or write the ledger {path}: {error.strerror}",
-            hint="free space, and a file and folder that are yours; nothing was read from the table",
-        ) from None
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the ledger file itself, under whatever name, against every other process and thread."""
-    descriptor = _open_same(path)
-    try:
-        _lock(descriptor)
-        if not _is_at(descriptor, path):  # replaced while we waited
-            raise LedgerError(f"{path} was replaced by another file", hint=_RESTORE)
-        yield
-    finally:
-        _unlock(descriptor)  # explicitly: a child forked meanwhile would keep it
-        os.close(descriptor)
-
-
-def _open_same(path: Path) -> int:
-    """Open anew each time, since a fork must not share a lock; a ledger that may only be read is locked as well."""
-    try:
-        try:
-            return os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
-        except PermissionError:
-            return os.open(path, os.O_RDONLY | _BINARY)
-        except OSError as error:
-            if error.errno != errno.EROFS:
-                raise
-            return os.open(path, os.O_RDONLY | _BINARY)
-    except OSError as error:
-        raise LedgerError(
-            f"cannot open the ledger {path}: {error.strerror}", hint="a folder that exists and is yours"
-        ) from None
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except OSError:
-        return False
-
-
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows would turn line ends
-
-if sys.platform != "win32":
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-else:
-    import msvcrt
-
-    _FAR = 1 << 30  # beyond the content: a locked byte cannot be read there
-
-    def _lock(descriptor: int) -> None:
-        os.lseek(descriptor, _FAR, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
-
-    def _unlock(descriptor: int) -> None:
-        os.lseek(descriptor, _FAR, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
-
-def _write(path: Path, offset: int, data: bytes) -> None:
-    """Put data at a place in a file and flush it through to the disk."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
-    try:
-        os.ftruncate(descriptor, offset)
-        os.lseek(descriptor, offset, os.SEEK_SET)
-        while data:
-            data = data[os.write(descriptor, data) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _append(path: Path, offset: int, text: str) -> None:
-    """First the seal, then the ledger: whatever happens in between, nothing is forgotten."""
-    seal = json.dumps({"at": offset, "text": text}, ensure_ascii=False)
-    _write(seal_of(path), 0, seal.encode())
-    _write(path, offset, text.encode())
-    if offset == 0 and os.name == "posix":  # a new file's name must reach the disk too
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _complete(path: Path) -> None:
-    """Finish what a crash left half done; refuse a ledger that is shorter than its seal says."""
-    text = path.read_bytes()
-    try:
-        seal = json.loads(seal_of(path).read_bytes())
-        at, tail = int(seal["at"]), str(seal["text"]).encode()
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        # No seal, or one that a crash left unfinished: then the ledger itself was not being written.
-        _recover_fragment(path, text)
-        return
-    if len(text) < at:
-        raise LedgerError(f"{path} has lost entries: it is shorter than its seal says", hint=_RESTORE)
-    written = text[at:].rstrip(b"\0")  # a power failure can leave zeros where data should be
-    if not (written.startswith(tail) or tail.startswith(written)):
-        raise LedgerError(f"{path} was changed in its last entry", hint=_RESTORE)
-    if len(written) < len(tail):
-        _write(path, at, tail)
-
-
-def _recover_fragment(path: Path, text: bytes) -> None:
-    """Turn a half-written last line whose seal is gone into an entry that counts as spent."""
-    whole, _, fragment = text.rpartition(b"\n")
-    if not fragment:
-        return
-    if not whole:
-        raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file")
-    lines = _lines(whole + b"\n")
-    header = _parse_header(path, lines[0])
-    try:
-        spent = math.fsum(float(json.loads(line)["loss"]) for line in lines[1:])
-    except (ValueError, KeyError, TypeError):
-        raise LedgerError(f"{path} was changed", hint=_RESTORE) from None
-    told = re.match(rb'\{"loss": ([0-9.e+-]+),', fragment)
-    loss = float(told[1]) if told else max(0.0, header["capacity"] - spent)  # not even that: all that was left
-    entry = Entry(
-        loss=loss,
-        number=len(lines),
-        batch=len(lines),
-        to="recovered after a crash",
-        what="a half-written entry, counted as spent",
-        mechanism={"name": "unknown"},
-        distance={"Linf": 0.0},
-        reads=None,
-        noise="system",
-        time=_now(),
-    )
-    _write(path, len(whole) + 1, entry.line(_hash(lines[-1])).encode())
-
-
-def _header(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return _parse_header(path, file.readline().decode("utf-8", "replace"))
-
-
-def _parse_header(path: Path, line: str) -> dict[str, Any]:
-    try:
-        header = json.loads(line)
-        if header["gapless"] != "ledger":
-            raise ValueError  # noqa: TRY301 one message for every foreign file
-        version, budget = header["version"], Budget(header["epsilon"], header["delta"])
-        Rows(header["rows_per_person"])
-        order = PURE if header["order"] is None else header["order"]
-        honest = (
-            order > 1
-            and (order == PURE) == (budget.delta == 0)
-            and 0 < header["capacity"] <= budget.room(order) * (1 - ROUNDING / 2)
-        )
-        if not (honest and isinstance(header["table"], str)):
-            raise ValueError  # noqa: TRY301
-    except (ValueError, TypeError, KeyError, BudgetError):
-        raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file") from None
-    if version != VERSION:
-        raise LedgerError(f"{path} is of version {version}", hint="a newer gapless") from None
-    checked: dict[str, Any] = header
-    return checked

@@ -1,0 +1,276 @@
+"""The file of a ledger: JSON lines, chained by hashes, with a seal beside it and a lock on it.
+
+The first line names the table, the protected unit and the budget; each further line is one entry. Every line carries
+the SHA-256 of the line before it, so nothing in the middle can be changed unseen. Beside the file lies a *seal*
+(`people.ledger.seal`): it holds the last text appended and the place where it begins, written and flushed before the
+ledger itself is. So
+
+- a crash between the two is completed on the next opening: the entry counts as spent;
+- a ledger shorter than its seal says has lost entries, and is refused;
+- two processes on one ledger take turns, and each sees what the other spent before it may spend.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import errno
+import hashlib
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gapless.errors import BudgetError, LedgerError
+from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
+
+VERSION = 1
+RESTORE = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the ledger: who paid how much for what.
+
+    `reads` is the set of columns on which a row must be observed to be read at all (None: every row). All
+    entries of one `batch` were charged together, before the first of them was read.
+    """
+
+    loss: float
+    number: int
+    batch: int
+    to: str
+    what: str
+    mechanism: dict[str, Any]
+    distance: dict[str, float]
+    reads: list[str] | None
+    noise: str
+    time: str
+
+    def line(self, previous: str) -> str:
+        """The entry as text; the loss stands first, so that even half a line tells it."""
+        content = {name: getattr(self, name) for name in self.__slots__} | {"previous": previous}
+        return json.dumps(content, allow_nan=False) + "\n"
+
+
+def seal_of(path: Path) -> Path:
+    """The file beside a ledger that holds its last write and its lock."""
+    return path.with_name(path.name + ".seal")
+
+
+def new_header(table: str, protect: Rows, budget: Budget) -> dict[str, Any]:
+    """The first line of a new ledger."""
+    capacity = budget.capacity
+    return {
+        "gapless": "ledger",
+        "version": VERSION,
+        "table": table,
+        "rows_per_person": protect.at_most,
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "order": None if capacity.order == PURE else capacity.order,
+        "capacity": capacity.value,
+        "time": today(),
+    }
+
+
+def today() -> str:
+    """Only the day: the time between two entries would tell how long counting took, and so how many rows there are."""
+    return dt.datetime.now(dt.UTC).date().isoformat()
+
+
+def hash_of(line: str) -> str:
+    """What the next line must carry."""
+    return hashlib.sha256(line.encode()).hexdigest()
+
+
+def lines_of(text: bytes) -> list[str]:
+    """The whole lines of a ledger's bytes."""
+    return [line.decode("utf-8", "replace") + "\n" for line in text.split(b"\n")[:-1]]
+
+
+@contextlib.contextmanager
+def account(path: Path) -> Iterator[Path]:
+    """The ledger's real path, locked, and what a crash left half done completed."""
+    path = path.resolve()  # a link must not get a seal of its own
+    try:
+        with _locked(path):
+            _complete(path)
+            yield path
+    except OSError as error:
+        raise LedgerError(
+            f"cannot read or write the ledger {path}: {error.strerror}",
+            hint="free space, and a file and folder that are yours; nothing was read from the table",
+        ) from None
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the ledger file itself, under whatever name, against every other process and thread."""
+    descriptor = _open_same(path)
+    try:
+        _lock(descriptor)
+        if not _is_at(descriptor, path):  # replaced while we waited
+            raise LedgerError(f"{path} was replaced by another file", hint=RESTORE)
+        yield
+    finally:
+        _unlock(descriptor)  # explicitly: a child forked meanwhile would keep it
+        os.close(descriptor)
+
+
+def _open_same(path: Path) -> int:
+    """Open anew each time, since a fork must not share a lock; a ledger that may only be read is locked as well."""
+    try:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
+        except PermissionError:
+            return os.open(path, os.O_RDONLY | _BINARY)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            return os.open(path, os.O_RDONLY | _BINARY)
+    except OSError as error:
+        raise LedgerError(
+            f"cannot open the ledger {path}: {error.strerror}", hint="a folder that exists and is yours"
+        ) from None
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
+
+
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would turn line ends
+
+if sys.platform != "win32":
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+else:
+    import msvcrt
+
+    _FAR = 1 << 30  # beyond the content: a locked byte cannot be read there
+
+    def _lock(descriptor: int) -> None:
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+
+def _write(path: Path, offset: int, data: bytes) -> None:
+    """Put data at a place in a file and flush it through to the disk."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
+    try:
+        os.ftruncate(descriptor, offset)
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def append(path: Path, offset: int, text: str) -> None:
+    """First the seal, then the ledger: whatever happens in between, nothing is forgotten."""
+    seal = json.dumps({"at": offset, "text": text}, ensure_ascii=False)
+    _write(seal_of(path), 0, seal.encode())
+    _write(path, offset, text.encode())
+    if offset == 0 and os.name == "posix":  # a new file's name must reach the disk too
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _complete(path: Path) -> None:
+    """Finish what a crash left half done; refuse a ledger that is shorter than its seal says."""
+    text = path.read_bytes()
+    try:
+        seal = json.loads(seal_of(path).read_bytes())
+        at, tail = int(seal["at"]), str(seal["text"]).encode()
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        # No seal, or one that a crash left unfinished: then the ledger itself was not being written.
+        _recover_fragment(path, text)
+        return
+    if len(text) < at:
+        raise LedgerError(f"{path} has lost entries: it is shorter than its seal says", hint=RESTORE)
+    written = text[at:].rstrip(b"\0")  # a power failure can leave zeros where data should be
+    if not (written.startswith(tail) or tail.startswith(written)):
+        raise LedgerError(f"{path} was changed in its last entry", hint=RESTORE)
+    if len(written) < len(tail):
+        _write(path, at, tail)
+
+
+def _recover_fragment(path: Path, text: bytes) -> None:
+    """Turn a half-written last line whose seal is gone into an entry that counts as spent."""
+    whole, _, fragment = text.rpartition(b"\n")
+    if not fragment:
+        return
+    if not whole:
+        raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file")
+    lines = lines_of(whole + b"\n")
+    header = _parse_header(path, lines[0])
+    try:
+        spent = math.fsum(float(json.loads(line)["loss"]) for line in lines[1:])
+    except (ValueError, KeyError, TypeError):
+        raise LedgerError(f"{path} was changed", hint=RESTORE) from None
+    told = re.match(rb'\{"loss": ([0-9.e+-]+),', fragment)
+    loss = float(told[1]) if told else max(0.0, header["capacity"] - spent)  # not even that: all that was left
+    entry = Entry(
+        loss=loss,
+        number=len(lines),
+        batch=len(lines),
+        to="recovered after a crash",
+        what="a half-written entry, counted as spent",
+        mechanism={"name": "unknown"},
+        distance={"Linf": 0.0},
+        reads=None,
+        noise="system",
+        time=today(),
+    )
+    _write(path, len(whole) + 1, entry.line(hash_of(lines[-1])).encode())
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """The first line of a ledger, checked."""
+    with path.open("rb") as file:
+        return _parse_header(path, file.readline().decode("utf-8", "replace"))
+
+
+def _parse_header(path: Path, line: str) -> dict[str, Any]:
+    try:
+        header = json.loads(line)
+        if header["gapless"] != "ledger":
+            raise ValueError  # noqa: TRY301 one message for every foreign file
+        version, budget = header["version"], Budget(header["epsilon"], header["delta"])
+        Rows(header["rows_per_person"])
+        order = PURE if header["order"] is None else header["order"]
+        honest = (
+            order > 1
+            and (order == PURE) == (budget.delta == 0)
+            and 0 < header["capacity"] <= budget.room(order) * (1 - ROUNDING / 2)
+        )
+        if not (honest and isinstance(header["table"], str)):
+            raise ValueError  # noqa: TRY301
+    except (ValueError, TypeError, KeyError, BudgetError):
+        raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file") from None
+    if version != VERSION:
+        raise LedgerError(f"{path} is of version {version}", hint="a newer gapless") from None
+    checked: dict[str, Any] = header
+    return checked
