@@ -71,7 +71,7 @@ def complete_model(
         zeros: Forbidden combinations of observed cells.
         cap_cells: The largest junction tree allowed.
     """
-    # A table inside a larger one would be completed with less knowledge, and only pull the larger one back.
+    # A table inside a larger one would be completed with less knowledge: it is taken from the larger ones instead.
     largest = [one for one in measured if not any(set(one) < set(other) for other in measured)]
     tables = [
         Measurement(one, gapped.total * complete_table(table, [sizes[c] for c in one]), measured[one])
@@ -79,7 +79,8 @@ def complete_model(
     ]
 
     def refit(tables: Sequence[Measurement]) -> GraphicalModel:
-        return GraphicalModel.fit(sizes, tables, total=gapped.total, zeros=zeros, cap_cells=cap_cells)
+        inner = [_margin(one, tables, noise) for one, noise in measured.items() if one not in largest]
+        return GraphicalModel.fit(sizes, [*inner, *tables], total=gapped.total, zeros=zeros, cap_cells=cap_cells)
 
     model = refit(tables)
     rng = np.random.default_rng(0)  # public: the same released values always give the same model
@@ -102,6 +103,20 @@ def complete_model(
         ]
         model = refit(tables)
     return model
+
+
+def _margin(columns: Columns, tables: Sequence[Measurement], noise_std: float) -> Measurement:
+    """A smaller table as the larger ones around it tell it, each weighted by how well it can; its noise is its own."""
+    told: Floats = np.zeros(())
+    known = 0.0
+    for one in tables:
+        if set(columns) <= set(one.columns):
+            others = tuple(axis for axis, c in enumerate(one.columns) if c not in columns)
+            kept = [c for c in one.columns if c in columns]
+            counts = one.counts.sum(axis=others).transpose([kept.index(c) for c in columns])
+            weight = one.noise_std**-2 * counts.size / one.counts.size  # a margin adds up the noise of its cells
+            told, known = told + weight * counts, known + weight
+    return Measurement(columns, told / known, noise_std)
 
 
 def _shrunk(sampled: Floats, before: Floats, drawn: int) -> Floats:
