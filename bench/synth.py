@@ -574,7 +574,9 @@ def main():
     parser.add_argument("--tables", **names, default=list(TABLES), help="'adult+adult MAR 0.2'")
     parser.add_argument("--peers", **names, default=list(PEERS), help="'dpmm-mst+opendp-mst'; none for none")
     parser.add_argument("--repetitions", type=int, default=5, help="of gapless (5)")
-    parser.add_argument("--peer-seeds", type=int, default=5, help=f"seeds for each peer (5; a fit above {PATIENCE} s is measured once)")
+    parser.add_argument(
+        "--peer-seeds", type=int, default=5, help=f"seeds for each peer (5; a fit above {PATIENCE} s is measured once)"
+    )
     parser.add_argument("--cap", type=int, default=900, help="processor seconds for one run (900)")
     parser.add_argument("--python", default=sys.executable, help="with gapless and pandas (this one)")
     parser.add_argument("--results", type=Path, default=HERE / "results" / "synth.jsonl")
