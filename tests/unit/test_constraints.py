@@ -1,10 +1,12 @@
+import itertools
+
 import numpy as np
 import polars as pl
 import pytest
 
 import gapless as gl
 from gapless.schema import Constraint
-from gapless.schema.constraints import Dependency, Forbidden, constraints_of
+from gapless.schema.constraints import Dependency, Forbidden, _possible, constraints_of
 from gapless.synth import METHODS
 from gapless.testing.tables import private
 
@@ -123,3 +125,24 @@ def test_a_rule_beyond_the_cap_is_told_before_anything_is_spent(method, tmp_path
     with pytest.raises(gl.ModelError, match="cells"):
         METHODS[method](cap_cells=5).fit(table, spend=table.ledger.left)
     assert table.ledger.entries == ()
+
+
+@pytest.mark.parametrize("rules", list(itertools.product(["A", "B", "AB", "CA", "B C", "A!", "C!"], repeat=3)))
+def test_contradictions_are_found_exactly(rules):
+    """Against a look at every row of three columns; a rule forbids the cells 0 of its columns, `!` the cells 1."""
+    shape = (2, 2, 2)
+    forbidden = []
+    for rule in rules:
+        cell = 1 if "!" in rule else 0
+        columns = tuple("ABC".index(letter) for letter in rule if letter in "ABC")
+        table = np.zeros([2] * len(columns), dtype=bool)
+        table[(cell,) * len(columns)] = True
+        forbidden.append(Forbidden(columns, table))
+    lawful = any(not any(f.table[tuple(row[c] for c in f.columns)] for f in forbidden) for row in np.ndindex(*shape))
+    assert _possible(forbidden, {}) == lawful
+
+
+def test_a_contradiction_is_told_when_the_table_is_read(tmp_path):
+    with pytest.raises(gl.SchemaError, match=r"leave no possible row\n  Try: check them for conflicts"):
+        private(people(10), schema("t1.town == 'A'", "t1.town == 'B'"), tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -11,6 +11,7 @@ import pytest
 
 import gapless as gl
 from gapless import errors
+from gapless.testing.tables import letters_schema, private
 
 CELL = "Xq7cellq7X"
 SCHEMA = gl.Schema(
@@ -108,3 +109,14 @@ def test_columns_not_in_the_schema_are_named_but_not_their_cells(tmp_path):
     with pytest.raises(gl.SchemaError, match="the schema does not know 'd'") as caught:
         gl.Table.read(frame, SCHEMA)
     assert CELL not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("method", [gl.Independent, gl.MST, gl.AIM, gl.PrivBayes])
+def test_a_slip_in_a_fit_is_told_before_anything_is_spent(method, tmp_path):
+    table = private([("a",)], letters_schema([2]), tmp_path)
+    with pytest.raises(gl.ModelError, match=rf"{method.__name__}.fit: the table is a list, not a PrivateTable\n  Try: "):
+        method().fit([("a",)], spend=table.ledger.left)
+    for slip in ("extended", gl.Extended):
+        with pytest.raises(gl.ModelError, match=rf"{method.__name__}.fit: missing = .*\n  Try: missing=Extended\(\)"):
+            method(missing=slip).fit(table, spend=table.ledger.left)
+    assert not table.ledger.entries

@@ -262,3 +262,19 @@ def test_views_move_by_no_more_than_they_say(tmp_path):
 def test_views_keep_gaps_apart(codes, tmp_path):
     with pytest.raises(gl.ModelError, match="keep observed cells and gaps apart"):
         Views(private(ROWS, SCHEMA, tmp_path), [(0, np.array(codes))], rows="observed")
+
+
+def test_candidates_are_scored_alike_however_few_are_held_at_once(tmp_path, monkeypatch):
+    table = private(chain(gaps=0.1), levels_schema(may_be_missing=True), tmp_path)
+    candidates = [(i, *some) for i in range(5) for some in combinations([j for j in range(5) if j != i], 2)]
+    scores, counted = [], []
+    for held in (1, 100, 1 << 24):
+        monkeypatch.setattr("gapless.data.workload.HELD_CELLS", held)
+        views = Views(table, [(c, np.arange(4)) for c in range(5)], rows="extended")
+        count = views._count
+        views._count = lambda *given, count=count: counted.append(len(given[1])) or count(*given)
+        scores.append(reveal(views.dependence(candidates), table.ledger))
+    assert np.array_equal(scores[0], scores[2])
+    assert np.array_equal(scores[1], scores[2])
+    assert counted[:30] == [1] * 30  # each is larger than what may be held
+    assert counted[-1] == 30

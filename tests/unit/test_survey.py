@@ -428,6 +428,7 @@ def test_weights_by_hand():
         ({("x0", "x1"): math.inf}, "not positive"),
         ({("x0", "y"): 1.0}, "no column 'y'"),
         ({("x0", "x0"): 1.0}, "named twice"),
+        ([("x0", "x1")], "the workload is a list"),
     ],
 )
 def test_a_workload_that_makes_no_sense_is_refused_before_anything_is_spent(workload, error, tmp_path):

@@ -6,7 +6,10 @@ move when one protected unit comes or goes. Proofs in docs/proofs/scores.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from math import prod
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,8 @@ from gapless.data.private_table import Encoded, PrivateTable, WhichRows, once
 from gapless.errors import ModelError
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.privacy.private import L1, Columns, Linf, Private
+
+HELD_CELLS = 1 << 24
 
 
 class Workload:
@@ -129,7 +134,7 @@ class Views:
         named = rows == "observed" and not table._filled  # noqa: SLF001 one room
         self._reads = [required | {column.name} if named else required for column in columns]
         self._rows = table._rows.transform(once(recode), distance=table.protect, reads=None)  # noqa: SLF001 one room
-        self._score = _remembered(lambda table, marginals: map(_dependence, self._count(table, marginals)))
+        self._score = _remembered(self._dependences)
 
     def counts(self, marginal: tuple[int, ...]) -> Private[Integers, L1]:
         """The counts of one marginal. A row is in at most one cell of it, as in `PrivateTable.marginal`."""
@@ -146,6 +151,12 @@ class Views:
             distance=Linf(2.0 * self._unit),
             reads=_needed_by_all(frozenset().union(*(self._reads[view] for view in one)) for one in candidates),
         )
+
+    def _dependences(self, table: Encoded, marginals: Sequence[tuple[int, ...]]) -> Iterator[float]:
+        """Candidates can be many and wide: as many are counted at once as memory should hold."""
+        held = np.cumsum([prod(self._extended[view] for view in one) for one in marginals]) // HELD_CELLS
+        for _, some in groupby(zip(held, marginals, strict=True), key=itemgetter(0)):
+            yield from map(_dependence, self._count(table, [one for _, one in some]))
 
     def _count(self, table: Encoded, marginals: Sequence[tuple[int, ...]]) -> list[Integers]:
         counted = count(table.columns, self._extended, marginals, table.rows)

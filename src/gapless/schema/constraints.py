@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,25 @@ def constraints_of(schema: Schema) -> tuple[list[Forbidden], list[Dependency], l
             dependencies.append(parsed)
         else:
             others.append(rule.forbidden)
+    if not _possible(forbidden, {}):
+        raise SchemaError("the constraints leave no possible row", hint="check them for conflicts")
     return forbidden, dependencies, others
+
+
+def _possible(forbidden: Sequence[Forbidden], allowed: Mapping[int, NDArray[np.bool_]]) -> bool:
+    """Whether some row breaks no rule: each is kept by a cell of one of its columns, tried in turn."""
+    if not forbidden:
+        return True
+    rule, *others = forbidden
+    for axis, column in enumerate(rule.columns):
+        bad = rule.table.any(axis=tuple(other for other in range(rule.table.ndim) if other != axis))
+        now = allowed.get(column, np.ones_like(bad))
+        kept = now & ~bad
+        if kept.any() and _possible(others, {**allowed, column: kept}):
+            return True
+        if not (now & bad).any():  # kept already: no other way can do better
+            return False
+    return False
 
 
 def _parse(rule: str, schema: Schema) -> Forbidden | Dependency | None:

@@ -17,7 +17,7 @@ from gapless.model.junction import JunctionTree, cells, junction_tree, pair_grow
 from gapless.model.marginal import Columns, Floats, Measurement
 from gapless.privacy import Linf, Loss, Private, for_counts
 from gapless.schema import Schema
-from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitted import FittedModel, Progress, grant_for
 from gapless.synth.survey import Survey
 
 COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
@@ -58,7 +58,7 @@ class AIM:
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> AIMModel:
         """Choose, measure and fit until `spend` is used up."""
-        grant = table.ledger.grant(spend, to="AIM.fit")
+        grant = grant_for(self, table, self.missing, spend)
         weights = _closure(table.schema, self.workload)
         survey = Survey(
             table, self.missing, grant, marginals=list(weights), cap_cells=self.cap_cells, progress=progress
@@ -131,6 +131,8 @@ def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -
     """
     if workload is None:
         return dict.fromkeys(combinations(range(len(schema.columns)), 2), 1.0)
+    if not isinstance(workload, Mapping):
+        raise ModelError(f"the workload is a {type(workload).__name__}", hint='{("age", "sex"): 1.0}')
     asked: dict[Columns, float] = {}
     for names, weight in workload.items():
         one = tuple(sorted(schema.positions(names)))

@@ -12,12 +12,14 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data import Table
+from gapless.data import PrivateTable, Table
 from gapless.errors import ModelError
+from gapless.missing import Missing
 from gapless.model import archive
 from gapless.model.graphical import GraphicalModel
 from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
+from gapless.privacy import Grant, Loss
 from gapless.schema import Schema
 from gapless.schema.constraints import Dependency, Forbidden, constraints_of
 from gapless.synth.drawing import draw_structure
@@ -45,6 +47,19 @@ class Distribution(Protocol):
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """What a model file holds of it."""
         ...
+
+
+def grant_for(synthesizer: Any, table: PrivateTable, missing: Missing, spend: Loss) -> Grant:
+    """The grant of a fit, after a look at what was passed: nothing is spent on a slip."""
+    to = f"{type(synthesizer).__name__}.fit"
+    if not isinstance(table, PrivateTable):
+        raise ModelError(
+            f"{to}: the table is a {type(table).__name__}, not a PrivateTable",
+            hint="people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)",
+        )
+    if not hasattr(missing, "prepare") or isinstance(missing, type):
+        raise ModelError(f"{to}: missing = {missing!r}", hint="missing=Extended(), Observed(), CompleteRows(), …")
+    return table.ledger.grant(spend, to=to)
 
 
 _DISTRIBUTIONS: dict[str, Any] = {kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork)}

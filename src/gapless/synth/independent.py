@@ -12,7 +12,7 @@ from gapless.missing import Extended, Missing
 from gapless.model.marginal import Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
 from gapless.privacy import Loss, for_counts
-from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitted import FittedModel, Progress, grant_for
 
 
 class IndependentModel(FittedModel):
@@ -33,7 +33,7 @@ class Independent:
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> IndependentModel:
         """Measure every one-way marginal with an even share of `spend`."""
-        grant = table.ledger.grant(spend, to="Independent.fit")
+        grant = grant_for(self, table, self.missing, spend)
         if progress is not None:
             progress("measuring", 0, 1)
         prepared = self.missing.prepare(table, grant)

@@ -12,7 +12,7 @@ from gapless.data import PrivateTable
 from gapless.missing import Extended, Missing
 from gapless.model.marginal import Columns
 from gapless.privacy import Loss
-from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitted import FittedModel, Progress, grant_for
 from gapless.synth.survey import Survey
 
 
@@ -41,7 +41,7 @@ class MST:
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> MSTModel:
         """Measure columns, choose a tree, measure its pairs."""
-        grant = table.ledger.grant(spend, to="MST.fit")
+        grant = grant_for(self, table, self.missing, spend)
         columns = range(len(table.schema.columns))
         survey = Survey(
             table,

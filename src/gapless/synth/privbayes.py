@@ -21,7 +21,7 @@ from gapless.model.sampling import Ints
 from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, for_counts
 from gapless.schema import Column
 from gapless.schema.constraints import constraints_of
-from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitted import FittedModel, Progress, grant_for
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
 CHOICE_SHARE = 0.2  # for the network: a choice errs by little beside the noise in a table
@@ -66,7 +66,7 @@ class PrivBayes:
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> PrivBayesModel:
         """Choose a network and measure its tables until `spend` is used up."""
-        grant = table.ledger.grant(spend, to="PrivBayes.fit")
+        grant = grant_for(self, table, self.missing, spend)
         growth = _Growth(self.missing, table, grant, self.cap_cells, progress or _silently)
         spend = grant.left  # what filling gaps has left
         growth.can_choose(spend * CHOICE_SHARE)
