@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.missing import check
 from gapless.schema import Constraint
 from gapless.schema.constraints import Dependency, Forbidden, _possible, constraints_of
 from gapless.synth import METHODS
@@ -146,3 +147,15 @@ def test_a_contradiction_is_told_when_the_table_is_read(tmp_path):
     with pytest.raises(gl.SchemaError, match=r"leave no possible row\n  Try: check them for conflicts"):
         private(people(10), schema("t1.town == 'A'", "t1.town == 'B'"), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_check_counts_the_rows_that_break_a_constraint():
+    frame = people(500).with_columns(pl.lit("B").alias("town"))
+    frame = frame.with_columns(pl.when(pl.int_range(500) < 7).then(pl.lit("A")).otherwise(pl.col("town")).alias("town"))
+    frame = frame.with_columns(pl.when(pl.int_range(500) < 9).then(pl.lit("z1")).otherwise("zip code").alias("zip code"))
+    young = frame.filter((pl.col("age") < 15) & (pl.col("married") == "yes"))
+    result = check(frame, schema(CHILD, TOWN, "t1.age < 15 and t1.married == 'no'"))
+    assert young.height == 0
+    children = frame.filter((pl.col("age") < 15) & (pl.col("married") == "no")).height
+    assert children > 0
+    assert result.broken == ((TOWN, 7), ("t1.age < 15 and t1.married == 'no'", children))

@@ -357,6 +357,10 @@ def _print_check(result: Check) -> None:
         console.print(f"  {column.name:<22} {column.kind:<12} {share:>8}  {_outside(column)}".rstrip())
     console.print("\nGaps that occur together (■ observed, · missing):\n")
     console.print(result.patterns.picture())
+    if result.broken:
+        console.print("\nConstraints that rows break; a release keeps to them all the same:\n")
+        for rule, rows in result.broken:
+            console.print(f"  {rows:>9} rows  {rule}", markup=False)
     if result.refused:
         notes.print(
             f"\nReading this file for a release will be refused because of: {', '.join(result.refused)}\n"

@@ -80,7 +80,16 @@ class Table:
     def to_arrow(self) -> pa.Table:
         """An Arrow table with the declared types; gaps are null."""
         with _needs("pyarrow", "pandas"):
-            return self.to_polars().to_arrow()
+            import pyarrow as pa  # noqa: PLC0415 an extra
+
+            table = self.to_polars().to_arrow()
+        fields = [
+            field.with_type(pa.dictionary(field.type.index_type, field.type.value_type))  # levels without an order
+            if pa.types.is_dictionary(field.type) and not isinstance(column, Ordinal)
+            else field
+            for field, column in zip(table.schema, self.schema.columns, strict=True)
+        ]
+        return table.cast(pa.schema(fields))
 
     def to_pandas(self) -> pd.DataFrame:
         """A pandas frame: ordered categoricals, nullable integers and booleans, datetime64 for dates."""

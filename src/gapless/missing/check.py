@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gapless.data.encode import check_names, classify
 from gapless.missing.patterns import Patterns, describe_gaps
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
-from gapless.schema.constraints import constraints_of
+from gapless.schema.constraints import breaks, constraints_of
 from gapless.schema.source import load
 
 
@@ -40,6 +40,7 @@ class Check:
     rows: int
     columns: tuple[ColumnCheck, ...]
     patterns: Patterns
+    broken: tuple[tuple[str, int], ...]  # the schema's constraints that rows break, and how many do
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -51,8 +52,8 @@ def check(data: Any, schema: Schema, *, encoding: str = "utf-8") -> Check:
     """Look at data that you hold: gaps, cells outside the schema, patterns. Exact: NOT for release."""
     frame = load(data, encoding=encoding, for_holder=True)
     check_names(frame.columns, schema)
-    constraints_of(schema)
-    checked, gaps = [], []
+    constraints_of(schema)  # a rule that cannot be read is told first
+    checked, gaps, codes = [], [], []
     for column in schema.columns:
         cells = classify(frame[column.name], column)
         unreadable = cells.outside & (cells.codes < 0)
@@ -60,6 +61,7 @@ def check(data: Any, schema: Schema, *, encoding: str = "utf-8") -> Check:
         gap = lost | (cells.codes >= column.size)
         examples = _examples(frame[column.name], unreadable, cells.outside)
         gaps.append(gap)
+        codes.append(np.where(gap, column.size, cells.codes))
         checked.append(
             ColumnCheck(
                 name=column.name,
@@ -74,7 +76,24 @@ def check(data: Any, schema: Schema, *, encoding: str = "utf-8") -> Check:
                 refused=bool(np.any(cells.outside & (column.outside == "refuse") | lost & (not column.may_be_missing))),
             )
         )
-    return Check(frame.height, tuple(checked), describe_gaps(schema.names, gaps, frame.height))
+    broken = _broken(schema, np.stack(codes, axis=1))
+    return Check(frame.height, tuple(checked), describe_gaps(schema.names, gaps, frame.height), broken)
+
+
+def _broken(schema: Schema, codes: NDArray[np.integer]) -> tuple[tuple[str, int], ...]:
+    """How many rows break each constraint; of a dependency, those that differ from most of their like."""
+    found = []
+    for rule in schema.constraints:
+        forbidden, dependencies, _ = constraints_of(replace(schema, constraints=(rule,)))
+        for one in dependencies:
+            counts = np.zeros([schema.columns[c].size for c in one.columns])
+            seen = codes[:, one.columns]
+            seen = seen[(seen < counts.shape).all(axis=1)]
+            np.add.at(counts, tuple(seen.T), 1)
+            forbidden.append(one.forbidden(counts))
+        if rows := int(breaks(codes, forbidden).sum()):
+            found.append((rule.forbidden, rows))
+    return tuple(found)
 
 
 def _examples(series: pl.Series, *chosen: NDArray[np.bool_]) -> tuple[str, ...]:

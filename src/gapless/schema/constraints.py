@@ -68,6 +68,16 @@ def constraints_of(schema: Schema) -> tuple[list[Forbidden], list[Dependency], l
     return forbidden, dependencies, others
 
 
+def breaks(codes: NDArray[Any], forbidden: Sequence[Forbidden]) -> NDArray[np.bool_]:
+    """Which rows hold a forbidden combination; a gap breaks nothing."""
+    broken = np.zeros(len(codes), dtype=np.bool_)
+    for rule in forbidden:
+        cells = codes[:, rule.columns].astype(np.int64)
+        seen = (cells < np.array(rule.table.shape)).all(axis=1)
+        broken[seen] |= rule.table[tuple(cells[seen].T)]
+    return broken
+
+
 def _possible(forbidden: Sequence[Forbidden], allowed: Mapping[int, NDArray[np.bool_]]) -> bool:
     """Whether some row breaks no rule: each is kept by a cell of one of its columns, tried in turn."""
     if not forbidden:

@@ -21,7 +21,7 @@ from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.privacy import Grant, Loss
 from gapless.schema import Schema
-from gapless.schema.constraints import Dependency, Forbidden, constraints_of
+from gapless.schema.constraints import Dependency, breaks, constraints_of
 from gapless.synth.drawing import draw_structure
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
@@ -73,16 +73,6 @@ def _association(law: NDArray[np.float64]) -> float:
     independent = np.outer(law.sum(axis=1), law.sum(axis=0))
     off = np.divide((law - independent) ** 2, independent, out=np.zeros_like(law), where=independent > 0)
     return float(min(1.0, np.sqrt(off.sum() / max(1, min(law.shape) - 1))))
-
-
-def _breaks(codes: NDArray[Any], forbidden: Sequence[Forbidden]) -> NDArray[np.bool_]:
-    """Which rows hold a forbidden combination; a gap breaks nothing."""
-    broken = np.zeros(len(codes), dtype=np.bool_)
-    for rule in forbidden:
-        cells = codes[:, rule.columns].astype(np.int64)
-        seen = (cells < np.array(rule.table.shape)).all(axis=1)
-        broken[seen] |= rule.table[tuple(cells[seen].T)]
-    return broken
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,11 +138,11 @@ class FittedModel:
             rule.forbidden(self.filled.marginal(rule.columns)) for rule in dependencies if self._learned(rule)
         ]
         for _ in range(_TRIES if forbidden else 0):
-            broken = np.flatnonzero(_breaks(codes, forbidden))
+            broken = np.flatnonzero(breaks(codes, forbidden))
             if not len(broken):
                 return codes
             codes[broken] = distribution.sample(len(broken), rng)
-        lawful = np.flatnonzero(~_breaks(codes, forbidden))
+        lawful = np.flatnonzero(~breaks(codes, forbidden))
         if not len(lawful) and rows:
             raise ModelError("the constraints leave hardly any possible row", hint="check them for conflicts")
         return codes if len(lawful) == rows else codes[rng.choice(lawful, rows)]
