@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all check bench bench-peers docs clean
+.PHONY: demo test test-all check bench bench-peers bench-paper docs clean
 
 demo: $(VENV)/core          ## a release from the bundled incomplete table
 	$(BIN)/gapless demo
@@ -31,6 +31,10 @@ bench-peers: $(VENV)/dev    ## the synthesizers beside other tools: hours, and g
 	sh bench/peers_setup.sh
 	$(BIN)/python bench/synth.py
 	$(BIN)/python bench/synth.py --scaling
+
+bench-paper: $(VENV)/dev    ## the paper's experiments in a small setting: figures and a table of claims, some minutes
+	$(BIN)/pip install -q -e ".[bench]"
+	$(BIN)/python bench/paper.py
 
 docs: $(VENV)/dev           ## the documentation as a site
 	$(BIN)/pip install -q -e ".[docs]"
