@@ -1,6 +1,6 @@
 """The experiments of [MD] §6 with our methods: what the paper claims against what we see.
 
-    python bench/paper.py                    small: Adult, one run of each setting, F1 for one label in Figure 3; minutes
+    python bench/paper.py                    small: Adult, one run each, F1 for one label in Figure 3; minutes
     python bench/paper.py --full             Adult, Bank, BR2000, three runs of each setting, F1 for every label; hours
     python bench/paper.py --only-print       figures and claims again, from what was measured before
 
