@@ -29,14 +29,16 @@ class Pair:
     """Two columns in both tables: how far apart their joint laws are, and how strongly the two go together.
 
     Associations are Spearman's rank correlation for two columns on a line, else Cramér's V; None where a column does
-    not vary, or the pair has too many cells.
+    not vary, or the pair has too many cells. From noisy counts the distance comes with what the noise leaves open,
+    `between`, and may be None.
     """
 
     columns: tuple[str, str]
-    distance: float
+    distance: float | None
     measure: str
     truth: float | None
     other: float | None
+    between: tuple[float, float] | None = None
 
     @property
     def difference(self) -> float | None:
@@ -57,7 +59,9 @@ def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = Non
         both = columns[i], columns[j]
         dense = columns[i].size * columns[j].size <= DENSE_CELLS
         strengths = [association(law, both) if dense else None for law in (one, two)]
-        found.append(Pair((both[0].name, both[1].name), half_l1(one, two), measure_of(both), *strengths))
+        found.append(
+            Pair((both[0].name, both[1].name), half_l1(one, two), measure_of(both), strengths[0], strengths[1])
+        )
     return tuple(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -16,6 +16,7 @@ from gapless.data import Table
 from gapless.errors import ModelError
 from gapless.model import archive
 from gapless.model.graphical import GraphicalModel
+from gapless.model.marginal import Measurement
 from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.schema import Schema
@@ -58,6 +59,16 @@ def _association(law: NDArray[np.float64]) -> float:
     independent = np.outer(law.sum(axis=1), law.sum(axis=0))
     off = np.divide((law - independent) ** 2, independent, out=np.zeros_like(law), where=independent > 0)
     return float(min(1.0, np.sqrt(off.sum() / max(1, min(law.shape) - 1))))
+
+
+def noise_of_columns(names: Sequence[str], measured: Iterable[Measurement]) -> dict[str, float]:
+    """The noise in a count of one cell of each column: a sum over the other columns of the marginal that knows best."""
+    known: dict[str, float] = {}
+    for one in measured:
+        for size, column in zip(one.counts.shape, one.columns, strict=True):
+            noise_std = one.noise_std * float(np.sqrt(one.counts.size / size))
+            known[names[column]] = min(noise_std, known.get(names[column], np.inf))
+    return known
 
 
 def _breaks(codes: NDArray[Any], forbidden: Sequence[Forbidden]) -> NDArray[np.bool_]:
