@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 # No script, no font, no picture from anywhere: a browser that obeys this line cannot ask for anything.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 STYLE = """
 :root { color-scheme: light dark; --page: #fbfbf9; --card: #ffffff; --ink: #1d2430; --soft: #596273; --line: #dfe2e8;
@@ -18,7 +18,9 @@ STYLE = """
 body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 74rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; } h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; }
-h3 { font-size: 1rem; margin: 0; } p { margin: .4rem 0 .8rem; max-width: 48rem; }
+h3 { font-size: 1rem; margin: 0; }
+.wide + h3 { margin: 1.2rem 0 .4rem; } .wide + .wide { margin-top: .8rem; }
+p { margin: .4rem 0 .8rem; max-width: 48rem; }
 .soft { color: var(--soft); } small { font-size: .82rem; }
 .note { background: var(--note); border-left: 4px solid var(--other); padding: .6rem 1rem; border-radius: 0 8px 8px 0;
   margin: 1rem 0; }
@@ -43,7 +45,8 @@ svg text.on-hot { fill: var(--on-hot); } .hole { fill: var(--card); stroke: var(
 .key i:first-child { margin-left: 0; } .key .truth { background: var(--truth); }
 .key .other { background: var(--other); }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; }
-@media (max-width: 30rem) { main { padding: 1.2rem .8rem 3rem; } h1 { font-size: 1.5rem; } .about { display: none; } }
+@media (max-width: 30rem) { main { padding: 1.2rem .8rem 3rem; } h1 { font-size: 1.5rem; } .about { display: none; }
+  .cards { grid-template-columns: 1fr 1fr; gap: .5rem; } .card b { font-size: 1.25rem; } }
 @media print {
   :root { color-scheme: light; --page: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #ccc;
     --truth: #6b7a99; --other: #0b7a75; --hot: #c2410c; --cold: #eef0f4; --on-hot: #fff; --note: #fff; }

@@ -145,8 +145,8 @@ def distance_less_noise(
 ) -> tuple[float | None, tuple[float, float] | None]:
     """The total variation distance of noisy counts from a law, the expected share of noise taken off, and its range.
 
-    >>> distance_less_noise(np.array([600.0, 400.0]), np.array([0.5, 0.5]), 0.0)
-    (0.1, (0.1, 0.1))
+    >>> distance_less_noise(np.array([750.0, 250.0]), np.array([0.5, 0.5]), 0.0)
+    (0.25, (0.25, 0.25))
     """
     total = float(counts.sum())
     if law is None or total <= 2 * noise_std * math.sqrt(counts.size):

@@ -183,7 +183,10 @@ def _pair_errors(one: Comparison) -> Html:
             for p in changed
         ]
         head = ("columns", "association", "truth", "compared", "difference")
-        parts += [tag("h3", "Associations that changed most"), table(head, rows, right=(2, 3, 4))]
+        parts += [
+            tag("h3", "Associations that changed most"),
+            tag("div", table(head, rows, right=(2, 3, 4)), class_="wide"),
+        ]
     return section("Pairs of columns", *parts)
 
 
