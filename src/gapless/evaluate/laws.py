@@ -15,7 +15,7 @@ from gapless.schema.columns import _Binned
 
 Floats = NDArray[np.float64]
 
-DENSE_CELLS = 1 << 22  # above, cells are numbered as they occur instead of counted in a table
+DENSE_CELLS = 1 << 20  # above, cells are numbered as they occur instead of counted in a table
 MOST_CORNERS = 100
 
 

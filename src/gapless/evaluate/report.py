@@ -269,10 +269,10 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 def _released_column(model: FittedModel, sample: Table, place: int, gaps: Gaps) -> ColumnScore:
     column = sample.schema.columns[place]
+    rows = shares(sample, [place])
     law = model.marginal(column.name, gaps=gaps)[: column.size]
     seen = max(float(law.sum()), 1e-9)
     law = law / seen
-    rows = shares(sample, [place])
     rates = None
     if gaps == "as observed" and column.gaps:
         missing = sample.codes[place] >= column.size
