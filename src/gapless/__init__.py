@@ -21,7 +21,7 @@ _ROOMS = {
         "SchemaError",
         "SealedError",
     ),
-    "evaluate": ("kway_distance",),
+    "evaluate": ("Comparison", "compare", "compare_private", "f1_scores", "kway_distance", "wasserstein_distance"),
     "missing": ("CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"),
     "privacy": ("Budget", "Ledger", "Loss", "Rows"),
     "schema": (
@@ -50,7 +50,14 @@ if TYPE_CHECKING:
         SchemaError,
         SealedError,
     )
-    from gapless.evaluate import kway_distance
+    from gapless.evaluate import (
+        Comparison,
+        compare,
+        compare_private,
+        f1_scores,
+        kway_distance,
+        wasserstein_distance,
+    )
     from gapless.missing import CompleteRows, Extended, FromDomain, ImputeFirst, Observed, patterns
     from gapless.privacy import Budget, Ledger, Loss, Rows
     from gapless.schema import (
@@ -74,6 +81,7 @@ __all__ = [
     "Budget",
     "BudgetError",
     "Categorical",
+    "Comparison",
     "CompleteRows",
     "Date",
     "DateTime",
@@ -99,10 +107,14 @@ __all__ = [
     "SchemaError",
     "SealedError",
     "Table",
+    "compare",
+    "compare_private",
+    "f1_scores",
     "kway_distance",
     "load",
     "patterns",
     "read",
+    "wasserstein_distance",
 ]
 
 

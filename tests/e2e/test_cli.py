@@ -39,6 +39,7 @@ RELEASE = {
     "dictionary.md",
     "ledger.json",
     "privacy.md",
+    "report.html",
     "schema.toml",
     "structure.svg",
     "synthetic.csv",
@@ -350,3 +351,41 @@ def test_a_header_without_rows_makes_a_release_like_any_other(folder, run_here):
     code, _, err = run_here("synth", "head.csv", *SYNTH[2:], "--epsilon", 1, "-o", "out")
     assert (code, err) == (0, "")
     assert (folder / "out" / "manifest.json").exists()
+
+
+# ---------------------------------------------------------------------- evaluate
+
+
+def test_evaluate_compares_two_files(released, run_here):
+    out = released / "out" / "synthetic.csv"
+    done = run("evaluate", "people.csv", out, "-s", "people.toml", "-o", "report.html", cwd=released)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "two-way distance" in done.stdout
+    assert "may be shown only if it is public" in done.stdout
+    assert (released / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    code, printed, _ = run_here("evaluate", "people.csv", out, "-s", "people.toml", "--json")
+    told = json.loads(printed)
+    assert (code, told["rows"][0], told["spent"]) == (0, 100, None)
+    ledger = released / "out" / "people.ledger"
+    code, printed, _ = run_here("evaluate", "people.csv", out, "-s", "people.toml", "--ledger", ledger, "--json")
+    assert "differential privacy" in json.loads(printed)["promise"]
+
+
+def test_evaluate_can_pay_for_a_private_truth(folder, run_here):
+    arguments = ("--ledger", "people.ledger", "--epsilon", 1, "--delta", 1e-6)
+    run("fit", "people.csv", "-s", "people.toml", *arguments, "--spend", "50%", "-o", "people.model", cwd=folder)
+    run("sample", "people.model", "-o", "fake.csv", cwd=folder)
+    pay = ("evaluate", "people.csv", "fake.csv", "-s", "people.toml", "--spend", "10%")
+    code, _, err = run_here(*pay)
+    assert code == 3
+    assert "--spend needs the ledger" in err
+    code, _, err = run_here(*pay, "--ledger", "people.ledger", "--tasks")
+    assert code == 2
+    assert "looks at the cells" in err
+    code, printed, _ = run_here(*pay, "--ledger", "people.ledger", "--json")
+    assert code == 0
+    assert json.loads(printed)["spent"] == "10.00% of the budget"
+    assert len(gl.Ledger.open(folder / "people.ledger").entries) > 6
+    code, _, err = run_here("evaluate", "people.csv", "fake.csv", "-s", "people.toml", "-o", "nowhere/report.html")
+    assert code == 1
+    assert "cannot write" in err

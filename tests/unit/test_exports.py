@@ -29,7 +29,7 @@ DOCUMENTED = {
     "privacy": {"Budget", "Ledger", "Loss", "Rows"},
     "gaps": {"CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"},
     "synthesizers": {"AIM", "MST", "Auto", "Independent", "PrivBayes", "load"},
-    "evaluation": {"kway_distance"},
+    "evaluation": {"Comparison", "compare", "compare_private", "f1_scores", "kway_distance", "wasserstein_distance"},
     "errors": {
         "BudgetError",
         "GaplessError",

@@ -88,8 +88,19 @@ def demo(
         _print_check(_check(data, schema, "utf-8"))
         console.print("\nNow a release at ε = 1, δ = 1e-6:\n")
         synth(data, bundled / "nhanes.toml", output=folder, epsilon=1.0, delta=1e-6)
+        _compare_demo(data, folder, schema)
     console.print(f"\nThe result lies in {folder.resolve()}")
-    console.print(f"Read {folder}/privacy.md, then try it on a table of your own: gapless schema draft people.csv")
+    console.print(f"Open {folder}/report.html and read {folder}/privacy.md, then try it on a table of your own:")
+    console.print("gapless schema draft people.csv")
+
+
+def _compare_demo(data: Path, folder: Path, schema: Schema) -> None:
+    """The bundled table is public, so that it may be looked at."""
+    from gapless.evaluate import compare
+
+    with _working("comparing"):
+        compare(data, folder / "synthetic.csv", schema=schema).write(folder / "comparison.html")
+    console.print("  comparison.html  (rows beside the bundled table: only because that is public)")
 
 
 @schema_app.command("draft", epilog="Example: `gapless schema draft people.csv -o people.toml`")
@@ -150,7 +161,8 @@ def synth(
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
-    """Make a release folder: synthetic data, schema, privacy statement, ledger, manifest."""
+    """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
+    from gapless.evaluate.report import release_page
     from gapless.schema import Schema
     from gapless.synth.release import MODEL, open_release, write_release
 
@@ -166,7 +178,8 @@ def synth(
     model.save(output / MODEL)  # whatever happens from here on, what was paid for is kept
     with _working("sampling"):
         sample = model.sample(rows, seed=seed, gaps=chosen)
-    names = write_release(output, model, sample, people.ledger)
+    report = release_page(model, sample, people.ledger)
+    names = write_release(output, model, sample, people.ledger, report=report)
     if as_json:
         print(json.dumps({"folder": str(output), "files": names, "rows": sample.rows}))
         return
@@ -379,3 +392,6 @@ def _outside(column: ColumnCheck) -> str:
     words = "; ".join(f"{count} {what}" for count, what in told if count)
     examples = ", ".join(repr(cell if len(cell) <= 30 else cell[:29] + "…") for cell in column.examples)
     return words + (f": {examples}" if examples else "") + (f" ({column.advice})" if column.advice else "")
+
+
+import gapless.cli.evaluate  # noqa: E402, F401 registers its command

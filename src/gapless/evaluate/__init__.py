@@ -1,5 +1,46 @@
-"""How good a public table is beside another: metrics on public tables."""
+"""How good a table is beside another: metrics on public tables, and the page that shows them."""
 
+from gapless.evaluate.comparison import ColumnScore, Comparison, Score, TaskScore, compare
 from gapless.evaluate.distance import kway_distance
+from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
+from gapless.evaluate.pairs import Pair, Subgroup, association, compare_pairs, compare_subgroups
+from gapless.evaluate.private import compare_private
+from gapless.evaluate.tasks import (
+    Detection,
+    classifiers,
+    coefficient_error,
+    detection,
+    f1_scores,
+    mean_f1,
+    positive_cells,
+    roc_auc,
+)
+from gapless.evaluate.transport import column_wasserstein, wasserstein_distance
 
-__all__ = ["kway_distance"]
+__all__ = [
+    "ColumnScore",
+    "Comparison",
+    "Detection",
+    "GapFidelity",
+    "Pair",
+    "Pattern",
+    "Score",
+    "Subgroup",
+    "TaskScore",
+    "association",
+    "classifiers",
+    "coefficient_error",
+    "column_wasserstein",
+    "compare",
+    "compare_gaps",
+    "compare_pairs",
+    "compare_private",
+    "compare_subgroups",
+    "detection",
+    "f1_scores",
+    "kway_distance",
+    "mean_f1",
+    "positive_cells",
+    "roc_auc",
+    "wasserstein_distance",
+]

@@ -57,6 +57,11 @@ class Measurement:
         columns = tuple(int(self.columns[place]) for place in order)
         return Measurement(columns, self.counts.transpose(order), self.noise_std)
 
+    def scaled_to(self, total: float) -> "Measurement":
+        """Counts and noise scaled to another total; a sum that is mostly noise is taken for no less than its noise."""
+        own = max(1.0, float(self.counts.sum()), self.noise_std * sqrt(self.counts.size))
+        return Measurement(self.columns, self.counts * (total / own), self.noise_std * (total / own))
+
 
 def project_to_simplex(values: Floats, total: float) -> Floats:
     """The nearest table without negative cells that sums to `total`.

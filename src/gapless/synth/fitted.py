@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -17,6 +17,7 @@ from gapless.errors import ModelError
 from gapless.missing import Missing
 from gapless.model import archive
 from gapless.model.graphical import GraphicalModel
+from gapless.model.marginal import Measurement
 from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.privacy import Grant, Loss
@@ -73,6 +74,16 @@ def _association(law: NDArray[np.float64]) -> float:
     independent = np.outer(law.sum(axis=1), law.sum(axis=0))
     off = np.divide((law - independent) ** 2, independent, out=np.zeros_like(law), where=independent > 0)
     return float(min(1.0, np.sqrt(off.sum() / max(1, min(law.shape) - 1))))
+
+
+def noise_of_columns(names: Sequence[str], measured: Iterable[Measurement]) -> dict[str, float]:
+    """The noise in a count of one cell of each column: a sum over the other columns of the marginal that knows best."""
+    known: dict[str, float] = {}
+    for one in measured:
+        for size, column in zip(one.counts.shape, one.columns, strict=True):
+            noise_std = one.noise_std * float(np.sqrt(one.counts.size / size))
+            known[names[column]] = min(noise_std, known.get(names[column], np.inf))
+    return known
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,7 @@ from gapless.missing import Extended, Missing
 from gapless.model.marginal import Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
 from gapless.privacy import Loss, for_counts
-from gapless.synth.fitted import FittedModel, Progress, grant_for
+from gapless.synth.fitted import FittedModel, Progress, grant_for, noise_of_columns
 
 
 class IndependentModel(FittedModel):
@@ -67,6 +67,9 @@ class Independent:
                     "missing": type(self.missing).__name__,
                     "noise": f"{type(noise).__name__}, std {noise.noise_std:.4g}",
                 },
+                "noise": noise_of_columns(
+                    names, measured if extended else [one.scaled_to(total) for one in measured[:-1]]
+                ),
                 "guarantee": str(table.ledger.guarantee()),
             },
         )

@@ -244,10 +244,20 @@ class _Growth:
         facts = {
             "settings": {"missing": type(self.missing).__name__, "cells of a chosen table": f"at most {self.useful:,}"},
             "structure": [f"{self._name(family)}: noise std {self.noise_std:.1f}" for family in self.families],
+            "noise": self._noise(nodes, total),
             "edges": sorted({tuple(sorted((node.column, parent))) for node in nodes for parent in node.parents}),
             "guarantee": str(self.table.ledger.guarantee()),
         }
         return PrivBayesModel(self.table.schema, filled, network if self.extended else None, total, facts)
+
+    def _noise(self, nodes: Sequence[Node], total: float) -> dict[str, float]:
+        """The noise in a count of one cell of each column, from the table of its family."""
+        known = {}
+        for node, counts in zip(nodes, self.counts, strict=True):
+            one = Measurement((node.column,), counts.reshape(-1, counts.shape[-1]).sum(axis=0), self.noise_std)
+            noise_std = (one if self.extended else one.scaled_to(total)).noise_std
+            known[self.columns[node.column].name] = noise_std * math.sqrt(counts.size / counts.shape[-1])
+        return known
 
     def _node(self, family: Columns) -> Node:
         parents = [self.views[view] for view in family[1:]]

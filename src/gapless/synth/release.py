@@ -1,4 +1,4 @@
-"""The release folder: data, dictionary, privacy statement, ledger, manifest."""
+"""The release folder: data, dictionary, privacy statement, report, ledger, manifest."""
 
 from __future__ import annotations
 
@@ -44,8 +44,11 @@ def open_release(folder: Path) -> None:
     _write(readme, _UNFINISHED)
 
 
-def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledger) -> list[str]:
-    """Write all files of a release, the manifest last; gives their names."""
+def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledger, *, report: str) -> list[str]:
+    """Write all files of a release, the manifest last; gives their names.
+
+    `report` is a page made from released values; the room that draws it is above this one.
+    """
     data = ("synthetic.csv", "synthetic.parquet")
     model.save(folder / MODEL)
     texts = {
@@ -53,6 +56,7 @@ def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledge
         "dictionary.md": "\n".join(_dictionary(sample.schema)),
         "privacy.md": "\n".join(privacy_statement(model, sample, ledger)),
         "ledger.json": _json(ledger.summary()),
+        "report.html": report,
         "structure.svg": model.picture(),
         _README_FILE: _README,
     }
@@ -80,6 +84,7 @@ synthetic.csv, synthetic.parquet   synthetic rows: no row is a person
 synthetic.model                    gapless sample draws more rows from it, for free
 schema.toml, dictionary.md         columns, levels, bounds, missing codes
 privacy.md                         what is promised to whom, in words and numbers
+report.html                        pictures of the rows, and how much noise is in them; from released values only
 structure.svg                      which columns are modelled together
 ledger.json                        every release from the private table and its cost
 manifest.json                      versions and SHA-256 of these files
@@ -122,6 +127,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         + "; ".join(f"{name}: {value}" for name, value in model.facts.get("settings", {}).items())
         + ".",
         *(f"- Constraint not enforced: {rule}." for rule in model.not_enforced()),
+        "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
         f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",
         "",
         "## Everything that this ledger has recorded",

@@ -19,7 +19,7 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Columns, Floats, Measurement, estimate_total
 from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, Private, for_counts
 from gapless.schema.constraints import Forbidden, constraints_of
-from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitted import FittedModel, Progress, noise_of_columns
 
 M = TypeVar("M", bound=FittedModel)
 
@@ -128,12 +128,7 @@ class Survey:
         """
         if self.extended:
             return list(self._raw)
-        return [self._scaled(one) for one in self._raw]
-
-    def _scaled(self, one: Measurement) -> Measurement:
-        own = max(1.0, float(one.counts.sum()), one.noise_std * math.sqrt(one.counts.size))
-        factor = self.total / own
-        return Measurement(one.columns, one.counts * factor, one.noise_std * factor)
+        return [one.scaled_to(self.total) for one in self._raw]
 
     def fit(
         self, *, start: GraphicalModel | None = None, sweeps: int = 12, forbidden: Sequence[Forbidden] = ()
@@ -180,6 +175,7 @@ class Survey:
         facts = {
             "settings": told,
             "structure": list(self._structure()),
+            "noise": noise_of_columns(self.schema.names, self.measurements),
             "edges": sorted({pair for one in self._raw for pair in combinations(sorted(one.columns), 2)}),
             "guarantee": str(self._table.ledger.guarantee()),
         }

@@ -1,0 +1,211 @@
+"""Charts as SVG: drawn by hand, coloured by the page's style, each with a title and tooltips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gapless.evaluate.page import Html, join, svg, tag
+
+MOST_BARS = 14
+
+
+def percent(share: float) -> str:
+    """A share for people.
+
+    >>> percent(0.1234), percent(0.00004), percent(0.0)
+    ('12.3%', '<0.1%', '0%')
+    """
+    if share == 0:
+        return "0%"
+    return f"{100 * share:.1f}%" if abs(share) >= 0.0005 else "<0.1%"
+
+
+def short(text: str, most: int) -> str:
+    """A text that fits."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def bars(
+    title: str,
+    cells: Sequence[str],
+    laws: tuple[Sequence[float], Sequence[float]],
+    names: tuple[str, str],
+    *,
+    ordered: bool,
+    noise: float | None = None,
+) -> Html:
+    """Two bars for each cell; whiskers show ±1.96 standard deviations of noise in the first."""
+    cells, first, second = _fold(cells, *laws, ordered=ordered)
+    if len(cells) < len(laws[0]):
+        noise = None  # merged cells have another noise
+    left, width, row = 122.0, 150.0, 29.0
+    most = max([*first, *second, 1e-9])
+    parts = []
+    for i, (cell, one, two) in enumerate(zip(cells, first, second, strict=True)):
+        top = i * row + 3
+        parts.append(tag("text", tag("title", cell), short(cell, 18), x=left - 8, y=top + 15, text_anchor="end"))
+        for name, share, offset, kind in ((names[0], one, 0, "truth"), (names[1], two, 11, "other")):
+            length = width * share / most
+            parts.append(
+                tag(
+                    "rect",
+                    tag("title", f"{cell}: {percent(share)} in {name}"),
+                    x=left,
+                    y=top + offset,
+                    width=f"{max(length, 0.8):.1f}",
+                    height=10,
+                    rx=1.5,
+                    class_=kind,
+                )
+            )
+            end = left + length
+            if noise is not None and kind == "truth":
+                ends = [left + width * max(0.0, share + sign * 1.96 * noise) / most for sign in (-1, 1)]
+                ends[1] = min(ends[1], left + width + 20)
+                parts.append(_line(ends[0], top + 5, ends[1], top + 5, "whisker"))
+                end = max(end, ends[1])
+            parts.append(tag("text", percent(share), x=f"{end + 5:.1f}", y=top + offset + 9, class_="soft tiny"))
+    told = "; ".join(f"{c} {percent(a)} and {percent(b)}" for c, a, b in zip(cells, first, second, strict=True))
+    return svg(330, len(cells) * row + 4, title, *parts, about=f"Shares in {names[0]} and in {names[1]}: {told}")
+
+
+def _fold(
+    cells: Sequence[str], first: Sequence[float], second: Sequence[float], *, ordered: bool
+) -> tuple[list[str], list[float], list[float]]:
+    """Few enough bars: neighbours merged on a line, else the most frequent ones and the rest."""
+    many = len(cells)
+    if many <= MOST_BARS:
+        return list(cells), list(first), list(second)
+    if ordered:
+        step = -(-many // MOST_BARS)
+        starts = range(0, many, step)
+        names = [cells[s] if step == 1 else f"{cells[s]} … {cells[min(s + step, many) - 1]}" for s in starts]
+        return names, [sum(first[s : s + step]) for s in starts], [sum(second[s : s + step]) for s in starts]
+    order = sorted(range(many), key=lambda i: -max(first[i], second[i]))
+    kept, rest = order[: MOST_BARS - 1], order[MOST_BARS - 1 :]
+    return (
+        [*(cells[i] for i in kept), f"{len(rest)} others"],
+        [*(first[i] for i in kept), sum(first[i] for i in rest)],
+        [*(second[i] for i in kept), sum(second[i] for i in rest)],
+    )
+
+
+def heat_map(
+    title: str, names: Sequence[str], values: Mapping[tuple[str, str], float], *, told: Mapping[tuple[str, str], str]
+) -> Html:
+    """A triangle of squares, hotter where the number is larger; squares without a number are left out."""
+    size, left, top = 26.0, 132.0, 8.0
+    most = max([*values.values(), 1e-9])
+    many = len(names)
+    parts = []
+    for row, one in enumerate(names[1:], start=1):
+        y = top + (row - 1) * size
+        parts.append(tag("text", tag("title", one), short(one, 18), x=left - 8, y=y + 17, text_anchor="end"))
+        for column, two in enumerate(names[:row]):
+            pair = (two, one) if (two, one) in values else (one, two)
+            if pair not in values:
+                continue
+            x, heat = left + column * size, values[pair] / most
+            shape = {"x": x + 1, "y": y + 1, "width": size - 2, "height": size - 2, "rx": 3}
+            parts.append(tag("rect", **shape, class_="cold"))
+            parts.append(tag("rect", tag("title", told[pair]), **shape, class_="hot", fill_opacity=f"{heat:.3f}"))
+            number = f"{100 * values[pair]:.0f}"
+            parts.append(
+                tag(
+                    "text",
+                    number,
+                    x=x + size / 2,
+                    y=y + 17,
+                    text_anchor="middle",
+                    class_="tiny on-hot" if heat > 0.55 else "tiny",
+                    pointer_events="none",
+                )
+            )
+    bottom = top + (many - 1) * size + 8
+    for column, name in enumerate(names[:-1]):
+        x = left + column * size + size / 2
+        turned = f"translate({x + 4:.1f} {bottom:.1f}) rotate(45)"
+        parts.append(tag("text", tag("title", name), short(name, 16), transform=turned))
+    worst = sorted(values, key=lambda pair: -values[pair])[:5]
+    return svg(
+        left + max(1, many) * size + 70,
+        bottom + 90,
+        title,
+        *parts,
+        about="The largest: " + "; ".join(told[pair] for pair in worst),
+    )
+
+
+def pattern_picture(
+    title: str, names: Sequence[str], patterns: Sequence[tuple[tuple[str, ...], float, float]], legend: tuple[str, str]
+) -> Html:
+    """A row for each pattern: full squares are observed, open ones missing; bars say how frequent it is."""
+    size, top = 22.0, 96.0
+    wide = size * len(names)
+    most = max([share for _, *both in patterns for share in both] + [1e-9])
+    parts = []
+    for column, name in enumerate(names):
+        turned = f"translate({column * size + 14:.1f} {top - 8:.1f}) rotate(-45)"
+        parts.append(tag("text", tag("title", name), short(name, 16), transform=turned))
+    for row, (missing, one, two) in enumerate(patterns):
+        y = top + row * 28
+        told = (
+            f"missing: {', '.join(missing) or 'nothing'}: {percent(one)} in {legend[0]}, {percent(two)} in {legend[1]}"
+        )
+        squares = [
+            tag(
+                "rect",
+                x=column * size + 4,
+                y=y + 4,
+                width=size - 8,
+                height=size - 8,
+                rx=3,
+                class_="hole" if name in missing else "truth",
+            )
+            for column, name in enumerate(names)
+        ]
+        parts.append(tag("g", tag("title", told), *squares))
+        for share, offset, kind in ((one, 1, "truth"), (two, 12, "other")):
+            length = 140 * share / most
+            parts.append(
+                tag("rect", x=wide + 14, y=y + offset, width=f"{max(0.8, length):.1f}", height=10, rx=1.5, class_=kind)
+            )
+            parts.append(
+                tag("text", percent(share), x=f"{wide + 19 + length:.1f}", y=y + offset + 9, class_="soft tiny")
+            )
+    about = "; ".join(
+        f"{', '.join(missing) or 'nothing'} {percent(a)} and {percent(b)}" for missing, a, b in patterns[:6]
+    )
+    return svg(wide + 220, top + 28 * len(patterns) + 6, title, *parts, about=f"Missing together: {about}")
+
+
+def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str, str]) -> Html:
+    """Two dots on a line from 0 to 1 for each row."""
+    left, width, row = 140.0, 420.0, 24.0
+    bottom = len(rows) * row + 6
+    parts = []
+    for tick in (0, 0.25, 0.5, 0.75, 1):
+        x = left + width * tick
+        parts.append(_line(x, 0, x, bottom, "rule"))
+        parts.append(tag("text", f"{tick:g}", x=x, y=bottom + 14, text_anchor="middle", class_="soft"))
+    for i, (name, one, two) in enumerate(rows):
+        y = i * row + 14
+        places = [left + width * share for share in (one, two)]
+        parts.append(tag("text", tag("title", name), short(name, 20), x=left - 12, y=y + 4, text_anchor="end"))
+        parts.append(_line(places[0], y, places[1], y, "whisker"))
+        for place, share, kind, who in zip(places, (one, two), ("truth", "other"), names, strict=True):
+            told = tag("title", f"{name}: {share:.3f} from {who}")
+            parts.append(tag("circle", told, cx=f"{place:.1f}", cy=y, r=5.5, class_=kind))
+    about = "; ".join(f"{name} {one:.2f} and {two:.2f}" for name, one, two in rows)
+    return svg(left + width + 20, bottom + 20, title, *parts, about=f"From {names[0]} and from {names[1]}: {about}")
+
+
+def key(names: tuple[str, str]) -> Html:
+    """Which colour is what."""
+    parts = [join([tag("i", class_=kind), name]) for kind, name in zip(("truth", "other"), names, strict=True)]
+    return tag("p", *parts, class_="key")
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Html:
+    ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    return tag("line", **{name: f"{value:.1f}" for name, value in ends.items()}, class_=kind)

@@ -1,0 +1,125 @@
+"""Small pieces of HTML: text is escaped unless it was made here, and a page needs nothing but itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+# No script, no font, no picture from anywhere: a browser that obeys this line cannot ask for anything.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+STYLE = """
+:root { color-scheme: light dark; --page: #fbfbf9; --card: #ffffff; --ink: #1d2430; --soft: #596273; --line: #dfe2e8;
+  --truth: #6b7a99; --other: #0b7a75; --hot: #c2410c; --cold: #eef0f4; --on-hot: #ffffff; --note: #f1f5f4; }
+@media (prefers-color-scheme: dark) {
+  :root { --page: #14171c; --card: #1c2027; --ink: #e8eaee; --soft: #a8b0bf; --line: #333a46;
+    --truth: #93a3c4; --other: #3fc1b6; --hot: #fb8b4b; --cold: #262b34; --on-hot: #14171c; --note: #1a2526; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+main { max-width: 74rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; } h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 0; }
+.wide + h3 { margin: 1.2rem 0 .4rem; } .wide + .wide { margin-top: .8rem; }
+p { margin: .4rem 0 .8rem; max-width: 48rem; }
+.soft { color: var(--soft); } small { font-size: .82rem; }
+.note { background: var(--note); border-left: 4px solid var(--other); padding: .6rem 1rem; border-radius: 0 8px 8px 0;
+  margin: 1rem 0; }
+.note p { margin: .2rem 0; } .warn { border-color: var(--hot); }
+.cards { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fill, minmax(13.5rem, 1fr)); padding: 0; }
+.columns { columns: 19rem; column-gap: .8rem; } .columns .card { break-inside: avoid; margin-bottom: .8rem; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .8rem 1rem;
+  min-width: 0; }
+.card b { display: block; font-size: 1.55rem; font-variant-numeric: tabular-nums; line-height: 1.25; }
+.head { display: flex; justify-content: space-between; gap: .5rem; align-items: baseline; margin-bottom: .3rem; }
+.wide { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
+th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; font-size: .85rem; } .right { text-align: right; }
+svg { display: block; max-width: 100%; height: auto; } .wide svg { max-width: none; }
+svg text { fill: var(--ink); font: 12px system-ui, sans-serif; font-variant-numeric: tabular-nums; }
+svg .soft { fill: var(--soft); } .truth { fill: var(--truth); } .other { fill: var(--other); }
+.hot { fill: var(--hot); } .cold { fill: var(--cold); } .rule { stroke: var(--line); }
+.whisker { stroke: var(--ink); stroke-width: 1.4; } svg .tiny { font-size: 10px; }
+svg text.on-hot { fill: var(--on-hot); } .hole { fill: var(--card); stroke: var(--hot); stroke-width: 1.6; }
+.key i { display: inline-block; width: .85em; height: .85em; border-radius: 3px; margin: 0 .35em 0 .9em; }
+.key i:first-child { margin-left: 0; } .key .truth { background: var(--truth); }
+.key .other { background: var(--other); }
+footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; }
+@media (max-width: 30rem) { main { padding: 1.2rem .8rem 3rem; } h1 { font-size: 1.5rem; } .about { display: none; }
+  .cards { grid-template-columns: 1fr 1fr; gap: .5rem; } .card b { font-size: 1.25rem; } }
+@media print {
+  :root { color-scheme: light; --page: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #ccc;
+    --truth: #6b7a99; --other: #0b7a75; --hot: #c2410c; --cold: #eef0f4; --on-hot: #fff; --note: #fff; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  body { font-size: 10.5pt; } main { max-width: none; padding: 0; } h2 { break-after: avoid; }
+  .card, tr, .keep { break-inside: avoid; } .columns { columns: 2; } .wide svg { max-width: 100%; }
+  @page { margin: 16mm; } }
+"""
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *inside: object, **attributes: object) -> Html:
+    """An element; text inside and in attributes is escaped, `class_` is class and `_` becomes `-`.
+
+    >>> tag("p", "a < b ", tag("b", "!"), class_="soft")
+    '<p class="soft">a &lt; b <b>!</b></p>'
+    """
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Html(f"<{name}{given}>{join(inside)}</{name}>")
+
+
+def join(parts: Iterable[object]) -> Html:
+    """Pieces one after the other, escaped unless they are HTML."""
+    return Html("".join(part if isinstance(part, Html) else escape(str(part)) for part in parts))
+
+
+def svg(width: float, height: float, title: str, *inside: Html, about: str = "") -> Html:
+    """A drawing with a title, and a description for those who cannot see it."""
+    return tag(
+        "svg",
+        tag("title", title),
+        tag("desc", about) if about else Html(""),
+        *inside,
+        viewBox=f"0 0 {width:.0f} {height:.0f}",
+        width=f"{width:.0f}",
+        height=f"{height:.0f}",
+        role="img",
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[int] = ()) -> Html:
+    """A table; the columns in `right` hold numbers."""
+
+    def cells(kind: str, row: Sequence[object]) -> Html:
+        return tag("tr", *(tag(kind, one, class_="right" if i in right else None) for i, one in enumerate(row)))
+
+    return tag("table", tag("thead", cells("th", head)), tag("tbody", *(cells("td", row) for row in rows)))
+
+
+def section(title: str, *inside: object) -> Html:
+    """A part of a page under a heading."""
+    return tag("section", tag("h2", title), *inside)
+
+
+def page(title: str, *inside: object) -> str:
+    """A whole page that needs nothing else."""
+    head = join(
+        [
+            Html('<meta charset="utf-8">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html('<link rel="icon" href="data:,">'),
+            tag("title", title),
+            tag("style", Html(STYLE)),
+        ]
+    )
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{tag("main", *inside)}</body></html>\n'

@@ -1,0 +1,253 @@
+"""Comparisons of public tables, of private ones under a spend, and the pieces of the page."""
+
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.evaluate import charts, page
+from gapless.evaluate.private import distance_less_noise
+from gapless.evaluate.report import release_page
+from gapless.schema import Categorical, Integer, Schema
+from gapless.testing import noise
+from gapless.testing.tables import letters_schema, private
+
+NASTY = '<script>alert("x")</script>'
+SCHEMA = Schema(
+    "people & <co>",
+    [
+        Integer("age", bounds=(0, 99), bins=40, may_be_missing=True),
+        Categorical(f"town {NASTY}", ["a", f"b{NASTY}", *(f"t{i}" for i in range(30))], may_be_missing=True),
+        Categorical("sex", ["f", "m"]),
+        Categorical("only", ["one"]),
+    ],
+)
+
+
+def people(rows, seed, *, gaps=True):
+    rng = np.random.default_rng(seed)
+    codes = []
+    for column in SCHEMA.columns:
+        cells = rng.integers(0, column.size, rows)
+        if gaps and column.gaps:
+            cells[rng.random(rows) < 0.1] = column.size
+        codes.append(cells)
+    return gl.Table(SCHEMA, codes, rows=rows)
+
+
+# ---------------------------------------------------------------------- public tables
+
+
+def test_a_comparison_tells_the_same_in_all_its_forms(tmp_path):
+    truth, fake = people(300, 0), people(200, 1)
+    told = []
+    result = gl.compare(truth, fake, progress=lambda *step: told.append(step[0]))
+    assert told == ["columns", "pairs", "subgroups"]
+    assert result["one-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=1))
+    assert result["two-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=2))
+    assert result["three-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=3))
+    assert result["Wasserstein distance, rows"].value == pytest.approx(gl.wasserstein_distance(truth, fake))
+    assert result["gap rate error"].value < 0.1
+    assert np.mean([column.distance for column in result.columns]) == pytest.approx(result["one-way distance"].value)
+    assert (result.rows, result.weighted, result.spent, result.promise) == ((300, 200), False, None, None)
+    assert "two-way distance" in str(result)
+    assert "300 rows of truth" in str(result)
+    assert json.loads(json.dumps(result.to_dict()))["table"] == "people & <co>"
+    result.write(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert NASTY not in text
+    assert "&lt;script&gt;" in text
+    assert "people &amp; &lt;co&gt;" in text
+    assert "Patterns of gaps" in text
+    with pytest.raises(gl.SchemaError, match="no score 'x'"):
+        result["x"]
+
+
+def test_equal_tables_have_perfect_scores():
+    truth = people(100, 0)
+    assert all(score.value == pytest.approx(0) for score in gl.compare(truth, truth).scores)
+
+
+def test_weights_reach_every_score(tmp_path):
+    truth, fake = people(300, 0), people(200, 1)
+    times = np.random.default_rng(2).integers(0, 3, 200)
+    twice = gl.Table(SCHEMA, [np.repeat(codes, times) for codes in fake.codes], rows=int(times.sum()))
+    weighted, repeated = gl.compare(truth, fake, weights=times), gl.compare(truth, twice)
+    assert [s.value for s in weighted.scores] == pytest.approx([s.value for s in repeated.scores])
+    assert weighted.weighted
+    with pytest.raises(gl.SchemaError, match="199 weights"):
+        gl.compare(truth, fake, weights=np.ones(199))
+
+
+def test_frames_and_paths_need_a_schema(tmp_path):
+    truth, fake = people(50, 0), people(50, 1)
+    truth.write(tmp_path / "truth.csv")
+    result = gl.compare(tmp_path / "truth.csv", fake.to_polars(), schema=SCHEMA)
+    assert result.scores == gl.compare(truth, fake).scores
+    with pytest.raises(gl.SchemaError, match="without a schema"):
+        gl.compare(tmp_path / "truth.csv", fake)
+    with pytest.raises(gl.SchemaError, match="different schemas"):
+        gl.compare(truth, gl.Table(letters_schema((2,)), [np.array([0])], rows=1))
+
+
+@pytest.mark.parametrize("rows", [(0, 0), (0, 30), (30, 0), (1, 1)])
+def test_tiny_tables_make_a_page_too(tmp_path, rows):
+    result = gl.compare(people(rows[0], 0), people(rows[1], 1))
+    result.write(tmp_path / "report.html")
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_a_single_column_and_a_filled_table(tmp_path):
+    one = Schema("one", [Categorical("x", ["a"], may_be_missing=True)])
+    truth = gl.Table(one, [np.array([0, 1, 1])], rows=3)
+    fake = gl.Table(one, [np.array([0, 0])], rows=2)
+    result = gl.compare(truth, fake)
+    assert [score.name for score in result.scores if "gap" in score.name] == []
+    result.write(tmp_path / "report.html")
+    assert "is filled" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_tasks_and_the_promise_of_a_ledger(tmp_path):
+    pytest.importorskip("sklearn")
+    table = private([("a", "b")] * 30, letters_schema((2, 2)), tmp_path)
+    truth, fake = people(150, 0), people(150, 1)
+    steps = []
+    result = gl.compare(truth, fake, tasks=True, ledger=table.ledger.path, progress=lambda *step: steps.append(step))
+    assert result.promise == str(table.ledger.guarantee())
+    assert {task.label for task in result.tasks} <= set(SCHEMA.names)
+    assert result["F1 of nine classifiers"].best is not None
+    assert 0 <= result["detection AUC"].value <= 1
+    assert steps[-1][0] == "telling rows apart"
+    result.write(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for word in ("What can be learned", "histogram boosting", "Privacy", "This page is not in it"):
+        assert word in text
+
+
+# ---------------------------------------------------------------------- private tables
+
+
+def sealed(folder, rows=2000, *, budget=None):
+    return private(people(rows, 0).to_text().cast(pl.String), SCHEMA, folder, budget=budget)
+
+
+@pytest.mark.parametrize("budget", [gl.Budget(1.0), gl.Budget(1.0, 1e-6)])
+def test_a_private_table_is_compared_by_noisy_counts_and_pays(tmp_path, budget):
+    table, fake = sealed(tmp_path, budget=budget), people(2000, 1)
+    share = table.ledger.share(percent=30)
+    result = gl.compare_private(table, fake, spend=share)
+    assert table.ledger.spent.value == pytest.approx(share.value)
+    entries = table.ledger.entries
+    assert len(entries) == 4 + 6
+    assert {entry.batch for entry in entries} == {1}
+    assert [entry.loss for entry in entries] == pytest.approx([share.value / 8] * 4 + [share.value / 12] * 6)
+    assert all(entry.reads is None for entry in entries)  # every row is counted, gaps as cells
+    assert result.spent == "30.00% of the budget"
+    assert result.promise == str(table.ledger.guarantee())
+    low, high = result["one-way distance"].between
+    assert low == result["one-way distance"].value <= high
+    assert len(result.pairs) == 6
+    result.write(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for word in ("Noisy numbers, paid with 30.00% of the budget", "Free:", "noise leaves open", "2,000 rows compared"):
+        assert word in text
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_without_noise_the_private_distance_is_the_public_one(tmp_path):
+    table, fake = sealed(tmp_path), people(1500, 1)
+    exact = gl.compare(people(2000, 0), fake)
+    with noise.no_noise():
+        noisy = gl.compare_private(table, fake, spend=table.ledger.left)
+    assert noisy.rows == (2000, 1500)
+    for one, two in zip(noisy.columns, exact.columns, strict=True):
+        assert one.between[1] == pytest.approx(two.distance)
+        assert one.truth == pytest.approx(two.truth)
+        assert one.gaps == (pytest.approx(two.gaps) if two.gaps else None)
+    assert {p.columns: p.between[1] for p in noisy.pairs if p.between} == pytest.approx(
+        {p.columns: p.distance for p in exact.pairs}
+    )
+
+
+def test_pairs_can_be_chosen_and_what_is_wrong_costs_nothing(tmp_path):
+    table, fake = sealed(tmp_path), people(100, 1)
+    for pairs in (["sex"], [("sex", "nobody")], [("sex", "sex")], [("sex",)]):
+        with pytest.raises(gl.SchemaError):
+            gl.compare_private(table, fake, spend=table.ledger.left, pairs=pairs)
+    with pytest.raises(gl.SchemaError, match="different schemas"):
+        other = gl.Table(letters_schema((2,)), [np.array([0])], rows=1)
+        gl.compare_private(table, other, spend=table.ledger.left)
+    with pytest.raises(gl.SchemaError, match="weights"):
+        gl.compare_private(table, fake, spend=table.ledger.left, weights=[1])
+    with pytest.raises(gl.SealedError, match="PrivateTable is sealed"):
+        gl.compare(table, fake)
+    assert table.ledger.spent.value == 0
+    none = gl.compare_private(table, fake, spend=table.ledger.share(percent=50), pairs=[])
+    assert none.pairs == ()
+    assert len(table.ledger.entries) == 4
+    some = gl.compare_private(table, fake, spend=table.ledger.left, pairs=[("age", "sex")], weights=np.ones(100))
+    assert [pair.columns for pair in some.pairs] == [("age", "sex")]
+    assert some.weighted
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_lost_in_noise_tells_nothing(tmp_path, rows):
+    table = sealed(tmp_path, rows, budget=gl.Budget(0.1, 1e-6))
+    with noise.no_noise():
+        result = gl.compare_private(table, people(50, 1), spend=table.ledger.left)
+    assert result["one-way distance"].value is None
+    assert all(column.distance is None for column in result.columns)
+    result.write(tmp_path / "report.html")
+    assert "-" in str(result)
+
+
+def test_the_share_of_noise_is_taken_off():
+    law = np.full(4, 0.25)
+    value, between = distance_less_noise(np.array([400.0, 200, 200, 200]), law, 10.0)
+    spread = 10 * math.sqrt(1 - 0.5 + 4 / 16)
+    assert between == (value, pytest.approx(0.15))
+    assert value == pytest.approx(0.15 - math.sqrt(2 / math.pi) * 4 * spread / 2000)
+    assert distance_less_noise(np.array([10.0, 10.0]), np.array([0.5, 0.5]), 10.0) == (None, None)
+    assert distance_less_noise(np.array([1000.0, 0.0]), None, 1.0) == (None, None)
+    assert distance_less_noise(np.array([500.0, 501.0]), np.array([0.5, 0.5]), 10.0)[0] == 0
+
+
+# ---------------------------------------------------------------------- pages and charts
+
+
+def test_text_is_escaped_and_html_is_not_twice():
+    assert page.tag("p", "<", page.tag("b", "&"), title='"') == '<p title="&quot;">&lt;<b>&amp;</b></p>'
+    assert page.tag("i", hidden=None) == "<i></i>"
+    assert "<title>a &lt; b</title>" in page.page("a < b")
+
+
+def test_many_cells_are_folded_into_few_bars():
+    cells = [f"c{i}" for i in range(40)]
+    law = [1 / 40] * 40
+    ordered = charts.bars("x", cells, (law, law), ("a", "b"), ordered=True, noise=0.1)
+    assert ordered.count("<rect") == 2 * 14
+    assert "c0 … c2" in ordered
+    assert "whisker" not in ordered
+    rest = charts.bars("x", cells, (law, law), ("a", "b"), ordered=False)
+    assert "27 others" in rest
+    few = charts.bars("x", cells[:3], ([0.5, 0.5, 0], [1, 0, 0]), ("a", "b"), ordered=True, noise=0.1)
+    assert few.count("whisker") == 3
+
+
+def test_the_report_of_a_release_reads_released_values_only(tmp_path):
+    """It takes no private table, and one row more or less does not show in it but through the model."""
+    table = sealed(tmp_path)
+    for method in (gl.Independent(), gl.MST(), gl.PrivBayes(), gl.Independent(missing=gl.Observed())):
+        model = method.fit(table, spend=table.ledger.share(percent=20))
+        assert set(model.facts["noise"]) == set(SCHEMA.names)
+        assert all(std > 0 for std in model.facts["noise"].values())
+        before = table.ledger.spent
+        for gaps in ("filled", "as observed") if model.gapped is not None else ("filled",):
+            text = release_page(model, model.sample(300, seed=1, gaps=gaps), table.ledger)
+            assert "not how close they are to the truth" in text
+            assert NASTY not in text
+        assert table.ledger.spent == before
+    assert release_page(model, model.sample(0), table.ledger)

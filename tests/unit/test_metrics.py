@@ -1,0 +1,279 @@
+"""The metrics on small cases counted by hand, and what must not change them."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless import evaluate as ev
+from gapless.schema import Boolean, Categorical, Integer, MissingCode, Ordinal, Schema
+from gapless.testing.tables import letters_schema
+
+MIXED = Schema(
+    "people",
+    [
+        Integer("age", bounds=(0, 99), bins=5, may_be_missing=True),
+        Categorical("town", ["a", "b", "c"], may_be_missing=True, missing=(MissingCode("n/a", "not-applicable"), "")),
+        Ordinal("grade", ["low", "middle", "high"]),
+        Boolean("smoker", may_be_missing=True),
+        Categorical("only", ["one"]),
+    ],
+)
+
+
+def table(schema, columns):
+    return gl.Table(schema, [np.array(one) for one in columns], rows=len(columns[0]))
+
+
+def mixed(rows, seed, *, gaps=True):
+    rng = np.random.default_rng(seed)
+    latent = rng.random(rows)  # what makes the columns depend on each other
+    codes = []
+    for column in MIXED.columns:
+        cells = (np.clip(latent + rng.normal(0, 0.2, rows), 0, 0.999) * column.values_size).astype(int)
+        if gaps and column.gaps:
+            cells[rng.random(rows) < 0.2] = column.size
+        codes.append(cells)
+    return table(MIXED, codes)
+
+
+def repeated(one, times):
+    return gl.Table(one.schema, [np.repeat(codes, times) for codes in one.codes], rows=int(np.sum(times)))
+
+
+TIMES = np.random.default_rng(5).integers(0, 4, 150)
+METRICS = {
+    "kway 1": lambda a, b, **w: ev.kway_distance(a, b, k=1, **w),
+    "kway 3": lambda a, b, **w: ev.kway_distance(a, b, k=3, **w),
+    "wasserstein": ev.wasserstein_distance,
+    "pairs": lambda a, b, **w: [x for p in ev.compare_pairs(a, b, **w) for x in (p.distance, p.other or 0)],
+    "subgroups": lambda a, b, **w: [s.error for s in ev.compare_subgroups(a, b, **w)],
+    "gaps": lambda a, b, **w: [*ev.compare_gaps(a, b, **w).other.values(), ev.compare_gaps(a, b, **w).pattern_distance],
+    "coefficients": lambda a, b, **w: ev.coefficient_error(a, b, label="age", **w),
+}
+DISTANCES = {
+    **METRICS,
+    "pairs": lambda a, b: [x for p in ev.compare_pairs(a, b) for x in (p.distance, p.difference or 0)],
+    "gaps": lambda a, b: [ev.compare_gaps(a, b).rate_error, ev.compare_gaps(a, b).pattern_distance],
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_weight_counts_like_the_row_written_again(name):
+    truth, other = mixed(200, 0), mixed(150, 1)
+    weighted = METRICS[name](truth, other, weights=TIMES * 0.7)
+    assert weighted == pytest.approx(METRICS[name](truth, repeated(other, TIMES)), rel=1e-9, abs=1e-12)
+    assert weighted != pytest.approx(METRICS[name](truth, other))
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+def test_equal_tables_have_distance_zero_and_others_do_not(name):
+    truth = mixed(200, 0)
+    assert np.max(np.abs(DISTANCES[name](truth, truth))) < 1e-12
+    assert np.max(DISTANCES[name](truth, mixed(200, 1))) > 1e-6
+
+
+@pytest.mark.parametrize("name", ["kway 1", "kway 3", "wasserstein", "pairs", "subgroups", "gaps"])
+@pytest.mark.parametrize("rows", [(0, 0), (0, 20), (20, 0), (1, 20)])
+def test_tiny_tables_crash_nothing(name, rows):
+    result = np.atleast_1d(METRICS[name](mixed(rows[0], 0), mixed(rows[1], 1)))
+    assert np.isfinite(result).all()
+
+
+def test_all_cells_missing_crash_nothing():
+    gone = table(MIXED, [np.full(30, c.extended_size - 1) for c in MIXED.columns])
+    for name, metric in DISTANCES.items():
+        if name != "coefficients":
+            assert np.isfinite(np.atleast_1d(metric(mixed(30, 0), gone))).all()
+    assert ev.coefficient_error(mixed(30, 0), gone, label="age") is None
+    assert ev.kway_distance(gone, gone, k=1) == 0
+
+
+# ---------------------------------------------------------------------- by hand
+
+
+def test_sets_with_very_many_cells_are_compared_as_well():
+    wide = Schema("wide", [Categorical(f"x{i}", [str(j) for j in range(3000)]) for i in range(4)])
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(0, 3000, 50) for _ in range(4)]
+    one, two = table(wide, rows), table(wide, [codes[:25] for codes in rows])
+    assert ev.kway_distance(one, two, k=4) == pytest.approx(0.5)
+    assert ev.kway_distance(one, two, k=4, weights=np.ones(25)) == pytest.approx(0.5)
+
+
+def test_wasserstein_of_a_column_is_the_area_between_the_laws():
+    ages = Integer("age", bounds=(0, 99), bins=5)  # middles 9.5, 29.5 … of 99
+    one, two = np.array([1.0, 0, 0, 0, 0]), np.array([0, 0.5, 0, 0, 0.5])
+    assert ev.column_wasserstein(ages, one, two) == pytest.approx((0.5 * 20 + 0.5 * 80) / 99)
+    towns = MIXED["town"]
+    assert ev.column_wasserstein(towns, np.array([1.0, 0, 0, 0]), np.array([0, 0.5, 0.5, 0])) == 1
+    some = Ordinal("x", ["a", "b", "c"], missing=[MissingCode("-", "not-applicable")])
+    assert ev.column_wasserstein(some, np.array([1.0, 0, 0, 0]), np.array([0, 0, 0.5, 0.5])) == 0.5 + 0.5
+    assert ev.column_wasserstein(some, np.array([0, 0, 0, 1.0]), np.array([1.0, 0, 0, 0])) == 1
+    assert ev.column_wasserstein(some, None, np.array([1.0, 0, 0, 0])) == 1
+
+
+def test_sliced_wasserstein_of_one_column_is_its_wasserstein():
+    line = Schema("line", [Ordinal("x", ["a", "b", "c"])])
+    one, two = table(line, [[0, 0, 2]]), table(line, [[1, 1, 2, 2]])
+    assert ev.wasserstein_distance(one, two) == pytest.approx(0.5 * (2 / 3) + 0.5 * (2 / 3 - 0.5))
+
+
+def test_associations_by_hand():
+    pair = (MIXED["town"], MIXED["grade"])
+    assert ev.association(np.full((4, 3), 1 / 12), pair) == pytest.approx(0)
+    assert ev.association(np.diag([0.2, 0.3, 0.5]), pair) == pytest.approx(1)
+    assert ev.association(np.array([[0.4, 0.1], [0.1, 0.4]]), (MIXED["smoker"], MIXED["smoker"])) == pytest.approx(0.6)
+    assert ev.association(np.array([[0.4, 0.1], [0.1, 0.4]]), pair) == pytest.approx(0.6)
+    assert ev.association(np.array([[1.0, 0.0]]), pair) is None
+    from scipy.stats import spearmanr
+
+    one = mixed(300, 3, gaps=False)
+    found = {p.columns: p for p in ev.compare_pairs(one, one)}
+    ranked = spearmanr(one.codes[0], one.codes[2]).statistic
+    assert found["age", "grade"].truth == pytest.approx(ranked)
+    assert found["age", "grade"].measure == "Spearman's ρ"
+    assert found["age", "only"].truth is None
+    assert found["age", "only"].difference is None
+
+
+def test_subgroups_by_hand():
+    schema = letters_schema((2, 2))
+    truth = table(schema, [[0, 0, 1, 1], [0, 0, 1, 1]])
+    other = table(schema, [[0, 0, 0, 0], [0, 1, 1, 1]])
+    found = {(one.column, one.cell): one for one in ev.compare_subgroups(truth, other)}
+    assert found["x0", "a"].error == pytest.approx(0.75)
+    assert (found["x0", "a"].truth, found["x0", "a"].other, found["x0", "a"].rows) == (0.5, 1.0, 2)
+    assert found["x0", "b"].error == 1  # nobody there
+    assert found["x1", "b"].error == 1
+    errors = [one.error for one in ev.compare_subgroups(truth, other)]
+    assert errors == sorted(errors, reverse=True)
+    assert {one.column for one in ev.compare_subgroups(truth, other, columns=["x1"])} == {"x1"}
+
+
+def test_gaps_by_hand():
+    schema = letters_schema((2, 2))  # codes 2 of x0, 3 and 4 of x1 are gaps; 2 of x1 is not applicable
+    truth = table(schema, [[0, 2, 2, 1], [0, 3, 4, 2]])
+    other = table(schema, [[0, 2, 0, 1], [0, 0, 0, 4]])
+    gaps = ev.compare_gaps(truth, other)
+    assert (gaps.truth, gaps.other) == ({"x0": 0.5, "x1": 0.5}, {"x0": 0.25, "x1": 0.25})
+    assert gaps.rate_error == 0.25
+    assert gaps.together_error == 0.5
+    assert {p.missing: (p.truth, p.other) for p in gaps.patterns} == {
+        (): (0.5, 0.5),
+        ("x0", "x1"): (0.5, 0.0),
+        ("x1",): (0.0, 0.25),
+        ("x0",): (0.0, 0.25),
+    }
+    assert gaps.pattern_distance == 0.5
+    assert gaps.kept
+    assert not ev.compare_gaps(truth, table(schema, [[0], [0]])).kept
+    assert len(ev.compare_gaps(truth, other, most=1).patterns) == 1
+
+
+# ---------------------------------------------------------------------- learning
+
+
+def test_the_rule_for_positive_labels_reads_the_schema_alone():
+    one = mixed(5, 0)
+    assert ev.positive_cells(one, "age").tolist() == [False, False, False, True, True]
+    assert ev.positive_cells(one, "town").tolist() == [False, False, True, False]  # not applicable is negative
+    assert ev.positive_cells(one, "smoker").tolist() == [False, True]
+    assert ev.positive_cells(one, "only").tolist() == [False]
+    assert ev.positive_cells(one, "town", ["a", "not applicable"]).tolist() == [True, False, False, True]
+    with pytest.raises(gl.SchemaError, match="has no cell 'z'"):
+        ev.positive_cells(one, "town", ["z"])
+
+
+def test_f1_is_high_from_good_data_and_low_from_shuffled():
+    pytest.importorskip("sklearn")
+    truth, good = mixed(400, 0), mixed(400, 1)
+    rng = np.random.default_rng(2)
+    bad = table(MIXED, [rng.permutation(codes) for codes in good.codes])
+    told = []
+    scores = ev.f1_scores(truth, good, labels=["grade", "only"], progress=lambda *a: told.append(a))
+    assert list(scores) == ["grade"]  # a label that never changes is left out
+    assert list(scores["grade"]) == list(ev.classifiers())
+    assert len(scores["grade"]) == 9
+    assert told[-1] == ("grade", 9, 9)
+    assert ev.mean_f1(scores) > 0.7
+    assert ev.mean_f1(scores) > ev.mean_f1(ev.f1_scores(truth, bad, labels=["grade"])) + 0.2
+    assert scores == ev.f1_scores(truth, good, labels=["grade"])
+    named = ev.f1_scores(truth, good, labels=["grade"], positive={"grade": ["low"]})
+    assert named != scores
+    weights = np.where(good.codes[2] == 2, 1e-9, 1.0)  # hardly any positive label is left
+    assert ev.mean_f1(ev.f1_scores(truth, good, labels=["grade"], weights=weights)) < ev.mean_f1(scores) - 0.1
+    never = table(MIXED, [codes[good.codes[2] < 2] for codes in good.codes])
+    assert ev.mean_f1(ev.f1_scores(truth, never, labels=["grade"])) == 0
+    assert ev.roc_auc(truth, good, label="grade") > 0.8
+    assert ev.roc_auc(truth, never, label="grade") == 0.5
+    assert ev.roc_auc(truth, good, label="only") is None
+    assert np.isnan(ev.mean_f1({}))
+
+
+def test_coefficients_are_those_of_least_squares():
+    pytest.importorskip("sklearn")
+    truth, good = mixed(400, 0), mixed(400, 1)
+    rng = np.random.default_rng(2)
+    bad = table(MIXED, [rng.permutation(codes) for codes in good.codes])
+    for label in ("age", "smoker", "town"):
+        assert ev.coefficient_error(truth, good, label=label) < ev.coefficient_error(truth, bad, label=label)
+    assert ev.coefficient_error(truth, good, label="only") is None
+    assert ev.coefficient_error(truth, good, label="age", positive=["0..19"]) > 0
+
+
+def test_detection_tells_shuffled_rows_and_not_an_equal_sample():
+    pytest.importorskip("sklearn")
+    truth, good = mixed(600, 0), mixed(600, 1)
+    rng = np.random.default_rng(2)
+    bad = table(MIXED, [rng.permutation(codes) for codes in good.codes])
+    same, other = ev.detection(truth, good), ev.detection(truth, bad)
+    assert 0.4 < same.auc < 0.6
+    assert other.auc > 0.7
+    assert same.propensity_mse < other.propensity_mse < 0.25
+    filled = ev.detection(truth, mixed(600, 1, gaps=False))
+    assert filled.complete
+    assert filled.rows[0] < 600
+    assert 0.4 < filled.auc < 0.6  # the gaps do not betray the truth
+    assert ev.detection(truth, mixed(10, 0)) is None
+    heavy = ev.detection(truth, bad, weights=np.where(np.arange(600) < 300, 1.0, 0.0))
+    assert heavy.auc > 0.65
+
+
+def test_learning_without_scikit_learn_says_what_to_install(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(gl.ReadError, match=r"scikit-learn is not installed\n  Try: pip install 'gapless\[learn\]'"):
+        ev.f1_scores(mixed(50, 0), mixed(50, 1))
+
+
+# ---------------------------------------------------------------------- errors
+
+
+def test_wrong_arguments_are_told(tmp_path):
+    a, b = mixed(20, 0), mixed(20, 1)
+    with pytest.raises(gl.SchemaError, match="19 weights for 20 rows"):
+        ev.kway_distance(a, b, weights=np.ones(19))
+    for bad in (np.full(20, np.nan), np.full(20, -1.0), np.zeros(20)):
+        with pytest.raises(gl.SchemaError, match="finite, not negative and not all zero"):
+            ev.wasserstein_distance(a, b, weights=bad)
+    with pytest.raises(gl.SchemaError, match="most_sets = 0"):
+        ev.kway_distance(a, b, most_sets=0)
+    with pytest.raises(gl.SchemaError, match="different schemas"):
+        ev.compare_pairs(a, table(letters_schema((2,)), [[0]]))
+    sealed = gl.read(
+        pl.DataFrame({"x0": ["a"]}),
+        letters_schema((2,)),
+        protect=gl.Rows(1),
+        ledger=tmp_path / "x.ledger",
+        budget=gl.Budget(1.0),
+    )
+    for metric in (ev.kway_distance, ev.compare_pairs, ev.compare_subgroups, ev.compare_gaps, ev.wasserstein_distance):
+        with pytest.raises(gl.SealedError, match="PrivateTable is not a public table"):
+            metric(sealed, a)
+    pytest.importorskip("sklearn")
+    with pytest.raises(gl.SchemaError, match="nothing can be learned"):
+        ev.f1_scores(mixed(0, 0), b)
+    with pytest.raises(gl.SchemaError, match="no column 'agee'"):
+        ev.f1_scores(a, b, positive={"agee": [1]})
