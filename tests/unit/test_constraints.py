@@ -152,7 +152,9 @@ def test_a_contradiction_is_told_when_the_table_is_read(tmp_path):
 def test_check_counts_the_rows_that_break_a_constraint():
     frame = people(500).with_columns(pl.lit("B").alias("town"))
     frame = frame.with_columns(pl.when(pl.int_range(500) < 7).then(pl.lit("A")).otherwise(pl.col("town")).alias("town"))
-    frame = frame.with_columns(pl.when(pl.int_range(500) < 9).then(pl.lit("z1")).otherwise("zip code").alias("zip code"))
+    frame = frame.with_columns(
+        pl.when(pl.int_range(500) < 9).then(pl.lit("z1")).otherwise("zip code").alias("zip code")
+    )
     young = frame.filter((pl.col("age") < 15) & (pl.col("married") == "yes"))
     result = check(frame, schema(CHILD, TOWN, "t1.age < 15 and t1.married == 'no'"))
     assert young.height == 0
