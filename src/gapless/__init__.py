@@ -22,7 +22,17 @@ _ROOMS = {
         "SealedError",
     ),
     "evaluate": ("kway_distance",),
-    "missing": ("CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"),
+    "missing": (
+        "MAR",
+        "MCAR",
+        "MNAR",
+        "CompleteRows",
+        "Extended",
+        "FromDomain",
+        "ImputeFirst",
+        "Observed",
+        "patterns",
+    ),
     "privacy": ("Budget", "Ledger", "Loss", "Rows"),
     "schema": (
         "Boolean",
@@ -51,7 +61,17 @@ if TYPE_CHECKING:
         SealedError,
     )
     from gapless.evaluate import kway_distance
-    from gapless.missing import CompleteRows, Extended, FromDomain, ImputeFirst, Observed, patterns
+    from gapless.missing import (
+        MAR,
+        MCAR,
+        MNAR,
+        CompleteRows,
+        Extended,
+        FromDomain,
+        ImputeFirst,
+        Observed,
+        patterns,
+    )
     from gapless.privacy import Budget, Ledger, Loss, Rows
     from gapless.schema import (
         Boolean,
@@ -68,6 +88,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AIM",
+    "MAR",
+    "MCAR",
+    "MNAR",
     "MST",
     "Auto",
     "Boolean",

@@ -27,6 +27,7 @@ DOCUMENTED = {
         "Schema",
     },
     "privacy": {"Budget", "Ledger", "Loss", "Rows"},
+    "making gaps": {"MAR", "MCAR", "MNAR"},
     "gaps": {"CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"},
     "synthesizers": {"AIM", "MST", "Auto", "Independent", "PrivBayes", "load"},
     "evaluation": {"kway_distance"},

@@ -375,3 +375,6 @@ def _outside(column: ColumnCheck) -> str:
     words = "; ".join(f"{count} {what}" for count, what in told if count)
     examples = ", ".join(repr(cell if len(cell) <= 30 else cell[:29] + "…") for cell in column.examples)
     return words + (f": {examples}" if examples else "") + (f" ({column.advice})" if column.advice else "")
+
+
+import gapless.cli.gap  # noqa: E402, F401 registers its command

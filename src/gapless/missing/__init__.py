@@ -2,6 +2,7 @@
 
 from gapless.missing.check import Check, check
 from gapless.missing.imputers import FromDomain, ImputeFirst, Imputer
+from gapless.missing.mechanisms import MAR, MCAR, MNAR
 from gapless.missing.patterns import Patterns, patterns
 from gapless.missing.strategies import CompleteRows, Extended, Missing, Observed
 
@@ -13,6 +14,9 @@ STRATEGIES: dict[str, type[Missing]] = {
 }
 
 __all__ = [
+    "MAR",
+    "MCAR",
+    "MNAR",
     "STRATEGIES",
     "Check",
     "CompleteRows",

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data.encode import check_names, classify
-from gapless.missing.patterns import Patterns, describe_gaps
+from gapless.missing.patterns import Patterns, patterns_of
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
 from gapless.schema.constraints import constraints_of
 from gapless.schema.source import load
@@ -74,7 +74,7 @@ def check(data: Any, schema: Schema, *, encoding: str = "utf-8") -> Check:
                 refused=bool(np.any(cells.outside & (column.outside == "refuse") | lost & (not column.may_be_missing))),
             )
         )
-    return Check(frame.height, tuple(checked), describe_gaps(schema.names, gaps, frame.height))
+    return Check(frame.height, tuple(checked), patterns_of(schema.names, gaps, frame.height))
 
 
 def _examples(series: pl.Series, *chosen: NDArray[np.bool_]) -> tuple[str, ...]:
