@@ -28,6 +28,7 @@ DOCUMENTED = {
     },
     "privacy": {"Budget", "Ledger", "Loss", "Rows"},
     "making gaps": {"MAR", "MCAR", "MNAR"},
+    "filling gaps": {"FromDistribution", "FromMean", "FromMode", "FromModel"},
     "gaps": {"CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"},
     "synthesizers": {"AIM", "MST", "Auto", "Independent", "PrivBayes", "load"},
     "evaluation": {"kway_distance"},

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gapless.data.counting import count
 from gapless.data.encode import encode
-from gapless.data.filling import fill_gaps
+from gapless.data.filling import Chance, Filler, fill_gaps, fill_given, secret_chance
 from gapless.errors import BudgetError, SchemaError
 from gapless.privacy.budget import Budget, Rows
 from gapless.privacy.ledger import Ledger
@@ -151,7 +151,24 @@ class PrivateTable(Sealed):
                     f"column {column.name!r} has {column.size} observed cells, and its law does not fit",
                     hint="a probability for each",
                 )
-        return self._with(lambda table: Encoded(fill_gaps(table.columns, laws), table.rows), filled=True)
+        return self._filled_by(lambda columns, chance: fill_gaps(columns, laws, chance))
+
+    def fill_given(self, model: Filler) -> PrivateTable:
+        """Draw every gap from a fitted model, given the other cells of its row.
+
+        The model knows released values and public ones alone, and fills each row by itself with chance of its own; so
+        the distance stays, and every row is read from here on.
+        """
+        if [(c.name, c.size) for c in model.schema.columns] != [(c.name, c.size) for c in self.schema.columns]:
+            raise SchemaError(
+                "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
+            )
+        return self._filled_by(lambda columns, chance: fill_given(columns, model, chance))
+
+    def _filled_by(self, fill: Callable[[tuple[Codes, ...], Chance], tuple[Codes, ...]]) -> PrivateTable:
+        return self._with(
+            lambda table: Encoded(fill(table.columns, secret_chance(table.rows)), table.rows), filled=True
+        )
 
     def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
         """Move cells below `lowest` or above `highest` (public cells) to these. Row by row."""
