@@ -35,9 +35,11 @@ _ROOMS = {
         "FromModel",
         "ImputeFirst",
         "Observed",
+        "describe_gaps",
+        "little_test",
         "patterns",
     ),
-    "privacy": ("Budget", "Ledger", "Loss", "Rows"),
+    "privacy": ("Budget", "Ledger", "Loss", "Rows", "stability_cost"),
     "schema": (
         "Boolean",
         "Categorical",
@@ -78,9 +80,11 @@ if TYPE_CHECKING:
         FromModel,
         ImputeFirst,
         Observed,
+        describe_gaps,
+        little_test,
         patterns,
     )
-    from gapless.privacy import Budget, Ledger, Loss, Rows
+    from gapless.privacy import Budget, Ledger, Loss, Rows, stability_cost
     from gapless.schema import (
         Boolean,
         Categorical,
@@ -134,10 +138,13 @@ __all__ = [
     "SchemaError",
     "SealedError",
     "Table",
+    "describe_gaps",
     "kway_distance",
+    "little_test",
     "load",
     "patterns",
     "read",
+    "stability_cost",
 ]
 
 

@@ -27,6 +27,7 @@ DOCUMENTED = {
         "Schema",
     },
     "privacy": {"Budget", "Ledger", "Loss", "Rows"},
+    "looking at gaps": {"describe_gaps", "little_test", "stability_cost"},
     "making gaps": {"MAR", "MCAR", "MNAR"},
     "filling gaps": {"FromDistribution", "FromMean", "FromMode", "FromModel"},
     "gaps": {"CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"},

@@ -109,6 +109,35 @@ class PrivateTable(Sealed):
             reads=(self._required | named) or None,
         )
 
+    def gap_patterns(self, columns: Sequence[str], *, among: Sequence[Sequence[bool]] = ((),)) -> Private[Integers, L1]:
+        """How many rows have each pattern of gaps in these columns.
+
+        `among` names public beginnings of patterns, different ones of one length (True: missing); rows that begin
+        otherwise are left out. One row of counts for each beginning, with a count for every pattern of the remaining
+        columns: its number in binary, 1 for missing, the first column first. Distance: a row has one pattern.
+        """
+        places = self.schema.positions(columns)
+        begin = len(among[0]) if among else 0
+        if len({tuple(one) for one in among}) < len(among) or any(len(one) != begin for one in among):
+            raise SchemaError("these beginnings of patterns are not different and of one length", hint="each once")
+        sizes = [self.schema.columns[place].size for place in places]
+        cells = 1 << (len(places) - begin)
+
+        def tally(table: Encoded) -> Integers:
+            gaps = [table.columns[place] >= size for place, size in zip(places, sizes, strict=True)]
+            number = np.zeros(table.rows, dtype=np.int64)
+            for gap in gaps[begin:]:
+                number = 2 * number + gap
+            counts = np.zeros((len(among), cells), dtype=np.int64)
+            for place, one in enumerate(among):
+                rows = np.ones(table.rows, dtype=np.bool_)
+                for gap, missing in zip(gaps[:begin], one, strict=True):
+                    rows &= gap == missing
+                counts[place] = np.bincount(number[rows], minlength=cells)
+            return counts
+
+        return self._rows.transform(once(tally), distance=L1(self.protect.at_most), reads=self._required or None)
+
     def select(self, columns: Sequence[str]) -> PrivateTable:
         """The same rows with some of the columns. Row by row, so the distance in rows stays."""
         places = self.schema.positions(columns)

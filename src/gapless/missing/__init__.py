@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from gapless.missing.check import Check, check
+from gapless.missing.diagnosis import GapReport, describe_gaps
 from gapless.missing.imputers import (
     FromDistribution,
     FromDomain,
@@ -12,6 +13,7 @@ from gapless.missing.imputers import (
     ImputeFirst,
     Imputer,
 )
+from gapless.missing.little import LittleTest, little_test
 from gapless.missing.mechanisms import MAR, MCAR, MNAR
 from gapless.missing.patterns import Patterns, patterns
 from gapless.missing.strategies import CompleteRows, Extended, Missing, Observed
@@ -39,11 +41,15 @@ __all__ = [
     "FromMean",
     "FromMode",
     "FromModel",
+    "GapReport",
     "ImputeFirst",
     "Imputer",
+    "LittleTest",
     "Missing",
     "Observed",
     "Patterns",
     "check",
+    "describe_gaps",
+    "little_test",
     "patterns",
 ]
