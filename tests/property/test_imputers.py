@@ -15,14 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import private_table
+from gapless.data import filling, private_table
 from gapless.data.filling import fill_gaps, fill_given
 from gapless.missing import STRATEGIES
+from gapless.model import network, sampling
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 from gapless.model.network import BayesianNetwork, Node
 from gapless.model.product import Product
 from gapless.privacy import Grant
+from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private, reveal
 
@@ -129,6 +131,42 @@ def test_observed_cells_stay_and_gaps_become_observed(name, rows, seed):
         assert new.dtype == old.dtype
 
 
+@pytest.mark.parametrize("portion", [1 << 22, 64])
+@pytest.mark.parametrize("name", ["mst", "aim", "privbayes"])
+def test_a_row_comes_out_the_same_to_the_last_bit_whoever_stands_beside_it(name, portion, monkeypatch):
+    """Many rows of a wider table, alone and among others, in large and in small portions of memory."""
+    rng = np.random.default_rng(0)
+    sizes = (3, 4, 5, 2, 6, 3)
+    schema = letters_schema(sizes)
+    codes = rng.integers(0, 2, (400, 1)) + rng.integers(0, 2, (400, 6))
+    cells = [[chr(97 + min(c, size - 1)) for c, size in zip(one, sizes, strict=True)] for one in codes]
+    table = private([tuple(one) for one in cells], schema, Path(tempfile.mkdtemp()), budget=gl.Budget(20.0, 1e-6))
+    with fixed_noise(1):
+        model = METHODS[name]().fit(table, spend=table.ledger.left)
+    given_ = np.where(rng.random((1500, 6)) < 0.4, -1, rng.integers(0, 2, (1500, 6)))
+    draws = [rng.random(1500) for _ in range(80)]
+    monkeypatch.setattr(sampling, "_CELLS", portion)
+    monkeypatch.setattr(network, "_CELLS", portion)
+
+    def filled(rows):
+        numbers = iter(draws)
+        return model.fill(given_[rows], lambda: next(numbers)[rows])
+
+    everybody = filled(np.arange(1500))
+    for rows in (np.arange(0, 1500, 7), np.array([3]), np.arange(700)):
+        assert np.array_equal(filled(rows), everybody[rows])
+
+
+def test_the_chance_of_a_row_does_not_depend_on_those_after_it():
+    """For every seed, not only on average: the numbers of the first rows stay when rows are added."""
+    with mock.patch.object(filling.secrets, "randbits", return_value=5):
+        few, many = filling.secret_chance(3), filling.secret_chance(7)
+    first = [few() for _ in range(4)]
+    assert all(np.array_equal(one, many()[:3]) for one in first)
+    assert len({one[0] for one in first}) == 4
+    assert not np.array_equal(filling.secret_chance(3)(), filling.secret_chance(3)())
+
+
 # ------------------------------------------------------------------ planted: the test finds what is not row by row
 
 
@@ -202,7 +240,7 @@ def test_conditional_filling_follows_the_law():
     joint = graphical.marginal((0, 1, 2))
     first, second = joint.sum(axis=(1, 2)), joint.sum(axis=2)
     every = [np.arange(size) for size in (2, 3, 2)]
-    network = BayesianNetwork(
+    bayesian = BayesianNetwork(
         (2, 3, 2),
         [Node(0), Node(1, (0,), (every[0],)), Node(2, (0, 1), (every[0], every[1]))],
         [first, second / first[:, None], joint / second[..., None]],
@@ -212,7 +250,11 @@ def test_conditional_filling_follows_the_law():
     for known in ([-1, -1, 1], [0, -1, -1], [-1, 2, -1], [-1, -1, -1]):
         given_ = np.tile(np.array(known), (many, 1))
         seen = tuple(slice(None) if code < 0 else slice(code, code + 1) for code in known)
-        for model, law in ((graphical, joint), (network, joint), (product, np.einsum("i,j,k", *product.probabilities))):
+        for model, law in (
+            (graphical, joint),
+            (bayesian, joint),
+            (product, np.einsum("i,j,k", *product.probabilities)),
+        ):
             expected = np.zeros_like(law)
             expected[seen] = law[seen] / law[seen].sum()
             codes = model.fill(given_, lambda: rng.random(many))

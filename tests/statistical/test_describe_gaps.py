@@ -77,7 +77,7 @@ def test_what_is_called_detectable_is_found_four_times_in_five(name, tables):
 
 
 def test_patterns_that_no_row_has_are_not_listed():
-    """The largest of 4096 noises is beyond the bound in 5 % of 400 runs at the most, beyond 0.7 of it far more often."""
+    """The largest of 4096 noises is beyond the bound in 5 % of 400 runs at the most, beyond 0.7 of it far oftener."""
     for noise in NOISES.values():
         bound = _largest_noise(noise, 4096, LEVEL)
         source = FixedNoise(6)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -34,9 +35,12 @@ class Filler(Protocol):
 
 
 def secret_chance(rows: int) -> Chance:
-    """Numbers that nobody knows."""
-    rng = np.random.default_rng(secrets.randbits(128))
-    return lambda: rng.random(rows)
+    """Numbers that nobody knows.
+
+    Each call has a stream of its own, so that the first n rows get the same numbers whether or not more rows follow.
+    """
+    seed, calls = secrets.randbits(128), count()
+    return lambda: np.random.default_rng([seed, next(calls)]).random(rows)
 
 
 def fill_gaps(columns: Sequence[Codes], laws: Sequence[NDArray[np.float64]], chance: Chance) -> tuple[Codes, ...]:
