@@ -12,6 +12,7 @@ from scipy.special import chdtrc
 
 from gapless.data import Table
 from gapless.errors import ModelError, SealedError
+from gapless.missing.mechanisms import ORDERED
 
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -108,7 +109,7 @@ def _variables(table: Table) -> tuple[Floats, NDArray[np.int64]]:
     found, owner = [], []
     for place, (codes, column) in enumerate(zip(table.codes, table.schema.columns, strict=True)):
         counts = np.bincount(codes, minlength=column.extended_size)[: column.size]
-        ordered = column.kind in ("ordinal", "integer", "number", "date", "datetime")
+        ordered = column.kind in ORDERED
         on_scale = ordered and (counts[: column.values_size] > 0).sum() > 1
         cells = list(range(column.values_size, column.size)) if ordered else list(range(column.size))
         cells = [cell for cell in cells if 0 < counts[cell] < counts.sum()]

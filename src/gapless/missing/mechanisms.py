@@ -21,7 +21,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -36,15 +36,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Rate: TypeAlias = float | Mapping[str, float]
 CalibratedOn: TypeAlias = Literal["reference", "table"]
 
-_ORDERED = ("ordinal", "integer", "number", "date", "datetime")
-
-
-class Mechanism(Protocol):
-    """What makes gaps."""
-
-    def mask(self, table: Table, *, seed: int | None = None) -> Flags:
-        """Rows × columns: which observed cells become gaps."""
-        ...
+ORDERED = ("ordinal", "integer", "number", "date", "datetime")  # kinds of columns on a scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +321,7 @@ def _logistic(
 def _weights(column: Column, rng: np.random.Generator) -> Floats:
     """What each cell of a driving column adds to the score; gaps add nothing."""
     weights = np.zeros(column.extended_size + 2)  # also codes of gaps that another schema of the same cells may have
-    if column.kind in _ORDERED:
+    if column.kind in ORDERED:
         weights[: column.values_size] = rng.normal() * np.linspace(0, 1, column.values_size)
         weights[column.values_size : column.size] = rng.normal(size=column.size - column.values_size)
     else:
