@@ -12,29 +12,27 @@ __version__ = "0.1.0"
 # Where each public name lives. Rooms are entered when a name is first used: `import gapless` stays light.
 _ROOMS = {
     "data": ("PrivateTable", "Table", "read"),
-    "errors": (
-        "BudgetError",
-        "GaplessError",
-        "LedgerError",
-        "ModelError",
-        "ReadError",
-        "SchemaError",
-        "SealedError",
-    ),
+    "errors": ("BudgetError", "GaplessError", "LedgerError", "ModelError", "ReadError", "SchemaError", "SealedError"),
     "evaluate": ("Comparison", "compare", "compare_private", "f1_scores", "kway_distance", "wasserstein_distance"),
-    "missing": ("CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"),
-    "privacy": ("Budget", "Ledger", "Loss", "Rows"),
-    "schema": (
-        "Boolean",
-        "Categorical",
-        "Date",
-        "DateTime",
-        "Integer",
-        "MissingCode",
-        "Number",
-        "Ordinal",
-        "Schema",
+    "missing": (
+        "CompleteRows",
+        "Extended",
+        "FromDomain",
+        "ImputeFirst",
+        "Observed",
+        "patterns",
+        "MAR",
+        "MCAR",
+        "MNAR",
+        "FromDistribution",
+        "FromMean",
+        "FromMode",
+        "FromModel",
+        "describe_gaps",
+        "little_test",
     ),
+    "privacy": ("Budget", "Ledger", "Loss", "Rows", "stability_cost"),
+    "schema": ("Boolean", "Categorical", "Date", "DateTime", "Integer", "MissingCode", "Number", "Ordinal", "Schema"),
     "synth": ("AIM", "MST", "Auto", "Independent", "PrivBayes", "load"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
@@ -58,8 +56,30 @@ if TYPE_CHECKING:
         kway_distance,
         wasserstein_distance,
     )
-    from gapless.missing import CompleteRows, Extended, FromDomain, ImputeFirst, Observed, patterns
-    from gapless.privacy import Budget, Ledger, Loss, Rows
+    from gapless.missing import (
+        MAR,
+        MCAR,
+        MNAR,
+        CompleteRows,
+        Extended,
+        FromDistribution,
+        FromDomain,
+        FromMean,
+        FromMode,
+        FromModel,
+        ImputeFirst,
+        Observed,
+        describe_gaps,
+        little_test,
+        patterns,
+    )
+    from gapless.privacy import (
+        Budget,
+        Ledger,
+        Loss,
+        Rows,
+        stability_cost,
+    )
     from gapless.schema import (
         Boolean,
         Categorical,
@@ -71,10 +91,20 @@ if TYPE_CHECKING:
         Ordinal,
         Schema,
     )
-    from gapless.synth import AIM, MST, Auto, Independent, PrivBayes, load
+    from gapless.synth import (
+        AIM,
+        MST,
+        Auto,
+        Independent,
+        PrivBayes,
+        load,
+    )
 
 __all__ = [
     "AIM",
+    "MAR",
+    "MCAR",
+    "MNAR",
     "MST",
     "Auto",
     "Boolean",
@@ -86,7 +116,11 @@ __all__ = [
     "Date",
     "DateTime",
     "Extended",
+    "FromDistribution",
     "FromDomain",
+    "FromMean",
+    "FromMode",
+    "FromModel",
     "GaplessError",
     "ImputeFirst",
     "Independent",
@@ -109,11 +143,14 @@ __all__ = [
     "Table",
     "compare",
     "compare_private",
+    "describe_gaps",
     "f1_scores",
     "kway_distance",
+    "little_test",
     "load",
     "patterns",
     "read",
+    "stability_cost",
     "wasserstein_distance",
 ]
 

@@ -389,3 +389,44 @@ def test_evaluate_can_pay_for_a_private_truth(folder, run_here):
     code, _, err = run_here("evaluate", "people.csv", "fake.csv", "-s", "people.toml", "-o", "nowhere/report.html")
     assert code == 1
     assert "cannot write" in err
+
+
+def test_gaps_in_a_public_table(tmp_path):
+    rows = [f"{i % 99},{'FM'[i % 2]},{i % 1000}.25" for i in range(400)]
+    (tmp_path / "truth.csv").write_text("age,sex,income\n" + "\n".join(rows) + "\n")
+    (tmp_path / "truth.toml").write_text(
+        SCHEMA.replace("may_be_missing = true\nmissing", "# missing").replace("may_be_missing = true\n", "")
+    )
+    asked = ("gap", "truth.csv", "--schema", "truth.toml", "--mechanism", "mar", "--rate", "0.3", "--observed", "age")
+    done = run(*asked, "--seed", "0", "-o", "gapped.csv", "--schema-output", "gapped.toml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["rows"] == 400
+    assert told["rates"]["age"] == 0
+    truth, gapped = (pl.read_csv(tmp_path / f"{name}.csv", infer_schema_length=0) for name in ("truth", "gapped"))
+    assert gapped["income"].null_count() > 50
+    for name in truth.columns:  # cells that stay are not touched
+        stay = gapped[name].is_not_null()
+        assert truth[name].filter(stay).equals(gapped[name].filter(stay))
+    table = gl.Table.read(tmp_path / "gapped.csv", gl.Schema.read(tmp_path / "gapped.toml"))
+    assert gl.patterns(table).complete == told["complete_rows"]
+    again = run(*asked, "--seed", "0", "-o", "again.csv", cwd=tmp_path)
+    assert "declare may_be_missing = true for sex, income" in again.stderr
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "gapped.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rate", "x"], "--rate 0.2, or --rate income=0.2"),
+        (["--rate", "2"], "a rate of 2.0"),
+        (["--rate", "0.2", "--mechanism", "odd"], "no mechanism 'odd'"),
+        (["--rate", "0.2", "--how", "self"], "--how is for --mechanism mnar"),
+        (["--rate", "colour=0.2"], "no column 'colour'"),
+        (["--rate", "0.2", "-o", "people.csv"], "would overwrite"),
+    ],
+)
+def test_gaps_that_cannot_be_made(arguments, said, tmp_path):
+    done = run("gap", "people.csv", "-s", "people.toml", "-o", "out.csv", *arguments, cwd=fill(tmp_path))
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.replace("│", "").split())

@@ -71,6 +71,25 @@ def test_every_transformation_is_stable_in_rows(name, pair):
         b.remove(one)
 
 
+@settings(max_examples=80, deadline=None)
+@given(pair=neighbours, begin=st.integers(0, 3), chosen=st.sets(st.integers(0, 7)))
+def test_patterns_of_gaps_keep_their_distance_and_are_those_of_the_rows(pair, begin, chosen):
+    k, rows, more = pair
+    among = sorted({tuple(bool(number >> i & 1) for i in range(begin)) for number in chosen})
+    tables = sealed_pair(k, rows, more)
+    less, greater = (table.gap_patterns(SCHEMA.names, among=among) for table in tables)
+    a, b = (reveal(value, table.ledger) for value, table in zip((less, greater), tables, strict=True))
+    assert less.distance == L1(k)
+    assert less.reads is None
+    assert np.abs(a - b).sum() <= k
+    counted = np.zeros_like(a)
+    for one in rows:
+        gaps = tuple(cell in (None, "-") for cell in one)
+        if gaps[:begin] in among:
+            counted[among.index(gaps[:begin]), int("".join(str(int(g)) for g in gaps[begin:]) or "0", 2)] += 1
+    assert np.array_equal(a, counted)
+
+
 @settings(max_examples=60, deadline=None)
 @given(rows=st.lists(row, max_size=8))
 def test_filling_is_a_map_of_each_row_by_itself(rows):

@@ -47,7 +47,10 @@ Spend = Annotated[
 ]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The table's ledger; made if there is none.")]
 Method = Annotated[str, typer.Option("--method", "-m", help="auto, aim, mst, privbayes or independent.")]
-MissingOption = Annotated[str, typer.Option("--missing", help="extended, observed, complete-rows or impute-random.")]
+MissingOption = Annotated[
+    str,
+    typer.Option("--missing", help="extended, observed, complete-rows, or impute-random, -mean, -mode, -distribution."),
+]
 Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise cannot be seeded.")]
 NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
@@ -394,4 +397,5 @@ def _outside(column: ColumnCheck) -> str:
     return words + (f": {examples}" if examples else "") + (f" ({column.advice})" if column.advice else "")
 
 
-import gapless.cli.evaluate  # noqa: E402, F401 registers its command
+import gapless.cli.evaluate  # noqa: E402 registers its command
+import gapless.cli.gap  # noqa: E402, F401 registers its command

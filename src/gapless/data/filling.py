@@ -1,27 +1,65 @@
-"""Gaps filled by chance: each by itself, from its column's distribution."""
+"""Gaps filled by chance: a map of each row by itself, from the row's own cells and its own random numbers.
+
+Every row has its own place in each vector of numbers that `Chance` gives. For fixed numbers the maps below are
+functions of one row, so neighbouring tables stay neighbours (docs/proofs/stability.md). The numbers must be independent
+and never be replayed for another table: a fresh seed from the operating system each time.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.schema import Schema
 from gapless.schema.columns import Codes
 
+Chance: TypeAlias = Callable[[], NDArray[np.float64]]  # a fresh number from [0, 1) for every row, at each call
 
-def fill_gaps(columns: Sequence[Codes], laws: Sequence[NDArray[np.float64]]) -> tuple[Codes, ...]:
-    """The columns with every code beyond a column's law replaced by a draw from it.
 
-    Neighbouring tables stay neighbours for each outcome of the chance that rows have by themselves; so it must stay
-    unseen and never be replayed: a fresh seed from the operating system each time.
+class Filler(Protocol):
+    """What fills gaps given the other cells of a row: a fitted model, made of released or public values alone."""
+
+    @property
+    def schema(self) -> Schema:
+        """Of the rows it fills."""
+        ...
+
+    def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
+        """Rows × columns of codes, those that are -1 drawn: a map of each row and its own draws."""
+        ...
+
+
+def secret_chance(rows: int) -> Chance:
+    """Numbers that nobody knows.
+
+    Each call has a stream of its own, so that the first n rows get the same numbers whether or not more rows follow.
     """
-    rng = np.random.default_rng(secrets.randbits(128))
+    seed, calls = secrets.randbits(128), count()
+    return lambda: np.random.default_rng([seed, next(calls)]).random(rows)
+
+
+def fill_gaps(columns: Sequence[Codes], laws: Sequence[NDArray[np.float64]], chance: Chance) -> tuple[Codes, ...]:
+    """The columns with every code beyond a column's law replaced by a draw from it."""
     filled = []
     for codes, law in zip(columns, laws, strict=True):
-        gaps = codes >= len(law)
-        whole = codes.copy()
-        whole[gaps] = rng.choice(len(law), size=int(gaps.sum()), p=law / law.sum())
-        filled.append(whole)
+        steps = np.cumsum(law)
+        marks = np.minimum(chance() * steps[-1], np.nextafter(steps[-1], 0))  # below the last step after rounding
+        drawn = np.searchsorted(steps, marks, side="right")
+        filled.append(np.where(codes < len(law), codes, drawn).astype(codes.dtype))
     return tuple(filled)
+
+
+def fill_given(columns: Sequence[Codes], model: Filler, chance: Chance) -> tuple[Codes, ...]:
+    """The columns with every gap drawn from the model given the other cells of its row; observed cells stay."""
+    sizes = [column.size for column in model.schema.columns]
+    given = np.stack([np.where(codes < n, codes.astype(np.int64), -1) for codes, n in zip(columns, sizes, strict=True)])
+    drawn = model.fill(given.T, chance)
+    return tuple(
+        np.where(codes < n, codes, new).astype(codes.dtype)
+        for codes, n, new in zip(columns, sizes, drawn.T, strict=True)
+    )

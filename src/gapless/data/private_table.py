@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gapless.data.counting import count
 from gapless.data.encode import encode
-from gapless.data.filling import fill_gaps
+from gapless.data.filling import Chance, Filler, fill_gaps, fill_given, secret_chance
 from gapless.errors import BudgetError, SchemaError
 from gapless.privacy.budget import Budget, Rows
 from gapless.privacy.ledger import Ledger
@@ -109,6 +109,35 @@ class PrivateTable(Sealed):
             reads=(self._required | named) or None,
         )
 
+    def gap_patterns(self, columns: Sequence[str], *, among: Sequence[Sequence[bool]] = ((),)) -> Private[Integers, L1]:
+        """How many rows have each pattern of gaps in these columns.
+
+        `among` names public beginnings of patterns, different ones of one length (True: missing); rows that begin
+        otherwise are left out. One row of counts for each beginning, with a count for every pattern of the remaining
+        columns: its number in binary, 1 for missing, the first column first. Distance: a row has one pattern.
+        """
+        places = self.schema.positions(columns)
+        begin = len(among[0]) if among else 0
+        if len({tuple(one) for one in among}) < len(among) or any(len(one) != begin for one in among):
+            raise SchemaError("these beginnings of patterns are not different and of one length", hint="each once")
+        sizes = [self.schema.columns[place].size for place in places]
+        cells = 1 << (len(places) - begin)
+
+        def tally(table: Encoded) -> Integers:
+            gaps = [table.columns[place] >= size for place, size in zip(places, sizes, strict=True)]
+            number = np.zeros(table.rows, dtype=np.int64)
+            for gap in gaps[begin:]:
+                number = 2 * number + gap
+            counts = np.zeros((len(among), cells), dtype=np.int64)
+            for place, one in enumerate(among):
+                rows = np.ones(table.rows, dtype=np.bool_)
+                for gap, missing in zip(gaps[:begin], one, strict=True):
+                    rows &= gap == missing
+                counts[place] = np.bincount(number[rows], minlength=cells)
+            return counts
+
+        return self._rows.transform(once(tally), distance=L1(self.protect.at_most), reads=self._required or None)
+
     def select(self, columns: Sequence[str]) -> PrivateTable:
         """The same rows with some of the columns. Row by row, so the distance in rows stays."""
         places = self.schema.positions(columns)
@@ -151,7 +180,24 @@ class PrivateTable(Sealed):
                     f"column {column.name!r} has {column.size} observed cells, and its law does not fit",
                     hint="a probability for each",
                 )
-        return self._with(lambda table: Encoded(fill_gaps(table.columns, laws), table.rows), filled=True)
+        return self._filled_by(lambda columns, chance: fill_gaps(columns, laws, chance))
+
+    def fill_given(self, model: Filler) -> PrivateTable:
+        """Draw every gap from a fitted model, given the other cells of its row.
+
+        The model knows released values and public ones alone, and fills each row by itself with chance of its own; so
+        the distance stays, and every row is read from here on.
+        """
+        if [(c.name, c.size) for c in model.schema.columns] != [(c.name, c.size) for c in self.schema.columns]:
+            raise SchemaError(
+                "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
+            )
+        return self._filled_by(lambda columns, chance: fill_given(columns, model, chance))
+
+    def _filled_by(self, fill: Callable[[tuple[Codes, ...], Chance], tuple[Codes, ...]]) -> PrivateTable:
+        return self._with(
+            lambda table: Encoded(fill(table.columns, secret_chance(table.rows)), table.rows), filled=True
+        )
 
     def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
         """Move cells below `lowest` or above `highest` (public cells) to these. Row by row."""

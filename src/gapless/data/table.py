@@ -116,17 +116,26 @@ class Table:
     def write(self, path: str | Path) -> None:
         """Write a CSV (also .gz, .tsv) or Parquet file; the old file stays until the new one is whole."""
         path = Path(path)
-        name = path.name.lower()
-        content = io.BytesIO()
-        if name.endswith((".parquet", ".pq")):
-            self.to_polars().write_parquet(content)
-        elif name.endswith(TEXT_ENDINGS):
-            text = self.to_text().write_csv(separator="\t" if ".tsv" in name else ",").encode()
-            content.write(gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
-        else:
-            raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
-        with replace(path) as partial:
-            partial.write_bytes(content.getvalue())
+        write_frame(self.to_polars() if _is_parquet(path) else self.to_text(), path)
+
+
+def write_frame(frame: pl.DataFrame, path: Path) -> None:
+    """Write a public frame as its name says: CSV (also .gz, .tsv) or Parquet."""
+    name = path.name.lower()
+    content = io.BytesIO()
+    if _is_parquet(path):
+        frame.write_parquet(content)
+    elif name.endswith(TEXT_ENDINGS):
+        text = frame.write_csv(separator="\t" if ".tsv" in name else ",").encode()
+        content.write(gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
+    else:
+        raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
+    with replace(path) as partial:
+        partial.write_bytes(content.getvalue())
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.name.lower().endswith((".parquet", ".pq"))
 
 
 @contextlib.contextmanager

@@ -1,28 +1,55 @@
-"""Gaps: what a synthesizer does about them, and what describes them."""
+"""Gaps: what makes them, what a synthesizer does about them, and what describes them."""
+
+from collections.abc import Callable
 
 from gapless.missing.check import Check, check
-from gapless.missing.imputers import FromDomain, ImputeFirst, Imputer
+from gapless.missing.diagnosis import GapReport, describe_gaps
+from gapless.missing.imputers import (
+    FromDistribution,
+    FromDomain,
+    FromMean,
+    FromMode,
+    FromModel,
+    ImputeFirst,
+    Imputer,
+)
+from gapless.missing.little import LittleTest, little_test
+from gapless.missing.mechanisms import MAR, MCAR, MNAR
 from gapless.missing.patterns import Patterns, patterns
 from gapless.missing.strategies import CompleteRows, Extended, Missing, Observed
 
-STRATEGIES: dict[str, type[Missing]] = {
+STRATEGIES: dict[str, Callable[[], Missing]] = {
     "extended": Extended,
     "observed": Observed,
     "complete-rows": CompleteRows,
     "impute-random": ImputeFirst,
+    "impute-mean": lambda: ImputeFirst(FromMean()),
+    "impute-mode": lambda: ImputeFirst(FromMode()),
+    "impute-distribution": lambda: ImputeFirst(FromDistribution()),
 }
 
 __all__ = [
+    "MAR",
+    "MCAR",
+    "MNAR",
     "STRATEGIES",
     "Check",
     "CompleteRows",
     "Extended",
+    "FromDistribution",
     "FromDomain",
+    "FromMean",
+    "FromMode",
+    "FromModel",
+    "GapReport",
     "ImputeFirst",
     "Imputer",
+    "LittleTest",
     "Missing",
     "Observed",
     "Patterns",
     "check",
+    "describe_gaps",
+    "little_test",
     "patterns",
 ]

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data.encode import check_names, classify
-from gapless.missing.patterns import Patterns, describe_gaps
+from gapless.missing.patterns import Patterns, patterns_of
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
 from gapless.schema.constraints import breaks, constraints_of
 from gapless.schema.source import load
@@ -77,7 +77,7 @@ def check(data: Any, schema: Schema, *, encoding: str = "utf-8") -> Check:
             )
         )
     broken = _broken(schema, np.stack(codes, axis=1))
-    return Check(frame.height, tuple(checked), describe_gaps(schema.names, gaps, frame.height), broken)
+    return Check(frame.height, tuple(checked), patterns_of(schema.names, gaps, frame.height), broken)
 
 
 def _broken(schema: Schema, codes: NDArray[np.integer]) -> tuple[tuple[str, int], ...]:

@@ -1,7 +1,7 @@
 """Filling gaps before anything is measured: row by row, from public facts or paid-for parameters only.
 
-Such a filling is a random map of each row by itself, so neighbouring tables stay neighbours (PRIVACY D1). An imputer
-that looks at other rows is not stable and has no place here.
+Such a filling is a random map of each row by itself, so neighbouring tables stay neighbours (PRIVACY D1, E; proved in
+docs/proofs/stability.md). An imputer that looks at other rows is not stable and has no place here.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gapless.data import PrivateTable
+from gapless.data.filling import Filler
 from gapless.data.private_table import WhichRows
 from gapless.errors import ModelError
-from gapless.privacy import Grant, Loss
+from gapless.model.marginal import project_to_simplex
+from gapless.privacy import Grant, Loss, for_counts
+from gapless.schema import Column, Date, DateTime, Integer, Number, Ordinal
+
+Law = NDArray[np.float64]
 
 
 class Imputer(Protocol):
@@ -25,13 +31,75 @@ class Imputer(Protocol):
         ...
 
 
+class Synthesizer(Protocol):
+    """What fits a model to a private table."""
+
+    def fit(self, table: PrivateTable, *, spend: Loss) -> Filler:
+        """The model, for which up to `spend` was paid."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class FromDomain:
     """Draw each missing cell evenly from the column's cells: a public rule, free."""
 
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:  # noqa: ARG002 free
         """The table with its gaps filled evenly."""
-        return table.fill([np.full(column.size, 1 / column.size) for column in table.schema.columns])
+        return table.fill([_even(column) for column in table.schema.columns])
+
+
+@dataclass(frozen=True, slots=True)
+class FromDistribution:
+    """Draw each missing cell from its column's noisy distribution.
+
+    Guarantee: the releases are the counts of the observed cells of every column that may be missing, each with an even
+    share of the budget.
+    """
+
+    def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
+        """The table with its gaps filled as the observed cells are distributed."""
+        return table.fill(_measured(table, grant, budget))
+
+
+@dataclass(frozen=True, slots=True)
+class FromMode:
+    """Put the most frequent cell of its column, by noisy counts, into each gap. Pays like `FromDistribution`."""
+
+    def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
+        """The table with its gaps filled by the most frequent cell."""
+        return table.fill([_point(len(law), int(law.argmax())) for law in _measured(table, grant, budget)])
+
+
+@dataclass(frozen=True, slots=True)
+class FromMean:
+    """Put the noisy mean of its column into each gap; levels without an order are drawn: the baseline of [MD] §6.2.
+
+    The mean is that of the noisy counts, taken in the middle of the bins, or over the numbers of ordered levels; the
+    cell that holds it is put in. *Not applicable* has no part in it. Pays like `FromDistribution`.
+    """
+
+    def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
+        """The table with its gaps filled by the mean."""
+        laws = _measured(table, grant, budget)
+        return table.fill([_mean(column, law) for column, law in zip(table.schema.columns, laws, strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class FromModel:
+    """Draw each row's gaps from a model given its observed cells.
+
+    Args:
+        model: a fitted model, which costs nothing; or a synthesizer, such as `MST()`, which is fitted first and may
+            spend the imputer's budget.
+    """
+
+    model: Filler | Synthesizer
+
+    def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
+        """The table with its gaps drawn given what is observed."""
+        if hasattr(self.model, "fit"):
+            return table.fill_given(self.model.fit(table, spend=grant.lend(budget)))
+        return table.fill_given(self.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +108,7 @@ class ImputeFirst:
 
     Args:
         imputer: how gaps are filled.
-        share: of the budget, what the imputer may spend.
+        share: of the budget, what the imputer may spend; 0.25, 0.5 and 0.75 in [MD].
     """
 
     rows: ClassVar[WhichRows] = "observed"
@@ -55,3 +123,43 @@ class ImputeFirst:
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
         """The filled table."""
         return self.imputer.impute(table, grant, grant.left * self.share)
+
+
+def _measured(table: PrivateTable, grant: Grant, budget: Loss) -> list[Law]:
+    """The noisy distribution over observed cells of each column that may be missing; even for the others, unused."""
+    laws = {column.name: _even(column) for column in table.schema.columns}
+    gappy = [column.name for column in table.schema.columns if column.gaps]
+    if gappy:
+        counts = table.marginals(gappy)
+        noise = for_counts(budget / len(gappy), counts[0].distance)
+        released = grant.release_all(
+            [(value, noise, f"{name}, to fill gaps") for name, value in zip(gappy, counts, strict=True)]
+        )
+        for name, one in zip(gappy, released, strict=True):
+            noisy = one.value.astype(np.float64)
+            laws[name] = project_to_simplex(noisy, max(1.0, float(noisy.sum())))
+    return list(laws.values())
+
+
+def _even(column: Column) -> Law:
+    return np.full(column.size, 1 / column.size)
+
+
+def _point(size: int, cell: int) -> Law:
+    law = np.zeros(size)
+    law[cell] = 1.0
+    return law
+
+
+def _mean(column: Column, law: Law) -> Law:
+    """All probability on the cell that holds the mean; levels without an order keep their law."""
+    values = law[: column.values_size]
+    if not isinstance(column, Ordinal | Integer | Number | Date | DateTime):
+        return law
+    if values.sum() <= 0:  # nothing but not applicable was seen
+        values = np.ones(column.values_size)
+    if isinstance(column, Ordinal):
+        return _point(column.size, round(float(np.average(np.arange(len(values)), weights=values))))
+    first, last = column.ends_of_bins()
+    mean = np.average(first / 2 + last / 2, weights=values)
+    return _point(column.size, int(column.bin_of(np.array([mean]))[0]))

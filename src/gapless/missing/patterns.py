@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import Table
 from gapless.errors import SealedError
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """How often two columns are missing together, and whether more often than chance would have it.
+
+    Attributes:
+        one: a column.
+        other: another.
+        both: the share of rows in which both are missing.
+        association: the correlation of the two missing states, from -1 (never together) to 1 (always together).
+    """
+
+    one: str
+    other: str
+    both: float
+    association: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +39,8 @@ class Patterns:
     rates: dict[str, float]
     frequent: tuple[tuple[tuple[str, ...], int], ...]  # columns missing together, number of rows
     different: int
+    complete: int  # rows without any gap
+    pairs: tuple[Pair, ...]  # every two columns that have gaps
 
     def picture(self) -> str:
         """A text picture: one line for each frequent pattern, ■ observed, · missing."""
@@ -45,10 +65,10 @@ def patterns(table: Table, *, most: int = 12) -> Patterns:
             hint="`gapless check` shows its gaps to the holder",
         )
     gaps = [codes >= column.size for codes, column in zip(table.codes, table.schema.columns, strict=True)]
-    return describe_gaps(table.schema.names, gaps, table.rows, most=most)
+    return patterns_of(table.schema.names, gaps, table.rows, most=most)
 
 
-def describe_gaps(names: tuple[str, ...], gaps: Sequence[NDArray[np.bool_]], rows: int, *, most: int = 12) -> Patterns:
+def patterns_of(names: tuple[str, ...], gaps: Sequence[NDArray[np.bool_]], rows: int, *, most: int = 12) -> Patterns:
     """The same from one flag for each cell."""
     rates = {name: float(gap.mean()) if rows else 0.0 for name, gap in zip(names, gaps, strict=True)}
     different, counts = _distinct(gaps, rows)
@@ -56,7 +76,21 @@ def describe_gaps(names: tuple[str, ...], gaps: Sequence[NDArray[np.bool_]], row
     frequent = tuple(
         (tuple(name for name, gap in zip(names, different[i], strict=True) if gap), int(counts[i])) for i in order
     )
-    return Patterns(names, rows, rates, frequent, len(counts))
+    complete = int(counts[~different.any(axis=1)].sum())
+    return Patterns(names, rows, rates, frequent, len(counts), complete, tuple(_pairs(names, different, counts)))
+
+
+def _pairs(names: tuple[str, ...], different: NDArray[np.bool_], counts: NDArray[np.int64]) -> Iterator[Pair]:
+    """Co-missingness, from the different patterns and their counts."""
+    rows = max(1, int(counts.sum()))
+    marks = different.astype(np.float64)
+    both = marks.T @ (marks * counts[:, None]) / rows
+    rate = np.diag(both)
+    spread = np.sqrt(np.outer(rate * (1 - rate), rate * (1 - rate)))
+    extra = both - np.outer(rate, rate)
+    association = np.divide(extra, spread, out=np.zeros_like(both), where=spread > 0)
+    for i, j in combinations(np.flatnonzero(rate > 0).tolist(), 2):
+        yield Pair(names[i], names[j], float(both[i, j]), float(np.clip(association[i, j], -1, 1)))
 
 
 def _distinct(gaps: Sequence[NDArray[np.bool_]], rows: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:

@@ -18,6 +18,11 @@ class Missing(Protocol):
         """Which rows a marginal counts: those observed on its columns, or all, gaps as cells."""
         ...
 
+    @property
+    def share(self) -> float:
+        """Of the budget, what preparing the table may cost."""
+        ...
+
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
         """The table to measure; what it costs to prepare it comes out of the grant."""
         ...
@@ -32,6 +37,7 @@ class Extended:
     """
 
     rows: ClassVar[WhichRows] = "extended"
+    share: ClassVar[float] = 0.0
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:  # noqa: ARG002 nothing to pay for
         """The table itself."""
@@ -46,6 +52,7 @@ class Observed:
     """
 
     rows: ClassVar[WhichRows] = "observed"
+    share: ClassVar[float] = 0.0
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:  # noqa: ARG002 nothing to pay for
         """The table itself."""
@@ -57,6 +64,7 @@ class CompleteRows:
     """Use only rows without any gap: the baseline that throws the most away."""
 
     rows: ClassVar[WhichRows] = "observed"
+    share: ClassVar[float] = 0.0
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:  # noqa: ARG002 nothing to pay for
         """The complete rows."""

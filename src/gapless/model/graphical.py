@@ -33,7 +33,7 @@ from scipy.special import wrightomega
 from gapless.errors import ModelError
 from gapless.model.junction import JunctionTree, junction_tree
 from gapless.model.marginal import Columns, Floats, Measurement, contract, estimate_total, multiply, reconcile, sum_to
-from gapless.model.sampling import Codes, sample, sample_given
+from gapless.model.sampling import Chance, Codes, Ints, sample, sample_given
 
 __all__ = ["GraphicalModel"]
 
@@ -184,7 +184,11 @@ class GraphicalModel:
             known[:, column] = codes
         if (known < -1).any() or (known >= np.array(self.sizes)).any():
             raise ModelError("a given code is not a level of its column", hint="codes from 0, or -1 for not given")
-        return sample_given(self._engine.tree, self._engine.tables, known, rng)
+        return self.fill(known, lambda: rng.random(rows))
+
+    def fill(self, given: Ints, chance: Chance) -> Codes:
+        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws."""
+        return sample_given(self._engine.tree, self._engine.tables, given, chance)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Everything that makes the model, as plain arrays to be saved."""

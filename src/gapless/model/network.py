@@ -20,11 +20,13 @@ from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
 from gapless.model.marginal import Columns, Floats, Measurement, reconcile
-from gapless.model.sampling import Codes, Ints, allot
+from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 
 __all__ = ["BayesianNetwork", "Node", "conditional", "fit_tables"]
 
 CAP_CELLS = 20_000_000  # of the junction tree on which a marginal is computed
+SWEEPS = 10  # of Gibbs sampling
+_CELLS = 1 << 22  # its working memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,40 @@ class BayesianNetwork:
                 groups = groups * many + merged[codes[:, parent]]
             codes[:, node.column] = allot(law.reshape(-1, law.shape[-1]), groups, rng)
         return codes
+
+    def fill(self, given: Ints, chance: Chance) -> Ints:
+        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
+
+        Gibbs sampling. The missing cells of a row are first drawn column by column given their parents; then, SWEEPS
+        times, each is drawn anew from its law given all other cells of the row. Cells that decide each other and are
+        both missing stay as they were first drawn.
+        """
+        codes = np.maximum(given, 0)
+        for sweep in range(1 + SWEEPS):
+            for place, node in enumerate(self.nodes):
+                draws = chance()
+                lacking = np.flatnonzero(given[:, node.column] < 0)
+                step = max(1, _CELLS // self.sizes[node.column])
+                for begin in range(0, len(lacking), step):
+                    rows = lacking[begin : begin + step]
+                    weights = self._weights(place, codes[rows], children=sweep > 0)
+                    codes[rows, node.column] = pick(weights, np.arange(len(rows)), draws[rows])
+        return codes
+
+    def _weights(self, place: int, codes: Ints, *, children: bool) -> Floats:
+        """For each row the law of a node given its parents and, if asked for, times what its children say."""
+        node = self.nodes[place]
+        every = np.arange(self.sizes[node.column])[None, :]
+
+        def entries(column: int) -> Ints:
+            return every if column == node.column else codes[:, column, None]
+
+        weights = np.ones((len(codes), every.size))
+        for other, law in zip(self.nodes, self.laws, strict=True):
+            if other is node or (children and node.column in other.parents):
+                merged = (m[entries(parent)] for parent, m in zip(other.parents, other.merged, strict=True))
+                weights *= law[(*merged, entries(other.column))]
+        return weights
 
     def marginal(self, columns: Sequence[int]) -> Floats:
         """The probabilities of each combination of cells of these columns, exactly: from them and their ancestors.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.model.marginal import Floats
+from gapless.model.sampling import Chance, pick
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,14 @@ class Product:
         codes = np.empty((rows, len(self.probabilities)), dtype=np.int64, order="F")
         for column, one in enumerate(self.probabilities):
             codes[:, column] = spread(one, rows, rng)
+        return codes
+
+    def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.int64]:
+        """Rows × columns of codes, those that are -1 drawn: a map of each row and its own draws."""
+        codes = given.copy()
+        for column, one in enumerate(self.probabilities):
+            cells = pick(one[None, :], np.zeros(len(given), dtype=np.int64), chance())
+            codes[:, column] = np.where(given[:, column] < 0, cells, given[:, column])
         return codes
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:

@@ -6,7 +6,7 @@ independent draws. The rows of a group are then dealt out in random order: two c
 are independent given it, which sorted order would break.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import prod
 
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from gapless.model.junction import JunctionTree
 from gapless.model.marginal import Columns, Floats
 
-__all__ = ["allot", "sample", "sample_given"]
+__all__ = ["Chance", "allot", "pick", "sample", "sample_given"]
 
 Codes = NDArray[np.unsignedinteger]
 Ints = NDArray[np.int64]
+Chance = Callable[[], Floats]  # a fresh number from [0, 1) for every row, at each call
 
 _CELLS = 1 << 22  # working memory of conditional sampling, in cells
 
@@ -56,11 +57,15 @@ def allot(probabilities: Floats, groups: Ints, rng: np.random.Generator) -> Ints
     return chosen
 
 
-def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Ints, rng: np.random.Generator) -> Codes:
+def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Ints, chance: Chance) -> Codes:
     """Fill the cells that are -1, row by row, from the model's law given the other cells of the row.
 
     What is known sends messages up the tree; then every bag is drawn on the way down. A combination that the model
     holds impossible is kept, and what cannot be reconciled with it is drawn evenly.
+
+    A row's result is a function of the row and of its own numbers from `chance`, to the last bit: rows are grouped
+    for speed, but no sum, peak or comparison runs over more than one state of knowledge. Imputation of private rows
+    stands on this (docs/proofs/stability.md).
     """
     laws = []
     for bag, shared, table in zip(tree.bags, tree.shared, tables, strict=True):
@@ -72,10 +77,11 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Ints, rng:
     order = np.argsort(who, kind="stable")
     ends = np.searchsorted(who[order], np.arange(0, len(first) + step, step))
     codes = np.empty(given.shape, dtype=_dtype(tree), order="F")
+    draws = [chance() for _ in tree.bags]
     for number, (begin, end) in enumerate(pairwise(ends.tolist())):
         rows, offset = order[begin:end], number * step
         evidence = _Evidence(tree, laws, given[first[offset : offset + step]])
-        codes[rows] = evidence.draw(who[rows] - offset, rng)
+        codes[rows] = evidence.draw(who[rows] - offset, [one[rows] for one in draws])
     return codes
 
 
@@ -94,8 +100,8 @@ class _Evidence:
         for place in range(len(tree.bags) - 1, 0, -1):
             self._send(place)
 
-    def draw(self, who: Ints, rng: np.random.Generator) -> Ints:
-        """A full row for each state of knowledge named in `who`."""
+    def draw(self, who: Ints, draws: Sequence[Floats]) -> Ints:
+        """A full row for each state of knowledge named in `who`; `draws` has a number for each bag and row."""
         codes = self.given[who]
         for place, (bag, shared) in enumerate(zip(self.tree.bags, self.tree.shared, strict=True)):
             link = bag[:shared]
@@ -109,15 +115,12 @@ class _Evidence:
                     some = first[begin:end]
                     weights = self._weights(place, who[some], codes[some], free).reshape(len(some), -1)
                     inside = slice(*np.searchsorted(group, [begin, end]))
-                    cells = _pick(weights, group[inside] - begin, rng)
+                    cells = pick(weights, group[inside] - begin, draws[place][rows[inside]])
                     _unravel(codes, rows[inside], cells, free, self.tree)
         return codes
 
     def _send(self, place: int) -> None:
         bag, shared = self.tree.bags[place], self.tree.shared[place]
-        told = any(kid in self.messages for kid in self.tree.kids[place])
-        if not told and not self.known[:, bag[shared:]].any():
-            return
         message = np.empty([len(self.given), *(self.tree.sizes[column] for column in bag[:shared])])
         for states, free in self._patterns(bag):
             who = np.flatnonzero(states)
@@ -154,21 +157,28 @@ class _Evidence:
         weights = np.empty((len(who), *(sizes[column] if column in free else 1 for column in bag)))
         weights[...] = self.laws[place][tuple(entries(column, codes[:, column]) for column in bag)]
         for kid in self.tree.kids[place]:
-            if kid in self.messages:
-                link = self.tree.link(kid)
-                found = (entries(column, np.where(self.known[who, column], 0, codes[:, column])) for column in link)
-                weights *= self.messages[kid][(who.reshape(upright), *found)]
+            link = self.tree.link(kid)
+            found = (entries(column, np.where(self.known[who, column], 0, codes[:, column])) for column in link)
+            weights *= self.messages[kid][(who.reshape(upright), *found)]
         return weights
 
 
-def _pick(weights: Floats, groups: Ints, rng: np.random.Generator) -> Ints:
-    """An independent cell for every row; row r of `groups` follows that row of `weights`."""
-    weights[weights.sum(axis=1) <= 0] = 1.0
+def pick(weights: Floats, groups: Ints, draws: Floats) -> Ints:
+    """An independent cell for every row, by inversion of its draw; row r of `groups` follows that row of `weights`.
+
+    >>> pick(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([0, 0, 1, 1]), np.array([0.2, 0.3, 0.4, 0.6]))
+    array([0, 1, 0, 1])
+    """
     steps = np.cumsum(weights, axis=1)
-    steps /= steps[:, -1:]
-    marks = groups + np.minimum(rng.random(len(groups)), 1 - 1e-9)  # below the next whole number after rounding
-    cells = np.searchsorted((steps + np.arange(len(steps))[:, None]).ravel(), marks, side="right")
-    return np.asarray(cells - groups * weights.shape[1])
+    steps = np.where(steps[:, -1:] > 0, steps, np.arange(1.0, weights.shape[1] + 1))  # nothing possible: evenly
+    total = steps[groups, -1]
+    marks = np.minimum(draws * total, np.nextafter(total, 0))  # below the last step also after rounding
+    low, high = np.zeros(len(groups), dtype=np.int64), np.full(len(groups), weights.shape[1] - 1)
+    for _ in range(int(weights.shape[1]).bit_length()):  # the first step above the mark, by halving
+        middle = (low + high) // 2
+        above = steps[groups, middle] > marks
+        low, high = np.where(above | (low == high), low, middle + 1), np.where(above, middle, high)
+    return low
 
 
 def _distinct(keys: Ints) -> tuple[Ints, Ints]:

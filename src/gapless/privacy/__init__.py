@@ -1,6 +1,7 @@
 """The gate: budget, ledger, sealed and released values, mechanisms."""
 
 from gapless.privacy.budget import Budget, Loss, Rows
+from gapless.privacy.groups import StabilityCost, stability_cost
 from gapless.privacy.ledger import Grant, Guarantee, Ledger
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
@@ -30,5 +31,7 @@ __all__ = [
     "Private",
     "Released",
     "Rows",
+    "StabilityCost",
     "for_counts",
+    "stability_cost",
 ]

@@ -53,6 +53,13 @@ class Grant:
         self.to = to
         self.left = spend
 
+    def lend(self, spend: Loss) -> Loss:
+        """Hand a part of this grant on, as a `spend=` of another: it is no longer in this one, spent or not."""
+        if not spend.fits_in(self.left):
+            raise BudgetError(f"{self.to}: more is lent than this grant has left", hint="a larger spend=")
+        self.left -= spend
+        return spend
+
     def release(self, value: Private[T, D], mechanism: Mechanism[T, D, R], *, what: str) -> Released[R]:
         """Charge first, then read: a crash can waste budget but never hide a release."""
         return self.release_all([(value, mechanism, what)])[0]

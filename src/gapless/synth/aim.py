@@ -64,11 +64,11 @@ class AIM:
             table, self.missing, grant, marginals=list(weights), cap_cells=self.cap_cells, progress=progress
         )
         columns = len(table.schema.columns)
-        spend = grant.left  # what filling gaps has left
         if not survey.marginals:
-            survey.measure_columns(grant.left)
+            survey.measure_columns(survey.prepare())
             return survey.conclude(AIMModel, {"rounds": 0})
-        survey.can_choose(spend * ((1 - COLUMNS_SHARE) * CHOICE_SHARE / (ROUNDS_PER_COLUMN * columns)))
+        survey.can_choose((1 - COLUMNS_SHARE) * CHOICE_SHARE / (ROUNDS_PER_COLUMN * columns))
+        spend = survey.prepare()
         survey.tell("counting", 0, 1)
         survey.measure_columns(spend * COLUMNS_SHARE)
         rest = grant.left

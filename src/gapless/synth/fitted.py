@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import PrivateTable, Table
-from gapless.errors import ModelError
+from gapless.data.filling import Chance, fill_given
+from gapless.errors import ModelError, SealedError
 from gapless.missing import Missing
 from gapless.model import archive
 from gapless.model.graphical import GraphicalModel
@@ -22,7 +23,7 @@ from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.privacy import Grant, Loss
 from gapless.schema import Schema
-from gapless.schema.constraints import Dependency, breaks, constraints_of
+from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of
 from gapless.synth.drawing import draw_structure
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
@@ -43,6 +44,10 @@ class Distribution(Protocol):
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[Any]:
         """Rows × columns of codes."""
+        ...
+
+    def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
+        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws."""
         ...
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -67,6 +72,12 @@ _DISTRIBUTIONS: dict[str, Any] = {kind.kind: kind for kind in (Product, Graphica
 
 
 _TRIES = 50
+
+
+def _seed(seed: int | None) -> int:
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
+        raise ModelError(f"seed = {seed!r}", hint="a whole number, not negative")
+    return secrets.randbits(64) if seed is None else int(seed)
 
 
 def _association(law: NDArray[np.float64]) -> float:
@@ -118,11 +129,43 @@ class FittedModel:
             rows = max(0, round(self.total))
         if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
             raise ModelError(f"cannot sample {rows!r} rows", hint="a whole number, not negative")
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
-            raise ModelError(f"seed = {seed!r}", hint="a whole number, not negative")
-        seed = secrets.randbits(64) if seed is None else int(seed)
+        seed = _seed(seed)
         codes = self._lawful(self._distribution(gaps), int(rows), np.random.default_rng(seed))
         return Table(self.schema, list(codes.T), rows=int(rows), seed=seed)
+
+    def impute(self, table: Table, *, seed: int | None = None) -> Table:
+        """A public table with its gaps drawn from the model, given the other cells of each row.
+
+        For a private table: `ImputeFirst(FromModel(model))` before a synthesizer.
+        """
+        if not isinstance(table, Table):
+            raise SealedError(
+                f"impute() fills a public Table, not a {type(table).__name__}",
+                hint="missing=ImputeFirst(FromModel(model)) fills a private one, and never shows it",
+            )
+        if [(c.name, c.size) for c in self.schema.columns] != [(c.name, c.size) for c in table.schema.columns]:
+            raise ModelError(
+                "the table has other columns or cells than the model", hint="read it with the model's schema"
+            )
+        seed = _seed(seed)
+        rng = np.random.default_rng(seed)
+        codes = fill_given(table.codes, self, lambda: rng.random(table.rows))
+        return Table(table.schema, codes, rows=table.rows, seed=seed)
+
+    def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
+        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
+
+        A row that breaks a constraint is drawn again, a fixed number of times at the most; one that must break it
+        because of what is observed in it stays so.
+        """
+        codes = self.filled.fill(given, chance)
+        forbidden = self._forbidden()
+        for _ in range(_TRIES if forbidden else 0):
+            broken = np.flatnonzero(breaks(codes, forbidden) & (given < 0).any(axis=1))
+            if not len(broken):
+                break
+            codes[broken] = self.filled.fill(given[broken], lambda rows=broken: chance()[rows])  # type: ignore[misc]
+        return codes
 
     def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:
         """The model's probabilities of each combination of cells of these columns."""
@@ -144,10 +187,7 @@ class FittedModel:
         A graphical model has the constraints as structural zeros, and nothing is ever drawn again.
         """
         codes = distribution.sample(rows, rng)
-        forbidden, dependencies, _ = constraints_of(self.schema)
-        forbidden += [
-            rule.forbidden(self.filled.marginal(rule.columns)) for rule in dependencies if self._learned(rule)
-        ]
+        forbidden = self._forbidden()
         for _ in range(_TRIES if forbidden else 0):
             broken = np.flatnonzero(breaks(codes, forbidden))
             if not len(broken):
@@ -157,6 +197,14 @@ class FittedModel:
         if not len(lawful) and rows:
             raise ModelError("the constraints leave hardly any possible row", hint="check them for conflicts")
         return codes if len(lawful) == rows else codes[rng.choice(lawful, rows)]
+
+    def _forbidden(self) -> list[Forbidden]:
+        """What no row may hold: the schema's forbidden combinations, and what the learned dependencies forbid."""
+        forbidden, dependencies, _ = constraints_of(self.schema)
+        return [
+            *forbidden,
+            *(rule.forbidden(self.filled.marginal(rule.columns)) for rule in dependencies if self._learned(rule)),
+        ]
 
     def _learned(self, rule: Dependency) -> bool:
         """Whether the columns of a dependency were measured together, so that the model knows what decides what."""

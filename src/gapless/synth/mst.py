@@ -51,11 +51,11 @@ class MST:
             cap_cells=self.cap_cells,
             progress=progress,
         )
-        spend = grant.left  # what filling gaps has left
         if not survey.marginals:
-            survey.measure_columns(grant.left)
+            survey.measure_columns(survey.prepare())
             return survey.conclude(MSTModel, {"pairs": 0})
-        survey.can_choose(spend / (3 * len(columns)))
+        survey.can_choose(1 / (3 * len(columns)))
+        spend = survey.prepare()
         survey.tell("counting", 0, 1)
         survey.measure_columns(spend / 3)
         tree = self._choose_tree(survey, spend / 3)

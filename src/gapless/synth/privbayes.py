@@ -68,8 +68,8 @@ class PrivBayes:
         """Choose a network and measure its tables until `spend` is used up."""
         grant = grant_for(self, table, self.missing, spend)
         growth = _Growth(self.missing, table, grant, self.cap_cells, progress or _silently)
-        spend = grant.left  # what filling gaps has left
-        growth.can_choose(spend * CHOICE_SHARE)
+        growth.can_choose(CHOICE_SHARE)
+        spend = growth.prepare()
         growth.count_rows(spend * ROWS_SHARE, planned=spend * (1 - ROWS_SHARE - CHOICE_SHARE))
         growth.choose(spend * CHOICE_SHARE)
         growth.measure(grant.left)
@@ -92,10 +92,10 @@ class _Growth:
         self.table, self.grant, self.cap_cells, self.tell = table, grant, cap_cells, tell
         self.missing = missing
         self.extended = missing.rows == "extended"
-        self.prepared = missing.prepare(table, grant)
         self.columns = table.schema.columns
         self.views = [(place, codes) for place, column in enumerate(self.columns) for codes in _coarser(column)]
-        self.data = Views(self.prepared, self.views, rows=missing.rows)
+        self.prepared = table
+        self.data = Views(table, self.views, rows=missing.rows)
         self.sizes = self.data.sizes
         self.levels: list[list[int]] = [[] for _ in self.columns]  # the views of each column, the whole one first
         for view, (place, _) in enumerate(self.views):
@@ -125,19 +125,26 @@ class _Growth:
         self.noise_std: float
         self.same_rows: bool
 
+    def prepare(self) -> Loss:
+        """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
+        self.prepared = self.missing.prepare(self.table, self.grant)
+        self.data = Views(self.prepared, self.views, rows=self.missing.rows)
+        return self.grant.left
+
     def count_rows(self, spend: Loss, *, planned: Loss) -> None:
         """The noisy number of rows, and the cells that a table may have if all tables cost `planned`."""
         numbers = [self.table.marginal(())]
-        if self.prepared is not self.table:
-            numbers.append(self.prepared.marginal(()))
+        if (kept := self.prepared.marginal(())).reads != numbers[0].reads:  # else the same rows: pay once
+            numbers.append(kept)
         noise = for_counts(spend / len(numbers), numbers[0].distance)
         released = self.grant.release_all([(number, noise, "number of rows") for number in numbers])
         self.rows = Measurement((), released[0].value.astype(np.float64), noise.noise_std)
         noise = for_counts(planned / len(self.columns), numbers[0].distance)
         self.useful = max(0, min(self.cap_cells, int(released[-1].value / (USEFUL * noise.noise_std))))
 
-    def can_choose(self, spend: Loss) -> None:
-        """Refuse, before anything is spent, a share with which no choice could be paid."""
+    def can_choose(self, share: float) -> None:
+        """Refuse, before anything is spent, a share with which no choice could be paid, whatever filling gaps costs."""
+        spend = self.grant.left * (share * (1 - self.missing.share))
         ExponentialChoice.for_loss(spend / max(1, len(self.waiting)), Linf(2.0 * self.table.protect.at_most))
 
     def choose(self, spend: Loss) -> None:

@@ -58,8 +58,7 @@ class Survey:
         # Columns by themselves, and those of which one decides another: what is always measured.
         self._always: list[Columns] = [(c,) for c in range(len(columns))]
         self._always += self._within_cap([rule.columns for rule in self._dependencies])
-        prepared = missing.prepare(table, grant)  # after the public refusals: it may cost
-        self.workload = Workload(prepared, list(dict.fromkeys([*self._always, *self.marginals])), rows=missing.rows)
+        self.workload: Workload
         self._raw: list[Measurement] = []
         self._rows: Measurement | None = None
 
@@ -74,6 +73,13 @@ class Survey:
                 hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
             )
         return kept
+
+    def prepare(self) -> Loss:
+        """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
+        prepared = self._missing.prepare(self._table, self.grant)
+        wanted = list(dict.fromkeys([*self._always, *self.marginals]))
+        self.workload = Workload(prepared, wanted, rows=self._missing.rows)
+        return self.grant.left
 
     def tell(self, phase: str, done: int, of: int) -> None:
         """Show progress, if anybody looks."""
@@ -105,8 +111,9 @@ class Survey:
         self._raw += fresh
         return fresh
 
-    def can_choose(self, spend: Loss) -> None:
-        """Refuse, before anything is spent, a share with which no choice could be paid."""
+    def can_choose(self, share: float) -> None:
+        """Refuse, before anything is spent, a share with which no choice could be paid, whatever filling gaps costs."""
+        spend = self.grant.left * (share * (1 - self._missing.share))
         ExponentialChoice.for_loss(spend, Linf(float(self._table.protect.at_most)))
 
     def choose(self, scores: Private[Floats, Linf], spend: Loss, *, what: str) -> int:

@@ -1,0 +1,109 @@
+"""`gapless gap`: gaps in a public table, for experiments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gapless.cli.app import Data, Encoding, Json, SchemaOption, app, console, notes
+from gapless.errors import SchemaError
+
+if TYPE_CHECKING:
+    from gapless.missing.mechanisms import MAR, MCAR, MNAR
+
+
+@app.command(
+    epilog="Example: `gapless gap truth.csv --schema truth.toml --mechanism mar --rate 0.2 --seed 0 -o gapped.csv`"
+)
+def gap(
+    data: Data,
+    schema: SchemaOption,
+    output: Annotated[Path, typer.Option("--output", "-o", help="A CSV (also .gz, .tsv) or Parquet file.")],
+    rate: Annotated[
+        list[str], typer.Option("--rate", "-r", help="The share of gaps, 0.2; or by column, income=0.2, repeated.")
+    ],
+    mechanism: Annotated[str, typer.Option("--mechanism", "-m", help="mcar, mar or mnar.")] = "mcar",
+    how: Annotated[
+        str | None, typer.Option(help="For mnar: logistic (the default), self or quantile.", show_default=False)
+    ] = None,
+    observed: Annotated[
+        list[str] | None,
+        typer.Option(help="For mar: a column that stays observed and drives the gaps, repeated.", show_default=False),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Repeat the same gaps.")] = None,
+    schema_output: Annotated[
+        Path | None, typer.Option("--schema-output", help="Where to write the schema of the gapped table.")
+    ] = None,
+    encoding: Encoding = "utf-8",
+    as_json: Json = False,
+) -> None:
+    """Make gaps in a PUBLIC table, for experiments: cells that stay are not touched. Not for private data."""
+    from gapless.data import Table
+    from gapless.data.table import write_frame
+    from gapless.files import check_writable
+    from gapless.missing.mechanisms import frame_with_gaps, gappy
+    from gapless.missing.patterns import patterns_of
+    from gapless.schema import Schema
+    from gapless.schema.source import load
+
+    chosen = _mechanism(mechanism, rate, how, observed)
+    public = Schema.read(schema)
+    for path in (output, schema_output):
+        if path is not None and path.resolve() in (data.resolve(), schema.resolve()):
+            raise SchemaError(f"{path} would overwrite what it is made from", hint="another name with -o")
+    check_writable(output)
+    frame = load(data, encoding=encoding)
+    table = Table.read(frame, public)
+    flags = chosen.mask(table, seed=seed)
+    write_frame(frame_with_gaps(frame, public, flags), output)
+    after = gappy(public, flags)
+    if schema_output is not None:
+        after.write(schema_output)
+    gaps = [codes >= c.size for codes, c in zip(table.codes, public.columns, strict=True)]
+    found = patterns_of(public.names, [old | new for old, new in zip(gaps, flags.T, strict=True)], table.rows)
+    if as_json:
+        told = {"file": str(output), "rows": table.rows, "complete_rows": found.complete, "rates": found.rates}
+        print(json.dumps(told))
+        return
+    console.print(f"{table.rows} rows in {output}, {found.complete} of them complete")
+    for name, share in found.rates.items():
+        if share > 0:
+            console.print(f"  {name:<22} {100 * share:5.1f}% missing")
+    if after != public and schema_output is None:
+        fresh = [new.name for new, old in zip(after.columns, public.columns, strict=True) if new != old]
+        notes.print(
+            f"To read it, declare may_be_missing = true for {', '.join(fresh)}; --schema-output does it for you."
+        )
+
+
+def _mechanism(name: str, rate: list[str], how: str | None, observed: list[str] | None) -> MCAR | MAR | MNAR:
+    from gapless.missing.mechanisms import MECHANISMS
+    from gapless.schema.words import nearest
+
+    if name not in MECHANISMS:
+        raise typer.BadParameter(f"no mechanism {name!r}. Try: {nearest(name, MECHANISMS)}")
+    for option, value, owner in (("--how", how, "mnar"), ("--observed", observed, "mar")):
+        if value and name != owner:
+            raise typer.BadParameter(f"{option} is for --mechanism {owner}")
+    more: dict[str, Any] = {}
+    if how:
+        more["how"] = how
+    if observed:
+        more["observed"] = observed
+    return MECHANISMS[name](_rates(rate), **more)
+
+
+def _rates(texts: list[str]) -> Any:
+    """0.2 for all columns, or income=0.2 for one."""
+    try:
+        if len(texts) == 1 and "=" not in texts[0]:
+            return float(texts[0])
+        pairs = [text.rpartition("=") for text in texts]
+        if not all(column for column, _, _ in pairs):
+            raise ValueError  # noqa: TRY301 one message for both
+        return {column: float(value) for column, _, value in pairs}
+    except ValueError:
+        raise typer.BadParameter(f"--rate {' '.join(texts)!r}. Try: --rate 0.2, or --rate income=0.2") from None

@@ -1,0 +1,353 @@
+r"""The gaps of a private table, described under a budget: rates, frequent patterns, and whether they look random.
+
+**Rates.** For every column that may be missing the counts of observed and missing cells.
+
+**Patterns.** The histogram of all patterns of gaps; where more than 16 columns may be missing it grows block by block
+of columns, each step among the most frequent beginnings found so far. A pattern is listed if its count is beyond all
+that noise alone would show: no pattern that no row has is listed, with a probability of 95 %.
+
+**Are gaps completely at random?** If so, whether a cell of column g is missing does not depend on the value in another
+column c, among rows observed on c. From the noisy counts :math:`t_{1x}` (missing) and :math:`t_{0x}` (observed) of rows
+with cell x of c, with :math:`\hat r` the share of missing cells,
+
+.. math:: Q = \sum_x (t_{1x} - \hat r\,(t_{0x} + t_{1x}))^2 / v_x, \qquad
+          v_x = \hat n_x \hat r (1 - \hat r) + \sigma^2 (\hat r^2 + (1 - \hat r)^2)
+
+grows with the dependence. Its law if there is none comes from simulation: counts as estimated, gaps drawn with the same
+probability everywhere, noise as it was added. P-values are multiplied by the number of such tables (Bonferroni), so
+that some table is called dependent by mistake with a probability of about 5 % at the most.
+
+What the check cannot see: dependence on the missing value itself, which no data can show; dependence on several columns
+at once; and anything smaller than what is reported as `detectable`. That columns are missing together is in the
+patterns; it does not contradict "completely at random".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chndtr, gammainccinv
+
+from gapless.data import PrivateTable
+from gapless.data.workload import Views
+from gapless.errors import SchemaError
+from gapless.model.marginal import project_to_simplex
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Grant, Loss, for_counts
+from gapless.schema import Column
+
+Floats: TypeAlias = NDArray[np.float64]
+Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
+Pattern: TypeAlias = tuple[bool, ...]
+
+RATES_SHARE, PATTERNS_SHARE = 0.2, 0.3  # of the budget; the rest is for the check
+LEVEL = 0.05  # the probability of a false alarm, for all patterns together and for all tables of the check together
+POWER = 0.8
+AT_ONCE = 16  # columns whose patterns are counted in one histogram
+BLOCK = 12  # columns of a step, where there are more
+KEPT = 64  # beginnings that are followed, and patterns that are listed at the most
+MOST_CELLS = 12  # of a column in the check: neighbouring cells are merged
+MOST_TABLES = 1500  # of the check; where there would be more, as many spread evenly over all
+DRAWS = 999
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Whether the gaps of a column depend on the value in another.
+
+    Attributes:
+        gaps_of: the column whose gaps are looked at.
+        on: the other column.
+        p_value: of the noisy counts, if the gaps did not depend on it; multiplied by the number of tables.
+        association: an estimate of Cramér's V: how far the missing rate moves over the cells of the other column,
+            in standard deviations of a single missing state; 0 if not at all.
+        detectable: the association that would be found with a probability of 80 % at this noise, if it spreads over
+            all cells; infinite if none would.
+    """
+
+    gaps_of: str
+    on: str
+    p_value: float
+    association: float
+    detectable: float
+
+    @property
+    def found(self) -> bool:
+        """Whether the gaps are called dependent."""
+        return self.p_value <= LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class GapReport:
+    """The gaps of a private table, in noisy numbers: public.
+
+    Attributes:
+        columns: those that may be missing.
+        rows: the noisy number of rows.
+        rates: the noisy share of missing cells of each column.
+        rate_std: the noise in a rate, as a standard deviation.
+        patterns: the columns missing together and the noisy number of rows, the most frequent first.
+        pattern_std: the noise in such a number.
+        links: for every column that may be missing and every other column (1,500 of these pairs at the most), the
+            strongest evidence first.
+    """
+
+    columns: tuple[str, ...]
+    rows: float
+    rates: dict[str, float]
+    rate_std: float
+    patterns: tuple[tuple[tuple[str, ...], float], ...]
+    pattern_std: float
+    links: tuple[Link, ...]
+
+    @property
+    def at_random(self) -> bool:
+        """Whether nothing was found against gaps that are completely at random."""
+        return not any(link.found for link in self.links)
+
+    def __str__(self) -> str:
+        lines = [f"About {max(0, round(self.rows))} rows. Missing (± noise):"]
+        lines += [f"  {name:<22} {100 * rate:5.1f}% ± {100 * self.rate_std:.1f}" for name, rate in self.rates.items()]
+        lines += ["", f"Patterns, noise ± {self.pattern_std:.0f} rows (■ observed, · missing):", *self._picture(), ""]
+        lines += self._verdict()
+        return "\n".join(lines)
+
+    def _picture(self) -> list[str]:
+        if not self.patterns:
+            return ["  none is frequent enough to be told from noise"]
+        lines = [f"  {'rows':>9}  " + " ".join(f"{i:>2}" for i in range(1, len(self.columns) + 1))]
+        for missing, count in self.patterns[:12]:
+            lines.append(f"  {count:>9.0f}  " + " ".join(" ·" if name in missing else " ■" for name in self.columns))
+        if len(self.patterns) > 12:
+            lines.append(f"  … and {len(self.patterns) - 12} more beyond noise")
+        return [*lines, "  columns: " + ", ".join(f"{i} {name}" for i, name in enumerate(self.columns, 1))]
+
+    def _verdict(self) -> list[str]:
+        if not self.links:
+            return ["There is no other column on which gaps could depend."]
+        found = [link for link in self.links if link.found]
+        lines = [
+            f"Gaps depend on another column ({100 * LEVEL:.0f}% chance of any false alarm):"
+            if found
+            else "No dependence of gaps on another column was found. This does not show that there is none:"
+        ]
+        lines += [
+            f"  {link.gaps_of} on {link.on}: association {link.association:.2f}, p = {link.p_value:.2g}"
+            for link in found[:12]
+        ]
+        reach = [link.detectable for link in self.links]
+        told = "none" if min(reach) > 1 else f"{min(reach):.2f} (best case)"
+        worst = "none" if max(reach) > 1 else f"{max(reach):.2f}"
+        lines.append(
+            f"  associations that would be found with {100 * POWER:.0f}% probability: "
+            f"from {told} to {worst} (worst case)"
+        )
+        return lines
+
+
+def describe_gaps(table: PrivateTable, *, spend: Loss) -> GapReport:
+    """Describe the gaps of a private table: noisy rates, the most frequent patterns, a check for randomness.
+
+    Guarantee: a fifth of `spend` pays for the rates, three tenths for the patterns, half for the check; each part is
+    shared evenly by its counts, all of distance 1 for a row. What is computed from them is free. All noise of the rates
+    and the check is fixed before anything is read.
+    """
+    columns = table.schema.columns
+    gappy = [place for place, column in enumerate(columns) if column.gaps]
+    if not gappy:
+        raise SchemaError("no column of this table may be missing", hint="there is nothing to describe")
+    grant = table.ledger.grant(spend, to="describe_gaps")
+    names = tuple(columns[place].name for place in gappy)
+    counts, noise, tables, table_noise = _count(table, gappy, grant, spend)
+    rows = max(0.0, float(counts.sum(axis=1).mean()))
+    rates = np.clip(counts[:, 1] / max(1.0, rows), 0.0, 1.0)
+    found, pattern_std = _patterns(table, names, grant, spend * PATTERNS_SHARE)
+    links = _links(tables, table_noise) if tables else []
+    return GapReport(
+        columns=names,
+        rows=rows,
+        rates=dict(zip(names, rates.tolist(), strict=True)),
+        rate_std=noise.noise_std / max(1.0, rows),
+        patterns=tuple((tuple(n for n, gap in zip(names, one, strict=True) if gap), count) for one, count in found),
+        pattern_std=pattern_std,
+        links=tuple(sorted(links, key=lambda link: (link.p_value, -link.association))),
+    )
+
+
+def _count(
+    table: PrivateTable, gappy: Sequence[int], grant: Grant, spend: Loss
+) -> tuple[Floats, Noise, dict[tuple[str, str], Floats], Noise]:
+    """Noisy counts of observed and missing cells, alone and for each cell of every other column: one batch."""
+    columns = table.schema.columns
+    states = {place: view for view, place in enumerate(gappy)}
+    merged = [_merged(column) for column in columns]
+    views = [(place, _state(columns[place])) for place in gappy] + list(enumerate(merged))
+    data = Views(table, views, rows="extended")
+    singles = [data.counts((states[place],)) for place in gappy]
+    pairs = [(g, c) for g in gappy for c in range(len(columns)) if c != g]
+    pairs = pairs[:: math.ceil(len(pairs) / MOST_TABLES) or 1]
+    joints = [data.counts((states[g], len(gappy) + c)) for g, c in pairs]
+    distance = singles[0].distance
+    noise = for_counts(spend * RATES_SHARE / len(singles), distance)
+    table_noise = for_counts(spend * (1 - RATES_SHARE - PATTERNS_SHARE) / max(1, len(pairs)), distance)
+    asked = [(value, noise, f"gaps of {columns[g].name}") for g, value in zip(gappy, singles, strict=True)]
+    asked += [
+        (value, table_noise, f"gaps of {columns[g].name} × {columns[c].name}")
+        for (g, c), value in zip(pairs, joints, strict=True)
+    ]
+    released = [one.value.astype(np.float64) for one in grant.release_all(asked)]
+    observed = [int(codes[: column.size].max()) + 1 for column, codes in zip(columns, merged, strict=True)]
+    tables = {
+        (columns[g].name, columns[c].name): value[:, : observed[c]]
+        for (g, c), value in zip(pairs, released[len(singles) :], strict=True)
+    }
+    return np.stack(released[: len(singles)]), noise, tables, table_noise
+
+
+def _state(column: Column) -> NDArray[np.int64]:
+    """Codes that tell observed from missing, and nothing else."""
+    return (np.arange(column.extended_size) >= column.size).astype(np.int64)
+
+
+def _merged(column: Column) -> NDArray[np.int64]:
+    """Codes with neighbouring cells merged into a few; gaps stay apart."""
+    many = min(column.size, MOST_CELLS)
+    codes = np.arange(column.extended_size)
+    return np.where(codes < column.size, codes * many // column.size, codes - column.size + many)
+
+
+# ---------------------------------------------------------------------- patterns
+
+
+def _patterns(
+    table: PrivateTable, names: Sequence[str], grant: Grant, spend: Loss
+) -> tuple[list[tuple[Pattern, float]], float]:
+    """The patterns beyond noise, the most frequent first, and the noise."""
+    steps = 1 if len(names) <= AT_ONCE else math.ceil(len(names) / BLOCK)
+    ends = [len(names) * (step + 1) // steps for step in range(steps)]
+    found: list[tuple[Pattern, float]] = [((), 0.0)]
+    noise = None
+    for begin, end in zip([0, *ends], ends, strict=False):
+        counts = table.gap_patterns(names[:end], among=[one for one, _ in found])
+        noise = for_counts(spend / steps, counts.distance)
+        what = f"patterns of gaps in {end} columns"
+        noisy = grant.release(counts, noise, what=what).value.astype(np.float64)
+        beyond = _largest_noise(noise, noisy.size, LEVEL / steps)
+        best = np.argsort(-noisy, axis=None, kind="stable")[:KEPT]
+        found = [
+            (
+                (*found[place // noisy.shape[1]][0], *_bits(place % noisy.shape[1], end - begin)),
+                float(noisy.flat[place]),
+            )
+            for place in best.tolist()
+            if noisy.flat[place] > beyond
+        ]
+        if not found:
+            break
+    return found, 0.0 if noise is None else noise.noise_std
+
+
+def _bits(number: int, many: int) -> Pattern:
+    return tuple(bool(number >> place & 1) for place in reversed(range(many)))
+
+
+def _largest_noise(noise: Noise, cells: int, level: float) -> float:
+    """What noise alone exceeds in some of these cells with a probability of `level` at the most: a union bound.
+
+    P(Z > t) ≤ exp(-t²/2σ²) for the discrete Gaussian (sub-Gaussian, Canonne, Kamath and Steinke 2020), and
+    ≤ exp(-t/b) for the discrete Laplace.
+    """
+    if isinstance(noise, DiscreteLaplace):
+        return noise.scale * math.log(cells / level)
+    return noise.std * math.sqrt(2 * math.log(cells / level))
+
+
+# ---------------------------------------------------------------------- the check
+
+
+def _links(tables: dict[tuple[str, str], Floats], noise: Noise) -> list[Link]:
+    """The evidence in each table, p-values for all of them together."""
+    rng = np.random.default_rng(0)  # public: the same released values always give the same report
+    many = len(tables)
+    links = []
+    for (gaps_of, on), noisy in tables.items():
+        p_value, association, detectable = check_table(noisy, noise, rng, tables=many)
+        links.append(Link(gaps_of, on, min(1.0, many * p_value), association, detectable))
+    return links
+
+
+def check_table(noisy: Floats, noise: Noise, rng: np.random.Generator, *, tables: int) -> tuple[float, float, float]:
+    """The p-value of one 2 × m table of noisy counts, its association, and the association that would be found."""
+    (seen,) = _statistic(noisy[None], noise.noise_std)
+    simulated = _under_the_null(noisy, noise, rng, DRAWS)
+    p_value = (1 + int((simulated >= seen).sum())) / (1 + DRAWS)
+    mean = max(float(simulated.mean()), 1e-9)
+    variance = max(float(simulated.var()), 1e-9)
+    if p_value <= 0.02 and tables > 1:  # a small one must be known finely: it is multiplied by the number of tables
+        draws = max(DRAWS, math.ceil(3 * tables / LEVEL))
+        beyond = sum(
+            int((_under_the_null(noisy, noise, rng, min(10_000, draws - done)) >= seen).sum())
+            for done in range(0, draws, 10_000)
+        )
+        p_value = (1 + beyond) / (1 + draws)
+    cells, rate = _cells_and_rate(noisy[None])
+    variances = _variances(cells, rate, noise.noise_std)[0]
+    weight = float(rate[0] * (1 - rate[0]) * (cells[0] ** 2 / variances).sum())  # Q grows by V² times this
+    if weight <= 0 or noisy.shape[1] < 2:
+        return p_value, 0.0, math.inf
+    critical = variance / mean * float(gammainccinv(mean**2 / variance, LEVEL / tables))
+    needed = _noncentrality(critical, noisy.shape[1] - 1)
+    return p_value, min(1.0, math.sqrt(max(0.0, seen - mean) / weight)), math.sqrt(needed / weight)
+
+
+def _cells_and_rate(noisy: Floats) -> tuple[Floats, Floats]:
+    """For each table (the first axis) the rows in each cell, not negative, and the share of missing ones."""
+    cells = np.maximum(noisy.sum(axis=1), 0.0)
+    total = np.maximum(noisy.sum(axis=(1, 2)), 1.0)
+    return cells, np.clip(noisy[:, 1].sum(axis=1) / total, 0.0, 1.0)
+
+
+def _variances(cells: Floats, rate: Floats, noise_std: float) -> Floats:
+    """Of t₁ - r (t₀ + t₁) in each cell: chance of the gaps, and noise."""
+    rate = rate[:, None]
+    return np.asarray(cells * rate * (1 - rate) + noise_std**2 * (rate**2 + (1 - rate) ** 2))
+
+
+def _statistic(noisy: Floats, noise_std: float) -> Floats:
+    """Q of each table."""
+    cells, rate = _cells_and_rate(noisy)
+    off = noisy[:, 1] - rate[:, None] * noisy.sum(axis=1)
+    return np.asarray((off**2 / _variances(cells, rate, noise_std)).sum(axis=1))
+
+
+def _under_the_null(noisy: Floats, noise: Noise, rng: np.random.Generator, draws: int) -> Floats:
+    """Q of tables as they would be if gaps did not depend on the cell."""
+    _, rate = _cells_and_rate(noisy[None])
+    total = max(1.0, float(noisy.sum()))
+    rows = np.rint(project_to_simplex(noisy.sum(axis=0), total)).astype(np.int64)
+    gaps = rng.binomial(rows, rate[0], size=(draws, len(rows)))
+    tables = np.stack([rows - gaps, gaps], axis=1).astype(np.float64)
+    return _statistic(tables + _drawn(noise, tables.shape, rng), noise.noise_std)
+
+
+def _drawn(noise: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Noise of the same law, for simulation."""
+    if isinstance(noise, DiscreteLaplace):
+        up, down = rng.geometric(-math.expm1(-1 / noise.scale), (2, *shape))
+        return np.asarray(up - down, dtype=np.float64)
+    return np.rint(rng.normal(0.0, noise.std, shape))
+
+
+def _noncentrality(critical: float, freedom: int) -> float:
+    """How much a noncentral χ² must be shifted to exceed a critical value with the probability POWER."""
+    low, high = 0.0, 10.0
+    while chndtr(critical, freedom, high) > 1 - POWER and high < 1e9:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if chndtr(critical, freedom, middle) > 1 - POWER else (low, middle)
+    return high

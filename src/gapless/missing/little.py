@@ -1,0 +1,178 @@
+r"""Little's test: are the gaps of a public table completely at random?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from gapless.data import Table
+from gapless.errors import ModelError, SealedError
+from gapless.missing.mechanisms import ORDERED
+
+Floats: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+STEPS = 100  # of EM at the most
+_RANK = 1e-9  # directions with less than this share of the largest variance are none
+_WORK = 1e12  # what patterns × variables³ × steps may come to: an hour, and no statistics any more
+
+
+@dataclass(frozen=True, slots=True)
+class LittleTest:
+    """The result of Little's test.
+
+    Attributes:
+        statistic: d², how far the means of the patterns are from one common mean.
+        freedom: its degrees of freedom.
+        p_value: the probability of so large a d² if gaps are completely at random, for many rows in each pattern.
+        patterns: how many different patterns of gaps there are.
+        variables: how many numbers stand for a row.
+    """
+
+    statistic: float
+    freedom: int
+    p_value: float
+    patterns: int
+    variables: int
+
+    def __str__(self) -> str:
+        return (
+            f"Little's test: d² = {self.statistic:.1f}, {self.freedom} degrees of freedom, p = {self.p_value:.3g} "
+            f"({self.patterns} patterns, {self.variables} variables)"
+        )
+
+
+def little_test(table: Table) -> LittleTest:
+    r"""Little's test of gaps that are completely at random, for a public table.
+
+    .. math:: d^2 = \sum_j n_j (\bar y_j - \hat\mu_j)^\top \hat\Sigma_j^{-1} (\bar y_j - \hat\mu_j)
+
+    over the patterns j of gaps: :math:`n_j` rows, the mean :math:`\bar y_j` of their observed variables, and the
+    mean and covariance of all rows on these variables, estimated by EM as for normal rows. If gaps are completely at
+    random, d² is about χ² with :math:`\sum_j p_j - p` degrees of freedom, :math:`p_j` the rank of
+    :math:`\hat\Sigma_j`, whatever the law of the rows, as long as patterns have many rows.
+
+    A column on a scale is one variable, the number of its cell; levels without an order, and *not applicable*, are one
+    indicator each but for the most frequent. Cells that never occur play no part.
+
+    A small p-value speaks against *completely* at random. A large one does not prove it: the test sees differences of
+    means, and none that depend on the missing value alone.
+
+    References: Little 1988.
+    """
+    if not isinstance(table, Table):
+        raise SealedError(
+            f"little_test() looks at the cells of a public Table, not of a {type(table).__name__}",
+            hint="describe_gaps(table, spend=…) has a check for private ones",
+        )
+    values, owner = _variables(table)
+    observed = np.stack([codes < c.size for codes, c in zip(table.codes, table.schema.columns, strict=True)], axis=1)
+    seen = observed[:, owner]
+    groups = _groups(values, seen)
+    if len(owner) == 0 or len(groups) < 2:
+        return LittleTest(0.0, 0, 1.0, len(groups), len(owner))
+    if len(groups) * len(owner) ** 3.0 * STEPS > _WORK:
+        raise ModelError(
+            f"{len(groups)} patterns of {len(owner)} variables are too many for this test",
+            hint="fewer columns, or levels grouped into fewer",
+        )
+    mean, covariance = _fit(groups, values, seen)
+    statistic, freedom = 0.0, -_rank(covariance)
+    for one in groups:
+        if one.where.any():
+            inverse, rank = _inverse(covariance[np.ix_(one.where, one.where)])
+            off = one.mean - mean[one.where]
+            statistic += one.rows * float(off @ inverse @ off)
+            freedom += rank
+    return LittleTest(
+        statistic, freedom, float(chdtrc(freedom, statistic)) if freedom > 0 else 1.0, len(groups), len(owner)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The rows with one pattern: which variables are observed, their mean, and their scatter about it."""
+
+    where: Flags
+    rows: int
+    mean: Floats
+    scatter: Floats
+
+
+def _variables(table: Table) -> tuple[Floats, NDArray[np.int64]]:
+    """Rows × variables, anything where a cell is missing, and the column of each variable."""
+    found, owner = [], []
+    for place, (codes, column) in enumerate(zip(table.codes, table.schema.columns, strict=True)):
+        counts = np.bincount(codes, minlength=column.extended_size)[: column.size]
+        ordered = column.kind in ORDERED
+        on_scale = ordered and (counts[: column.values_size] > 0).sum() > 1
+        cells = list(range(column.values_size, column.size)) if ordered else list(range(column.size))
+        cells = [cell for cell in cells if 0 < counts[cell] < counts.sum()]
+        if not ordered and cells:
+            cells.remove(max(cells, key=lambda cell: counts[cell]))
+        if on_scale:
+            found.append(np.where(codes < column.values_size, codes, 0) / (column.values_size - 1))
+        found += [(codes == cell).astype(np.float64) for cell in cells]
+        owner += [place] * (on_scale + len(cells))
+    values = np.stack(found, axis=1) if found else np.zeros((table.rows, 0))
+    return values, np.array(owner, dtype=np.int64)
+
+
+def _groups(values: Floats, seen: Flags) -> list[_Group]:
+    if not len(seen):
+        return []
+    different, who = np.unique(seen, axis=0, return_inverse=True)
+    order = np.argsort(who.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(who.ravel()))
+    groups = []
+    for where, rows in zip(different, np.split(order, ends[:-1]), strict=True):
+        cells = values[np.ix_(rows, where)]
+        mean = cells.mean(axis=0)
+        groups.append(_Group(where, len(rows), mean, (cells - mean).T @ (cells - mean)))
+    return groups
+
+
+def _fit(groups: Sequence[_Group], values: Floats, seen: Flags) -> tuple[Floats, Floats]:
+    """Mean and covariance of normal rows with these gaps: EM, from the observed means and variances on."""
+    many = seen.sum(axis=0)
+    mean = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(many, 1)
+    spread = np.where(seen, (values - mean) ** 2, 0.0).sum(axis=0) / np.maximum(many, 1)
+    covariance = np.diag(np.maximum(spread, 1e-12))
+    rows = sum(one.rows for one in groups)
+    for _ in range(STEPS):
+        total, second = np.zeros_like(mean), np.zeros_like(covariance)
+        for one in groups:
+            here, gone = one.where, ~one.where
+            slope = np.zeros((len(mean), int(here.sum())))  # of all variables on the observed ones
+            slope[here] = np.eye(slope.shape[1])
+            left = np.zeros_like(covariance)
+            if gone.any():
+                inverse, _ = _inverse(covariance[np.ix_(here, here)])
+                slope[gone] = covariance[np.ix_(gone, here)] @ inverse
+                left[np.ix_(gone, gone)] = covariance[np.ix_(gone, gone)] - slope[gone] @ covariance[np.ix_(here, gone)]
+            centre = mean + slope @ (one.mean - mean[here])
+            total += one.rows * centre
+            second += one.rows * (np.outer(centre - mean, centre - mean) + left) + slope @ one.scatter @ slope.T
+        shift = total / rows - mean
+        new = second / rows - np.outer(shift, shift)
+        done = max(np.abs(shift).max(), np.abs(new - covariance).max()) < 1e-7
+        mean, covariance = mean + shift, new
+        if done:
+            break
+    return mean, covariance
+
+
+def _inverse(matrix: Floats) -> tuple[Floats, int]:
+    """The inverse on the directions that vary, and how many there are."""
+    values, vectors = np.linalg.eigh(matrix) if matrix.size else (np.zeros(0), np.zeros((0, 0)))
+    kept = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
+    return (vectors[:, kept] / values[kept]) @ vectors[:, kept].T, int(kept.sum())
+
+
+def _rank(matrix: Floats) -> int:
+    return _inverse(matrix)[1]

@@ -1,0 +1,187 @@
+"""The private description of gaps: what it pays, what it tells, odd columns; and Little's test on odd tables."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.missing.diagnosis import AT_ONCE
+from gapless.testing.noise import no_noise
+from gapless.testing.tables import letters_schema, private
+
+SCHEMA = gl.Schema(
+    "people",
+    [
+        gl.Integer("age", bounds=(0, 99), bins=20),
+        gl.Categorical("sex", ["F", "M"], may_be_missing=True, missing=["", gl.MissingCode("-", "refused")]),
+        gl.Number("income", bounds=(0, 100), bins=4, may_be_missing=True),
+    ],
+)
+BUDGETS = {"pure": gl.Budget(1.0), "approximate": gl.Budget(1.0, 1e-6)}
+
+
+def people(rows=2000, seed=0, driven=True):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 100, rows)
+    lost = rng.random(rows) < (0.1 + 0.006 * age if driven else 0.4)
+    income = np.where(lost, None, rng.integers(0, 100, rows).astype(object))
+    return pl.DataFrame(
+        {"age": age, "sex": rng.choice(["F", "M", "", "-"], rows), "income": list(income)}, strict=False
+    )
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("k", [1, 3])
+def test_what_it_pays(budget, k, tmp_path):
+    table = private(people(), SCHEMA, tmp_path, budget=BUDGETS[budget], protect=gl.Rows(k))
+    spend = table.ledger.share(percent=60)
+    gl.describe_gaps(table, spend=spend)
+    whats = [e.what for e in table.ledger.entries]
+    assert whats == [
+        "gaps of sex",
+        "gaps of income",
+        "gaps of sex × age",
+        "gaps of sex × income",
+        "gaps of income × age",
+        "gaps of income × sex",
+        "patterns of gaps in 2 columns",
+    ]
+    assert table.ledger.spent.value == pytest.approx(spend.value, rel=1e-9)
+    shares = [e.loss / spend.value for e in table.ledger.entries]
+    assert shares == pytest.approx([0.1, 0.1, 0.125, 0.125, 0.125, 0.125, 0.3])
+    assert all(e.distance == {"L1": k} and e.reads is None and e.to == "describe_gaps" for e in table.ledger.entries)
+    assert len({e.batch for e in table.ledger.entries}) == 2
+
+
+def test_without_noise_it_tells_the_truth(tmp_path):
+    frame = people()
+    table = private(frame, SCHEMA, tmp_path, budget=gl.Budget(1e4, 1e-6))
+    with no_noise():
+        report = gl.describe_gaps(table, spend=table.ledger.left)
+    exact = gl.patterns(gl.Table.read(frame, SCHEMA))
+    assert report.rows == 2000
+    assert report.rates == pytest.approx({name: exact.rates[name] for name in ("sex", "income")})
+    assert dict(report.patterns) == pytest.approx(dict(exact.frequent))
+    assert not report.at_random
+    assert report.links[0].gaps_of == "income"
+    assert report.links[0].on == "age"
+    assert [link.found for link in report.links] == [True, False, False, False]
+    text = str(report)
+    assert "About 2000 rows" in text
+    assert "income on age: association" in text
+    assert "columns: 1 sex, 2 income" in text
+
+
+def test_a_report_says_what_it_could_not_have_found(tmp_path):
+    table = private(people(200, driven=False), SCHEMA, tmp_path, budget=gl.Budget(0.05, 1e-6))
+    report = gl.describe_gaps(table, spend=table.ledger.left)
+    assert all(link.detectable > 1 for link in report.links)
+    assert "with 80% probability: from none to none" in str(report) or not report.at_random
+
+
+@pytest.mark.parametrize("cells", [None, "F"])
+def test_a_column_that_is_always_or_never_missing(cells, tmp_path):
+    frame = people().with_columns(pl.lit(cells, dtype=pl.String).alias("sex"))
+    table = private(frame, SCHEMA, tmp_path)
+    report = gl.describe_gaps(table, spend=table.ledger.left)
+    assert report.rates["sex"] == pytest.approx(1.0 if cells is None else 0.0, abs=0.1)
+    assert all(np.isfinite([link.p_value, link.association]).all() for link in report.links)
+    assert str(report)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_tables_with_hardly_a_row(rows, tmp_path):
+    table = private(people(rows), SCHEMA, tmp_path)
+    report = gl.describe_gaps(table, spend=table.ledger.left)
+    assert all(0 <= rate <= 1 for rate in report.rates.values())
+    assert str(report)
+
+
+def test_nothing_to_describe_costs_nothing(tmp_path):
+    table = private([("1",)], gl.Schema("t", [gl.Integer("x", bounds=(0, 9))]), tmp_path)
+    with pytest.raises(gl.SchemaError, match="no column of this table may be missing"):
+        gl.describe_gaps(table, spend=table.ledger.left)
+    assert not table.ledger.entries
+    alone = private([("a",), (None,)], letters_schema((2,)), tmp_path)
+    report = gl.describe_gaps(alone, spend=alone.ledger.left)
+    assert report.links == ()
+    assert "no other column" in str(report)
+
+
+def test_patterns_of_many_columns_are_found_step_by_step(tmp_path):
+    many = AT_ONCE + 2
+    schema = gl.Schema("wide", [gl.Boolean(f"c{i}", may_be_missing=True) for i in range(many)])
+    one = [None if i % 3 == 0 else "yes" for i in range(many)]
+    rows = (
+        [tuple(one)] * 3000 + [("no",) * many] * 2000 + [(None,) * many] * 1000 + [("no",) * (many - 1) + (None,)] * 500
+    )
+    table = private(rows, schema, tmp_path, budget=gl.Budget(5.0, 1e-6))
+    report = gl.describe_gaps(table, spend=table.ledger.left)
+    assert [e.what for e in table.ledger.entries[-2:]] == [f"patterns of gaps in {n} columns" for n in (9, 18)]
+    found = dict(report.patterns)
+    expected = {
+        tuple(f"c{i}" for i in range(0, many, 3)): 3000,
+        (): 2000,
+        tuple(schema.names): 1000,
+        (schema.names[-1],): 500,
+    }
+    assert set(found) == set(expected)
+    assert all(abs(found[p] - n) < 6 * report.pattern_std for p, n in expected.items())
+    assert table.ledger.spent.value == pytest.approx(table.ledger.capacity.value, rel=1e-9)
+
+
+def test_beginnings_that_are_no_set_are_refused(tmp_path):
+    table = private([], letters_schema((2, 2)), tmp_path)
+    for among in ([(True,), (True,)], [(True,), ()]):
+        with pytest.raises(gl.SchemaError, match="different and of one length"):
+            table.gap_patterns(["x0", "x1"], among=among)
+
+
+# ------------------------------------------------------------------ Little's test
+
+
+def test_little_agrees_with_a_computation_by_hand():
+    """Two variables, one of them complete: EM is the regression of y on x among rows that have y."""
+    rng = np.random.default_rng(0)
+    schema = gl.Schema("t", [gl.Integer("x", bounds=(0, 9)), gl.Integer("y", bounds=(0, 9), may_be_missing=True)])
+    x = rng.integers(0, 10, 500)
+    y = np.minimum(9, x // 2 + rng.integers(0, 5, 500))
+    gone = rng.random(500) < 0.02 + 0.05 * x
+    result = gl.little_test(gl.Table(schema, [x, np.where(gone, 10, y)], rows=500))
+    u, v = x / 9, y / 9
+    mean_x, var_x = u.mean(), u.var()
+    slope = np.cov(u[~gone], v[~gone], bias=True)[0, 1] / u[~gone].var()
+    level = v[~gone].mean() - slope * u[~gone].mean()
+    left = (v[~gone] - level - slope * u[~gone]).var()
+    sigma = np.array([[var_x, slope * var_x], [slope * var_x, left + slope**2 * var_x]])
+    off = np.array([u[~gone].mean() - mean_x, v[~gone].mean() - level - slope * mean_x])
+    by_hand = (~gone).sum() * off @ np.linalg.solve(sigma, off) + gone.sum() * (u[gone].mean() - mean_x) ** 2 / var_x
+    assert result.statistic == pytest.approx(by_hand, rel=1e-4)
+    assert (result.freedom, result.patterns, result.variables) == (1, 2, 2)
+    assert result.p_value < 1e-6
+    assert "1 degrees of freedom" in str(result)
+
+
+def test_little_on_odd_tables(tmp_path):
+    schema = letters_schema((2, 3, 1))
+    complete = gl.Table(schema, [np.array([0, 1] * 20), np.array([0, 1, 2, 3] * 10), np.zeros(40)], rows=40)
+    assert gl.little_test(complete).p_value == 1.0
+    assert gl.little_test(gl.Table(schema, [np.zeros(0)] * 3, rows=0)).patterns == 0
+    never = gl.Table(schema, [np.full(40, 2), np.array([0, 1, 2, 4] * 10), np.zeros(40)], rows=40)
+    assert 0 <= gl.little_test(never).p_value <= 1
+    twins = gl.Schema("t", [gl.Ordinal(n, ["a", "b", "c"], may_be_missing=True) for n in "xy"])  # y is x again
+    codes = np.random.default_rng(0).integers(0, 3, 400)
+    result = gl.little_test(gl.MCAR({"y": 0.3}).apply(gl.Table(twins, [codes, codes], rows=400), seed=0))
+    assert result.freedom == 1
+    with pytest.raises(gl.SealedError, match="public Table"):
+        gl.little_test(private([], schema, tmp_path))
+
+
+def test_little_refuses_what_would_take_forever():
+    schema = gl.Schema(
+        "wide", [gl.Categorical(f"c{i}", [f"l{j}" for j in range(20)], may_be_missing=True) for i in range(20)]
+    )
+    rng = np.random.default_rng(0)
+    table = gl.Table(schema, [rng.integers(0, 21, 3000) for _ in range(20)], rows=3000)
+    with pytest.raises(gl.ModelError, match="too many for this test"):
+        gl.little_test(gl.MCAR(0.5).apply(table, seed=0))
