@@ -251,3 +251,15 @@ def test_the_report_of_a_release_reads_released_values_only(tmp_path):
             assert NASTY not in text
         assert table.ledger.spent == before
     assert release_page(model, model.sample(0), table.ledger)
+
+
+def test_a_model_too_large_to_be_asked_still_has_a_report(tmp_path, monkeypatch):
+    table = sealed(tmp_path)
+    model = gl.Independent().fit(table, spend=table.ledger.left)
+
+    def refuse(*_, **__):
+        raise gl.ModelError("too large", hint="none")
+
+    monkeypatch.setattr(type(model), "marginal", refuse)
+    text = release_page(model, model.sample(50, seed=1), table.ledger)
+    assert "Shares of age" in text

@@ -81,7 +81,7 @@ def compare_private(
         (
             _mean("one-way distance", "Mean total variation distance of all columns, noise taken off.", columns),
             *([_mean("two-way distance", f"The same of {len(chosen)} pairs.", measured)] if chosen else []),
-            Score("gap rate error", _gap_error(columns), 0.0, "Mean difference of the shares of gaps; noise included."),
+            *_gap_error(columns),
         ),
         tuple(columns),
         tuple(measured),
@@ -166,6 +166,10 @@ def _mean(name: str, about: str, parts: Sequence[ColumnScore] | Sequence[Pair]) 
     return Score(name, float(np.mean([distance for distance, _ in known])), 0.0, about, (low, high))
 
 
-def _gap_error(columns: Sequence[ColumnScore]) -> float | None:
-    errors = [abs(column.gaps[0] - column.gaps[1]) for column in columns if column.gaps is not None]
-    return float(np.mean(errors)) if errors else None
+def _gap_error(columns: Sequence[ColumnScore]) -> list[Score]:
+    """The rates of gaps are compared if the other table has gaps at all."""
+    rates = [column.gaps for column in columns if column.gaps is not None]
+    if not any(other for _, other in rates):
+        return []
+    error = float(np.mean([abs(truth - other) for truth, other in rates]))
+    return [Score("gap rate error", error, 0.0, "Mean difference of the shares of gaps; noise included.")]

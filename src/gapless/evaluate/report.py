@@ -270,27 +270,37 @@ def _number(value: float | None, digits: int = 3) -> str:
 def _released_column(model: FittedModel, sample: Table, place: int, gaps: Gaps) -> ColumnScore:
     column = sample.schema.columns[place]
     rows = shares(sample, [place])
-    law = model.marginal(column.name, gaps=gaps)[: column.size]
-    seen = max(float(law.sum()), 1e-9)
-    law = law / seen
+    law, seen = _law(model, place, gaps)
     rates = None
     if gaps == "as observed" and column.gaps:
         missing = sample.codes[place] >= column.size
         rates = 1 - seen, float(missing.mean()) if sample.rows else 0.0
     noise_std = model.facts.get("noise", {}).get(column.name)
     if noise_std is not None and model.gapped is not None:
-        seen = float(model.marginal(column.name, gaps="as observed")[: column.size].sum())
+        seen = _law(model, place, "as observed")[1]
+    shown = rows if law is None else law
     return ColumnScore(
         column.name,
         column.kind,
         column.cells[: column.size],
-        tuple(law.tolist()),
+        tuple([0.0] * column.size if shown is None else shown.tolist()),
         tuple([0.0] * column.size if rows is None else rows.tolist()),
-        half_l1(law, rows),
+        None if law is None else half_l1(law, rows),
         None,
         rates,
         None if noise_std is None else noise_std / max(1.0, model.total * seen),
     )
+
+
+def _law(model: FittedModel, place: int, gaps: Gaps) -> tuple[Floats | None, float]:
+    """The model's law of a column's observed cells, None if the network is too large for it, and their share of all."""
+    column = model.schema.columns[place]
+    try:
+        law = model.marginal(column.name, gaps=gaps)[: column.size]
+    except ModelError:
+        return None, 1.0
+    seen = max(float(law.sum()), 1e-9)
+    return law / seen, seen
 
 
 def _released_scores(model: FittedModel, sample: Table, columns: Sequence[ColumnScore], gaps: Gaps) -> Iterable[Score]:
@@ -332,10 +342,12 @@ def _released_gaps(model: FittedModel) -> Html:
         return Html("")
     rows = []
     for column in may:
-        rate = float(model.marginal(column.name, gaps="as observed")[column.size :].sum())
+        law, seen = _law(model, model.schema.positions([column.name])[0], "as observed")
+        if law is None:
+            continue
         noise = model.facts.get("noise", {}).get(column.name)
         std = None if noise is None else 1.96 * noise * math.sqrt(len(column.gaps)) / max(1.0, model.total)
-        rows.append((column.name, percent(rate), "–" if std is None else f"± {100 * std:.1f}"))
+        rows.append((column.name, percent(max(0.0, 1 - seen)), "–" if std is None else f"± {100 * std:.1f}"))
     told = "The share of rows in which a column is missing, by the model: noisy, and already paid for."
     head = ("column", "missing", "noise (95%), points")
     return section("Gaps", tag("p", told), tag("div", table(head, rows, right=(1, 2)), class_="wide keep"))

@@ -68,7 +68,7 @@ class Independent:
                     "noise": f"{type(noise).__name__}, std {noise.noise_std:.4g}",
                 },
                 "noise": noise_of_columns(
-                    names, measured if extended else [one.scaled_to(total) for one in measured[:-1]]
+                    names, measured if extended else [one.scaled_to(max(total, 1.0)) for one in measured[:-1]]
                 ),
                 "guarantee": str(table.ledger.guarantee()),
             },
