@@ -22,8 +22,8 @@ _ROOMS = {
         "SealedError",
     ),
     "evaluate": ("kway_distance",),
-    "missing": ("CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"),
-    "privacy": ("Budget", "Ledger", "Loss", "Rows"),
+    "missing": ("CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "gap_rates", "patterns"),
+    "privacy": ("MCAR", "Budget", "Ledger", "Loss", "MissingAtLeast", "Rows", "ground_truth"),
     "schema": (
         "Boolean",
         "Categorical",
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
         SealedError,
     )
     from gapless.evaluate import kway_distance
-    from gapless.missing import CompleteRows, Extended, FromDomain, ImputeFirst, Observed, patterns
-    from gapless.privacy import Budget, Ledger, Loss, Rows
+    from gapless.missing import CompleteRows, Extended, FromDomain, ImputeFirst, Observed, gap_rates, patterns
+    from gapless.privacy import MCAR, Budget, Ledger, Loss, MissingAtLeast, Rows, ground_truth
     from gapless.schema import (
         Boolean,
         Categorical,
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AIM",
+    "MCAR",
     "MST",
     "Auto",
     "Boolean",
@@ -86,6 +87,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Loss",
+    "MissingAtLeast",
     "MissingCode",
     "ModelError",
     "Number",
@@ -99,6 +101,8 @@ __all__ = [
     "SchemaError",
     "SealedError",
     "Table",
+    "gap_rates",
+    "ground_truth",
     "kway_distance",
     "load",
     "patterns",

@@ -27,6 +27,7 @@ DOCUMENTED = {
         "Schema",
     },
     "privacy": {"Budget", "Ledger", "Loss", "Rows"},
+    "the people behind the gaps": {"MCAR", "MissingAtLeast", "gap_rates", "ground_truth"},
     "gaps": {"CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"},
     "synthesizers": {"AIM", "MST", "Auto", "Independent", "PrivBayes", "load"},
     "evaluation": {"kway_distance"},

@@ -3,6 +3,7 @@
 from gapless.missing.check import Check, check
 from gapless.missing.imputers import FromDomain, ImputeFirst, Imputer
 from gapless.missing.patterns import Patterns, patterns
+from gapless.missing.rates import gap_rates
 from gapless.missing.strategies import CompleteRows, Extended, Missing, Observed
 
 STRATEGIES: dict[str, type[Missing]] = {
@@ -24,5 +25,6 @@ __all__ = [
     "Observed",
     "Patterns",
     "check",
+    "gap_rates",
     "patterns",
 ]

@@ -1,6 +1,8 @@
 """The gate: budget, ledger, sealed and released values, mechanisms."""
 
+from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.privacy.budget import Budget, Loss, Rows
+from gapless.privacy.ground_truth import ground_truth
 from gapless.privacy.ledger import Grant, Guarantee, Ledger
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
@@ -15,6 +17,8 @@ from gapless.privacy.private import L1, L2, Columns, Linf, Private, Released
 __all__ = [
     "L1",
     "L2",
+    "MCAR",
+    "Assumption",
     "Budget",
     "Columns",
     "DiscreteGaussian",
@@ -27,8 +31,10 @@ __all__ = [
     "Linf",
     "Loss",
     "Mechanism",
+    "MissingAtLeast",
     "Private",
     "Released",
     "Rows",
     "for_counts",
+    "ground_truth",
 ]
