@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 
@@ -40,7 +41,11 @@ def gap_curve(ledger: Ledger) -> str:
 
 
 def _svg(title: str, lines: Sequence[tuple[str, str, str, Sequence[float]]]) -> str:
-    top = max(max(values) for *_, values in lines) * 1.05 or 1.0
+    largest = max(max(values) for *_, values in lines) or 1.0
+    step = next(
+        step for step in (base * 10.0**power for power in range(-9, 9) for base in (1, 2, 5)) if 5 * step >= largest
+    )
+    top = step * math.ceil(largest / step)
     wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def at(rate: float, value: float) -> str:
@@ -55,13 +60,12 @@ def _svg(title: str, lines: Sequence[tuple[str, str, str, Sequence[float]]]) -> 
     for rate in RATES:
         x = at(rate, 0).partition(",")[0]
         drawn.append(f'<text x="{x}" y="{_TOP + high + 16}" text-anchor="middle">{rate:.0%}</text>')
-    for step in range(5):
-        value = top * step / 4
+    for value in (step * many for many in range(round(top / step) + 1)):
         y = at(0, value).partition(",")[2]
         drawn.append(f'<line x1="{_LEFT}" x2="{_LEFT + wide}" y1="{y}" y2="{y}" stroke="#dddddd"/>')
         drawn.append(f'<text x="{_LEFT - 6}" y="{y}" dy="4" text-anchor="end">{value:.3g}</text>')
     drawn.append(f'<text x="{_LEFT + wide}" y="{_TOP + high + 32}" text-anchor="end">rate of gaps</text>')
-    drawn.append(f'<text x="{_LEFT - 6}" y="{_TOP - 6}" text-anchor="end">ε</text>')
+    drawn.append(f'<text x="{_LEFT - 6}" y="{_TOP - 14}" text-anchor="end">ε</text>')
     for place, (name, colour, dash, values) in enumerate(lines):
         points = " ".join(at(rate, value) for rate, value in zip(RATES, values, strict=True))
         stroke = f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'

@@ -3,7 +3,7 @@
 from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.privacy.budget import Budget, Loss, Rows
 from gapless.privacy.ground_truth import ground_truth
-from gapless.privacy.ledger import Grant, Guarantee, Ledger
+from gapless.privacy.ledger import Grant, GroundTruth, Guarantee, Ledger
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
     DiscreteGaussian,
@@ -26,6 +26,7 @@ __all__ = [
     "Entry",
     "ExponentialChoice",
     "Grant",
+    "GroundTruth",
     "Guarantee",
     "Ledger",
     "Linf",

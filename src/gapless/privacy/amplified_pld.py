@@ -130,6 +130,6 @@ def mixture_epsilon(releases: Sequence[tuple[float, frozenset[str]]], seen: Mapp
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 it takes a second to import
 
     mixture = pld.from_mixture_gaussian_mechanism(
-        1.0, (means * step).tolist(), np.bincount(where, chances).tolist(), value_discretization_interval=10 * GRID
+        1.0, (means * step).tolist(), np.bincount(where, chances).tolist(), value_discretization_interval=10 * step
     )
     return float(mixture.get_epsilon_for_delta(delta))

@@ -108,7 +108,7 @@ def over(assumption: Assumption, columns: Iterable[str]) -> Assumption:
     return replace(assumption, rates=dict.fromkeys(columns, assumption.rates))
 
 
-def gap_rates(assumption: Assumption) -> Mapping[str, float]:
+def named_rates(assumption: Assumption) -> Mapping[str, float]:
     """The probability of a gap in each named column."""
     if not isinstance(assumption, MCAR | MissingAtLeast):
         raise BudgetError(f"{assumption!r} is no assumption about gaps", hint='MCAR({"income": 0.2})')
@@ -122,7 +122,7 @@ def gap_rates(assumption: Assumption) -> Mapping[str, float]:
 
 def to_dict(assumption: Assumption) -> dict[str, Any]:
     """An assumption as a ledger stores it."""
-    kept: dict[str, Any] = {"kind": type(assumption).__name__, "rates": dict(gap_rates(assumption))}
+    kept: dict[str, Any] = {"kind": type(assumption).__name__, "rates": dict(named_rates(assumption))}
     if isinstance(assumption, MCAR):
         kept |= {"columns": assumption.columns, "failure": assumption.failure}
     return kept

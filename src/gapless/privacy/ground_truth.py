@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gapless.errors import BudgetError
-from gapless.privacy.assumptions import Assumption, gap_rates, over
+from gapless.privacy.assumptions import Assumption, named_rates, over
 from gapless.privacy.budget import PURE
 from gapless.privacy.elimination import OUTWARD, Sets, log_mean_exp
 
@@ -39,7 +39,7 @@ def ground_truth(releases: Iterable[Release], assumption: Assumption) -> float:
     0.2512
     """
     sets = merged(releases)
-    named = over(assumption, sorted(frozenset().union(*sets))) if sets else assumption
+    named = over(assumption, sorted(frozenset().union(*sets)))
     return mean_exp(sets, named)
 
 
@@ -68,7 +68,7 @@ def observed(assumption: Assumption, rows: int = 1) -> dict[str, float]:
     A release reads the person only if one of the rows is observed on all its columns, and then each column is observed
     in at least one of them. Rows are independent, so the same theorem holds with this pattern for the person's.
     """
-    return {column: 1 - rate**rows for column, rate in gap_rates(assumption).items()}
+    return {column: 1 - rate**rows for column, rate in named_rates(assumption).items()}
 
 
 def comonotone(sets: Sets, seen: Mapping[str, float]) -> float:
@@ -115,7 +115,7 @@ def approximate(
     """
     given = list(releases)
     sets = merged((epsilon, columns) for epsilon, _, columns in given)
-    named = over(assumption, sorted(frozenset().union(*sets))) if sets else assumption
+    named = over(assumption, sorted(frozenset().union(*sets)))
     seen = observed(named) if assumption.columns == "independent" else {}
     deltas = (
         delta * math.prod(seen.get(column, 1.0) for column in frozenset(columns or ())) for _, delta, columns in given
