@@ -117,7 +117,9 @@ class Budget:
 
     def __str__(self) -> str:
         promise = f"ε = {self.epsilon:g}, δ = {self.delta:g}"
-        return promise if self.ground_truth is None else f"{promise} for the complete table behind the gaps"
+        if self.ground_truth is None:
+            return promise
+        return f"{promise} for the complete table behind the gaps, assuming that {self.ground_truth}"
 
     @property
     def order(self) -> float:
