@@ -25,6 +25,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 REACH = 9.0  # standard deviations; what lies beyond, below 1e-17, counts as lost for certain
 MOST_CELLS = 50_000  # of the law of a group
+MOST_EVENTS = 500  # in looking for a partition, which goes one deeper for each
 MOST_STEPS = 20_000  # in looking for a partition: any valid one is a bound
 MOST_PATTERNS = 20  # columns
 
@@ -39,7 +40,7 @@ def partition_epsilon(
     if not events or delta < LEAST_DELTA or any(distance != 1 for _, distance, _ in events):
         return None
     kinds = {"DiscreteGaussian": "std", "DiscreteLaplace": "scale"}
-    if any(parameters["name"] not in kinds for parameters, _, _ in events):
+    if any(parameters["name"] not in kinds for parameters, _, _ in events) or len(events) > MOST_EVENTS:
         return None
     noise = [(str(one["name"]), float(one[kinds[one["name"]]])) for one, _, _ in events]
     weights = [1 / scale**2 for _, scale in noise]

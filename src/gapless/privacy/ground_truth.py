@@ -164,11 +164,19 @@ def calibrated(
         return mean_exp(sets, assumption, rows=rows)
 
     low = max(0.0, target - mean_exp(before, assumption, rows=rows)) / len(wanted)
-    high = max(2 * low, OUTWARD)
+    below = reached(low)
+    high, above = 2 * low + OUTWARD, reached(2 * low + OUTWARD)
     most = most_lost(target, assumption, rows=rows)
-    while reached(high) <= target and high * len(wanted) < most:
-        low, high = high, 2 * high
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if reached(middle) <= target else (low, middle)
+    while above <= target and high * len(wanted) < most:
+        low, below, high, above = high, above, 2 * high, reached(2 * high)
+    for step in range(40):
+        if target - below <= 1e-7 * target or above <= target:
+            break
+        # F is convex in the loss: a chord meets the target below the root. Halving, in turn, moves the other end.
+        chord = low + (high - low) * (target - below) / (above - below)
+        middle = chord if step % 2 == 0 else (low + high) / 2
+        if (found := reached(middle)) <= target:
+            low, below = middle, found
+        else:
+            high, above = middle, found
     return low
