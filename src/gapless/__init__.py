@@ -30,8 +30,9 @@ _ROOMS = {
         "FromModel",
         "describe_gaps",
         "little_test",
+        "gap_rates",
     ),
-    "privacy": ("Budget", "Ledger", "Loss", "Rows", "stability_cost"),
+    "privacy": ("Budget", "Ledger", "Loss", "Rows", "stability_cost", "MissingAtLeast", "ground_truth"),
     "schema": ("Boolean", "Categorical", "Date", "DateTime", "Integer", "MissingCode", "Number", "Ordinal", "Schema"),
     "synth": ("AIM", "MST", "Auto", "Independent", "PrivBayes", "load"),
 }
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
         ImputeFirst,
         Observed,
         describe_gaps,
+        gap_rates,
         little_test,
         patterns,
     )
@@ -77,7 +79,9 @@ if TYPE_CHECKING:
         Budget,
         Ledger,
         Loss,
+        MissingAtLeast,
         Rows,
+        ground_truth,
         stability_cost,
     )
     from gapless.schema import (
@@ -128,6 +132,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Loss",
+    "MissingAtLeast",
     "MissingCode",
     "ModelError",
     "Number",
@@ -145,6 +150,8 @@ __all__ = [
     "compare_private",
     "describe_gaps",
     "f1_scores",
+    "gap_rates",
+    "ground_truth",
     "kway_distance",
     "little_test",
     "load",

@@ -181,6 +181,27 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     assert {path.name for path in out.iterdir()} == RELEASE | {"manifest.json", "people.ledger", "people.ledger.seal"}
 
 
+def test_the_ledger_tells_the_promise_to_the_people_behind_the_gaps(tmp_path):
+    fill(tmp_path)
+    options = ("people.csv", "-s", "people.toml", "--epsilon", 1, "--ledger", "p.ledger", "--missing", "observed")
+    assert run("fit", *options, "--method", "independent", "-o", "m.model", cwd=tmp_path).returncode == 0
+    assumed = ("--mcar", "sex=0.5", "--mcar", "income=0.2")
+    done = run("ledger", "p.ledger", *assumed, "--plot", "curve.svg", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.index("of the incomplete table") < done.stdout.index("of the complete table behind the gaps")
+    assert "0.2 in 'income', 0.5 in 'sex'" in done.stdout
+    assert (tmp_path / "curve.svg").read_text(encoding="utf-8").startswith("<svg")
+    figures = [
+        json.loads(run("ledger", "p.ledger", "--json", *more, cwd=tmp_path).stdout)["ground_truth"]
+        for more in (assumed, (*assumed, "--dependent"), ("--missing-at-least", "sex=0.5"))
+    ]
+    assert [figure["incomplete"]["epsilon"] for figure in figures] == [pytest.approx(1, abs=1e-6)] * 3
+    assert figures[0]["epsilon"] < figures[1]["epsilon"] < figures[2]["epsilon"] < 1
+    for wrong in (("--mcar", "sex"), ("--dependent",), (*assumed, "--missing-at-least", "sex=0.5")):
+        assert run("ledger", "p.ledger", *wrong, cwd=tmp_path).returncode == 2
+    assert run("ledger", "p.ledger", "--mcar", "sex=1.5", cwd=tmp_path).returncode == 2
+
+
 def test_the_ledger_is_shown_in_words_and_for_a_machine(released):
     done = run("ledger", "out/people.ledger", cwd=released)
     assert done.returncode == 0

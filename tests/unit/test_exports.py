@@ -30,6 +30,7 @@ DOCUMENTED = {
     "looking at gaps": {"describe_gaps", "little_test", "stability_cost"},
     "making gaps": {"MAR", "MCAR", "MNAR"},
     "filling gaps": {"FromDistribution", "FromMean", "FromMode", "FromModel"},
+    "the people behind the gaps": {"MissingAtLeast", "gap_rates", "ground_truth"},
     "gaps": {"CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"},
     "synthesizers": {"AIM", "MST", "Auto", "Independent", "PrivBayes", "load"},
     "evaluation": {"Comparison", "compare", "compare_private", "f1_scores", "kway_distance", "wasserstein_distance"},

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from gapless import __version__
+from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.errors import BudgetError, SchemaError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 schema_app = typer.Typer(no_args_is_help=True, help="Schemas: what is publicly known of a table.")
 app.add_typer(schema_app, name="schema")
+app.command(epilog=EXAMPLE)(ledger)
 
 console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 notes = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -250,20 +252,6 @@ def sample(
         print(json.dumps({"file": str(output), "rows": table.rows}))
     else:
         console.print(f"{table.rows} rows in {output}")
-
-
-@app.command(epilog="Example: `gapless ledger people.ledger`")
-def ledger(
-    path: Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")], as_json: Json = False
-) -> None:
-    """Show what was spent on what, and what is promised."""
-    from gapless.privacy import Ledger
-
-    account = Ledger.open(path)
-    if as_json:
-        print(json.dumps(account.summary()))
-    else:
-        console.print(f"{account}\n\n{account.guarantee()}")
 
 
 # ---------------------------------------------------------------------- from words to objects

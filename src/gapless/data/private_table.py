@@ -7,8 +7,8 @@ tests/property/test_stability.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -19,6 +19,7 @@ from gapless.data.counting import count
 from gapless.data.encode import encode
 from gapless.data.filling import Chance, Filler, fill_gaps, fill_given, secret_chance
 from gapless.errors import BudgetError, SchemaError
+from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Rows
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.mechanisms import Integers
@@ -286,9 +287,25 @@ def read(
             f"the schema says {schema.rows_per_person} rows per person, but {protect} would be protected",
             hint=f"protect=Rows({schema.rows_per_person})",
         )
+    if budget is not None and budget.ground_truth is not None:
+        budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     constraints_of(schema)  # a rule that cannot be read is told before anything is spent
     frame = load(data, encoding=encoding)
     encoded = Encoded(tuple(encode(frame, schema)), frame.height)
     account = Ledger.attach(ledger, table=schema.name, protect=protect, budget=budget)
     rows = Private(lambda: encoded, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
     return PrivateTable(rows, schema, account)
+
+
+def _about(schema: Schema, assumption: Assumption) -> Assumption:
+    """The assumption about the columns of this schema: only those that may be missing have gaps."""
+    lacking = [column.name for column in schema.columns if column.gaps]
+    named = over(assumption, lacking)
+    for column in named.rates if isinstance(named.rates, Mapping) else ():
+        schema.positions([column])
+        if column not in lacking:
+            raise SchemaError(
+                f"column {column!r} may not be missing, but a rate of gaps is assumed for it",
+                hint="leave it out of the assumption, or say may_be_missing = true in the schema",
+            )
+    return named

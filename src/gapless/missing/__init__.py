@@ -16,6 +16,7 @@ from gapless.missing.imputers import (
 from gapless.missing.little import LittleTest, little_test
 from gapless.missing.mechanisms import MAR, MCAR, MNAR
 from gapless.missing.patterns import Patterns, patterns
+from gapless.missing.rates import gap_rates
 from gapless.missing.strategies import CompleteRows, Extended, Missing, Observed
 
 STRATEGIES: dict[str, Callable[[], Missing]] = {
@@ -50,6 +51,7 @@ __all__ = [
     "Patterns",
     "check",
     "describe_gaps",
+    "gap_rates",
     "little_test",
     "patterns",
 ]

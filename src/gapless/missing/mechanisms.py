@@ -29,21 +29,21 @@ from numpy.typing import NDArray
 
 from gapless.data import Table
 from gapless.errors import SchemaError, SealedError
+from gapless.privacy import assumptions
+from gapless.privacy.assumptions import Rate, checked_rate
 from gapless.schema import Column, MissingCode, Schema
 
 Flags: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
-Rate: TypeAlias = float | Mapping[str, float]
 CalibratedOn: TypeAlias = Literal["reference", "table"]
 
 ORDERED = ("ordinal", "integer", "number", "date", "datetime")  # kinds of columns on a scale
 
 
-@dataclass(frozen=True, slots=True)
-class MCAR:
+class MCAR(assumptions.MCAR):
     """Cells are missing completely at random, each column with its own probability.
 
-    Also a statement about a table: what ground-truth accounting assumes.
+    Both what makes such gaps in a public table and what ground-truth accounting may assume about a private one.
 
     Args:
         rate: the probability that a cell is missing: one for all columns, or by column, 0 where none is named.
@@ -55,18 +55,7 @@ class MCAR:
     (0.2, 0.0, 0.1)
     """
 
-    rate: Rate
-    columns: Literal["independent", "dependent"] = field(default="independent", kw_only=True)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", _checked(self.rate))
-        if self.columns not in ("independent", "dependent"):
-            raise SchemaError(f"no columns called {self.columns!r}", hint="independent, dependent")
-
-    @property
-    def rates(self) -> Rate:
-        """The probability by column, or one for all."""
-        return self.rate
+    __slots__ = ()
 
     def rate_of(self, column: str) -> float:
         """The probability that a cell of this column is missing."""
@@ -99,7 +88,7 @@ class MAR:
     reference: Table | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", _checked(self.rate))
+        object.__setattr__(self, "rate", checked_rate(self.rate, type(self).__name__))
         object.__setattr__(self, "observed", _checked_share("observed", self.observed))
 
     @property
@@ -148,7 +137,7 @@ class MNAR:
     reference: Table | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", _checked(self.rate))
+        object.__setattr__(self, "rate", checked_rate(self.rate, type(self).__name__))
         object.__setattr__(self, "inputs", _checked_share("inputs", self.inputs))
         if self.how not in ("logistic", "self", "quantile"):
             raise SchemaError(f"no MNAR called {self.how!r}", hint="logistic, self, quantile")
@@ -260,15 +249,6 @@ def _begin(
         raise SchemaError(f"seed = {seed!r}", hint="a whole number, not negative")
     rng = np.random.default_rng(secrets.randbits(64) if seed is None else int(seed))
     return table if reference is None else reference, np.array([_rate_of(rate, name) for name in schema.names]), rng
-
-
-def _checked(rate: Any) -> Any:
-    """A rate, or rates by column, as plain Python numbers."""
-    if isinstance(rate, Mapping):
-        return {str(column): _checked(one) for column, one in rate.items()}
-    if isinstance(rate, bool) or not isinstance(rate, int | float | np.number) or not 0 <= rate <= 1:
-        raise SchemaError(f"a rate of {rate!r}", hint="from 0 to 1: 0.2, or by column {'income': 0.2}")
-    return float(rate)
 
 
 def _rate_of(rate: Rate, column: str) -> float:

@@ -1,8 +1,10 @@
 """The gate: budget, ledger, sealed and released values, mechanisms."""
 
+from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.privacy.budget import Budget, Loss, Rows
+from gapless.privacy.ground_truth import ground_truth
 from gapless.privacy.groups import StabilityCost, stability_cost
-from gapless.privacy.ledger import Grant, Guarantee, Ledger
+from gapless.privacy.ledger import Grant, GroundTruth, Guarantee, Ledger
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
     DiscreteGaussian,
@@ -16,6 +18,8 @@ from gapless.privacy.private import L1, L2, Columns, Linf, Private, Released
 __all__ = [
     "L1",
     "L2",
+    "MCAR",
+    "Assumption",
     "Budget",
     "Columns",
     "DiscreteGaussian",
@@ -23,15 +27,18 @@ __all__ = [
     "Entry",
     "ExponentialChoice",
     "Grant",
+    "GroundTruth",
     "Guarantee",
     "Ledger",
     "Linf",
     "Loss",
     "Mechanism",
+    "MissingAtLeast",
     "Private",
     "Released",
     "Rows",
     "StabilityCost",
     "for_counts",
+    "ground_truth",
     "stability_cost",
 ]

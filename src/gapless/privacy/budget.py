@@ -12,13 +12,14 @@ With :math:`\delta = 0` the order is infinite and a loss is pure ε. Proved in d
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 
 import numpy as np
 
 from gapless.errors import BudgetError
+from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 
 PURE = math.inf
 # Float rounding never breaks the promise: capacities are rounded down by ROUNDING, far more than the
@@ -73,6 +74,10 @@ class Loss:
 class Budget:
     """The promise: what all releases from one table together may reveal.
 
+    With `ground_truth`, an assumption about gaps, ε is the promise to the people behind them, for the complete table,
+    and the ledger stops on it. Releases that gaps amplify then cost less than their loss for the incomplete table,
+    for which a larger ε holds; the ledger prints both. Only with δ = 0.
+
     >>> Budget(epsilon=1.0).order
     inf
     >>> print(Budget(epsilon=1.0, delta=1e-6))
@@ -81,6 +86,7 @@ class Budget:
 
     epsilon: float
     delta: float = 0.0
+    ground_truth: Assumption | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
@@ -98,9 +104,22 @@ class Budget:
                 f"delta = {self.delta:g} is not a probability below 1",
                 hint="0 for pure differential privacy, or far below one in the number of people, such as 1e-6",
             )
+        if self.ground_truth is not None:
+            if not isinstance(self.ground_truth, MCAR | MissingAtLeast):
+                raise BudgetError(
+                    f"ground_truth = {self.ground_truth!r} is no assumption about gaps", hint='MCAR({"income": 0.2})'
+                )
+            if self.delta > 0:
+                raise BudgetError(
+                    "a filter on the promise to the people behind the gaps is proved for pure budgets only",
+                    hint="delta=0, or a budget without ground_truth and ledger.ground_truth(…) afterwards",
+                )
 
     def __str__(self) -> str:
-        return f"ε = {self.epsilon:g}, δ = {self.delta:g}"
+        promise = f"ε = {self.epsilon:g}, δ = {self.delta:g}"
+        if self.ground_truth is None:
+            return promise
+        return f"{promise} for the complete table behind the gaps, assuming that {self.ground_truth}"
 
     @property
     def order(self) -> float:
@@ -110,7 +129,10 @@ class Budget:
     @property
     def capacity(self) -> Loss:
         """The whole budget as a loss, rounded down."""
-        return Loss(self.room(self.order) * (1 - ROUNDING), self.order)
+        room = self.room(self.order) * (1 - ROUNDING)
+        if self.ground_truth is not None:
+            room -= 10 * ROUNDING * (1 + room)  # amplified losses are rounded up, each time anew, by less than this
+        return Loss(room, self.order)
 
     def room(self, order: float) -> float:
         """The most that may be lost at this order."""

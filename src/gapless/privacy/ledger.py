@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,8 +16,22 @@ from typing import Any, TypeVar
 from gapless.errors import BudgetError, LedgerError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
+from gapless.privacy.amplified_pld import partition_epsilon
+from gapless.privacy.assumptions import Assumption
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of, rounded_up
-from gapless.privacy.ledger_file import RESTORE, Entry, account, append, hash_of, header_of, lines_of, new_header, today
+from gapless.privacy.ground_truth import Release, calibrated, mean_exp, merged, most_lost, observed, renyi
+from gapless.privacy.ledger_file import (
+    RESTORE,
+    Entry,
+    account,
+    append,
+    budget_of,
+    hash_of,
+    header_of,
+    lines_of,
+    new_header,
+    today,
+)
 from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.private import Columns, Key, Linf, Private, Released
 
@@ -45,6 +59,55 @@ class Guarantee:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class GroundTruth:
+    """What is promised for the complete table behind the gaps, under an assumption; never without the other promise.
+
+    There is no sum of two of these: the same gaps serve all releases, so a ledger computes the figure anew.
+
+    Attributes:
+        incomplete: what is promised for the incomplete table, without any assumption.
+        assumption: what is assumed about gaps.
+        epsilon, delta, basis: the promise under that assumption, and what it rests on.
+        realised: what the outcomes so far tell about a person at most, after the fact: no guarantee if releases were
+            chosen in the light of earlier answers. None where no such bound is proved.
+    """
+
+    incomplete: Guarantee
+    assumption: Assumption
+    epsilon: float
+    delta: float
+    basis: str
+    realised: float | None
+
+    def __str__(self) -> str:
+        if self.epsilon == math.inf:
+            return str(self.incomplete)
+        promise = (
+            f"{self.incomplete}\nAssuming that {self.assumption}: ({rounded_up(self.epsilon)}, {self.delta:g})-"
+            f"differential privacy for adding or removing {self.incomplete.protect} of the complete table behind the "
+            f"gaps. Basis: {self.basis}."
+        )
+        if self.realised is None or self.realised > 0.999 * self.epsilon:
+            return promise
+        return (
+            f"{promise}\nAfter the fact, under the same assumption, what was released tells about a person no more "
+            f"than ε = {rounded_up(self.realised)}. This describes one outcome and is no guarantee."
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """The promise for a machine, beside the one for the incomplete table."""
+        kept = self.epsilon < math.inf
+        return {
+            "incomplete": {"epsilon": self.incomplete.epsilon if kept else None, "delta": self.incomplete.delta},
+            "assumption": str(self.assumption),
+            "epsilon": self.epsilon if kept else None,
+            "delta": self.delta,
+            "basis": self.basis,
+            "after_the_fact": self.realised,
+        }
+
+
 class Grant:
     """The right to spend up to a loss. What is not spent was never taken from the ledger."""
 
@@ -64,6 +127,14 @@ class Grant:
         """Charge first, then read: a crash can waste budget but never hide a release."""
         return self.release_all([(value, mechanism, what)])[0]
 
+    def even(self, values: Sequence[Private[Any, Any]], spend: Loss) -> Loss:
+        """The loss that each of these values may have if they, released next, are to cost `spend` together.
+
+        An even share; more, where the ledger stops on the promise to the people behind the gaps and these values leave
+        out rows with gaps (PRIVACY A1 vi). Only the public `reads` of the values are looked at.
+        """
+        return self._ledger._even([value.reads for value in values], spend)  # noqa: SLF001 one account
+
     def release_all(self, requests: Sequence[tuple[Private[T, D], Mechanism[T, D, R], str]]) -> list[Released[R]]:
         """Charge for all requests together, then read: their noise was fixed before the first read."""
         if not requests:
@@ -73,7 +144,8 @@ class Grant:
         for value, mechanism, _ in requests:
             value._check(key)  # noqa: SLF001 nothing is charged for a value that could not be opened
             losses.append(mechanism.loss(value.distance, self._ledger.order))
-        total = sum(losses, Loss(0.0, self._ledger.order))
+        reads = [value.reads for value, *_ in requests]
+        total = self._ledger._price(list(zip(losses, reads, strict=True)))  # noqa: SLF001 one account
         if not total.fits_in(self.left):
             raise BudgetError(
                 f"{self.to}: a release costs {self._ledger.percent(total)} of the budget, but "
@@ -105,9 +177,10 @@ class Ledger:
         self.path = Path(path)
         self.table: str = header["table"]
         self.protect = Rows(header["rows_per_person"])
-        self.budget = Budget(header["epsilon"], header["delta"])
+        self.budget = budget_of(header)
         self.order: float = PURE if header["order"] is None else header["order"]
         self._entries: list[Entry] = []
+        self._amplified = (0, 0.0)  # of how many entries, and what they amount to for the complete table
         self._header = header
         self._key = Key()
         self._offset = 0
@@ -161,8 +234,33 @@ class Ledger:
 
     @property
     def spent(self) -> Loss:
-        """What has been spent, other processes' entries as of the last look at the file."""
-        return Loss(math.fsum(entry.loss for entry in self.entries), self.order)
+        """What has been spent, other processes' entries as of the last look at the file.
+
+        The sum of the losses; under a budget with `ground_truth` what they amount to for the complete table.
+        """
+        if self.budget.ground_truth is None:
+            return Loss(math.fsum(entry.loss for entry in self.entries), self.order)
+        if self._amplified[0] != len(self._entries):
+            sets = merged(_releases(self._entries))
+            figure = mean_exp(sets, self.budget.ground_truth, rows=self.protect.at_most)
+            self._amplified = (len(self._entries), figure)
+        return Loss(self._amplified[1], self.order)
+
+    def _price(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
+        """What these add to what is spent: never more than their losses."""
+        total = sum((loss for loss, _ in charges), Loss(0.0, self.order))  # refuses a loss of another unit
+        if self.budget.ground_truth is None:
+            return total
+        sets = merged([*_releases(self._entries), *((loss.value, reads) for loss, reads in charges)])
+        after = Loss(mean_exp(sets, self.budget.ground_truth, rows=self.protect.at_most), self.order)
+        return min(total, after - self.spent, key=lambda loss: loss.value)
+
+    def _even(self, reads: Sequence[Columns | None], spend: Loss) -> Loss:
+        if self.budget.ground_truth is None:
+            return spend / len(reads)
+        target, before = (self.spent + spend).value, merged(_releases(self._entries))
+        loss = calibrated(before, reads, target, self.budget.ground_truth, rows=self.protect.at_most)
+        return Loss(loss * (1 - ROUNDING), self.order)
 
     @property
     def left(self) -> Loss:
@@ -212,9 +310,11 @@ class Ledger:
         """Write the entries down, flushed to the disk, and give their numbers. Refuses to overspend."""
         with account(self.path):
             self._catch_up()
-            total = Loss(math.fsum(loss.value for loss, *_ in charges), self.order)
-            if not (self.spent + total).fits_in(self.capacity):
-                raise self._overspent(total, to, "a release costs")
+            price = self._price([(loss, reads) for loss, *_, reads in charges])
+            # A figure for the complete table is rounded up already: it need only keep within ε itself.
+            most = self.capacity if self.budget.ground_truth is None else Loss(self.budget.epsilon, self.order)
+            if not (self.spent + price).fits_in(most):
+                raise self._overspent(price, to, "a release costs")
             first = len(self.entries) + 1
             entries = [
                 Entry(
@@ -268,13 +368,17 @@ class Ledger:
         """What is promised for the incomplete table.
 
         The filter's (ε, δ) is the budget's, whatever the answers were. When all entries were charged in one
-        batch, before the first read, the tighter total of their privacy loss distributions holds as well.
+        batch, before the first read, the tighter total of their privacy loss distributions holds as well. A budget
+        with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
         """
         epsilon, delta = self.budget.epsilon, self.budget.delta
         basis = "the budget's Rényi filter" if self.order != PURE else "the sum of pure losses"
+        if self.budget.ground_truth is not None:
+            epsilon = most_lost(epsilon, self.budget.ground_truth, rows=self.protect.at_most)
+            basis = "the most that the filter for the complete table lets the incomplete one lose"
         if any(entry.noise != "system" for entry in self.entries):
             return Guarantee(self.table, self.protect, math.inf, 1.0, "noise of a test, not of the operating system")
-        if self.entries and all(entry.batch == 1 for entry in self.entries):
+        if self._all_fixed:
             events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self.entries]
             pure = math.fsum(entry.loss for entry in self.entries)
             tighter = composed_epsilon(events, delta) if delta else pure
@@ -282,13 +386,61 @@ class Ledger:
                 epsilon, basis = tighter, "the composed loss of releases that were all fixed in advance"
         return Guarantee(self.table, self.protect, epsilon, delta, basis)
 
+    @property
+    def _all_fixed(self) -> bool:
+        """Whether everything was charged in one batch, before the first read."""
+        return bool(self.entries) and all(entry.batch == 1 for entry in self.entries)
+
+    def ground_truth(self, assumption: Assumption | None = None) -> GroundTruth:
+        """What is promised for the complete table behind the gaps, if an assumption about them holds.
+
+        Columns that were chosen in the light of earlier answers are not known in advance, so a figure computed from
+        them is none that was promised. It is a guarantee when all was charged in one batch, or when the budget itself
+        has this `ground_truth` and so stops on it. Else only the first batch is amplified, and all that the budget
+        allows beyond it counts fully. Proved in docs/proofs/ground_truth.md and ground_truth_pld.md.
+
+        Args:
+            assumption: by default that of the budget.
+        """
+        assumption = assumption or self.budget.ground_truth
+        if assumption is None:
+            raise BudgetError("nothing is assumed about gaps", hint='ledger.ground_truth(MCAR({"income": 0.2}))')
+        incomplete, rows, delta = self.guarantee(), self.protect.at_most, self.budget.delta
+        first = merged(_releases(entry for entry in self.entries if entry.batch == 1))
+        realised = mean_exp(merged(_releases(self.entries)), assumption, rows=rows) if self.order == PURE else None
+        if incomplete.epsilon == math.inf:
+            return GroundTruth(incomplete, assumption, math.inf, 1.0, incomplete.basis, None)
+        amplified = renyi(first, assumption, self.order, rows=rows)
+        if self._all_fixed:
+            basis = "the mean over patterns of gaps, all releases fixed in advance"
+            found = [(epsilon_of(Loss(amplified, self.order), delta), basis)]
+            if self.order != PURE and assumption.columns == "independent":
+                events = [
+                    (entry.mechanism, next(iter(entry.distance.values())), frozenset(entry.reads or ()))
+                    for entry in self.entries
+                ]
+                tighter = partition_epsilon(events, observed(assumption, rows), delta)
+                if tighter is not None:
+                    found.append((tighter, "amplified loss distributions of releases that were all fixed in advance"))
+        elif assumption == self.budget.ground_truth:
+            found = [(self.budget.epsilon, "the budget's filter for the complete table")]
+        else:
+            most = self.capacity.value if self.budget.ground_truth is None else incomplete.epsilon
+            rest = max(0.0, most - math.fsum(first.values()))
+            basis = "the first batch over patterns of gaps; all else, which may depend on earlier answers, in full"
+            found = [(epsilon_of(Loss(amplified + rest, self.order), delta), basis)]
+        found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
+        epsilon, basis = min(found, key=lambda one: one[0])
+        return GroundTruth(incomplete, assumption, epsilon, delta + assumption.failure, basis, realised)
+
     def summary(self) -> dict[str, Any]:
         """Everything in the ledger, for a machine. All of it is public."""
         guarantee = self.guarantee()
         return {
             "table": self.table,
             "rows_per_person": self.protect.at_most,
-            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
+            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta}
+            | ({} if self.budget.ground_truth is None else {"ground_truth": str(self.budget.ground_truth)}),
             "order": None if self.order == PURE else self.order,
             "capacity": self.capacity.value,
             "spent": self.spent.value,
@@ -301,14 +453,17 @@ class Ledger:
         }
 
     def __str__(self) -> str:
-        spent = rounded_up(epsilon_of(self.spent, self.budget.delta))
+        lost = Loss(math.fsum(entry.loss for entry in self.entries), self.order)
+        spent = rounded_up(epsilon_of(lost, self.budget.delta))
+        whom = "" if self.budget.ground_truth is None else " for the incomplete table"
         lines = [
             f"Ledger of '{self.table}': {self.budget}, protecting {self.protect}",
             f"  spent {self.percent(self.spent)}, left {self.percent(self.left)}; "
-            f"the spending so far amounts, after the fact, to ε = {spent}",
+            f"the spending so far amounts, after the fact, to ε = {spent}{whom}",
         ]
         if self.entries:
-            lines += ["", f"  {'no':>4}  {'spent':>7}  {'by':<18}  {'for':<28}  mechanism"]
+            share = "spent" if self.budget.ground_truth is None else "loss"
+            lines += ["", f"  {'no':>4}  {share:>7}  {'by':<18}  {'for':<28}  mechanism"]
         for entry in self.entries:
             name, *given = entry.mechanism.values()
             shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given)
@@ -318,3 +473,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.table!r}: {self.percent(self.left)} left>"
+
+
+def _releases(entries: Iterable[Entry]) -> list[Release]:
+    return [(entry.loss, entry.reads) for entry in entries]

@@ -27,9 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from gapless.errors import BudgetError, LedgerError
+from gapless.privacy.assumptions import from_dict, to_dict
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
 
 VERSION = 1
+FILTERED = 2  # the version of a ledger with a filter for the ground truth, which version 1 would not keep
 RESTORE = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
 
 
@@ -66,9 +68,10 @@ def seal_of(path: Path) -> Path:
 def new_header(table: str, protect: Rows, budget: Budget) -> dict[str, Any]:
     """The first line of a new ledger."""
     capacity = budget.capacity
+    filtered = {} if budget.ground_truth is None else {"ground_truth": to_dict(budget.ground_truth)}
     return {
         "gapless": "ledger",
-        "version": VERSION,
+        "version": FILTERED if filtered else VERSION,
         "table": table,
         "rows_per_person": protect.at_most,
         "epsilon": budget.epsilon,
@@ -76,7 +79,13 @@ def new_header(table: str, protect: Rows, budget: Budget) -> dict[str, Any]:
         "order": None if capacity.order == PURE else capacity.order,
         "capacity": capacity.value,
         "time": today(),
-    }
+    } | filtered
+
+
+def budget_of(header: dict[str, Any]) -> Budget:
+    """The promise that a header states."""
+    assumed = header.get("ground_truth")
+    return Budget(header["epsilon"], header["delta"], ground_truth=None if assumed is None else from_dict(assumed))
 
 
 def today() -> str:
@@ -231,7 +240,8 @@ def _recover_fragment(path: Path, text: bytes) -> None:
     except (ValueError, KeyError, TypeError):
         raise LedgerError(f"{path} was changed", hint=RESTORE) from None
     told = re.match(rb'\{"loss": ([0-9.e+-]+),', fragment)
-    loss = float(told[1]) if told else max(0.0, header["capacity"] - spent)  # not even that: all that was left
+    left = header["capacity"] - (0.0 if "ground_truth" in header else spent)  # a filter does not stop at the sum
+    loss = float(told[1]) if told else max(0.0, left)  # not even that: all that was left
     entry = Entry(
         loss=loss,
         number=len(lines),
@@ -258,7 +268,7 @@ def _parse_header(path: Path, line: str) -> dict[str, Any]:
         header = json.loads(line)
         if header["gapless"] != "ledger":
             raise ValueError  # noqa: TRY301 one message for every foreign file
-        version, budget = header["version"], Budget(header["epsilon"], header["delta"])
+        version, budget = header["version"], budget_of(header)
         Rows(header["rows_per_person"])
         order = PURE if header["order"] is None else header["order"]
         honest = (
@@ -270,7 +280,7 @@ def _parse_header(path: Path, line: str) -> dict[str, Any]:
             raise ValueError  # noqa: TRY301
     except (ValueError, TypeError, KeyError, BudgetError):
         raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file") from None
-    if version != VERSION:
+    if version != (VERSION if budget.ground_truth is None else FILTERED):
         raise LedgerError(f"{path} is of version {version}", hint="a newer gapless") from None
     checked: dict[str, Any] = header
     return checked

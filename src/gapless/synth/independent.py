@@ -44,7 +44,7 @@ class Independent:
         if not extended:
             counts.append(table.marginal(()))
             names.append("number of rows")
-        noise = for_counts(grant.left / len(counts), counts[0].distance)
+        noise = for_counts(grant.even(counts, grant.left), counts[0].distance)
         released = grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
         measured = [
             Measurement((i,) if i < len(columns) else (), one.value.astype(np.float64), noise.noise_std)

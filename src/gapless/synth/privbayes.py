@@ -213,7 +213,7 @@ class _Growth:
         """The table of every family, in one batch with even shares."""
         self.tell("counting", 0, 1)
         counts = [self.data.counts((*parents, column)) for column, *parents in self.families]
-        noise = for_counts(spend / len(counts), counts[0].distance)
+        noise = for_counts(self.grant.even(counts, spend), counts[0].distance)
         names = map(self._name, self.families)
         released = self.grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
         self.counts = [one.value.astype(np.float64) for one in released]

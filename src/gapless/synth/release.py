@@ -95,7 +95,11 @@ manifest.json                      versions and SHA-256 of these files
 def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iterator[str]:
     """The privacy statement, for the people in the data and for a review board."""
     guarantee = ledger.guarantee()
-    yield from (f"# Privacy statement: {sample.schema.name}", "", f"**{guarantee}**", "")
+    promises = guarantee if ledger.budget.ground_truth is None else ledger.ground_truth()
+    first, *beside = str(promises).split("\n")
+    yield from (f"# Privacy statement: {sample.schema.name}", "", f"**{first}**", "")
+    for one in beside:
+        yield from (one, "")
     if guarantee.epsilon == math.inf:
         yield "THIS RELEASE IS NOT PRIVATE and must not be published."
         return
@@ -148,6 +152,8 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
 
 def _warnings(ledger: Ledger) -> Iterator[str]:
     epsilon, delta = ledger.budget.epsilon, ledger.budget.delta
+    if ledger.budget.ground_truth is not None:
+        epsilon = float(rounded_up(ledger.guarantee().epsilon))
     if epsilon > 10:
         yield from (f"**Warning: ε = {epsilon:g} is above 10. Such a promise is weak on its own.**", "")
     elif epsilon > 1:

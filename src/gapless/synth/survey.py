@@ -100,7 +100,7 @@ class Survey:
         if rows:
             counts.append(self._table.marginal(()))
             names.append("number of rows")
-        noise = for_counts(spend / len(counts), counts[0].distance)
+        noise = for_counts(self.grant.even(counts, spend), counts[0].distance)
         released = self.grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
         fresh = [
             Measurement(one, answer.value.astype(np.float64), noise.noise_std)

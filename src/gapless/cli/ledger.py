@@ -1,0 +1,84 @@
+"""`gapless ledger`: what was spent on what, and what is promised to whom."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from gapless.privacy import Assumption
+
+EXAMPLE = "Example: `gapless ledger people.ledger --mcar income=0.2 --mcar age=0.05`"
+
+console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def ledger(
+    path: Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")],
+    mcar: Annotated[
+        list[str] | None,
+        typer.Option(help="Assume that a column is missing completely at random: income=0.2. May be repeated."),
+    ] = None,
+    dependent: Annotated[
+        bool, typer.Option("--dependent", help="With --mcar: columns may go missing together in any way.")
+    ] = False,
+    missing_at_least: Annotated[
+        list[str] | None,
+        typer.Option(help="Assume that, whatever the values, a column is missing at least so often: income=0.1."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the promise to the people behind the gaps against the rate (SVG).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
+) -> None:
+    """Show what was spent on what, and what is promised; with --mcar or the like, to the people behind the gaps too."""
+    from gapless.privacy import Ledger
+
+    assumption = _assumption(mcar, missing_at_least, dependent=dependent)
+    account = Ledger.open(path)
+    assumption = assumption or account.budget.ground_truth
+    figure = None if assumption is None else account.ground_truth(assumption)
+    if plot is not None:
+        from gapless.evaluate.gap_curve import gap_curve
+        from gapless.files import replace
+
+        with replace(plot) as partial:
+            partial.write_text(gap_curve(account), encoding="utf-8")
+    if as_json:
+        more = {} if figure is None else {"ground_truth": figure.summary()}
+        print(json.dumps(account.summary() | more))
+        return
+    console.print(f"{account}\n\n{figure or account.guarantee()}")
+    if plot is not None:
+        console.print(f"\nThe curve is in {plot}")
+
+
+def _assumption(mcar: list[str] | None, missing_at_least: list[str] | None, *, dependent: bool) -> Assumption | None:
+    from gapless.privacy import MCAR, MissingAtLeast
+
+    if mcar and missing_at_least:
+        raise typer.BadParameter("two assumptions at once. Try: either --mcar or --missing-at-least")
+    if missing_at_least:
+        return MissingAtLeast(_rates(missing_at_least, "--missing-at-least"))
+    if mcar:
+        return MCAR(_rates(mcar, "--mcar"), columns="dependent" if dependent else "independent")
+    if dependent:
+        raise typer.BadParameter("--dependent tells how columns go missing, not how often. Try: --mcar income=0.2")
+    return None
+
+
+def _rates(given: list[str], option: str) -> dict[str, float]:
+    rates: dict[str, float] = {}
+    for one in given:
+        column, equals, rate = one.rpartition("=")
+        try:
+            if not equals or column in rates:
+                raise ValueError  # noqa: TRY301 one message for every form that is wrong
+            rates[column] = float(rate)
+        except ValueError:
+            raise typer.BadParameter(f"{option} {one!r} is no column with its rate. Try: {option} income=0.2") from None
+    return rates

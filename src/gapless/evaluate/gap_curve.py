@@ -1,0 +1,76 @@
+"""A drawing: what a ledger promises to the people behind the gaps, by how often cells are missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from gapless.errors import BudgetError
+from gapless.privacy import MCAR, Ledger
+
+RATES = tuple(step / 10 for step in range(10))
+_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 640, 400, 60, 40, 20, 110
+
+
+def gap_curve(ledger: Ledger) -> str:
+    """The promise for the complete table, as SVG, if every column that a release needs is missing at one rate.
+
+    Lines: the promise for the incomplete table; that for the complete one if columns are independent, and if they may
+    go together in any way; and, dashed, what is true after the fact, where that is less than the promise.
+    """
+    columns = sorted({column for entry in ledger.entries for column in entry.reads or ()})
+    assumed = [
+        [MCAR(dict.fromkeys(columns, rate), columns=how) for rate in RATES] for how in ("independent", "dependent")
+    ]
+    free, any_way = ([ledger.ground_truth(one) for one in row] for row in assumed)
+    incomplete = free[0].incomplete.epsilon
+    if not incomplete < float("inf"):
+        raise BudgetError("noise of a test promises nothing", hint="a ledger of real releases")
+    lines = [
+        ("incomplete table", "#555555", "", [incomplete] * len(RATES)),
+        ("complete table, columns in any relation", "#b35900", "", [one.epsilon for one in any_way]),
+        ("complete table, columns independent", "#0b5fa5", "", [one.epsilon for one in free]),
+    ]
+    realised = [one.realised for one in free if one.realised is not None]
+    if len(realised) == len(RATES) and any(
+        one < 0.999 * promised.epsilon for one, promised in zip(realised, free, strict=True)
+    ):
+        lines.append(("columns independent, after the fact: no guarantee", "#0b5fa5", "6 4", realised))
+    return _svg(f"What is promised to the people behind the gaps of '{ledger.table}'", lines)
+
+
+def _svg(title: str, lines: Sequence[tuple[str, str, str, Sequence[float]]]) -> str:
+    largest = max(max(values) for *_, values in lines) or 1.0
+    step = next(
+        step for step in (base * 10.0**power for power in range(-9, 9) for base in (1, 2, 5)) if 5 * step >= largest
+    )
+    top = step * math.ceil(largest / step)
+    wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+
+    def at(rate: float, value: float) -> str:
+        return f"{_LEFT + wide * rate / RATES[-1]:.1f},{_TOP + high * (1 - value / top):.1f}"
+
+    drawn = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
+        f'font-size="12" role="img" aria-label="{escape(title)}">',
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
+        f'<text x="{_LEFT}" y="22" font-size="14">{escape(title)}</text>',
+    ]
+    for rate in RATES:
+        x = at(rate, 0).partition(",")[0]
+        drawn.append(f'<text x="{x}" y="{_TOP + high + 16}" text-anchor="middle">{rate:.0%}</text>')
+    for value in (step * many for many in range(round(top / step) + 1)):
+        y = at(0, value).partition(",")[2]
+        drawn.append(f'<line x1="{_LEFT}" x2="{_LEFT + wide}" y1="{y}" y2="{y}" stroke="#dddddd"/>')
+        drawn.append(f'<text x="{_LEFT - 6}" y="{y}" dy="4" text-anchor="end">{value:.3g}</text>')
+    drawn.append(f'<text x="{_LEFT + wide}" y="{_TOP + high + 32}" text-anchor="end">rate of gaps</text>')
+    drawn.append(f'<text x="{_LEFT - 6}" y="{_TOP - 14}" text-anchor="end">ε</text>')
+    for place, (name, colour, dash, values) in enumerate(lines):
+        points = " ".join(at(rate, value) for rate, value in zip(RATES, values, strict=True))
+        stroke = f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
+        drawn.append(f'<polyline points="{points}" {stroke}/>')
+        under = _TOP + high + 36 + 17 * place
+        drawn.append(f'<polyline points="{_LEFT},{under} {_LEFT + 28},{under}" {stroke}/>')
+        drawn.append(f'<text x="{_LEFT + 34}" y="{under + 4}">{escape(name)}</text>')
+    return "\n".join([*drawn, "</svg>", ""])

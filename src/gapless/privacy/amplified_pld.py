@@ -1,0 +1,136 @@
+r"""Tighter totals for the complete table by privacy loss distributions, for releases that were all fixed in advance.
+
+Two bounds, proved in docs/proofs/ground_truth_pld.md. The *partition* bound takes any noise: releases in groups with
+disjoint blocks of independent columns, each group a mixture of its joint noise with and without the row. The *mixture*
+bound takes continuous Gaussian noise only: one normal variable whose mean is the root of what the observed releases
+add up to. The ledger's noise is discrete, so the ledger uses the first alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.errors import BudgetError
+from gapless.privacy.accounting import GRID, LEAST_DELTA
+from gapless.privacy.partitions import best_partition
+
+Floats: TypeAlias = NDArray[np.float64]
+
+REACH = 9.0  # standard deviations; what lies beyond, below 1e-17, counts as lost for certain
+MOST_CELLS = 50_000  # of the law of a group
+MOST_EVENTS = 500  # in looking for a partition, which goes one deeper for each
+MOST_STEPS = 20_000  # in looking for a partition: any valid one is a bound
+MOST_PATTERNS = 20  # columns
+
+
+def partition_epsilon(
+    events: Sequence[tuple[Mapping[str, Any], float, frozenset[str]]], seen: Mapping[str, float], delta: float
+) -> float | None:
+    """The ε at `delta` of independent noise (parameters, distance, columns) in one batch; None without a proof.
+
+    Only Laplace and Gaussian noise on counts at distance 1, columns independent.
+    """
+    if not events or delta < LEAST_DELTA or any(distance != 1 for _, distance, _ in events):
+        return None
+    kinds = {"DiscreteGaussian": "std", "DiscreteLaplace": "scale"}
+    if any(parameters["name"] not in kinds for parameters, _, _ in events) or len(events) > MOST_EVENTS:
+        return None
+    noise = [(str(one["name"]), float(one[kinds[one["name"]]])) for one, _, _ in events]
+    weights = [1 / scale**2 for _, scale in noise]
+    rates = {column: 1 - chance for column, chance in seen.items()}
+    releases = [(weight, columns) for weight, (_, _, columns) in zip(weights, events, strict=True)]
+    groups: dict[frozenset[str], Counter[tuple[str, float]]] = {}
+    for one, block in zip(noise, best_partition(releases, rates, most_steps=MOST_STEPS).blocks, strict=True):
+        groups.setdefault(block, Counter())[one] += 1
+    alike = Counter(
+        (math.prod(seen.get(column, 1.0) for column in block), tuple(sorted(counted.items())))
+        for block, counted in groups.items()
+    )
+    from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 it takes a second to import
+
+    total = None
+    for (chance, counted), times in alike.items():
+        laws = _laws(counted)
+        if laws is None:
+            return None
+        upper, lower = laws
+        mixed = np.logaddexp(upper + math.log(chance), lower + math.log1p(-chance)) if chance < 1 else upper
+        # Beyond the reach of the laws the worst is taken: with and without the row nothing in common.
+        tail = math.log(4 * sum(many for _, many in counted)) - REACH**2 / 2
+        one = pld.from_two_probability_mass_functions(
+            dict(enumerate(lower.tolist())) | {"without": tail},
+            dict(enumerate(mixed.tolist())) | {"with": tail},
+            value_discretization_interval=GRID,
+            symmetric=False,
+        )
+        many = one.self_compose(times)
+        total = many if total is None else total.compose(many)
+    return None if total is None else float(total.get_epsilon_for_delta(delta))
+
+
+def _laws(counted: Sequence[tuple[tuple[str, float], int]]) -> tuple[Floats, Floats] | None:
+    """Log-probabilities of what tells a group's noise with the row from that without it.
+
+    Of equal Gaussian noises the sum tells all; of Laplace noise whether it is above 0; of different ones all of these.
+    """
+    pairs = []
+    for (name, scale), many in counted:
+        if name == "DiscreteLaplace":
+            up = 1 / (1 + math.exp(-1 / scale))  # P[Z >= 0], which is P[Z >= 1] of noise moved by one
+            one = np.array([up, 1 - up])
+            lower, upper = one, one[::-1]
+            for _ in range(many - 1):
+                lower, upper = np.convolve(lower, one), np.convolve(upper, one[::-1])
+        else:
+            reach, wide = math.ceil(REACH * scale * math.sqrt(many)), math.ceil(12 * scale) + many
+            if 2 * wide * many > MOST_CELLS:
+                return None
+            one = np.exp(-((np.arange(-wide, wide + 1) / scale) ** 2) / 2)
+            one /= one.sum()
+            law, middle = one, wide * many
+            for _ in range(many - 1):
+                law = np.convolve(law, one)
+            lower = law[middle - reach : middle + many + reach + 1]
+            upper = law[middle - many - reach : middle + reach + 1]
+        pairs.append((np.log(upper), np.log(lower)))
+    if math.prod(len(upper) for upper, _ in pairs) > MOST_CELLS:
+        return None
+    upper = np.array([math.fsum(cell) for cell in product(*(one.tolist() for one, _ in pairs))])
+    lower = np.array([math.fsum(cell) for cell in product(*(one.tolist() for _, one in pairs))])
+    return upper, lower
+
+
+def mixture_epsilon(releases: Sequence[tuple[float, frozenset[str]]], seen: Mapping[str, float], delta: float) -> float:
+    r"""The ε at `delta` of *continuous* Gaussian releases (μ, columns), μ = Δ₂/σ, by one normal variable.
+
+    .. math:: \Bigl(\sum_v p_v\,\mathcal{N}(m_v, 1),\ \mathcal{N}(0, 1)\Bigr), \qquad
+              m_v^2 = \sum_j \mathbf{1}\{A_j \subseteq v\}\,\mu_j^2
+    """
+    names = sorted({column for _, one in releases for column in one if seen.get(column, 1.0) < 1})
+    if len(names) > MOST_PATTERNS:
+        raise BudgetError(
+            f"{len(names)} columns have too many patterns of gaps",
+            hint=f"at most {MOST_PATTERNS}, or partition_epsilon",
+        )
+    patterns = np.arange(1 << len(names))
+    chances, squares = np.ones(len(patterns)), np.zeros(len(patterns))
+    for i, column in enumerate(names):
+        chances *= np.where(patterns >> i & 1, seen[column], 1 - seen[column])
+    for mu, columns in releases:
+        mask = sum(1 << i for i, column in enumerate(names) if column in columns)
+        squares += np.where(patterns & mask == mask, mu**2, 0.0)
+    step = math.sqrt(squares.max()) / 1000  # means are rounded up, which only adds to the divergence
+    means, where = np.unique(np.ceil(np.sqrt(squares) / step - 1e-9), return_inverse=True)
+    from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 it takes a second to import
+
+    mixture = pld.from_mixture_gaussian_mechanism(
+        1.0, (means * step).tolist(), np.bincount(where, chances).tolist(), value_discretization_interval=10 * step
+    )
+    return float(mixture.get_epsilon_for_delta(delta))

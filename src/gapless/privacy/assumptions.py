@@ -1,0 +1,175 @@
+"""What somebody is ready to assume about gaps: the ground for a promise to the people behind them.
+
+An assumption is stated, never checked and never read from the data. It is printed beside every figure that rests on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, SupportsFloat, TypeAlias, cast
+
+from gapless.errors import BudgetError, SchemaError
+
+Rate: TypeAlias = float | Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MCAR:
+    """Cells go missing completely at random: each with its column's public probability, whatever the values are.
+
+    Rows are independent of each other. Within a row the columns are independent too, or, with `columns="dependent"`,
+    related in any way at all. A column that is not named is taken as always observed.
+
+    Args:
+        rate: the probability of a gap in each column, or one number for every column that may be missing.
+        columns: "independent" or "dependent".
+        failure: the probability that a rate is wrong, for rates that were estimated; 0 for public ones.
+
+    >>> print(MCAR({"income": 0.2}))
+    cells go missing independently across rows and columns, whatever the values, with probability at least 0.2 in \
+'income'; these probabilities are public, and nobody outside knows which cells of a person are missing
+    """
+
+    rate: Rate
+    columns: Literal["independent", "dependent"] = field(default="independent", kw_only=True)
+    failure: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", checked_rate(self.rate, "MCAR"))
+        if self.columns not in ("independent", "dependent"):
+            raise SchemaError(
+                f"no columns called {self.columns!r}", hint='columns="independent" or columns="dependent"'
+            )
+        if not 0 <= self.failure < 1:
+            raise BudgetError(f"failure = {self.failure} is not a probability below 1", hint="0 for public rates")
+
+    @property
+    def rates(self) -> Rate:
+        """The same under the name that all assumptions have."""
+        return self.rate
+
+    def __eq__(self, other: object) -> bool:
+        """Equal if the same is assumed, also by the `MCAR` of missing/, which makes such gaps as well."""
+        if not isinstance(other, MCAR):
+            return NotImplemented
+        return (self.rate, self.columns, self.failure) == (other.rate, other.columns, other.failure)
+
+    def __hash__(self) -> int:
+        return hash((str(self.rate), self.columns, self.failure))
+
+    def __str__(self) -> str:
+        across = "rows and columns" if self.columns == "independent" else "rows (columns may go together in any way)"
+        origin = (
+            "these probabilities are public"
+            if not self.failure
+            else f"these probabilities were bounded by a paid estimate that fails with probability {self.failure:g}"
+        )
+        return (
+            f"cells go missing independently across {across}, whatever the values, with probability at least "
+            f"{_told(self.rates)}; {origin}, and {_UNSEEN}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MissingAtLeast:
+    """Every person's cell is missing with at least this probability, whatever the person's values are (MAR and MNAR).
+
+    The gaps of a row may depend on all values of that row and on each other, but on no other row. Under addition and
+    removal of rows such a lower bound is all that is needed.
+
+    Args:
+        rates: the least probability of a gap in each column, or one number for every column that may be missing.
+
+    >>> print(MissingAtLeast({"income": 0.1}))
+    the gaps of each row are drawn independently of all other rows, and whatever the values of a person, a cell is \
+missing with probability at least 0.1 in 'income'; these probabilities are public, and nobody outside knows which \
+cells of a person are missing
+    """
+
+    rates: Rate
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rates", checked_rate(self.rates, "MissingAtLeast"))
+
+    @property
+    def columns(self) -> Literal["dependent"]:
+        """Gaps that may depend on values may go together in any way."""
+        return "dependent"
+
+    @property
+    def failure(self) -> float:
+        """The bounds are taken as certain."""
+        return 0.0
+
+    def __str__(self) -> str:
+        return (
+            "the gaps of each row are drawn independently of all other rows, and whatever the values of a person, a "
+            f"cell is missing with probability at least {_told(self.rates)}; these probabilities are public, and "
+            f"{_UNSEEN}"
+        )
+
+
+Assumption: TypeAlias = MCAR | MissingAtLeast
+
+_UNSEEN = "nobody outside knows which cells of a person are missing"
+
+
+def over(assumption: Assumption, columns: Iterable[str]) -> Assumption:
+    """One rate for every column that may be missing, spelled out for these; named rates stay as they are.
+
+    >>> over(MCAR(0.2), ["age", "sex"]).rates
+    {'age': 0.2, 'sex': 0.2}
+    """
+    if isinstance(assumption.rates, Mapping):
+        return assumption
+    named = dict.fromkeys(columns, assumption.rates)
+    return replace(assumption, rate=named) if isinstance(assumption, MCAR) else replace(assumption, rates=named)
+
+
+def named_rates(assumption: Assumption) -> Mapping[str, float]:
+    """The probability of a gap in each named column."""
+    if not isinstance(assumption, MCAR | MissingAtLeast):
+        raise BudgetError(f"{assumption!r} is no assumption about gaps", hint='MCAR({"income": 0.2})')
+    if not isinstance(assumption.rates, Mapping):
+        raise BudgetError(
+            "one rate for all columns, but a ledger does not know which of them may be missing",
+            hint='name them: MCAR({"income": 0.2})',
+        )
+    if always := [column for column, rate in assumption.rates.items() if rate == 1]:
+        raise BudgetError(f"{always[0]!r} is always missing: nothing is learned from it", hint="leave it out")
+    return assumption.rates
+
+
+def to_dict(assumption: Assumption) -> dict[str, Any]:
+    """An assumption as a ledger stores it."""
+    rates = dict(named_rates(assumption))
+    if isinstance(assumption, MCAR):
+        return {"kind": "MCAR", "rate": rates, "columns": assumption.columns, "failure": assumption.failure}
+    return {"kind": "MissingAtLeast", "rates": rates}
+
+
+def from_dict(content: Mapping[str, Any]) -> Assumption:
+    """What `to_dict` wrote."""
+    given = dict(content)
+    kind = {"MCAR": MCAR, "MissingAtLeast": MissingAtLeast}[given.pop("kind")]
+    assumption: Assumption = kind(**given)
+    return assumption
+
+
+def checked_rate(rate: Any, name: str) -> Rate:
+    """A probability of gaps, or one for each column, as plain numbers."""
+    if isinstance(rate, Mapping) and all(isinstance(column, str) for column in rate):
+        return {column: float(cast("float", checked_rate(rate[column], name))) for column in sorted(rate)}
+    if isinstance(rate, bool) or not isinstance(rate, SupportsFloat) or not 0 <= float(rate) <= 1:
+        raise SchemaError(f"a rate of {rate!r}", hint=f'probabilities of a gap, from 0 to 1: {name}({{"income": 0.2}})')
+    return float(rate)
+
+
+def _told(rates: Rate) -> str:
+    if not isinstance(rates, Mapping):
+        return f"{rates:g} in every column that may be missing"
+    same = set(rates.values())
+    if len(rates) > 3 and len(same) == 1:
+        return f"{same.pop():g} in each of {', '.join(map(repr, rates))}"
+    return ", ".join(f"{rate:g} in {column!r}" for column, rate in rates.items()) or "0 everywhere"

@@ -1,0 +1,182 @@
+r"""What releases from an incomplete table promise to the people behind its gaps.
+
+A release that leaves out rows with a gap in the columns A reads a person only if these cells happened to be observed.
+If gaps are chance, secret and independent across rows, releases of loss :math:`w_j` on :math:`A_j` together are
+F-differentially private for the *complete* table, with v the cells of the person that are observed and
+
+.. math:: F = \log \mathbb{E}_v \exp(L_v), \qquad L_v = \sum_j w_j \mathbf{1}\{A_j \subseteq v\}.
+
+F is exact: no smaller number holds for all mechanisms of these losses. It replaces [MD]'s Proposition 5.4, Theorem 5.6
+and Algorithm 4, whose figures are not bounds. It does not add up over releases: the same gaps serve all of them, so it
+must be computed from all releases together. Proved in docs/proofs/ground_truth.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from gapless.errors import BudgetError
+from gapless.privacy.assumptions import Assumption, named_rates, over
+from gapless.privacy.budget import PURE
+from gapless.privacy.elimination import OUTWARD, Sets, log_mean_exp
+
+Release: TypeAlias = tuple[float, Collection[str] | None]
+
+
+def ground_truth(releases: Iterable[Release], assumption: Assumption) -> float:
+    """The ε for the complete table of pure releases (ε, columns on which a row must be observed; None: every row).
+
+    All releases that were ever made from the table belong into one call: such figures must not be added up. It is a
+    guarantee if losses and columns were fixed in advance; if they were chosen in the light of earlier answers, it
+    bounds what this very outcome tells about a person, after the fact (`Budget(ground_truth=…)` is the remedy).
+
+    >>> from gapless.privacy import MCAR
+    >>> round(ground_truth([(0.1, {"age", "sex"}), (0.2, None)], MCAR({"age": 0.5})), 4)
+    0.2512
+    """
+    sets = merged(releases)
+    named = over(assumption, sorted(frozenset().union(*sets)))
+    return mean_exp(sets, named)
+
+
+def mean_exp(sets: Sets, assumption: Assumption, *, rows: int = 1) -> float:
+    """F, rounded up by at most 1e-9, or a certified upper bound of it; never above the sum of the losses."""
+    seen = observed(assumption, rows)
+    return log_mean_exp(sets, seen) if assumption.columns == "independent" else comonotone(sets, seen)
+
+
+def merged(releases: Iterable[Release]) -> dict[frozenset[str], float]:
+    """The losses summed for each set of columns; every row is the empty set."""
+    sets: dict[frozenset[str], float] = {}
+    for loss, columns in releases:
+        if isinstance(columns, str) or isinstance(loss, bool) or not isinstance(loss, int | float):
+            raise BudgetError(f"({loss!r}, {columns!r}) is no release", hint='a loss and its columns: (0.1, {"age"})')
+        if not 0 <= loss < math.inf:
+            raise BudgetError(f"a loss of {loss}", hint="a finite number, not negative")
+        one = frozenset(columns or ())
+        sets[one] = sets.get(one, 0.0) + loss
+    return sets
+
+
+def observed(assumption: Assumption, rows: int = 1) -> dict[str, float]:
+    r"""The probability that a column is observed in at least one of a person's rows: :math:`1 - \varphi^k`.
+
+    A release reads the person only if one of the rows is observed on all its columns, and then each column is observed
+    in at least one of them. Rows are independent, so the same theorem holds with this pattern for the person's.
+    """
+    return {column: 1 - rate**rows for column, rate in named_rates(assumption).items()}
+
+
+def comonotone(sets: Sets, seen: Mapping[str, float]) -> float:
+    r"""F for the worst dependence between columns: those that go missing less are observed whenever the others are.
+
+    .. math:: \log \int_0^1 \exp\Bigl(\sum_j w_j \mathbf{1}\{u < \min_{a \in A_j} p_a\}\Bigr) du
+
+    :math:`e^{L_v}` is supermodular in v, and the comonotone coupling maximises the mean of such functions.
+    """
+    by_chance: dict[float, float] = {}
+    for columns, loss in sets.items():
+        chance = min((seen.get(column, 1.0) for column in columns), default=1.0)
+        by_chance[chance] = by_chance.get(chance, 0.0) + loss
+    total = left = math.fsum(sets.values())
+    terms, below = [], 0.0
+    for chance in sorted(by_chance):
+        if chance > below:
+            terms.append(math.log(chance - below) + left)
+        left, below = max(0.0, left - by_chance[chance]), chance
+    if below < 1:
+        terms.append(math.log1p(-below))
+    return min(total, float(np.logaddexp.reduce(terms)) * (1 + OUTWARD) + OUTWARD) if terms else 0.0
+
+
+def renyi(sets: Sets, assumption: Assumption, order: float, *, rows: int = 1) -> float:
+    r"""The Rényi divergence for the complete table of losses at an order, for columns fixed in advance.
+
+    .. math:: D_\alpha \le \frac{1}{\alpha - 1} F\bigl((\alpha - 1) w\bigr)
+
+    Even if v were revealed. At order ∞, pure losses, it is F itself.
+    """
+    if order == PURE:
+        return mean_exp(sets, assumption, rows=rows)
+    scaled = {columns: (order - 1) * loss for columns, loss in sets.items()}
+    return min(math.fsum(sets.values()), mean_exp(scaled, assumption, rows=rows) / (order - 1))
+
+
+def approximate(
+    releases: Iterable[tuple[float, float, Collection[str] | None]], assumption: Assumption
+) -> tuple[float, float]:
+    r"""(ε, δ) for the complete table of (ε, δ, columns) releases: :math:`(F, \sum_j p_{A_j} \delta_j)`.
+
+    With columns that may depend on each other δ is not amplified. The failure of estimated rates is added.
+    """
+    given = list(releases)
+    sets = merged((epsilon, columns) for epsilon, _, columns in given)
+    named = over(assumption, sorted(frozenset().union(*sets)))
+    seen = observed(named) if assumption.columns == "independent" else {}
+    deltas = (
+        delta * math.prod(seen.get(column, 1.0) for column in frozenset(columns or ())) for _, delta, columns in given
+    )
+    return mean_exp(sets, named), math.fsum(deltas) * (1 + OUTWARD) + assumption.failure
+
+
+def after_prefix(prefix: tuple[float, float], suffix: tuple[float, float]) -> tuple[float, float]:
+    r"""(ε, δ) of a prefix that is not amplified and a suffix calibrated, for each outcome of it, to an amplified one.
+
+    .. math:: \bigl(\varepsilon_1 + \varepsilon_2,\
+              \max(\delta_1 + e^{\varepsilon_1}\delta_2,\ e^{\varepsilon_2}\delta_1 + \delta_2)\bigr)
+
+    The loss distributions of the two must not be composed: the prefix read the same row and tells which of its cells
+    are observed.
+    """
+    (epsilon_1, delta_1), (epsilon_2, delta_2) = prefix, suffix
+    one, other = delta_1 + math.exp(epsilon_1) * delta_2, math.exp(epsilon_2) * delta_1 + delta_2
+    return epsilon_1 + epsilon_2, max(one, other)
+
+
+def most_lost(epsilon: float, assumption: Assumption, *, rows: int = 1) -> float:
+    r"""The most that the *incomplete* table can lose while F stays within ε: :math:`\log(1 + (e^\varepsilon - 1)/p)`.
+
+    p is the probability that a row has no gap in any of the named columns. A larger set only lowers F, so F of any
+    releases is at least that of one release with all their loss on all columns.
+    """
+    seen = observed(assumption, rows).values()
+    complete = math.prod(seen) if assumption.columns == "independent" else min(seen, default=1.0)
+    return math.log1p(math.expm1(epsilon) / complete) * (1 + OUTWARD) if epsilon < 700 else epsilon - math.log(complete)
+
+
+def calibrated(
+    before: Sets, columns: Iterable[Collection[str] | None], target: float, assumption: Assumption, *, rows: int = 1
+) -> float:
+    """The even loss of further releases on these columns with which F reaches `target`, from below.
+
+    What F is before is at most `target`; the loss found is at least the even share of the rest, without amplification.
+    """
+    wanted = [frozenset(one or ()) for one in columns]
+
+    def reached(loss: float) -> float:
+        sets = dict(before)
+        for one in wanted:
+            sets[one] = sets.get(one, 0.0) + loss
+        return mean_exp(sets, assumption, rows=rows)
+
+    low = max(0.0, target - mean_exp(before, assumption, rows=rows)) / len(wanted)
+    below = reached(low)
+    high, above = 2 * low + OUTWARD, reached(2 * low + OUTWARD)
+    most = most_lost(target, assumption, rows=rows)
+    while above <= target and high * len(wanted) < most:
+        low, below, high, above = high, above, 2 * high, reached(2 * high)
+    for step in range(40):
+        if target - below <= 1e-7 * target or above <= target:
+            break
+        # F is convex in the loss: a chord meets the target below the root. Halving, in turn, moves the other end.
+        chord = low + (high - low) * (target - below) / (above - below)
+        middle = chord if step % 2 == 0 else (low + high) / 2
+        if (found := reached(middle)) <= target:
+            low, below = middle, found
+        else:
+            high, above = middle, found
+    return low

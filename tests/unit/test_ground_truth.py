@@ -1,0 +1,366 @@
+"""The exact figure for the complete table against enumeration, worked examples and known numbers."""
+
+import math
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+
+import gapless as gl
+from gapless.errors import BudgetError
+from gapless.privacy.assumptions import from_dict, over, to_dict
+from gapless.privacy.budget import pure_loss
+from gapless.privacy.elimination import log_mean_exp
+from gapless.privacy.ground_truth import (
+    after_prefix,
+    approximate,
+    calibrated,
+    comonotone,
+    mean_exp,
+    merged,
+    most_lost,
+    renyi,
+)
+from gapless.privacy.partitions import (
+    NOT_A_GUARANTEE,
+    amplification_factor,
+    amplified,
+    best_partition,
+    theorem_5_6,
+    theorem_5_12,
+)
+
+# [MD] Figure 1: four marginals, a quarter of the cells missing in three columns.
+RATES = {"state": 0.25, "occupation": 0.0, "gender": 0.25, "income": 0.25}
+MARGINALS = [frozenset({"state"}), frozenset({"occupation"}), frozenset({"gender"}), frozenset({"gender", "income"})]
+
+
+def released(marginals, epsilon=1.0):
+    return [(epsilon / len(marginals), columns) for columns in marginals]
+
+
+# ---------------------------------------------------------------------- the theorem, by enumeration
+
+
+def randomised_response(present, epsilon, answer):
+    """ε-DP and extreme: a person who is read turns the coin."""
+    return 1 / (1 + math.exp(-epsilon if present == answer else epsilon))
+
+
+def transcripts(plan, rates):
+    """For every transcript of three adaptive steps: its probability with the person, and without."""
+    columns = sorted(rates)
+    for answers in product((0, 1), repeat=3):
+        steps = [plan(answers[:j]) for j in range(3)]  # (ε, columns) may depend on earlier answers
+        without = math.prod(randomised_response(False, e, a) for (e, _), a in zip(steps, answers, strict=True))
+        with_person = 0.0
+        for seen in product((0, 1), repeat=len(columns)):
+            chance = math.prod(1 - rates[c] if s else rates[c] for c, s in zip(columns, seen, strict=True))
+            observed = {c for c, s in zip(columns, seen, strict=True) if s}
+            with_person += chance * math.prod(
+                randomised_response(read <= observed, e, a) for (e, read), a in zip(steps, answers, strict=True)
+            )
+        yield with_person, without, steps
+
+
+def fixed(_earlier):
+    return [(0.5, {"a"}), (0.7, {"a", "b"}), (0.4, {"b", "c"})][len(_earlier)]
+
+
+def adaptive(earlier):
+    """The second and third release read other columns, at another loss, if the first answer was yes."""
+    if not earlier:
+        return (0.5, {"a"})
+    return (0.9, {"a", "b"}) if earlier[0] else (0.3, {"c"})
+
+
+@pytest.mark.parametrize("plan", [fixed, adaptive])
+def test_no_transcript_tells_more_than_f_and_one_tells_exactly_f(plan):
+    rates = {"a": 0.3, "b": 0.5, "c": 0.1}
+    slack = []
+    for with_person, without, steps in transcripts(plan, rates):
+        figure = gl.ground_truth(steps, gl.MCAR(rates))
+        assert abs(math.log(with_person / without)) <= figure
+        slack.append(figure - math.log(with_person / without))
+    assert min(slack) <= 3e-9  # attained: no smaller figure is true
+
+
+def test_the_linear_rule_of_the_paper_is_not_a_bound():
+    rates = {"a": 0.9, "b": 0.0, "c": 0.0}
+    (worst,) = [
+        math.log(p / q)
+        for p, q, steps in transcripts(lambda y: (3.0, {"a"}) if not y else (0.0, set()), rates)
+        if p > q
+    ][:1]
+    assert worst > 3 * (0.1 * 3.0)
+    assert worst == pytest.approx(gl.ground_truth([(3.0, {"a"})], gl.MCAR(rates)), abs=1e-8)
+
+
+def test_renyi_losses_of_fixed_columns():
+    order, rates = 4.0, {"a": 0.3, "b": 0.5, "c": 0.1}
+    pairs = list(transcripts(fixed, rates))
+    sets = merged((pure_loss(e, order), columns) for e, columns in pairs[0][2])
+    bound = renyi(sets, gl.MCAR(rates), order)
+    for one, other in ((0, 1), (1, 0)):
+        total = sum(pair[one] ** order * pair[other] ** (1 - order) for pair in pairs)
+        assert math.log(total) / (order - 1) <= bound
+    assert bound < math.fsum(sets.values())
+    assert renyi(sets, gl.MCAR(rates), math.inf) == mean_exp(sets, gl.MCAR(rates))
+
+
+def hockey_stick(pairs, epsilon):
+    return max(
+        sum(max(0.0, p - math.exp(epsilon) * q) for p, q in pairs),
+        sum(max(0.0, q - math.exp(epsilon) * p) for p, q in pairs),
+    )
+
+
+def test_deltas_are_amplified_too_if_columns_are_independent():
+    """Mechanisms that betray a person who is read with probability δ, else randomised response."""
+    rates, steps = {"a": 0.4, "b": 0.5}, [(0.5, 0.02, {"a"}), (0.8, 0.03, {"a", "b"})]
+    outcomes = []
+    for answers in product((0, 1, "seen"), repeat=2):
+
+        def law(observed, answers=answers):
+            chance = 1.0
+            for (e, d, read), a in zip(steps, answers, strict=True):
+                inside = read <= observed
+                if a == "seen":
+                    chance *= d if inside else 0.0
+                else:
+                    chance *= randomised_response(inside, e, a) * (1 - d if inside else 1)
+            return chance
+
+        mixed = sum(
+            math.prod(1 - rates[c] if c in seen else rates[c] for c in rates) * law(seen)
+            for seen in (set(), {"a"}, {"b"}, {"a", "b"})
+        )
+        outcomes.append((mixed, law(set())))
+    epsilon, delta = approximate(steps, gl.MCAR(rates))
+    assert delta == pytest.approx(0.6 * 0.02 + 0.3 * 0.03)
+    assert hockey_stick(outcomes, epsilon) <= delta
+    assert hockey_stick(outcomes, epsilon * 0.3) > delta  # it could fail
+    assert approximate(steps, gl.MCAR(rates, columns="dependent"))[1] == pytest.approx(0.05)
+    assert approximate(steps, gl.MCAR(rates, failure=1e-3))[1] == pytest.approx(delta + 1e-3)
+
+
+def test_the_prefix_rule():
+    """A first answer that tells which cells are observed, then an amplified one calibrated for each outcome."""
+    first, chance = 0.6, 0.5
+    calibrated_to = {0: 0.9, 1: 0.9}
+    losses = {y: math.log1p(math.expm1(calibrated_to[y]) / chance) for y in calibrated_to}
+    outcomes = []
+    for y1, y2 in product((0, 1), repeat=2):
+        q = 0.5 * randomised_response(False, losses[y1], y2)
+        tilt = {True: math.exp(first) / (1 + math.exp(first)), False: 0.5}  # within ε₁ of even, depends on the mask
+        p = sum(
+            0.5 * (tilt[seen] if y1 else 1 - tilt[seen]) * randomised_response(seen, losses[y1], y2)
+            for seen in (True, False)
+        )
+        outcomes.append((p, q))
+    epsilon, delta = after_prefix((first, 0.0), (0.9, 0.0))
+    assert (epsilon, delta) == (pytest.approx(1.5), 0)
+    assert hockey_stick(outcomes, epsilon) <= 1e-15
+    assert hockey_stick(outcomes, 0.9) > 0
+    assert after_prefix((0.5, 1e-6), (0.4, 1e-5))[1] == pytest.approx(1e-6 + math.exp(0.5) * 1e-5)
+
+
+# ---------------------------------------------------------------------- robust, rows, bounds
+
+
+def test_columns_that_go_missing_together():
+    both = {frozenset({"a", "b"}): 1.0}
+    assert mean_exp(both, gl.MCAR({"a": 0.5, "b": 0.5})) == pytest.approx(amplified(0.25, 1.0), abs=1e-8)
+    assert mean_exp(both, gl.MCAR({"a": 0.5, "b": 0.5}, columns="dependent")) == pytest.approx(0.62, abs=5e-4)
+    assert mean_exp(both, gl.MissingAtLeast({"a": 0.5, "b": 0.5})) == pytest.approx(amplified(0.5, 1.0), abs=1e-8)
+
+
+def test_the_comonotone_integral_against_a_fine_grid():
+    sets = {frozenset("a"): 0.7, frozenset("ab"): 0.4, frozenset("c"): 0.9, frozenset(): 0.3}
+    seen = {"a": 0.8, "b": 0.35, "c": 0.5}
+    u = (np.arange(1000) + 0.5) / 1000
+    total = sum(w * (u < min([seen[c] for c in columns], default=1)) for columns, w in sets.items())
+    assert comonotone(sets, seen) == pytest.approx(math.log(np.exp(total).mean()), abs=1e-8)
+
+
+def test_several_rows_of_one_person_are_several_chances_to_be_seen():
+    sets, assumption = {frozenset("ab"): 1.0}, gl.MCAR({"a": 0.5, "b": 0.2})
+    # Two rows, each read or not by itself: the exact figure is below the bound.
+    one = 0.5 * 0.8
+    assert amplified(1 - (1 - one) ** 2, 1.0) <= mean_exp(sets, assumption, rows=2)
+    assert mean_exp(sets, assumption, rows=2) == pytest.approx(amplified(0.75 * 0.96, 1.0), abs=1e-8)
+
+
+def test_the_incomplete_table_loses_no_more_than_said():
+    assumption = gl.MCAR({"a": 0.5, "b": 0.2})
+    worst = most_lost(1.0, assumption)
+    assert mean_exp({frozenset("ab"): worst}, assumption) == pytest.approx(1.0, abs=1e-8)
+    assert mean_exp({frozenset("a"): worst / 2, frozenset("b"): worst / 2}, assumption) > 1.0
+    assert most_lost(1.0, gl.MCAR({"a": 0.5, "b": 0.2}, columns="dependent")) == pytest.approx(
+        math.log1p(math.expm1(1.0) / 0.5)
+    )
+
+
+def test_calibration_reaches_the_target_from_below():
+    assumption, before = gl.MCAR({"a": 0.4, "b": 0.3}), {frozenset(): 0.2, frozenset("a"): 0.1}
+    loss = calibrated(before, [{"a"}, {"a", "b"}, None], 1.0, assumption)
+    after = mean_exp(merged([(0.2, None), (0.1, {"a"}), (loss, {"a"}), (loss, {"a", "b"}), (loss, None)]), assumption)
+    assert 1.0 - 1e-6 < after <= 1.0
+    assert loss > (1.0 - 0.3) / 3
+
+
+def test_fifty_columns_and_two_hundred_releases_take_a_second_or_two():
+    rng = np.random.default_rng(5)
+    columns = [f"c{i}" for i in range(50)]
+    sets = merged(
+        (1 / 200, {columns[i] for i in rng.choice(50, rng.integers(1, 5), replace=False)}) for _ in range(200)
+    )
+    seen = dict.fromkeys(columns, 0.8)
+    start = time.perf_counter()
+    figure = log_mean_exp(sets, seen)
+    assert time.perf_counter() - start < 5
+    drawn = rng.random((20_000, 50)) < 0.8
+    lost = sum(w * drawn[:, [columns.index(c) for c in one]].all(axis=1) for one, w in sets.items())
+    sampled = np.exp(lost)
+    assert figure >= math.log(sampled.mean()) - 6 * sampled.std() / sampled.mean() / math.sqrt(len(sampled))
+    assert figure < 0.75  # and far from the sum of the losses, 1
+
+
+# ---------------------------------------------------------------------- [MD]'s examples and Table 1
+
+
+def test_example_5_5_complete_rows():
+    everything = [frozenset(RATES)] * 4
+    assert amplification_factor(frozenset(RATES), RATES) == pytest.approx(0.421875)
+    assert gl.ground_truth(released(everything), gl.MCAR(RATES)) == pytest.approx(0.545, abs=5e-4)
+
+
+def test_example_5_7_disjoint_marginals():
+    three = [MARGINALS[0], MARGINALS[1], MARGINALS[3]]
+    assert theorem_5_6(released(three), RATES) == pytest.approx(0.771, abs=5e-4)
+    assert gl.ground_truth(released(three), gl.MCAR(RATES)) == pytest.approx(0.794, abs=5e-4)
+    with pytest.raises(BudgetError, match="disjoint"):
+        theorem_5_6(released(MARGINALS), RATES)
+
+
+def test_examples_5_8_and_5_11_overlapping_marginals():
+    best = best_partition(released(MARGINALS), RATES)
+    assert best.linear == pytest.approx(0.8125)
+    assert best.rigorous == pytest.approx(0.840, abs=5e-4)
+    assert best.blocks == (frozenset({"state"}), frozenset(), frozenset({"gender"}), frozenset({"gender"}))
+    assert best.exact
+    assert gl.ground_truth(released(MARGINALS), gl.MCAR(RATES)) == pytest.approx(0.792, abs=5e-4)
+    assert best_partition(released(MARGINALS, 3.0), RATES).linear == pytest.approx(2.4375)
+    assert gl.ground_truth(released(MARGINALS, 3.0), gl.MCAR(RATES)) == pytest.approx(2.51, abs=5e-3)
+    assert NOT_A_GUARANTEE in str(best)
+
+
+def test_example_5_13_one_model_for_each_column():
+    losses = dict.fromkeys(RATES, 0.25)
+    assert theorem_5_12(losses, RATES) == pytest.approx(0.9375)
+    exact = gl.ground_truth([(loss, {column}) for column, loss in losses.items()], gl.MCAR(RATES))
+    assert exact == pytest.approx(sum(amplified(1 - RATES[c], 0.25) for c in RATES), abs=1e-8)
+    assert exact < 0.9375
+
+
+def test_fifteen_models_of_one_column_each():
+    for rate, paper, true in ((0.1, 0.993, 0.903), (0.3, 0.980, 0.707), (0.5, 0.967, 0.508)):
+        columns = [f"c{i}" for i in range(15)]
+        rates = dict.fromkeys(columns, rate)
+        assert theorem_5_12(dict.fromkeys(columns, 1 / 15), rates) == pytest.approx(paper, abs=6e-4)
+        assert gl.ground_truth(released([{c} for c in columns]), gl.MCAR(rates)) == pytest.approx(true, abs=6e-4)
+
+
+# The columns, by number, of the marginals that PrivBayes chose on two tables with half of the cells missing.
+BR2000_HALF = "7|4 7|12 4|3 4|2 3|9 4 12|13 4 9|1 2 9 13|0 2 12 13|6 2 3 7 12|10 9 13|5 4 10 13|11 0 12 13|8 1 4 6 11"
+ADULT_TENTH = "13|14 13|5 14|7 5 14|9 7 14|0 5|6 0 9 14|4 0 14|3 4|12 5|1 0 4|10 0 14|8 0 7 12|11 10 14|2 0"
+
+
+@pytest.mark.parametrize(
+    ("lists", "rate", "exact", "linear"), [(BR2000_HALF, 0.5, 0.167, 0.326), (ADULT_TENTH, 0.1, 0.785, 0.858)]
+)
+def test_numbers_of_table_1(lists, rate, exact, linear):
+    marginals = [frozenset(one.split()) for one in lists.split("|")]
+    rates = dict.fromkeys(map(str, range(15)), rate)
+    assert gl.ground_truth(released(marginals), gl.MCAR(rates)) == pytest.approx(exact, abs=5e-4)
+    assert best_partition(released(marginals), rates).linear == pytest.approx(linear, abs=5e-4)
+
+
+def test_adult_in_the_robust_mode():
+    marginals = [frozenset(one.split()) for one in ADULT_TENTH.split("|")]
+    rates = dict.fromkeys(map(str, range(15)), 0.1)
+    assert gl.ground_truth(released(marginals), gl.MCAR(rates, columns="dependent")) == pytest.approx(0.935, abs=5e-4)
+
+
+# ---------------------------------------------------------------------- sums and assumptions
+
+
+def test_figures_of_two_releases_must_not_be_added_up():
+    """The same gaps serve both: with the person observed, both read it."""
+    assumption, ten = gl.MCAR({"a": 0.5}), [(0.3, {"a"})] * 10
+    together, alone = gl.ground_truth(ten, assumption), gl.ground_truth(ten[:1], assumption)
+    assert 10 * alone == pytest.approx(1.61, abs=5e-3)
+    assert together == pytest.approx(2.36, abs=5e-3)
+
+
+def test_nothing_missing_nothing_gained():
+    releases = [(0.1, {"a"}), (0.2, {"a", "b"}), (0.3, None)]
+    for assumption in (gl.MCAR({}), gl.MCAR({"a": 0.0}), gl.MCAR(0.0), gl.MissingAtLeast({})):
+        assert gl.ground_truth(releases, assumption) == pytest.approx(0.6, abs=1e-12)
+    assert gl.ground_truth([], gl.MCAR(0.2)) == 0
+
+
+@pytest.mark.parametrize("kind", [gl.MCAR, gl.MissingAtLeast])
+@pytest.mark.parametrize("rates", [{"a": 1.1}, {"a": -0.1}, {"a": True}, {"a": "0.2"}, {3: 0.2}, 1.5, None, math.nan])
+def test_rates_are_probabilities(kind, rates):
+    with pytest.raises(gl.SchemaError, match="Try: probabilities of a gap"):
+        kind(rates)
+
+
+@pytest.mark.parametrize("kind", [gl.MCAR, gl.MissingAtLeast])
+def test_a_column_that_is_always_missing_gives_no_figure(kind):
+    with pytest.raises(BudgetError, match="'a' is always missing"):
+        gl.ground_truth([(0.1, {"a"})], kind({"a": 1.0}))
+
+
+def test_what_makes_gaps_is_the_same_assumption():
+    from gapless.privacy import assumptions
+
+    assert gl.MCAR({"a": 0.2}) == assumptions.MCAR({"a": 0.2})
+    assert hash(gl.MCAR({"a": 0.2})) == hash(assumptions.MCAR({"a": 0.2}))
+    assert gl.MCAR({"a": 0.2}) != gl.MCAR({"a": 0.2}, columns="dependent")
+    assert gl.MCAR({"a": 0.2}) != gl.MissingAtLeast({"a": 0.2})
+
+
+def test_assumptions_are_told_in_full_and_kept_in_files():
+    for assumption in (
+        gl.MCAR({"b": 0.2, "a": 0.1}),
+        gl.MCAR({"a": 0.1}, columns="dependent", failure=1e-6),
+        gl.MissingAtLeast({"a": 0.1}),
+    ):
+        text = str(assumption)
+        assert "independently" in text
+        assert "nobody outside knows" in text
+        assert "0.1 in 'a'" in text
+        assert from_dict(to_dict(assumption)) == assumption
+    assert "any way" in str(gl.MCAR({"a": 0.1}, columns="dependent"))
+    assert "paid estimate" in str(gl.MCAR({"a": 0.1}, failure=1e-6))
+    assert over(gl.MissingAtLeast(0.3), ["x", "y"]) == gl.MissingAtLeast({"x": 0.3, "y": 0.3})
+    assert "every column" in str(gl.MCAR(0.3))
+    assert "0.3 in each of 'a', 'b', 'c', 'd'" in str(gl.MCAR(dict.fromkeys("abcd", 0.3)))
+    with pytest.raises(gl.SchemaError, match="no columns called 'odd'"):
+        gl.MCAR({}, columns="odd")
+    with pytest.raises(BudgetError, match="failure"):
+        gl.MCAR({}, failure=1.0)
+
+
+@pytest.mark.parametrize("release", [(0.1, "age"), (-0.1, {"a"}), (math.inf, None), (True, None), ("0.1", {"a"})])
+def test_a_release_is_a_loss_and_its_columns(release):
+    with pytest.raises(BudgetError):
+        gl.ground_truth([release], gl.MCAR(0.2))
+
+
+def test_an_unknown_cost_is_refused():
+    with pytest.raises(BudgetError, match="no cost"):
+        best_partition(released(MARGINALS), RATES, cost="cheap")

@@ -1,0 +1,306 @@
+"""What a ledger says about the complete table, and a ledger that stops on it."""
+
+import json
+import math
+import sys
+from itertools import combinations
+
+import pytest
+
+import gapless as gl
+from gapless.errors import BudgetError, LedgerError, SchemaError
+from gapless.evaluate.gap_curve import gap_curve
+from gapless.privacy import Budget, DiscreteLaplace, Ledger, elimination, for_counts
+from gapless.privacy.ground_truth import most_lost
+from gapless.privacy.ledger_file import new_header, seal_of
+from gapless.synth.release import privacy_statement
+from gapless.testing.noise import fixed_noise
+from gapless.testing.tables import letters_schema, private
+
+ground_truth_module = sys.modules[most_lost.__module__]  # the function hides the module of the same name
+SCHEMA = letters_schema([3, 2, 4, 2])
+ROWS = [("a", None, "b", "a"), ("b", "a", None, "b"), (None, "b", "c", "a")] * 50
+ASSUMED = gl.MCAR(dict.fromkeys(SCHEMA.names, 0.4))
+
+
+def people(folder, budget, **more):
+    return private(ROWS, SCHEMA, folder, budget=budget, **more)
+
+
+def measure(table, marginals, percent=None, *, loss=None):
+    """Marginals of observed rows in one batch."""
+    loss = loss or table.ledger.share(percent=percent)
+    grant = table.ledger.grant(loss, to="test")
+    counts = [table.marginal(one) for one in marginals]
+    noise = for_counts(grant.even(counts, grant.left), counts[0].distance)
+    return grant.release_all([(value, noise, "counts") for value in counts])
+
+
+# ---------------------------------------------------------------------- reading any ledger
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_one_batch_is_amplified_as_a_whole(tmp_path, delta):
+    table = people(tmp_path, Budget(1.0, delta))
+    gl.Independent(missing=gl.Observed()).fit(table, spend=table.ledger.left)
+    figure = table.ledger.ground_truth(ASSUMED)
+    assert figure.epsilon < 0.8 < figure.incomplete.epsilon
+    assert figure.delta == delta
+    assert "fixed in advance" in figure.basis
+    if delta == 0:
+        releases = [(entry.loss, entry.reads) for entry in table.ledger.entries]
+        assert figure.epsilon == figure.realised == gl.ground_truth(releases, ASSUMED)
+    else:
+        assert figure.realised is None
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("method", [gl.PrivBayes, gl.MST, gl.AIM])
+def test_what_was_chosen_on_the_way_is_not_amplified(tmp_path, method, delta):
+    table = people(tmp_path, Budget(1.0, delta))
+    method(missing=gl.CompleteRows()).fit(table, spend=table.ledger.left)
+    figure = table.ledger.ground_truth(ASSUMED)
+    first = [entry for entry in table.ledger.entries if entry.batch == 1]
+    assert figure.epsilon <= 1
+    assert "in full" in figure.basis
+    if delta == 0:
+        later = table.ledger.capacity.value - math.fsum(entry.loss for entry in first)
+        assert figure.epsilon == pytest.approx(
+            later + gl.ground_truth([(entry.loss, entry.reads) for entry in first], ASSUMED)
+        )
+        assert figure.realised < figure.epsilon
+        assert "no guarantee" in str(figure)
+    else:
+        assert figure.realised is None
+        assert "After the fact" not in str(figure)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_every_way_to_treat_gaps_has_its_figure(tmp_path, delta):
+    figures = {}
+    for missing in (gl.CompleteRows(), gl.Observed(), gl.Extended(), gl.ImputeFirst()):
+        table = people(tmp_path, Budget(1.0, delta))
+        gl.Independent(missing=missing).fit(table, spend=table.ledger.left)
+        figures[type(missing).__name__] = table.ledger.ground_truth(ASSUMED).epsilon
+    assert figures["CompleteRows"] < figures["Observed"] < 0.8
+    for gains_nothing in ("Extended", "ImputeFirst"):
+        assert figures[gains_nothing] == pytest.approx(table.ledger.guarantee().epsilon, abs=1e-3)
+
+
+def test_the_second_promise_is_never_printed_without_the_first_and_its_assumptions(tmp_path):
+    table = people(tmp_path, Budget(1.0))
+    measure(table, ["x0"], 50)
+    text = str(table.ledger.ground_truth(gl.MCAR({"x0": 0.4})))
+    first, second = text.split("\n")
+    assert first == str(table.ledger.guarantee())
+    assert second.startswith("Assuming that cells go missing independently across rows and columns")
+    assert "nobody outside knows" in second
+    assert "complete table behind the gaps" in second
+
+
+def test_a_rate_for_all_columns_must_be_spelled_out_for_a_ledger(tmp_path):
+    table = people(tmp_path, Budget(1.0))
+    with pytest.raises(BudgetError, match="which of them may be missing"):
+        table.ledger.ground_truth(gl.MCAR(0.2))
+    with pytest.raises(BudgetError, match="nothing is assumed"):
+        table.ledger.ground_truth()
+    with pytest.raises(BudgetError, match="no assumption"):
+        table.ledger.ground_truth(0.2)
+
+
+def test_an_empty_ledger_promises_its_budget(tmp_path):
+    figure = people(tmp_path, Budget(1.0)).ledger.ground_truth(ASSUMED)
+    assert figure.epsilon == pytest.approx(1.0)
+
+
+def test_figures_cannot_be_added_up_and_the_ledger_computes_anew(tmp_path):
+    table = people(tmp_path, Budget(1.0))
+    measure(table, ["x0"], 50)
+    one = table.ledger.ground_truth(ASSUMED)
+    with pytest.raises(TypeError):
+        one + one
+    with pytest.raises(TypeError):
+        sum([one, one])
+    measure(table, ["x0"], 50)
+    assert table.ledger.ground_truth(ASSUMED).realised > 2 * one.realised + 0.02
+
+
+def test_estimated_rates_bring_their_failure_into_delta(tmp_path):
+    table = people(tmp_path, Budget(1.0, 1e-6))
+    measure(table, ["x0"], 50)
+    assert table.ledger.ground_truth(gl.MCAR({"x0": 0.3}, failure=1e-7)).delta == pytest.approx(1.1e-6)
+
+
+def test_several_rows_are_several_chances(tmp_path):
+    one, two = (people(tmp_path, Budget(1.0), protect=gl.Rows(k)) for k in (1, 2))
+    for table in (one, two):
+        measure(table, ["x0"], 100)
+    assert one.ledger.ground_truth(ASSUMED).epsilon < two.ledger.ground_truth(ASSUMED).epsilon < 1
+
+
+def test_noise_of_a_test_promises_nothing(tmp_path):
+    table = people(tmp_path, Budget(1.0))
+    with fixed_noise(1):
+        measure(table, ["x0"], 50)
+    figure = table.ledger.ground_truth(ASSUMED)
+    assert figure.epsilon == math.inf
+    assert str(figure).startswith("NOT PRIVATE")
+    assert json.loads(json.dumps(figure.summary(), allow_nan=False))["epsilon"] is None
+    with pytest.raises(BudgetError, match="promises nothing"):
+        gap_curve(table.ledger)
+
+
+# ---------------------------------------------------------------------- a ledger that stops on it
+
+
+FILTERED = Budget(1.0, ground_truth=ASSUMED)
+
+
+@pytest.mark.parametrize("method", [gl.Independent, gl.PrivBayes, gl.MST, gl.AIM])
+def test_every_method_keeps_the_promise_to_the_complete_table_and_uses_it_up(tmp_path, method):
+    table = people(tmp_path, FILTERED)
+    method(missing=gl.Observed()).fit(table, spend=table.ledger.left)
+    figure = table.ledger.ground_truth()
+    assert figure.realised <= 1
+    assert figure.realised > 0.95
+    assert figure.epsilon <= 1
+    lost = math.fsum(entry.loss for entry in table.ledger.entries)
+    assert 1.3 < lost <= figure.incomplete.epsilon <= most_lost(1.0, ASSUMED)
+
+
+def test_known_rates_let_privbayes_add_less_noise(tmp_path):
+    noise = {}
+    for budget in (Budget(1.0), FILTERED):
+        table = people(tmp_path, budget)
+        gl.PrivBayes(missing=gl.Observed()).fit(table, spend=table.ledger.left)
+        noise[budget.ground_truth is not None] = table.ledger.entries[-1].mechanism["scale"]
+    assert noise[True] < 0.7 * noise[False]
+
+
+def test_extended_gains_nothing_and_loses_nothing(tmp_path):
+    table = people(tmp_path, FILTERED)
+    gl.MST(missing=gl.Extended()).fit(table, spend=table.ledger.left)
+    assert math.fsum(entry.loss for entry in table.ledger.entries) == pytest.approx(1.0, abs=1e-6)
+    assert table.ledger.left.value == pytest.approx(0, abs=1e-6)
+
+
+def test_what_exceeds_the_promise_is_refused_before_anything_is_read(tmp_path):
+    table = people(tmp_path, FILTERED)
+    measure(table, ["x0", ["x0", "x1"]], 80)
+    before = table.ledger.entries
+    with pytest.raises(BudgetError, match=r"spend asks for 50\.00% of the budget, but 20\.00% is left"):
+        measure(table, ["x2"], 50)
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    value = table.marginal("x2")
+    with pytest.raises(BudgetError, match="of this grant is left"):
+        grant.release(value, DiscreteLaplace(1.0), what="too much")
+    assert table.ledger.entries == before
+
+
+def test_two_grants_cannot_together_exceed_the_promise(tmp_path):
+    table = people(tmp_path, FILTERED)
+    grants = [table.ledger.grant(table.ledger.left, to=f"test {i}") for i in range(2)]
+    value = table.marginal("x0")
+    noise = for_counts(grants[0].even([value], grants[0].left), value.distance)
+    grants[0].release(value, noise, what="x0")
+    with pytest.raises(BudgetError, match="a release costs"):
+        grants[1].release(table.marginal("x1"), noise, what="x1")
+
+
+def test_such_a_ledger_is_found_again_as_it_was(tmp_path):
+    table = people(tmp_path, FILTERED)
+    measure(table, ["x0"], 60)
+    again = Ledger.open(table.ledger.path)
+    assert again.budget == FILTERED
+    assert again.spent == table.ledger.spent
+    assert again.summary()["budget"]["ground_truth"] == str(ASSUMED)
+    assert "for the complete table behind the gaps" in str(again)
+    assert "for the incomplete table" in str(again)
+    with pytest.raises(LedgerError, match="not 'ε = 1, δ = 0'"):
+        Ledger.attach(table.ledger.path, table="letters", protect=gl.Rows(1), budget=Budget(1.0))
+
+
+def test_only_a_filtered_ledger_has_the_new_version_of_the_file(tmp_path):
+    plain = new_header("t", gl.Rows(1), Budget(1.0))
+    assert plain["version"] == 1
+    assert "ground_truth" not in plain
+    assert new_header("t", gl.Rows(1), FILTERED)["version"] == 2
+    table = people(tmp_path, FILTERED)
+    text = table.ledger.path.read_text()
+    for wrong in (text.replace('"version": 2', '"version": 1'), text.replace('"kind": "MCAR"', '"kind": "MAYBE"')):
+        table.ledger.path.with_name("wrong.ledger").write_text(wrong)
+        with pytest.raises(LedgerError):
+            Ledger.open(table.ledger.path.with_name("wrong.ledger"))
+
+
+def test_another_assumption_is_not_what_the_ledger_stops_on(tmp_path):
+    table = people(tmp_path, FILTERED)
+    gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.left)
+    other = table.ledger.ground_truth(gl.MCAR({"x0": 0.4}))
+    assert 1 < other.epsilon <= table.ledger.guarantee().epsilon
+
+
+def test_a_filter_is_for_pure_budgets():
+    with pytest.raises(BudgetError, match="pure budgets only"):
+        Budget(1.0, 1e-6, ground_truth=ASSUMED)
+    with pytest.raises(BudgetError, match="no assumption"):
+        Budget(1.0, ground_truth={"x0": 0.2})
+
+
+def test_rates_are_of_columns_that_may_be_missing(tmp_path):
+    table = people(tmp_path, Budget(1.0, ground_truth=gl.MCAR(0.4)))
+    assert table.ledger.budget == FILTERED
+    with pytest.raises(SchemaError, match="no column 'y'"):
+        people(tmp_path, Budget(1.0, ground_truth=gl.MCAR({"y": 0.4})))
+    whole = gl.Schema("whole", [gl.Boolean("a"), gl.Boolean("b", may_be_missing=True)])
+    with pytest.raises(SchemaError, match="'a' may not be missing"):
+        private([("true", None)], whole, tmp_path, budget=Budget(1.0, ground_truth=gl.MCAR({"a": 0.1})))
+
+
+# ---------------------------------------------------------------------- shown
+
+
+def test_the_curve_falls_and_shows_what_is_no_guarantee(tmp_path):
+    table = people(tmp_path, Budget(1.0))
+    gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.left)
+    drawn = gap_curve(table.ledger)
+    assert drawn.startswith("<svg")
+    assert "incomplete table" in drawn
+    assert "no guarantee" in drawn
+    plain = people(tmp_path, Budget(1.0))
+    measure(plain, ["x0"], 100)
+    assert "no guarantee" not in gap_curve(plain.ledger)
+
+
+def test_a_release_states_both_promises_the_one_for_the_incomplete_table_first(tmp_path):
+    table = people(tmp_path, FILTERED)
+    model = gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.left)
+    text = "\n".join(privacy_statement(model, model.sample(5, seed=1), table.ledger))
+    first, second = text.index("of the incomplete table"), text.index("of the complete table behind the gaps")
+    assert first < text.index("Assuming that") < second
+    assert f"**{table.ledger.guarantee()}**" in text
+    assert "is above 1" in text  # the note looks at the larger ε
+
+
+def test_a_half_written_entry_of_a_filtered_ledger_spends_all_of_it(tmp_path):
+    table = people(tmp_path, FILTERED)
+    measure(table, [["x0", "x1"]], 60)
+    path = table.ledger.path
+    path.write_bytes(path.read_bytes() + b'{"lo')
+    seal_of(path).unlink()
+    again = Ledger.open(path)
+    assert again.left.value == 0
+    assert again.entries[-1].reads is None
+
+
+def test_many_wide_releases_stay_within_the_promise_though_the_figure_is_only_a_bound(tmp_path, monkeypatch):
+    """Tables of at most two columns: sets are shrunk, bounds may jump, the filter must hold all the same."""
+    bound = elimination.log_mean_exp
+    monkeypatch.setattr(ground_truth_module, "log_mean_exp", lambda sets, seen: bound(sets, seen, width=2))
+    table = people(tmp_path, FILTERED)
+    for pair in combinations(SCHEMA.names, 2):
+        measure(table, [list(pair)], 15)
+    assert table.ledger.spent.value <= 1
+    releases = [(entry.loss, entry.reads) for entry in table.ledger.entries]
+    monkeypatch.undo()
+    assert gl.ground_truth(releases, ASSUMED) <= 1
