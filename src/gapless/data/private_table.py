@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from gapless.data.counting import count
 from gapless.data.encode import encode
 from gapless.data.filling import fill_gaps
+from gapless.data.tally import Named, Tally, hot_deck_distance, hot_deck_total, tally_distance
 from gapless.errors import BudgetError, SchemaError
-from gapless.privacy.budget import Budget, Rows
-from gapless.privacy.ledger import Ledger
+from gapless.privacy.budget import Budget, Loss, Rows
+from gapless.privacy.ledger import Grant, Ledger
 from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Columns, Private, Sealed
 from gapless.schema import Schema
@@ -31,6 +32,16 @@ from gapless.schema.source import load
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+
+
+class Question(Protocol[A_co]):
+    """Something that can be asked: it answers itself from a sealed table, within a grant."""
+
+    def answer(self, table: PrivateTable, grant: Grant) -> A_co:
+        """Release what is needed, and say what came out."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +86,15 @@ class PrivateTable(Sealed):
         """The protected unit."""
         return self.ledger.protect
 
+    @property
+    def filled(self) -> bool:
+        """Whether its gaps were filled, so that it has none."""
+        return self._filled
+
+    def ask(self, question: Question[A], *, spend: Loss) -> A:
+        """Answer a question under the ledger: `people.ask(Mean("income"), spend=people.ledger.share(percent=10))`."""
+        return question.answer(self, self.ledger.grant(spend, to="ask"))
+
     def marginal(self, columns: str | Sequence[str], *, rows: WhichRows = "observed") -> Private[Integers, L1]:
         """How many rows fall into each combination of cells of these columns.
 
@@ -108,6 +128,47 @@ class PrivateTable(Sealed):
             distance=L1(self.protect.at_most),
             reads=(self._required | named) or None,
         )
+
+    def tally(self, tally: Tally) -> Private[Integers, L1]:
+        """The sum of what each row adds, by itself, to a vector of whole numbers.
+
+        Distance: the absolute numbers of one row add up to at most `tally.unit`, so k rows move the sum by at most
+        k units in L1.
+        """
+        self.schema.positions(tally.columns)
+        return self._rows.transform(
+            once(lambda table: tally.total(self._named(table), table.rows)),
+            distance=tally_distance(tally, self.protect.at_most),
+            reads=(self._required | (frozenset() if self._filled else tally.needs)) or None,
+        )
+
+    def hot_deck(
+        self, tally: Tally, *, targets: Sequence[str], cells: Sequence[str], limit: int
+    ) -> Private[Integers, L1]:
+        """The same sum when gaps in `targets` are filled from donors with the same `cells`: see `hot_deck_total`.
+
+        Distance: see `hot_deck_distance`. Every row is read.
+        """
+        self.schema.positions([*tally.columns])
+        self.schema.positions(cells)
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise SchemaError(f"a limit of {limit!r} donations", hint="a whole number of at least 1")
+        sizes = {self.schema.columns[p].name: self.schema.columns[p].size for p in self.schema.positions(targets)}
+        if not sizes:
+            raise SchemaError("no column to fill", hint="tally: a plain sum")
+        cells = tuple(cells)
+        return self._rows.transform(
+            once(
+                lambda table: hot_deck_total(
+                    tally, self._named(table), table.rows, targets=sizes, cells=cells, limit=limit
+                )
+            ),
+            distance=hot_deck_distance(tally, limit, self.protect.at_most),
+            reads=self._required or None,
+        )
+
+    def _named(self, table: Encoded) -> Named:
+        return dict(zip(self.schema.names, table.columns, strict=True))
 
     def select(self, columns: Sequence[str]) -> PrivateTable:
         """The same rows with some of the columns. Row by row, so the distance in rows stays."""
