@@ -28,7 +28,7 @@ import numpy as np
 from gapless.data.tally import Named, Tally
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Estimate, Noise, ratio, ratio_interval, variance, variance_interval
-from gapless.query.condition import TRUE, Condition, compared, compile_condition, known, needed, tested
+from gapless.query.condition import TRUE, Condition, compile_condition, gap_columns, known, needed, value_columns
 from gapless.query.numbers import Numbers
 from gapless.schema import Schema
 
@@ -112,8 +112,8 @@ def proportion_shape(condition: Condition, schema: Schema) -> Shape:
         lambda p: ratio(float(p[0]), float(p[1])),
         _ratio_between(0.0, 1.0),
         1.0,
-        looks_at=compared(condition),
-        tests=tested(condition),
+        looks_at=value_columns(condition),
+        tests=gap_columns(condition),
         needs=needed(condition) & needed(condition, truth=False),
     )
 
@@ -212,8 +212,8 @@ def compile_question(
     """Fit a question to a schema: names, values and bins are checked here."""
     truth = compile_condition(where, schema)
     grouping = frozenset() if by is None else frozenset({known(schema, by)})
-    values = shape.looks_at | compared(where) | grouping
-    tests = shape.tests | tested(where)
+    values = shape.looks_at | value_columns(where) | grouping
+    tests = shape.tests | gap_columns(where)
     groups = None if by is None else schema[by].cells[: schema[by].size]
     group_count = 1 if groups is None else len(groups)
 

@@ -87,12 +87,12 @@ class Or:
 Condition: TypeAlias = Always | Comparison | IsMissing | Not | And | Or
 
 
-def compared(condition: Condition) -> frozenset[str]:
+def value_columns(condition: Condition) -> frozenset[str]:
     """The columns whose values the condition looks at."""
     return _columns(condition, Comparison)
 
 
-def tested(condition: Condition) -> frozenset[str]:
+def gap_columns(condition: Condition) -> frozenset[str]:
     """The columns whose gaps the condition looks at."""
     return _columns(condition, IsMissing)
 
