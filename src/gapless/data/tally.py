@@ -17,47 +17,62 @@ Named: TypeAlias = Mapping[str, Codes]  # the codes of each column, row by row
 
 CHUNK = 1 << 16  # rows
 PAIRS = 1 << 18  # of a donee and a donor
+HALF = 14  # bits: numbers of rows squared, times a half, fit into 63
 
 
 @dataclass(frozen=True)
 class Tally:
     """What each row adds to a vector of whole numbers: public, and a function of that row alone.
 
+    The vector has `parts` numbers for each group; a row adds to the numbers of one group.
+
     Attributes:
         columns: the columns it looks at.
-        value: from the codes of some rows to what each adds, an array of rows × width. Row by row: what it says of
-            one row must not depend on the others.
-        width: the length of the vector.
+        value: from the codes of some rows to what each adds, an array of rows × parts. Row by row: what it says of
+            one row must not depend on the others. So must `group`.
+        parts: how many numbers a row adds.
         unit: the most that the absolute numbers of one row add up to; a row that breaks this adds nothing.
+        group: the column whose code is a row's group, or None for one group of all; a row with a code beyond them adds
+            nothing.
+        groups: how many groups there are.
         signed: whether a row may add negative numbers; else a row with one adds nothing.
         needs: columns such that a row with a gap in one of them adds nothing.
     """
 
     columns: tuple[str, ...]
     value: Callable[[Named], Integers]
-    width: int
+    parts: int
     unit: int
+    group: str | None = None
+    groups: int = 1
     signed: bool = False
     needs: Columns = frozenset()
+
+    @property
+    def width(self) -> int:
+        """The length of the vector."""
+        return self.groups * self.parts
 
     def times(self, factor: int) -> Tally:
         """The same on a finer grid."""
         return replace(self, value=lambda rows: self.value(rows) * factor, unit=self.unit * factor)
 
-    def of(self, rows: Named) -> Integers:
-        """What each row adds, within the unit whatever `value` says."""
-        added = np.asarray(self.value(rows), dtype=np.int64).reshape(-1, self.width)
-        bad = np.abs(added).sum(axis=1) > self.unit
+    def of(self, rows: Named) -> tuple[NDArray[np.int64], Integers]:
+        """The group of each row and what it adds there, within the unit whatever `value` says."""
+        added = np.asarray(self.value(rows), dtype=np.int64).reshape(-1, self.parts)
+        group = np.zeros(len(added), dtype=np.int64) if self.group is None else rows[self.group].astype(np.int64)
+        bad = (np.abs(added).sum(axis=1) > self.unit) | (group >= self.groups)
         if not self.signed:
             bad |= (added < 0).any(axis=1)
-        return np.where(bad[:, None], 0, added)
+        return np.where(bad, 0, group), np.where(bad[:, None], 0, added)
 
     def total(self, rows: Named, size: int) -> Integers:
-        """The sum over all rows."""
-        total = np.zeros(self.width, dtype=np.int64)
+        """The sum over all rows, as a vector: group by group."""
+        total = np.zeros((self.groups, self.parts), dtype=np.int64)
         for start in range(0, size, CHUNK):
-            total += self.of({name: codes[start : start + CHUNK] for name, codes in rows.items()}).sum(axis=0)
-        return total
+            group, added = self.of({name: codes[start : start + CHUNK] for name, codes in rows.items()})
+            np.add.at(total, group, added)
+        return total.ravel()
 
 
 def tally_distance(tally: Tally, rows: int) -> L1:
@@ -95,21 +110,21 @@ def hot_deck_total(
     donors = _Types.of(classes[~donee], {name: rows[name][~donee] for name in targets})
     looked_at = dict.fromkeys([*tally.columns, *targets])
     donees = _Types.of(classes[donee], {name: rows[name][donee] for name in looked_at})
-    filled = [0] * tally.width
+    filled = np.zeros((tally.groups, tally.parts), dtype=np.int64)
     for number in np.intersect1d(donors.classes, donees.classes):
         giving, taking = donors.in_class(int(number)), donees.in_class(int(number))
         n, m = int(giving.counts.sum()), int(taking.counts.sum())
-        sums = _pairs(tally, giving, taking, targets)
-        filled = [
-            before + (one // n if m <= limit * n else one * limit // m)
-            for before, one in zip(filled, sums, strict=True)
-        ]
-    return total + np.array(filled, dtype=np.int64)
+        for place, given in _pairs(tally, giving, taking, targets).items():
+            filled[place] += given // n if m <= limit * n else given * limit // m
+    return total + filled.ravel()
 
 
-def _pairs(tally: Tally, giving: _Types, taking: _Types, targets: Mapping[str, int]) -> list[int]:
-    """Σ over donees and donors of what the filled donee adds; Python's integers, as the sum may be large."""
-    sums = [0] * tally.width
+def _pairs(tally: Tally, giving: _Types, taking: _Types, targets: Mapping[str, int]) -> dict[tuple[int, int], int]:
+    """What all filled donees add, over all donors, to each number of each group: (group, part) to the sum.
+
+    A sum may exceed 63 bits, so numbers are taken apart into two halves, summed, and put together as Python's integers.
+    """
+    sums: dict[tuple[int, int], int] = {}
     step = max(1, PAIRS // len(giving.counts))
     for start in range(0, len(taking.counts), step):
         block = slice(start, start + step)
@@ -121,12 +136,15 @@ def _pairs(tally: Tally, giving: _Types, taking: _Types, targets: Mapping[str, i
                 given = np.tile(giving.codes[name], len(donees))
                 own = np.where(own >= targets[name], given, own)
             pairs[name] = own
-        added = tally.of(pairs).reshape(len(donees), len(giving.counts), tally.width)
-        for_donee = np.einsum("ijw,j->iw", added, giving.counts)  # at most n · unit
-        sums = [
-            before + sum(int(a) * int(c) for a, c in zip(for_donee[:, w], donees, strict=True))
-            for w, before in enumerate(sums)
-        ]
+        group, added = tally.of(pairs)
+        times = np.outer(donees, giving.counts).ravel()[:, None]
+        found, place = np.unique(group, return_inverse=True)
+        high, low = np.zeros((2, len(found), tally.parts), dtype=np.int64)
+        np.add.at(high, place, times * (added >> HALF))
+        np.add.at(low, place, times * (added & ((1 << HALF) - 1)))
+        for (i, part), upper in np.ndenumerate(high):
+            key = (int(found[i]), part)
+            sums[key] = sums.get(key, 0) + (int(upper) << HALF) + int(low[i, part])
     return sums
 
 

@@ -51,11 +51,13 @@ class Noise:
         """What the noise exceeds, either way, with probability at most `miss`."""
         return self.scale * _limit(self.laplace, 1.0, 0.0, miss) + self.step
 
-    def limits(self, weights: Floats, others: Floats) -> Floats:
-        """What |w Z − o Z′| exceeds with probability at most 5 %, for each pair (w, o)."""
-        cut = [_limit(self.laplace, float(w), float(o), MISS) for w, o in zip(weights, others, strict=True)]
-        limits: Floats = self.scale * np.array(cut) + self.step * (weights + others)
-        return limits
+
+@lru_cache(maxsize=64)
+def _ratio_limits(noise: Noise) -> tuple[Floats, Floats]:
+    """Ratios r on a grid, and what |(1 − r) Z − r Z′| exceeds with probability at most 5 % for each."""
+    ratios = np.linspace(0, 1, CANDIDATES)
+    limits = [_limit(noise.laplace, float(1 - r), float(r), MISS) for r in ratios]
+    return ratios, noise.scale * np.array(limits) + noise.step
 
 
 @lru_cache(maxsize=8192)
@@ -95,8 +97,8 @@ def ratio_interval(part: float, rest: float, noise: Noise) -> tuple[float, float
     At the true ratio that difference is noise alone, so the set of all such r holds it with probability 95 %, however
     few rows there are. The ends are those of the set, on a grid, widened by a step of it.
     """
-    r = np.linspace(0, 1, CANDIDATES)
-    kept = np.flatnonzero(np.abs((1 - r) * part - r * rest) <= noise.limits(1 - r, r))
+    r, limits = _ratio_limits(noise)
+    kept = np.flatnonzero(np.abs((1 - r) * part - r * rest) <= limits)
     if not kept.size:
         return 0.0, 1.0
     return float(r[max(0, kept[0] - 1)]), float(r[min(CANDIDATES - 1, kept[-1] + 1)])

@@ -215,23 +215,17 @@ def compile_question(
     values = shape.looks_at | value_columns(where) | grouping
     tests = shape.tests | gap_columns(where)
     groups = None if by is None else schema[by].cells[: schema[by].size]
-    group_count = 1 if groups is None else len(groups)
 
     def value(rows: Named) -> Integers:
-        parts = np.where((truth(rows) == TRUE)[:, None], shape.parts(rows), 0)
-        if by is None:
-            return parts
-        group = rows[by].astype(np.int64)
-        inside = group < group_count
-        spread = np.zeros((len(parts), group_count, shape.width), dtype=np.int64)
-        spread[np.flatnonzero(inside), group[inside]] = parts[inside]
-        return spread.reshape(len(parts), group_count * shape.width)
+        return np.where((truth(rows) == TRUE)[:, None], shape.parts(rows), 0)
 
     tally = Tally(
         columns=tuple(name for name in schema.names if name in values | tests),
         value=value,
-        width=shape.width * group_count,
+        parts=shape.width,
         unit=shape.unit,
+        group=by,
+        groups=1 if groups is None else len(groups),
         signed=shape.signed,
         needs=shape.needs | needed(where) | grouping,
     )

@@ -14,7 +14,7 @@ from gapless.data import PrivateTable
 from gapless.data.tally import Named, Tally, hot_deck_distance
 from gapless.errors import QuestionError
 from gapless.privacy import Grant, Loss, for_counts
-from gapless.privacy.mechanisms import Floats, Integers
+from gapless.privacy.mechanisms import Floats
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled
 from gapless.query.condition import known
@@ -157,12 +157,16 @@ class Deck:
     def _class_sums(
         self, asked: Compiled, counts: Floats, codes: Named, matched: dict[str, int], donee: Flags
     ) -> Floats:
-        def added(rows: Named, size: int) -> Integers:
-            return asked.tally.of(dict(rows) | {name: np.full(size, code) for name, code in matched.items()})
+        sums = np.zeros((asked.tally.groups, asked.tally.parts))
+
+        def add(rows: Named, times: Floats) -> None:
+            same = {name: np.full(len(times), code) for name, code in matched.items()}
+            group, added = asked.tally.of(dict(rows) | same)
+            np.add.at(sums, group, times[:, None] * added)
 
         giving = {name: array[~donee] for name, array in codes.items()}
         donors = counts[~donee]
-        total: Floats = donors @ added(giving, len(donors)).astype(np.float64)
+        add(giving, donors)
         donees = counts[donee]
         n, m = max(1.0, float(donors.sum())), max(0.0, float(donees.sum()))
         share = min(1 / n, self.treatment.limit / m) if m else 0.0
@@ -173,5 +177,5 @@ class Deck:
                 else np.full_like(given, codes[name][number])
                 for name, given in giving.items()
             }
-            total += takes * (donors @ added(filled, len(donors)))
-        return total
+            add(filled, takes * donors)
+        return sums.ravel()
