@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.neighbors import Ints, Links, Space, ranges
+from gapless.data.neighbors import Ints, Links, Space, Tree, blocks, digits_of, mixed, ranges
 
 BLOCK = 2**18  # classes in boxes, held in memory at a time
 
@@ -65,22 +65,36 @@ class _Depth:
     """The depth of single points of the domain."""
 
     def __init__(self, links: Links, space: Space) -> None:
-        self.links, self.space = links, space
-        order = np.argsort(links.kinds, kind="stable")
-        self.members = order
+        assert links.radius is not None  # noqa: S101 for the type checker
+        self.links, self.space, self.radius = links, space, links.radius
+        self.members = np.argsort(links.kinds, kind="stable")
         self.sizes = np.bincount(links.kinds, minlength=len(links.cells))
         self.begins = np.append(0, np.cumsum(self.sizes))
 
-    def __call__(self, point: Ints) -> int:
+    def __call__(self, points: Ints) -> Ints:
+        """The depth of each of these distinct cells of the domain."""
         links = self.links
-        assert links.radius is not None  # noqa: S101 for the type checker
-        far = np.zeros(len(links.cells), dtype=np.int64)
-        for j, cost in enumerate(self.space.costs):
-            far += cost[links.cells[:, j], point[j]]
-        tied = np.flatnonzero(far == links.radius)
-        rows = self.members[ranges(self.begins[tied], self.sizes[tied])]
-        arcs = overlap(np.zeros(rows.size, dtype=np.int64), links.starts[rows], links.ends[rows], 1)
-        return int(self.sizes[far < links.radius].sum() + arcs[0])
+        ids = mixed(points.T, self.space.sizes, len(points))
+        order = np.argsort(ids)
+        strict = np.zeros(len(points), dtype=np.int64)
+        tied = []
+        for kind, leaf, far in Tree.of(ids, self.space).within(links.cells, self.radius):
+            inside = far < self.radius[kind]
+            np.add.at(strict, leaf[inside], self.sizes[kind[inside]])
+            tied.append((kind[~inside], leaf[~inside]))
+        kinds, leaves = (np.concatenate(parts) for parts in zip(*tied, strict=True))
+        by_leaf = np.argsort(leaves, kind="stable")
+        kinds, leaves = kinds[by_leaf], leaves[by_leaf]
+        begins = np.searchsorted(leaves, np.arange(len(points) + 1))
+        arcs = np.zeros_like(strict)
+        for some in blocks(np.bincount(leaves, self.sizes[kinds], minlength=len(points)).astype(np.int64)):
+            kind = kinds[begins[some[0]] : begins[some[-1] + 1]]
+            rows = self.members[ranges(self.begins[kind], self.sizes[kind])]
+            leaf = np.repeat(leaves[begins[some[0]] : begins[some[-1] + 1]], self.sizes[kind]) - some[0]
+            arcs[some] = overlap(leaf, links.starts[rows], links.ends[rows], some.size)
+        depth = np.empty_like(strict)
+        depth[order] = strict + arcs
+        return depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +139,7 @@ class _Boxes:
         rim: Ints,
         *,
         best: int,
-        exact: Callable[[Ints], int] | None = None,
+        exact: Callable[[Ints], Ints] | None = None,
     ) -> int:
         """The largest depth of a point, or `best` if that is more; without `exact`, the bound counts as the depth."""
         rest = np.zeros(len(cells), dtype=np.int64)
@@ -172,16 +186,16 @@ class _Boxes:
         boxes = block.boxes[kept // cost.shape[1]] * cost.shape[1] + kept % cost.shape[1]
         return _Block(boxes, box, rest[one], left[one, code], block.weight[one], block.rim[one])
 
-    def _leaves(self, block: _Block, bounds: Ints, best: int, exact: Callable[[Ints], int] | None) -> int:
+    def _leaves(self, block: _Block, bounds: Ints, best: int, exact: Callable[[Ints], Ints] | None) -> int:
+        """The boxes are single points now: look at those that could be deepest, the most promising first."""
         if exact is None:
             return max(best, int(bounds.max(initial=0)))
-        for i in np.argsort(-bounds, kind="stable"):
-            if bounds[i] <= best:
-                break
-            number, point = int(block.boxes[i]), np.empty(len(self.costs), dtype=np.int64)
-            for j in range(len(self.costs) - 1, -1, -1):
-                number, point[j] = divmod(number, self.costs[j].shape[1])
-            best = max(best, exact(point))
+        order = np.argsort(-bounds, kind="stable")
+        count = 64
+        while order.size and bounds[order[0]] > best:
+            points, order, count = order[:count], order[count:], min(4 * count, 2**14)
+            points = points[bounds[points] > best]
+            best = max(best, int(exact(digits_of(block.boxes[points], [cost.shape[1] for cost in self.costs])).max()))
         return best
 
 

@@ -12,10 +12,10 @@ and a branch that is farther away than the donor already known is left.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,17 +182,17 @@ def link(space: Space, matching: Sequence[Codes], observed: NDArray[np.bool_], p
         places: each row's place on the circle of labels, 0 … rows - 1.
         neighbors: donors for each donee.
     """
-    ids = _mixed(matching, space.sizes, len(observed))
+    ids = mixed(matching, space.sizes, len(observed))
     donees, givers = np.flatnonzero(~observed), np.flatnonzero(observed)
     kind_ids, kinds = np.unique(ids[donees], return_inverse=True)
-    cells = _digits(kind_ids, space.sizes)
+    cells = digits_of(kind_ids, space.sizes)
     donors = np.full((donees.size, neighbors), -1, dtype=np.int64)
     starts = places[donees]
     if givers.size < neighbors:
         donors[:, : givers.size] = givers
         return Links(donees, donors, kinds, cells, None, starts, starts)
 
-    tree = _Tree.of(ids[givers], space)
+    tree = Tree.of(ids[givers], space)
     by_cell = np.lexsort((places[givers], ids[givers]))
     lists = _Lists(givers[by_cell], places[givers[by_cell]], np.append(0, np.cumsum(tree.leaves)))
     which, leaf, far = _nearest(tree, cells, neighbors)
@@ -208,7 +208,7 @@ def link(space: Space, matching: Sequence[Codes], observed: NDArray[np.bool_], p
 # ---------------------------------------------------------------------- cells as numbers
 
 
-def _mixed(columns: Sequence[Codes], sizes: Sequence[int], rows: int) -> Ints:
+def mixed(columns: Iterable[NDArray[Any]], sizes: Sequence[int], rows: int) -> Ints:
     """One number for each row: its codes as digits."""
     number = np.zeros(rows, dtype=np.int64)
     for codes, size in zip(columns, sizes, strict=True):
@@ -217,7 +217,7 @@ def _mixed(columns: Sequence[Codes], sizes: Sequence[int], rows: int) -> Ints:
     return number
 
 
-def _digits(numbers: Ints, sizes: Sequence[int]) -> Ints:
+def digits_of(numbers: Ints, sizes: Sequence[int]) -> Ints:
     """The codes of each number, one column for each digit."""
     digits = np.empty((len(numbers), len(sizes)), dtype=np.int64)
     rest = numbers.copy()
@@ -236,11 +236,11 @@ def ranges(starts: Ints, counts: Ints) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tree:
-    """The donors' distinct cells, one level for each column.
+class Tree:
+    """Distinct cells, one level for each column: those of donors, or of places where a donor could be.
 
     `codes[j]` holds the code of each node of level j, `children[j]` where the children of a node of level j - 1 begin
-    among them (one more entry than nodes). `leaves` counts the donors of each cell.
+    among them (one more entry than nodes). `leaves` counts the rows of each cell.
     """
 
     costs: tuple[Ints, ...]
@@ -249,7 +249,8 @@ class _Tree:
     leaves: Ints
 
     @classmethod
-    def of(cls, ids: Ints, space: Space) -> _Tree:
+    def of(cls, ids: Ints, space: Space) -> Tree:
+        """The tree of these cells, each given as one number."""
         leaves, counts = np.unique(ids, return_counts=True)
         codes, children = [], []
         nodes = leaves
@@ -293,7 +294,7 @@ class _Tree:
         yield which, node, far
 
 
-def _nearest(tree: _Tree, cells: Ints, neighbors: int) -> tuple[Ints, Ints, Ints]:
+def _nearest(tree: Tree, cells: Ints, neighbors: int) -> tuple[Ints, Ints, Ints]:
     """For each cell every leaf up to the distance of its k-th donor: (which cell, leaf, distance), by cell.
 
     First the cells that have k donors of their own; for the others a rough search gives a limit, which a second search
@@ -313,7 +314,7 @@ def _nearest(tree: _Tree, cells: Ints, neighbors: int) -> tuple[Ints, Ints, Ints
     return parts[0][order], parts[1][order], parts[2][order]
 
 
-def _up_to_kth(tree: _Tree, blocks: Iterator[tuple[Ints, Ints, Ints]], neighbors: int) -> tuple[Ints, Ints, Ints]:
+def _up_to_kth(tree: Tree, blocks: Iterator[tuple[Ints, Ints, Ints]], neighbors: int) -> tuple[Ints, Ints, Ints]:
     """Of all leaves found, those that are no farther than the k-th donor of their cell."""
     found = [np.concatenate(parts) for parts in zip(*blocks, strict=True)] or [np.zeros(0, dtype=np.int64)] * 3
     order = np.lexsort((found[2], found[0]))
@@ -393,7 +394,7 @@ def _take_next(
     begins_of = np.append(0, np.cumsum(lists_of))
     wanted = donors.shape[1] - inside
     ends = np.empty_like(starts)
-    for donees in _blocks(lists_of[kinds] * wanted[kinds]):
+    for donees in blocks(lists_of[kinds] * wanted[kinds]):
         kind = kinds[donees]
         donee = np.repeat(donees, lists_of[kind])
         at = leaf[ranges(begins_of[kind], lists_of[kind])]
@@ -414,7 +415,7 @@ def _take_next(
     return ends
 
 
-def _blocks(costs: Ints) -> Iterator[Ints]:
+def blocks(costs: Ints) -> Iterator[Ints]:
     """Consecutive indices, cut so that the costs of each block add up to about `BLOCK`."""
     if costs.size:
         total = np.cumsum(costs)
