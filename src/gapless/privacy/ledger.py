@@ -19,10 +19,10 @@ from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of, rounded_up
 from gapless.privacy.ledger_file import RESTORE, Entry, account, append, hash_of, header_of, lines_of, new_header, today
 from gapless.privacy.mechanisms import Mechanism
-from gapless.privacy.private import Columns, Key, Linf, Private, Released
+from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth
 
 T = TypeVar("T")
-D = TypeVar("D", bound=Linf)
+D = TypeVar("D", bound=Linf | Smooth)
 R = TypeVar("R")
 
 
@@ -197,7 +197,7 @@ class Ledger:
 
     def _charge(
         self,
-        charges: Sequence[tuple[Loss, dict[str, Any], str, Linf, Columns | None]],
+        charges: Sequence[tuple[Loss, dict[str, Any], str, Linf | Smooth, Columns | None]],
         *,
         to: str,
         noise_name: str,
