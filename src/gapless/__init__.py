@@ -25,7 +25,7 @@ _ROOMS = {
     "evaluate": ("kway_distance",),
     "missing": ("CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"),
     "privacy": ("Budget", "Ledger", "Loss", "Rows"),
-    "query": ("Answer", "Count", "Drop", "HotDeck", "Mean", "Proportion", "Sum", "Variance", "preview"),
+    "query": ("Answer", "Count", "Drop", "HotDeck", "Knn", "Mean", "Proportion", "Sum", "Variance", "preview"),
     "schema": (
         "Boolean",
         "Categorical",
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from gapless.evaluate import kway_distance
     from gapless.missing import CompleteRows, Extended, FromDomain, ImputeFirst, Observed, patterns
     from gapless.privacy import Budget, Ledger, Loss, Rows
-    from gapless.query import Answer, Count, Drop, HotDeck, Mean, Proportion, Sum, Variance, preview
+    from gapless.query import Answer, Count, Drop, HotDeck, Knn, Mean, Proportion, Sum, Variance, preview
     from gapless.schema import (
         Boolean,
         Categorical,
@@ -91,6 +91,7 @@ __all__ = [
     "ImputeFirst",
     "Independent",
     "Integer",
+    "Knn",
     "Ledger",
     "LedgerError",
     "Loss",

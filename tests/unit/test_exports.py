@@ -29,7 +29,7 @@ DOCUMENTED = {
     "privacy": {"Budget", "Ledger", "Loss", "Rows"},
     "gaps": {"CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"},
     "synthesizers": {"AIM", "MST", "Auto", "Independent", "PrivBayes", "load"},
-    "questions": {"Answer", "Count", "Drop", "HotDeck", "Mean", "Proportion", "Sum", "Variance", "preview"},
+    "questions": {"Answer", "Count", "Drop", "HotDeck", "Knn", "Mean", "Proportion", "Sum", "Variance", "preview"},
     "evaluation": {"kway_distance"},
     "errors": {
         "BudgetError",

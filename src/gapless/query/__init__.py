@@ -2,6 +2,7 @@
 
 from gapless.query.answers import Answer
 from gapless.query.hot_deck import Deck, HotDeck
+from gapless.query.knn import Knn
 from gapless.query.preview import preview
 from gapless.query.questions import Count, Mean, Proportion, Sum, Variance
 from gapless.query.text import parse_question
@@ -13,6 +14,7 @@ __all__ = [
     "Deck",
     "Drop",
     "HotDeck",
+    "Knn",
     "Mean",
     "Preview",
     "Proportion",

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,7 +50,13 @@ class Shape:
     looks_at: frozenset[str] = frozenset()
     tests: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
-    signed: bool = False
+    low: float = 0.0  # what a row adds to the first part, in units, is between low and high
+    high: float = 1.0
+
+    @property
+    def signed(self) -> bool:
+        """Whether a row may add less than nothing."""
+        return self.low < 0
 
     @property
     def is_ratio(self) -> bool:
@@ -93,7 +99,8 @@ def sum_shape(numbers: Numbers) -> Shape:
         scale,
         looks_at=only,
         needs=only,
-        signed=bool((sizes < 0).any()),
+        low=min(0, int(sizes.min())) / unit,
+        high=max(0, int(sizes.max())) / unit,
     )
 
 
@@ -182,18 +189,22 @@ class Compiled:
         text: the question in words.
         shape: how rows are shared out.
         tally: what each row adds, `where` and `by` considered.
+        rows: how many rows the answer is about, gaps in the shape's columns not considered.
         groups: the names of the groups, or None.
         targets: columns with values that the question looks at and that may be missing.
         tests: columns whose gaps it looks at.
+        fills_rows: whether the number of rows that the answer is about depends on how these are filled.
         about: what the numbers leave out.
     """
 
     text: str
     shape: Shape
     tally: Tally
+    rows: Tally
     groups: tuple[str, ...] | None
     targets: tuple[str, ...]
     tests: frozenset[str]
+    fills_rows: bool
     about: str
 
     def estimates(self, sums: Integers | Floats, unit: int, noise: Noise | None) -> tuple[Estimate, ...]:
@@ -229,5 +240,15 @@ def compile_question(
         signed=shape.signed,
         needs=shape.needs | needed(where) | grouping,
     )
+    rows = replace(
+        tally,
+        value=lambda named: (truth(named) == TRUE)[:, None],
+        parts=1,
+        unit=1,
+        signed=False,
+        needs=needed(where) | grouping,
+    )
     targets = tuple(column.name for column in schema.columns if column.name in values and column.may_be_missing)
-    return Compiled(text, shape, tally, groups, targets, tests, about)
+    chosen = value_columns(where) | grouping
+    fills_rows = any(name in chosen or schema[name].not_applicable is not None for name in targets)
+    return Compiled(text, shape, tally, rows, groups, targets, tests, fills_rows, about)

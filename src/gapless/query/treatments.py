@@ -34,18 +34,20 @@ class Missing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The noise to expect: its standard deviation, and on what."""
+    """The noise to expect, and on what: its standard deviation, or its median size where there is none."""
 
     question: str
-    noise_std: float
+    noise_std: float | None
     of: str
+    noise_median: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for a machine."""
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.question}: noise std {self.noise_std:.4g} on {self.of}"
+        size = f"median {self.noise_median:.4g}" if self.noise_std is None else f"std {self.noise_std:.4g}"
+        return f"{self.question}: noise {size} on {self.of}"
 
 
 @dataclass(frozen=True, slots=True)
