@@ -291,8 +291,12 @@ def _loss(people: PrivateTable, spend: str | None) -> Loss:
         if people.ledger.left.value < people.ledger.capacity.value * 1e-6:  # what rounding left over is no budget
             raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
         return people.ledger.left
+    return people.ledger.share(percent=_percent(spend))
+
+
+def _percent(spend: str) -> float:
     try:
-        return people.ledger.share(percent=float(spend.removesuffix("%")))
+        return float(spend.removesuffix("%"))
     except ValueError:
         raise BudgetError(f"--spend {spend!r} is not a share", hint="--spend 50%") from None
 
@@ -375,3 +379,6 @@ def _outside(column: ColumnCheck) -> str:
     words = "; ".join(f"{count} {what}" for count, what in told if count)
     examples = ", ".join(repr(cell if len(cell) <= 30 else cell[:29] + "…") for cell in column.examples)
     return words + (f": {examples}" if examples else "") + (f" ({column.advice})" if column.advice else "")
+
+
+import gapless.cli.ask  # noqa: E402, F401 registers its command
