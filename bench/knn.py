@@ -85,7 +85,7 @@ def by_pairs(space, codes, donees, donors):
     return nearest
 
 
-def by_ball_tree(space, codes, donees, donors):
+def by_ball_tree(codes, donees, donors):
     """Categories as half an indicator each, ordered columns scaled: the same distance, in floats."""
     from sklearn.neighbors import BallTree
 
@@ -98,7 +98,7 @@ def by_ball_tree(space, codes, donees, donors):
 
 
 def by_domain(space, links):
-    """The depth of every cell of the domain, ties counted in full: no more than an upper bound of what we find exactly."""
+    """How many donees have every cell of the domain strictly inside their radius: ties, which are harder, left out."""
     weight = np.bincount(links.kinds)
     sizes = space.observed
     depth = np.zeros(np.prod(sizes), dtype=np.int64)
@@ -119,7 +119,7 @@ def peers(rows):
     assert np.array_equal(nearest, links.radius[links.kinds])
     print(f"  every pair (numpy): {seconds:.2f}s, {seconds / search:.1f} times")
     try:
-        nearest, seconds = timed(lambda: by_ball_tree(space, codes, donees, donors))
+        nearest, seconds = timed(lambda: by_ball_tree(codes, donees, donors))
     except ImportError:
         print("  ball tree: scikit-learn is not installed")
     else:

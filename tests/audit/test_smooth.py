@@ -23,6 +23,7 @@ def epsilon_bound(epsilon, source):
     return epsilon_at_least(hits, others, TRIALS)
 
 
-def test_smooth_noise(epsilon=2 * math.log(2)):
+def test_smooth_noise():
+    epsilon = 2 * math.log(2)
     assert 0.5 < epsilon_bound(epsilon, HONEST) <= epsilon
     assert epsilon_bound(epsilon, ScaledNoise(0.5, HONEST)) > epsilon

@@ -27,8 +27,8 @@ def draws(mechanism, source):
 def law_is_right(noise, exponent):
     """|X|^g / (1 + |X|^g) is Beta(1/g, 1 - 1/g), and signs are even.
 
-    Kolmogorov-Smirnov and binomial test, half the level each. Rounding to the grid moves a distribution function by far less
-    than the statistic's own spread.
+    Kolmogorov-Smirnov and binomial test, half the level each. Rounding to the grid moves a distribution function by
+    far less than the statistic's own spread.
     """
     power = np.abs(noise) ** exponent
     shape = stats.kstest(power / (1 + power), stats.beta(1 / exponent, 1 - 1 / exponent).cdf).pvalue
