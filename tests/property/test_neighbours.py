@@ -134,12 +134,26 @@ def test_donors_are_those_of_the_definition(matching):
 def test_influence_is_exactly_that_of_the_definition(matching):
     rng = np.random.default_rng(2)
     seen = set()
-    for _ in range(60):
+    for _ in range(50):
         table = random_matching_table(rng)
         expected = l1_by_definition(table, matching)
         assert ours(table, matching)[2] == expected
         seen.add(expected)
     assert len(seen) >= 4
+
+
+@every_choice
+def test_blocks_change_nothing(matching, monkeypatch):
+    """Larger tables, whole and in the smallest pieces: the same donors and the same influence."""
+    rng = np.random.default_rng(6)
+    tables = [random_table(rng, int(rng.integers(20, 120)), donors=share) for share in (0.1, 0.3, 0.6, 0.9)]
+    whole = [ours(table, matching) for table in tables]
+    monkeypatch.setattr("gapless.data.neighbors.BLOCK", 16)
+    monkeypatch.setattr("gapless.data.influence.BLOCK", 16)
+    for table, (_, links, moved) in zip(tables, whole, strict=True):
+        _, pieces, moved_in_pieces = ours(table, matching)
+        assert np.array_equal(links.donors, pieces.donors)
+        assert moved == moved_in_pieces
 
 
 def neighbour_of(rng, table):

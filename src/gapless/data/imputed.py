@@ -61,8 +61,9 @@ class Bounds:
 
     def whole(self, values: NDArray[np.float64]) -> Ints:
         """Contributions in whole steps; what is no number counts as 0, what is outside as the nearer bound."""
-        steps = np.nan_to_num(values, nan=0.0) / float(self.step)
-        return np.clip(np.rint(np.clip(steps, self.low, self.high)), self.low, self.high).astype(np.int64)
+        step = float(self.step)
+        inside = np.clip(np.nan_to_num(values, nan=0.0), self.low * step, self.high * step)
+        return np.rint(inside / step).astype(np.int64)
 
     @property
     def nothing(self) -> int:

@@ -158,7 +158,7 @@ def _largest_alpha(exponent: float, epsilon: float) -> float:
     """About the largest alpha with J ≤ ε, by bisection of its logarithm; J is estimated on a grid of u."""
     u = np.concatenate([[0.0], np.geomspace(1e-3, 1e6, 600)])
     below = _log1p_power(u, exponent)
-    low, high = -14.0, epsilon
+    low, high = -14.0, min(epsilon, 60.0)
     for _ in range(24):
         middle = (low + high) / 2
         alpha = math.exp(middle)
