@@ -141,13 +141,13 @@ def main():
             share = np.mean([gaps for _, gaps in runs])
             print(f"\n{model}: {100 * share:.1f} % of the hours missing, {arguments.runs} runs, 16,280 rows each")
             for shown in EPSILONS:
-                print(f"\n  root mean squared error at ε = {shown} (in brackets: mean error)")
+                print(f"\n  root mean squared error at ε = {shown} (in brackets: median size of the error)")
                 print("  " + "question".ljust(22) + "".join(method.rjust(20) for method in METHODS))
                 for name in QUESTIONS:
                     found = {
                         method: np.array([errors[name, shown, method] for errors, _ in runs]) for method in METHODS
                     }
-                    cells = [f"{np.sqrt((e**2).mean()):.4f} ({e.mean():+.4f})" for e in found.values()]
+                    cells = [f"{np.sqrt((e**2).mean()):.4f} ({np.median(np.abs(e)):.4f})" for e in found.values()]
                     print("  " + name.ljust(22) + "".join(cell.rjust(20) for cell in cells))
                     panels.append((f"{name}, ε = {shown}", model, found))
     arguments.figure.parent.mkdir(parents=True, exist_ok=True)

@@ -336,3 +336,106 @@ def test_a_preview_of_a_mean_is_told_per_row():
     assert shown.to_dict()["question"] == "mean(children)"
     with pytest.raises(gl.BudgetError):
         gl.preview(gl.Mean("children"), SCHEMA, budget=gl.Budget(1.0), percent=0)
+
+
+# ---------------------------------------------------------------------- nearest neighbours
+
+
+PAIRS = gl.Schema(
+    "pairs",
+    [
+        gl.Integer("place", bounds=(0, 9)),
+        gl.Integer("x", bounds=(0, 4), may_be_missing=True),
+        gl.Boolean("g", may_be_missing=True),
+    ],
+)
+NEAR = [("0", "1", "true"), ("1", "", "true"), ("9", "4", "false"), ("8", "", "false"), ("7", "", "false")]
+
+
+def near(folder, question, *, budget=40.0):
+    table = private(NEAR, PAIRS, folder, budget=gl.Budget(budget))
+    with no_noise():
+        return table, table.ask(question, spend=table.ledger.share(percent=50))
+
+
+KNN = gl.Knn(on=["place"])
+FILLED = {
+    "sum(x)": 1 + 1 + 4 + 4 + 4,
+    "count() where x >= 2": 3,
+    "mean(x)": 14 / 5,
+    "mean(x) where place >= 5": 4,
+    "proportion(x == 1)": 2 / 5,
+    "variance(x)": np.var([1, 1, 4, 4, 4], ddof=1),
+    "mean(x, 0, 2)": (1 + 1 + 2 + 2 + 2) / 5,
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), FILLED.items(), ids=FILLED)
+def test_gaps_are_filled_from_the_nearest_rows(text, expected, tmp_path):
+    _, answer = near(tmp_path, parse_question(text, KNN))
+    assert answer.estimate == pytest.approx(expected, abs=1e-2)  # answers lie on a public grid
+    assert (answer.interval, answer.noise_std) == (None, None)
+    assert "the size of the noise is itself private" in str(answer)
+    assert "Gaps in x are filled from the row nearest in place" in str(answer)
+
+
+def test_each_group_is_paid_for(tmp_path):
+    table, answer = near(tmp_path, gl.Mean("x", by="g", missing=KNN))
+    assert answer.estimate == pytest.approx({"false": 4, "true": 1}, abs=1e-2)
+    names = [entry.mechanism["name"] for entry in table.ledger.entries]
+    assert names == ["SmoothCauchy"] * 4  # which rows there are in a group depends on what is filled: g may be missing
+    assert answer.entries == (1, 2, 3, 4)
+    assert table.ledger.spent.value == pytest.approx(20, rel=1e-2)
+    assert {entry.what for entry in table.ledger.entries} >= {
+        "mean(x) by g = true",
+        "number of rows of mean(x) by g = true",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "mechanisms"),
+    [
+        ("count() where x >= 2", ["SmoothCauchy"]),
+        ("mean(x)", ["DiscreteLaplace", "SmoothCauchy"]),
+        ("mean(x) where g == true", ["SmoothCauchy", "SmoothCauchy"]),
+        ("variance(x)", ["DiscreteLaplace", "SmoothCauchy", "SmoothCauchy"]),
+        ("count() where place >= 2", ["DiscreteLaplace"]),
+    ],
+)
+def test_numbers_of_rows_are_counted_plainly_where_nothing_is_filled(text, mechanisms, tmp_path):
+    table, _ = near(tmp_path, parse_question(text, KNN))
+    assert [entry.mechanism["name"] for entry in table.ledger.entries] == mechanisms
+    assert table.ledger.spent.value <= 20 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("text", ["count() where x >= 2", "mean(x)", "variance(x)", "mean(x) by g"])
+def test_below_ln_2_a_hot_deck_is_recommended_before_anything_is_spent(text, tmp_path):
+    table = private(NEAR, PAIRS, tmp_path, budget=gl.Budget(0.6))
+    question = parse_question(text, KNN)
+    with pytest.raises(gl.BudgetError, match="HotDeck"):
+        table.ask(question, spend=table.ledger.left)
+    assert not table.ledger.entries
+    with pytest.raises(gl.BudgetError, match="HotDeck"):
+        gl.preview(question, PAIRS, budget=gl.Budget(0.6), percent=100)
+
+
+def test_a_preview_of_neighbours_is_told_for_each_unit_of_sensitivity():
+    shown = gl.preview(gl.Count(where="x >= 2", missing=KNN), PAIRS, budget=gl.Budget(1.0), percent=100)
+    assert shown.noise_std is None
+    assert 0.8 < shown.noise_median < 1.1
+    assert "for each unit of its private sensitivity" in str(shown)
+    mean = gl.preview(gl.Mean("x", missing=KNN), PAIRS, budget=gl.Budget(2.0), percent=100)
+    assert "times the number of rows" in mean.of
+
+
+def test_matching_that_makes_no_sense_is_refused():
+    for make, told in (
+        (lambda: gl.Knn(on="place"), "a list of columns"),
+        (lambda: gl.Knn(on=[]), "no column to compare rows on"),
+        (lambda: gl.Knn(on=["place"], neighbors=3), "the nearest row is one"),
+        (lambda: gl.Knn(on=["place"], scheme="median", neighbors=3), "no scheme called 'median'"),
+        (lambda: gl.preview(gl.Mean("x", missing=gl.Knn(on=["x"])), PAIRS, budget=gl.Budget(9.0), percent=9), "filled"),
+    ):
+        with pytest.raises(GaplessError) as error:
+            make()
+        assert told in str(error.value) or "matched" in str(error.value)

@@ -59,25 +59,22 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Answer questions under the ledger: counts, proportions, sums, means, variances, also in groups."""
+    from gapless.privacy import Ledger
+    from gapless.query import preview as look_ahead
     from gapless.schema import Schema
 
     public = Schema.read(schema)
     questions = _questions(question, file, _treatment(missing, on, neighbors, scheme, limit))
-    for one in questions:
-        one.compile(public)  # whatever cannot be answered is told before anything is spent
     budget = _budget(epsilon, delta, ledger)
-    if preview:
-        from gapless.privacy import Ledger
-        from gapless.query import preview as look_ahead
-
-        promise = budget or Ledger.open(ledger).budget
-        each = _percent(spend) / len(questions)
-        told: list[Any] = [look_ahead(one, public, budget=promise, percent=each) for one in questions]
-    else:
+    # What cannot be answered, or not with so little, is told before anything is spent.
+    promise = budget or Ledger.open(ledger).budget
+    each = _percent(spend) / len(questions)
+    told: list[Any] = [look_ahead(one, public, budget=promise, percent=each) for one in questions]
+    if not preview:
         people = _read(data, public, ledger, budget, encoding)
-        share = _loss(people, spend) / len(questions)
-        people.ledger.grant(share * len(questions), to="ask")  # all of it must be there, or nothing is asked
-        told = [people.ask(one, spend=share) for one in questions]
+        share = _loss(people, spend)
+        people.ledger.grant(share, to="ask")  # all of it must be there, or nothing is asked
+        told = [people.ask(one, spend=share / len(questions)) for one in questions]
     if as_json:
         print(json.dumps([one.to_dict() for one in told]))
         return
