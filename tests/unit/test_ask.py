@@ -398,6 +398,7 @@ def test_each_group_is_paid_for(tmp_path):
         ("count() where x >= 2", ["SmoothCauchy"]),
         ("mean(x)", ["DiscreteLaplace", "SmoothCauchy"]),
         ("mean(x) where g == true", ["SmoothCauchy", "SmoothCauchy"]),
+        ("proportion(x >= 2)", ["DiscreteLaplace", "SmoothCauchy"]),
         ("variance(x)", ["DiscreteLaplace", "SmoothCauchy", "SmoothCauchy"]),
         ("count() where place >= 2", ["DiscreteLaplace"]),
     ],
@@ -439,3 +440,23 @@ def test_matching_that_makes_no_sense_is_refused():
         with pytest.raises(GaplessError) as error:
             make()
         assert told in str(error.value) or "matched" in str(error.value)
+
+
+def test_rows_without_a_value_are_in_no_denominator(tmp_path):
+    """A column that can be not applicable decides together with what is filled whether a row counts."""
+    never = gl.MissingCode("n/a", "not-applicable")
+    schema = gl.Schema(
+        "t",
+        [
+            gl.Boolean("x", may_be_missing=True),
+            gl.Categorical("y", ["a", "b"], missing=[never]),
+            gl.Integer("p", bounds=(0, 9)),
+        ],
+    )
+    rows = [("true", "a", "0"), ("", "n/a", "1"), ("false", "n/a", "9"), ("", "a", "8")]
+    table = private(rows, schema, tmp_path, budget=gl.Budget(40.0))
+    question = gl.Proportion("x == true and y == a", missing=gl.Knn(on=["p"]))
+    with no_noise():
+        answer = table.ask(question, spend=table.ledger.left)
+    # Filled, the rows are true-a, true-n/a (unknown), false-n/a (false) and false-a: 1 of 3.
+    assert answer.estimate == pytest.approx(1 / 3, abs=1e-3)

@@ -250,5 +250,6 @@ def compile_question(
     )
     targets = tuple(column.name for column in schema.columns if column.name in values and column.may_be_missing)
     chosen = value_columns(where) | grouping
-    fills_rows = any(name in chosen or schema[name].not_applicable is not None for name in targets)
+    without_value = any(schema[name].not_applicable is not None for name in shape.looks_at)
+    fills_rows = without_value or not chosen.isdisjoint(targets)
     return Compiled(text, shape, tally, rows, groups, targets, tests, fills_rows, about)
