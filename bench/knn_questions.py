@@ -180,12 +180,12 @@ def drawing(panels):
                 f'<line x1="{x}" x2="{x}" y1="{y[0]:.1f}" y2="{y[4]:.1f}"/>',
                 f'<rect x="{x - 14}" y="{y[3]:.1f}" width="28" height="{y[1] - y[3]:.1f}"/>',
                 f'<line x1="{x - 14}" x2="{x + 14}" y1="{y[2]:.1f}" y2="{y[2]:.1f}" class="middle"/>',
-                f'<text x="{x - 18}" y="{y0 + 166}">{method}</text>',
+                f'<text x="{x}" y="{y0 + 166}" class="name">{method}</text>',
             ]
     size = f'width="{wide * columns}" height="{high * (len(panels) // columns) + 20}"'
     style = (
         "text{font:10px sans-serif}.small{font-size:8px;fill:#666}line{stroke:#333}rect{fill:#cfe3f5;stroke:#333}"
-        ".truth{stroke:#c33}.middle{stroke-width:2}"
+        ".truth{stroke:#c33}.middle{stroke-width:2}.name{text-anchor:middle}"
     )
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{style}</style>{"".join(parts)}</svg>\n'
 
