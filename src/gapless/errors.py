@@ -8,6 +8,7 @@
      ├── BudgetError            not enough budget left, or a budget that makes no sense
      ├── LedgerError            a ledger file that is damaged, foreign or out of step
      ├── SealedError            an attempt to look at private data
+     ├── QuestionError          a question that cannot be read, or not be answered by this table
      └── ModelError             a model that cannot be fitted, sampled, saved or loaded as asked
 
 Each error names the thing, the rule and the value given if it is public: never a cell, a row number or a
@@ -47,6 +48,10 @@ class LedgerError(GaplessError):
 
 class SealedError(GaplessError):
     """Somebody tried to look at private data without paying."""
+
+
+class QuestionError(GaplessError):
+    """A question cannot be read, or cannot be answered by this table."""
 
 
 class ModelError(GaplessError):

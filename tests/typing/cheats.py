@@ -21,6 +21,7 @@ from gapless.privacy.mechanisms import Integers
 def honest(table: gl.PrivateTable, grant: Grant) -> Released[Integers]:
     counts = table.marginal("age")
     gl.Independent().fit(table, spend=table.ledger.share(percent=10))
+    answer: gl.Answer = table.ask(gl.Count(where="age >= 20"), spend=table.ledger.share(percent=10))
     grant.release(counts, DiscreteLaplace(2.0), what="age")
     return grant.release(counts, DiscreteGaussian(2.0), what="age")  # an L1 bound is an L2 bound
 
@@ -38,6 +39,11 @@ def cheat(
     table.codes  # error: [attr-defined]
     table.to_pandas()  # error: [attr-defined]
     gl.Independent().fit(table)  # error: [call-arg]
+    table.ask(gl.Count())  # error: [call-arg]
+    table.ask(gl.Count(), spend=0.5)  # error: [arg-type]
+    table.ask("count()", spend=table.ledger.left)  # error: [arg-type]
+    gl.HotDeck(cells=["age"]).release(table, ["income"])  # error: [call-arg]
+    gl.preview(gl.Count(), table, budget=gl.Budget(1.0), percent=10)  # error: [arg-type]
     gl.Independent().fit(table, spend=0.5)  # error: [arg-type]
     gl.Independent().fit(table, table.ledger.left)  # error: [call-arg,misc]
     gl.read("people.csv", gl.Schema.read("people.toml"), ledger="people.ledger")  # error: [call-arg]

@@ -34,11 +34,13 @@ DOCUMENTED = {
     "gaps": {"CompleteRows", "Extended", "FromDomain", "ImputeFirst", "Observed", "patterns"},
     "synthesizers": {"AIM", "MST", "Auto", "Independent", "PrivBayes", "load"},
     "evaluation": {"Comparison", "compare", "compare_private", "f1_scores", "kway_distance", "wasserstein_distance"},
+    "questions": {"Answer", "Count", "Drop", "HotDeck", "Knn", "Mean", "Proportion", "Sum", "Variance", "preview"},
     "errors": {
         "BudgetError",
         "GaplessError",
         "LedgerError",
         "ModelError",
+        "QuestionError",
         "ReadError",
         "SchemaError",
         "SealedError",

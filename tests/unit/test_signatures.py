@@ -28,6 +28,9 @@ def test_spend_is_asked_for_exactly_where_a_private_table_comes_in():
         parameters = inspect.signature(function).parameters
         hints = [str(parameter.annotation) for parameter in parameters.values()]
         takes = any("PrivateTable" in hint for hint in hints)
+        if name.startswith("PrivateTable."):  # takes itself: what comes out is sealed, or paid for
+            takes = "Private[" not in (gives := str(inspect.signature(function).return_annotation))
+            takes = takes and gives != "PrivateTable"
         spend = parameters.get("spend")
         if "Grant" in hints or name == "Ledger.grant":  # a grant is a permission to spend
             continue

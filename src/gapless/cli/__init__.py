@@ -6,13 +6,13 @@ import sys
 import traceback
 from pathlib import Path
 
-from gapless.errors import BudgetError, GaplessError, SchemaError
+from gapless.errors import BudgetError, GaplessError, QuestionError, SchemaError
 
-EXIT_CODES = ((BudgetError, 3), (SchemaError, 2), (GaplessError, 1))
+EXIT_CODES = ((BudgetError, 3), (SchemaError, 2), (QuestionError, 2), (GaplessError, 1))
 
 
 def main() -> None:
-    """Run the command line; exit codes: 0 done, 2 usage or schema, 3 budget, 1 anything else."""
+    """Run the command line; exit codes: 0 done, 2 usage, schema or question, 3 budget, 1 anything else."""
     from gapless.cli.app import app
 
     for stream in (sys.stdout, sys.stderr):

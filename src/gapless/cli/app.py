@@ -295,8 +295,12 @@ def _loss(people: PrivateTable, spend: str | None) -> Loss:
         if people.ledger.left.value < people.ledger.capacity.value * 1e-6:  # what rounding left over is no budget
             raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
         return people.ledger.left
+    return people.ledger.share(percent=_percent(spend))
+
+
+def _percent(spend: str) -> float:
     try:
-        return people.ledger.share(percent=float(spend.removesuffix("%")))
+        return float(spend.removesuffix("%"))
     except ValueError:
         raise BudgetError(f"--spend {spend!r} is not a share", hint="--spend 50%") from None
 
@@ -385,5 +389,6 @@ def _outside(column: ColumnCheck) -> str:
     return words + (f": {examples}" if examples else "") + (f" ({column.advice})" if column.advice else "")
 
 
+import gapless.cli.ask  # noqa: E402 registers its command
 import gapless.cli.evaluate  # noqa: E402 registers its command
 import gapless.cli.gap  # noqa: E402, F401 registers its command

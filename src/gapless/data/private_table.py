@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,18 @@ from numpy.typing import NDArray
 from gapless.data.counting import count
 from gapless.data.encode import encode
 from gapless.data.filling import Chance, Filler, fill_gaps, fill_given, secret_chance
+from gapless.data.imputed import Bounds, Contribution, imputed_sum
+from gapless.data.influence import influence
+from gapless.data.neighbors import Links, Matching, Space, link
+from gapless.data.tally import Named, Tally, hot_deck_distance, hot_deck_total, tally_distance
 from gapless.errors import BudgetError, SchemaError
+from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
-from gapless.privacy.budget import Budget, Rows
-from gapless.privacy.ledger import Ledger
+from gapless.privacy.budget import Budget, Loss, Rows
+from gapless.privacy.ledger import Grant, Ledger
 from gapless.privacy.mechanisms import Integers
-from gapless.privacy.private import L1, Columns, Private, Sealed
+from gapless.privacy.private import L1, Columns, Private, Sealed, Smooth
+from gapless.privacy.smooth import SmoothValue
 from gapless.schema import Schema
 from gapless.schema.columns import Codes
 from gapless.schema.constraints import constraints_of
@@ -32,6 +38,16 @@ from gapless.schema.source import load
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+
+
+class Question(Protocol[A_co]):
+    """Something that can be asked: it answers itself from a sealed table, within a grant."""
+
+    def answer(self, table: PrivateTable, grant: Grant) -> A_co:
+        """Release what is needed, and say what came out."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +70,7 @@ class PrivateTable(Sealed):
         ledger: what was spent on it, and what is left.
     """
 
-    __slots__ = ("_filled", "_required", "_rows", "ledger", "schema")
+    __slots__ = ("_filled", "_labels", "_links", "_required", "_rows", "ledger", "schema")
 
     def __init__(
         self,
@@ -70,11 +86,25 @@ class PrivateTable(Sealed):
         self.ledger = ledger
         self._required = required  # columns on which a row had to be observed to be still here
         self._filled = filled  # gaps were filled: from then on a row is read whether or not it had them
+        # Secret places of the rows on a circle, for ties: drawn once, when first needed.
+        self._labels = rows.transform(
+            once(lambda table: places(noise.current().words(table.rows))), distance=None, reads=None
+        )
+        self._links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
 
     @property
     def protect(self) -> Rows:
         """The protected unit."""
         return self.ledger.protect
+
+    @property
+    def filled(self) -> bool:
+        """Whether its gaps were filled, so that it has none."""
+        return self._filled
+
+    def ask(self, question: Question[A], *, spend: Loss) -> A:
+        """Answer a question under the ledger: `people.ask(Mean("income"), spend=people.ledger.share(percent=10))`."""
+        return question.answer(self, self.ledger.grant(spend, to="ask"))
 
     def marginal(self, columns: str | Sequence[str], *, rows: WhichRows = "observed") -> Private[Integers, L1]:
         """How many rows fall into each combination of cells of these columns.
@@ -138,6 +168,47 @@ class PrivateTable(Sealed):
             return counts
 
         return self._rows.transform(once(tally), distance=L1(self.protect.at_most), reads=self._required or None)
+
+    def tally(self, tally: Tally) -> Private[Integers, L1]:
+        """The sum of what each row adds, by itself, to a vector of whole numbers.
+
+        Distance: the absolute numbers of one row add up to at most `tally.unit`, so k rows move the sum by at most
+        k units in L1.
+        """
+        self.schema.positions(tally.columns)
+        return self._rows.transform(
+            once(lambda table: tally.total(self._named(table), table.rows)),
+            distance=tally_distance(tally, self.protect.at_most),
+            reads=(self._required | (frozenset() if self._filled else tally.needs)) or None,
+        )
+
+    def hot_deck(
+        self, tally: Tally, *, targets: Sequence[str], cells: Sequence[str], limit: int
+    ) -> Private[Integers, L1]:
+        """The same sum when gaps in `targets` are filled from donors with the same `cells`: see `hot_deck_total`.
+
+        Distance: see `hot_deck_distance`. Every row is read.
+        """
+        self.schema.positions([*tally.columns])
+        self.schema.positions(cells)
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise SchemaError(f"a limit of {limit!r} donations", hint="a whole number of at least 1")
+        sizes = {self.schema.columns[p].name: self.schema.columns[p].size for p in self.schema.positions(targets)}
+        if not sizes:
+            raise SchemaError("no column to fill", hint="tally: a plain sum")
+        cells = tuple(cells)
+        return self._rows.transform(
+            once(
+                lambda table: hot_deck_total(
+                    tally, self._named(table), table.rows, targets=sizes, cells=cells, limit=limit
+                )
+            ),
+            distance=hot_deck_distance(tally, limit, self.protect.at_most),
+            reads=self._required or None,
+        )
+
+    def _named(self, table: Encoded) -> Named:
+        return dict(zip(self.schema.names, table.columns, strict=True))
 
     def select(self, columns: Sequence[str]) -> PrivateTable:
         """The same rows with some of the columns. Row by row, so the distance in rows stays."""
@@ -217,6 +288,59 @@ class PrivateTable(Sealed):
 
         return self._with(clamp)
 
+    def neighbour_sum(
+        self, value: Contribution, *, targets: Sequence[str], matching: Matching, low: float, high: float
+    ) -> Private[SmoothValue, Smooth]:
+        """The sum of each row's contribution, gaps in `targets` filled from the nearest rows that have none.
+
+        Args:
+            value: maps columns of codes to each row's contribution, row by row; gaps of the targets come filled.
+            targets: the columns whose gaps are filled. A row observed on all of them is a donor; another keeps the
+                cells that it has and takes the others from its donor.
+            matching: on which columns rows are compared, and how many donors there are.
+            low: the least that a row can contribute. All contributions are clamped, also those of rows that the
+                question leaves out: then 0 should lie within the bounds.
+            high: the most that a row can contribute.
+
+        Comes with a smooth bound in place of a distance: max(|low|, |high|) + L₁ (high - low), the last term divided
+        by the number of neighbors for the scheme "mean". Without any donor a donee contributes 0, or the bound nearer
+        to it. Proved in docs/proofs/neighbours.md.
+        """
+        targets = (targets,) if isinstance(targets, str) else tuple(targets)
+        matching.check(self.schema, targets)
+        bounds = Bounds.of(low, high)
+        names = self.schema.names
+        pair: Private[list[Any], None] = Private.gather([self._rows, self._linked(targets, matching)])
+
+        def compute(both: list[Any]) -> SmoothValue:
+            table, (links, moved) = both
+            columns = dict(zip(names, table.columns, strict=True))
+            return imputed_sum(
+                columns, links, moved, value, schema=self.schema, targets=targets, matching=matching, bounds=bounds
+            )
+
+        distance = Smooth(self.protect.at_most, float(bounds.least(matching)))
+        return pair.transform(compute, distance=distance, reads=self._required or None)
+
+    def _linked(self, targets: tuple[str, ...], matching: Matching) -> Private[tuple[Links, int], None]:
+        """Donees, their donors, and how many donees one row can move; found once for all sums over them."""
+        if (targets, matching) not in self._links:
+            space = Space.of(matching, self.schema)
+            matched, asked = self.schema.positions(space.names), self.schema.positions(targets)
+            sizes = [self.schema.columns[place].size for place in asked]
+
+            def compute(both: list[Any]) -> tuple[Links, int]:
+                table, labels = both
+                observed = np.ones(table.rows, dtype=np.bool_)
+                for place, size in zip(asked, sizes, strict=True):
+                    observed &= table.columns[place] < size
+                links = link(space, [table.columns[p] for p in matched], observed, labels, matching.neighbors)
+                return links, influence(links, space, matching.cover)
+
+            pair: Private[list[Any], None] = Private.gather([self._rows, self._labels])
+            self._links[targets, matching] = pair.transform(once(compute), distance=None, reads=None)
+        return self._links[targets, matching]
+
     def _with(
         self,
         function: Callable[[Encoded], Encoded],
@@ -235,6 +359,13 @@ class PrivateTable(Sealed):
 
     def __repr__(self) -> str:
         return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"
+
+
+def places(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Where each of these random words stands among all; equal ones in the order of rows."""
+    ranks = np.empty(words.size, dtype=np.int64)
+    ranks[np.argsort(words, kind="stable")] = np.arange(words.size)
+    return ranks
 
 
 def once(function: Callable[[Any], T]) -> Callable[[Any], T]:

@@ -13,7 +13,8 @@ from gapless.privacy.mechanisms import (
     Mechanism,
     for_counts,
 )
-from gapless.privacy.private import L1, L2, Columns, Linf, Private, Released
+from gapless.privacy.private import L1, L2, Columns, Linf, Private, Released, Smooth
+from gapless.privacy.smooth import SmoothCauchy, SmoothValue
 
 __all__ = [
     "L1",
@@ -37,6 +38,9 @@ __all__ = [
     "Private",
     "Released",
     "Rows",
+    "Smooth",
+    "SmoothCauchy",
+    "SmoothValue",
     "StabilityCost",
     "for_counts",
     "ground_truth",

@@ -33,10 +33,10 @@ from gapless.privacy.ledger_file import (
     today,
 )
 from gapless.privacy.mechanisms import Mechanism
-from gapless.privacy.private import Columns, Key, Linf, Private, Released
+from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth
 
 T = TypeVar("T")
-D = TypeVar("D", bound=Linf)
+D = TypeVar("D", bound=Linf | Smooth)
 R = TypeVar("R")
 
 
@@ -302,7 +302,7 @@ class Ledger:
 
     def _charge(
         self,
-        charges: Sequence[tuple[Loss, dict[str, Any], str, Linf, Columns | None]],
+        charges: Sequence[tuple[Loss, dict[str, Any], str, Linf | Smooth, Columns | None]],
         *,
         to: str,
         noise_name: str,

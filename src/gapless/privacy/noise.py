@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.privacy.cauchy import rounded_cauchy
+
 if TYPE_CHECKING:
     from opendp.mod import Measurement
 
@@ -55,6 +57,12 @@ class NoiseSource(Protocol):
 
     def choose(self, scores: Floats, scale: float) -> int:
         """One index, Pr[i] ∝ exp(scores[i]/scale): the exponential mechanism."""
+
+    def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
+        """`centre + scale·X` to the nearest whole number, X with density ∝ 1/(1 + |x|^(quarters/4))."""
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Independent numbers, uniform on 64 bits."""
 
 
 class SystemNoise:
@@ -93,6 +101,14 @@ class SystemNoise:
             raise ValueError("scores must be a non-empty vector of finite numbers")  # private: never quoted
         return int(_opendp_choice(_checked(scale))(scores.astype(np.float64)))
 
+    def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
+        """`centre + scale·X` to the nearest whole number, X with density ∝ 1/(1 + |x|^(quarters/4))."""
+        return rounded_cauchy(centre, scale, quarters, lambda: int.from_bytes(_entropy(WORD // 8)))
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Independent numbers, uniform on 64 bits."""
+        return np.frombuffer(_entropy(size * WORD // 8), dtype=np.uint64)
+
 
 _source: ContextVar[NoiseSource] = ContextVar("gapless.noise")  # set by gapless.testing only
 
@@ -113,7 +129,7 @@ def _checked(scale: float) -> float:
 
 
 def _entropy(size: int) -> bytes:
-    """The one place where random bytes enter the inversion."""
+    """The one place where random bytes enter our own samplers."""
     return os.urandom(size)
 
 

@@ -34,6 +34,18 @@ class L1(L2):
     """A bound on the sum of all changes; it bounds the Euclidean distance too."""
 
 
+@dataclass(frozen=True, slots=True)
+class Smooth:
+    """A value that comes with a private bound on how far *one* row can move it, in place of a public one.
+
+    The bound differs by a factor of at most 2 between tables that differ by one row (it is ln 2-smooth), and is never
+    below `least`, which is public. `at_most` rows come or go with one protected unit.
+    """
+
+    at_most: int
+    least: float
+
+
 class Key:
     """What opens sealed values. Every ledger has its own, so no ledger can pay for another's table."""
 

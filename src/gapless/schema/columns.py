@@ -381,7 +381,8 @@ class _Binned(Column):
         except ValueError:
             return math.nan
 
-    def _label(self, position: float) -> str:
+    def label(self, position: float) -> str:
+        """A number on the line as people write it."""
         return f"{position:.12g}"
 
     @cached_property
@@ -426,10 +427,10 @@ class _Binned(Column):
         if self.whole:
             firsts, lasts = self._firsts[:-1], self._firsts[1:] - 1
             return tuple(
-                self._label(a) if a == b else f"{self._label(a)}..{self._label(b)}"
+                self.label(a) if a == b else f"{self.label(a)}..{self.label(b)}"
                 for a, b in zip(firsts, lasts, strict=True)
             )
-        cuts = [self._label(cut) for cut in self._cuts]
+        cuts = [self.label(cut) for cut in self._cuts]
         last = self.values_size - 1
         return tuple(f"[{cuts[i]}, {cuts[i + 1]}{']' if i == last else ')'}" for i in range(self.values_size))
 
@@ -541,7 +542,7 @@ class _Calendar(_Binned):
         except SchemaError:
             return math.nan
 
-    def _label(self, position: float) -> str:
+    def label(self, position: float) -> str:
         return str(np.int64(position).astype(self.step))
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:

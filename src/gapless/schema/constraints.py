@@ -7,29 +7,19 @@ the town; which town is learned from released values. Other rules are kept, and 
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
-from gapless.schema.columns import Column, Ordinal, _Binned, _Levels
+from gapless.schema.comparison import holds
 from gapless.schema.schema import Schema
 
 _NAME = r"""t([12])\.([\w-]+|"[^"]+")"""
 _TERM = re.compile(rf"\s*{_NAME}\s*(==|!=|<=|>=|<|>)\s*(?:{_NAME}|(.+?))\s*")
-_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 @dataclass(frozen=True)
@@ -68,7 +58,7 @@ def constraints_of(schema: Schema) -> tuple[list[Forbidden], list[Dependency], l
     return forbidden, dependencies, others
 
 
-def breaks(codes: NDArray[Any], forbidden: Sequence[Forbidden]) -> NDArray[np.bool_]:
+def breaks(codes: NDArray[np.integer], forbidden: Sequence[Forbidden]) -> NDArray[np.bool_]:
     """Which rows hold a forbidden combination; a gap breaks nothing."""
     broken = np.zeros(len(codes), dtype=np.bool_)
     for rule in forbidden:
@@ -118,36 +108,11 @@ def _forbidden(terms: list[tuple[str, str, str]], schema: Schema) -> Forbidden:
     masks = {place: np.ones(schema.columns[place].size, dtype=np.bool_) for place in places}
     for name, sign, value in terms:
         (place,) = schema.positions([name])
-        masks[place] &= _holds(schema.columns[place], sign, value.strip("'\""))
+        column = schema.columns[place]
+        true = np.zeros(column.size, dtype=np.bool_)  # *not applicable* never compares
+        true[: column.values_size] = holds(column, sign, value.strip("'\""))
+        masks[place] &= true
     table = np.ones((), dtype=np.bool_)
     for place in places:
         table = np.logical_and.outer(table, masks[place])
     return Forbidden(places, table)
-
-
-def _holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
-    """For each observed cell of a column, whether a comparison holds; *not applicable* never compares."""
-    holds = np.zeros(column.size, dtype=np.bool_)
-    if isinstance(column, _Binned):
-        holds[: column.values_size] = _bins_hold(column, sign, value)
-        return holds
-    if not isinstance(column, _Levels) or (sign not in ("==", "!=") and not isinstance(column, Ordinal)):
-        raise SchemaError(f"column {column.name!r} has no order", hint="== or !=, or make it ordinal")
-    holds[: column.values_size] = _SIGNS[sign](np.arange(column.values_size), column.code_of(value))
-    return holds
-
-
-def _bins_hold(column: _Binned, sign: str, value: str) -> NDArray[np.bool_]:
-    position = column.position(value)
-    lows, highs = column.ends_of_bins()
-    compare = _SIGNS[sign]
-    at_low, at_high = compare(lows, position), compare(highs, position)
-    inside = (lows < position) & (position < highs)
-    split = (at_low != at_high) | (inside & (sign in ("==", "!=")))
-    if split.any():
-        raise SchemaError(
-            f"a constraint splits a bin of column {column.name!r} at {value}",
-            hint=f"put a bin edge at {value}: edges = [...]",
-        )
-    holds: NDArray[np.bool_] = at_low
-    return holds

@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gapless.privacy.cauchy import rounded_cauchy
 from gapless.privacy.noise import Floats, Integers, NoiseSource, _source, current
 
 __all__ = [
@@ -58,6 +61,14 @@ class FixedNoise:
         """The largest score after Gumbel noise, which is the exponential mechanism."""
         return int(np.argmax(scores / scale + self._rng.gumbel(size=len(scores))))
 
+    def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
+        """The exact sampler, with words from the seed."""
+        return rounded_cauchy(centre, scale, quarters, lambda: int(self.words(1)[0]))
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Uniform words from the seed."""
+        return self._rng.integers(0, 2**64, size, dtype=np.uint64)
+
 
 @dataclass(frozen=True, slots=True)
 class ScaledNoise:
@@ -83,6 +94,14 @@ class ScaledNoise:
         """At the wrong scale."""
         return self.source.choose(scores, self.factor * scale)
 
+    def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
+        """At the wrong scale."""
+        return self.source.cauchy(centre, Fraction(self.factor) * scale, quarters)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """As `source` does: they have no scale."""
+        return self.source.words(size)
+
 
 @dataclass(frozen=True, slots=True)
 class SharedNoise:
@@ -103,6 +122,14 @@ class SharedNoise:
         """As `source` does."""
         return self.source.choose(scores, scale)
 
+    def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
+        """As `source` does."""
+        return self.source.cauchy(centre, scale, quarters)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """As `source` does."""
+        return self.source.words(size)
+
 
 @dataclass(frozen=True, slots=True)
 class NoNoise:
@@ -121,6 +148,14 @@ class NoNoise:
     def choose(self, scores: Floats, scale: float) -> int:  # noqa: ARG002
         """The first of the best."""
         return int(np.argmax(scores))
+
+    def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:  # noqa: ARG002
+        """The centre itself, to the nearest whole number."""
+        return round(centre)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """0, 1, 2 …: the rows' own order."""
+        return np.arange(size, dtype=np.uint64)
 
 
 def fixed_noise(seed: int) -> AbstractContextManager[NoiseSource]:

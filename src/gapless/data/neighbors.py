@@ -1,0 +1,425 @@
+"""Who gives a missing value to whom: the nearest rows that have one.
+
+A *donor* is a row observed on all target columns, a *donee* a row with a gap in one of them. Donors are ordered for
+each donee by their distance on the matching columns, ties by a secret random label: the first one after the donee's
+own, going round in a circle. That order is a fixed function of the two rows and their labels, whatever else is in the
+table; the proof rests on it (docs/proofs/neighbours.md). Distances are whole numbers, so ties are exact.
+
+Rows with equal cells are searched for together: the donors' distinct cells form a tree, one level for each column,
+and a branch that is farther away than the donor already known is left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.errors import SchemaError
+from gapless.schema import Schema
+from gapless.schema.columns import Codes, Column
+from gapless.schema.words import nearest
+
+Ints: TypeAlias = NDArray[np.int64]
+Scheme: TypeAlias = Literal["nearest", "mean", "majority"]
+
+MOST_CELLS = 1024  # of a matching column: its table of distances stays small
+MOST_UNIT = 2**40  # the largest whole number for the distance 1
+LARGEST_DOMAIN = 2**62  # combinations of cells that one number can tell apart
+BLOCK = 2**21  # pairs held in memory at a time
+BEAM = 4  # branches followed in the first, rough search
+ORDERED = ("ordinal", "integer", "number", "date", "datetime")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matching:
+    """How gaps are filled from similar rows. All of it is public and fixed in advance.
+
+    Attributes:
+        on: the columns on which rows are compared.
+        neighbors: how many donors each donee has.
+        scheme: "nearest" takes the cells of the one nearest donor; "mean" the mean contribution of all; "majority" the
+            most frequent cell among them, the first in the order of the schema if several are.
+        distance: "gower" adds up differences, "euclidean" their squares. Ordered columns differ by the difference of
+            positions as a share of the column's range, other columns by 0 or 1. *Not applicable* is a cell without a
+            position. A gap of a donor is as far as can be; a gap of a donee leaves that column out of the comparison.
+        cover: None for the exact bound on a row's influence. Otherwise some of `on`: the bound is then taken over boxes
+            that fix these columns and leave the others free, which is faster and never smaller. `()`: all donees.
+
+    >>> Matching(on=("age", "sex")).neighbors
+    1
+    """
+
+    on: tuple[str, ...]
+    neighbors: int = 1
+    scheme: Scheme = "nearest"
+    distance: Literal["gower", "euclidean"] = "gower"
+    cover: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("on", "cover"):
+            given = getattr(self, name)
+            if given is None and name == "cover":
+                continue
+            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+                raise SchemaError(f"{name} = {given!r} is not a list of columns", hint=f'{name}=["age", "sex"]')
+            object.__setattr__(self, name, tuple(given))
+        if not self.on:
+            raise SchemaError("no column to compare rows on", hint='on=["age", "sex"]')
+        if isinstance(self.neighbors, bool) or not isinstance(self.neighbors, int) or not 1 <= self.neighbors <= 1000:
+            raise SchemaError(f"neighbors = {self.neighbors!r}", hint="a whole number from 1 to 1000")
+        for name, known in (("scheme", ("nearest", "mean", "majority")), ("distance", ("gower", "euclidean"))):
+            if getattr(self, name) not in known:
+                raise SchemaError(
+                    f"no {name} called {getattr(self, name)!r}", hint=nearest(str(getattr(self, name)), known)
+                )
+        if self.scheme == "nearest" and self.neighbors > 1:
+            raise SchemaError(
+                f"the nearest row is one, not {self.neighbors}", hint='scheme="mean" or "majority", or neighbors=1'
+            )
+        if self.cover is not None and (odd := [name for name in self.cover if name not in self.on]):
+            raise SchemaError(f"cover has {odd[0]!r}, which is not matched on", hint=nearest(odd[0], self.on))
+
+    def check(self, schema: Schema, targets: Sequence[str]) -> None:
+        """Refuse what does not fit the schema or the target columns."""
+        schema.positions(self.on)
+        schema.positions(targets)
+        if not targets:
+            raise SchemaError("no target column", hint="the columns of the question that may be missing")
+        if both := sorted(set(self.on) & set(targets)):
+            raise SchemaError(f"{both[0]!r} is matched on and asked for", hint="leave it out of on=")
+        if self.scheme == "majority" and len(targets) > 1:
+            raise SchemaError(f"a majority for {len(targets)} columns at once", hint='scheme="nearest" or "mean"')
+        chosen = [schema[name] for name in self.on]
+        if wide := [column for column in chosen if column.extended_size > MOST_CELLS]:
+            raise SchemaError(
+                f"column {wide[0].name!r} has {wide[0].extended_size} cells, too many to match on",
+                hint=f"at most {MOST_CELLS}: fewer bins or levels",
+            )
+        if math.prod(column.extended_size for column in chosen) > LARGEST_DOMAIN:
+            raise SchemaError("the matching columns have too many combinations of cells", hint="fewer columns in on=")
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The matching columns in the order in which the search takes them, the most decisive first.
+
+    `costs[j][a, b]` is how far a donee with cell a is from a donor with cell b; `observed[j]` counts
+    its observed cells.
+    """
+
+    names: tuple[str, ...]
+    costs: tuple[Ints, ...]
+    observed: tuple[int, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of cells of each column, gaps included."""
+        return tuple(len(cost) for cost in self.costs)
+
+    @classmethod
+    def of(cls, matching: Matching, schema: Schema) -> Space:
+        """The public distances of a matching."""
+        power = 1 if matching.distance == "gower" else 2
+        columns = [schema[name] for name in matching.on]
+        ranges = [max(1, column.values_size - 1) for column in columns if column.kind in ORDERED]
+        unit = min(math.lcm(*ranges) ** power, MOST_UNIT)
+        tables = {column.name: _costs(column, power, unit) for column in columns}
+        # The dearest smallest step first: far branches are left early.
+        columns.sort(key=lambda column: -int(min(c for c in (*tables[column.name][0], unit) if c > 0)))
+        names = tuple(column.name for column in columns)
+        return cls(names, tuple(tables[name] for name in names), tuple(column.size for column in columns))
+
+
+def _costs(column: Column, power: int, unit: int) -> Ints:
+    """The table of distances of one column: rows are the donee's cell, columns the donor's."""
+    cost = np.full((column.extended_size, column.extended_size), unit, dtype=np.int64)
+    if column.kind in ORDERED:
+        span = max(1, column.values_size - 1)
+        steps = np.array([round(unit * Fraction(step, span) ** power) for step in range(column.values_size)])
+        codes = np.arange(column.values_size)
+        cost[: column.values_size, : column.values_size] = steps[np.abs(codes[:, None] - codes)]
+    np.fill_diagonal(cost[: column.size, : column.size], 0)
+    cost[column.size :] = 0  # a donee's gap is equally far from everybody: nothing is compared
+    return cost
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Donees and their donors. Private throughout.
+
+    Attributes:
+        donees: the rows with a gap in a target.
+        donors: for each donee its donors' rows, nearest first; -1 where there are fewer than k.
+        kinds: the cell of each donee on the matching columns, as an index into `cells`.
+        cells: the distinct cells of donees, columns in the order of the `Space`.
+        radius: for each of `cells` the distance of the k-th donor, or None if there are fewer than k.
+        starts: each donee's place on the circle of labels.
+        ends: its k-th donor's place: a new donor at the same distance wins if its label falls in between.
+    """
+
+    donees: Ints
+    donors: Ints
+    kinds: Ints
+    cells: Ints
+    radius: Ints | None
+    starts: Ints
+    ends: Ints
+
+
+def link(space: Space, matching: Sequence[Codes], observed: NDArray[np.bool_], places: Ints, neighbors: int) -> Links:
+    """Find the donors of every donee.
+
+    Args:
+        space: the public distances.
+        matching: the codes of its columns, in its order.
+        observed: which rows are donors.
+        places: each row's place on the circle of labels, 0 … rows - 1.
+        neighbors: donors for each donee.
+    """
+    ids = mixed(matching, space.sizes, len(observed))
+    donees, givers = np.flatnonzero(~observed), np.flatnonzero(observed)
+    kind_ids, kinds = np.unique(ids[donees], return_inverse=True)
+    cells = digits_of(kind_ids, space.sizes)
+    donors = np.full((donees.size, neighbors), -1, dtype=np.int64)
+    starts = places[donees]
+    if givers.size < neighbors:
+        donors[:, : givers.size] = givers
+        return Links(donees, donors, kinds, cells, None, starts, starts)
+
+    tree = Tree.of(ids[givers], space)
+    by_cell = np.lexsort((places[givers], ids[givers]))
+    lists = _Lists(givers[by_cell], places[givers[by_cell]], np.append(0, np.cumsum(tree.leaves)))
+    which, leaf, far = _nearest(tree, cells, neighbors)
+    radius = np.zeros(len(cells), dtype=np.int64)
+    np.maximum.at(radius, which, far)
+    closer = far < radius[which]
+    inside = np.bincount(which[closer], tree.leaves[leaf[closer]], minlength=len(cells)).astype(np.int64)
+    _take_all(donors, kinds, which[closer], leaf[closer], lists, inside)
+    ends = _take_next(donors, kinds, which[~closer], leaf[~closer], lists, inside, starts, len(observed))
+    return Links(donees, donors, kinds, cells, radius, starts, ends)
+
+
+# ---------------------------------------------------------------------- cells as numbers
+
+
+def mixed(columns: Iterable[NDArray[Any]], sizes: Sequence[int], rows: int) -> Ints:
+    """One number for each row: its codes as digits."""
+    number = np.zeros(rows, dtype=np.int64)
+    for codes, size in zip(columns, sizes, strict=True):
+        number *= size
+        number += codes
+    return number
+
+
+def digits_of(numbers: Ints, sizes: Sequence[int]) -> Ints:
+    """The codes of each number, one column for each digit."""
+    digits = np.empty((len(numbers), len(sizes)), dtype=np.int64)
+    rest = numbers.copy()
+    for j in range(len(sizes) - 1, -1, -1):
+        rest, digits[:, j] = np.divmod(rest, sizes[j])
+    return digits
+
+
+def ranges(starts: Ints, counts: Ints) -> Ints:
+    """start, start + 1, …, start + count - 1 for each pair, one after another."""
+    ends = np.cumsum(counts)
+    return np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if ends.size else 0)
+
+
+# ---------------------------------------------------------------------- the search
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Distinct cells, one level for each column: those of donors, or of places where a donor could be.
+
+    `codes[j]` holds the code of each node of level j, `children[j]` where the children of a node of level j - 1 begin
+    among them (one more entry than nodes). `leaves` counts the rows of each cell.
+    """
+
+    costs: tuple[Ints, ...]
+    codes: tuple[Ints, ...]
+    children: tuple[Ints, ...]
+    leaves: Ints
+
+    @classmethod
+    def of(cls, ids: Ints, space: Space) -> Tree:
+        """The tree of these cells, each given as one number."""
+        leaves, counts = np.unique(ids, return_counts=True)
+        codes, children = [], []
+        nodes = leaves
+        for size in reversed(space.sizes):
+            above, first = np.unique(nodes // size, return_index=True)
+            codes.append(nodes % size)
+            children.append(np.append(first, len(nodes)))
+            nodes = above
+        return cls(space.costs, tuple(reversed(codes)), tuple(reversed(children)), counts)
+
+    def within(self, cells: Ints, limits: Ints, beam: int | None = None) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """Every leaf at a distance of at most `limits` from each cell: (which cell, leaf, distance), in blocks.
+
+        With a beam only that many of the nearest branches are followed at each level: a rough search.
+        """
+        count = len(cells)
+        step = max(1, BLOCK // 64) if beam else max(1, count)
+        for first in range(0, count, step):
+            which = np.arange(first, min(first + step, count))
+            yield from self._below(0, which, np.zeros_like(which), np.zeros_like(which), cells, limits, beam)
+
+    def _below(
+        self, level: int, which: Ints, node: Ints, far: Ints, cells: Ints, limits: Ints, beam: int | None
+    ) -> Iterator[tuple[Ints, Ints, Ints]]:
+        for j in range(level, len(self.codes)):
+            counts = self.children[j][node + 1] - self.children[j][node]
+            if not beam and which.size > 1 and counts.sum() > BLOCK:
+                half = which.size // 2
+                for part in (slice(half), slice(half, None)):
+                    yield from self._below(j, which[part], node[part], far[part], cells, limits, beam)
+                return
+            node = ranges(self.children[j][node], counts)
+            which, far = np.repeat(which, counts), np.repeat(far, counts)
+            far += self.costs[j][cells[which, j], self.codes[j][node]]
+            kept = np.flatnonzero(far <= limits[which])
+            if beam:
+                order = kept[np.lexsort((far[kept], which[kept]))]
+                ranked = which[order]
+                kept = order[np.arange(order.size) - np.searchsorted(ranked, ranked) < beam]
+            which, node, far = which[kept], node[kept], far[kept]
+        yield which, node, far
+
+
+def _nearest(tree: Tree, cells: Ints, neighbors: int) -> tuple[Ints, Ints, Ints]:
+    """For each cell every leaf up to the distance of its k-th donor: (which cell, leaf, distance), by cell.
+
+    First the cells that have k donors of their own; for the others a rough search gives a limit, which a second search
+    turns into the truth.
+    """
+    everything = np.full(len(cells), np.iinfo(np.int64).max)
+    exact = _up_to_kth(tree, tree.within(cells, np.zeros_like(everything)), neighbors)
+    found = np.bincount(exact[0], tree.leaves[exact[1]], minlength=len(cells)) >= neighbors
+    rest = np.flatnonzero(~found)
+    limits = np.zeros(rest.size, dtype=np.int64)
+    which, _, far = _up_to_kth(tree, tree.within(cells[rest], everything, beam=max(BEAM, neighbors)), neighbors)
+    np.maximum.at(limits, which, far)
+    which, leaf, far = _up_to_kth(tree, tree.within(cells[rest], limits), neighbors)
+    own = found[exact[0]]
+    parts = [np.concatenate(pair) for pair in zip((a[own] for a in exact), (rest[which], leaf, far), strict=True)]
+    order = np.argsort(parts[0], kind="stable")
+    return parts[0][order], parts[1][order], parts[2][order]
+
+
+def _up_to_kth(tree: Tree, blocks: Iterator[tuple[Ints, Ints, Ints]], neighbors: int) -> tuple[Ints, Ints, Ints]:
+    """Of all leaves found, those that are no farther than the k-th donor of their cell."""
+    found = [np.concatenate(parts) for parts in zip(*blocks, strict=True)] or [np.zeros(0, dtype=np.int64)] * 3
+    order = np.lexsort((found[2], found[0]))
+    which, leaf, far = (part[order] for part in found)
+    if not which.size:
+        return which, leaf, far
+    counted = np.cumsum(tree.leaves[leaf])
+    first = np.searchsorted(which, which)  # of the same cell
+    before = counted - tree.leaves[leaf] - (counted - tree.leaves[leaf])[first]  # donors of earlier leaves
+    ring = np.flatnonzero(np.append(True, (np.diff(which) != 0) | (np.diff(far) != 0)))
+    nearer = np.repeat(before[ring], np.diff(np.append(ring, which.size)))  # donors that are strictly nearer
+    kept = nearer < neighbors
+    return which[kept], leaf[kept], far[kept]
+
+
+# ---------------------------------------------------------------------- ties
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """Donors listed by cell, in the order of their places on the circle: list i is `begins[i]:begins[i + 1]`."""
+
+    rows: Ints
+    places: Ints
+    begins: Ints
+
+
+def _take_all(donors: Ints, kinds: Ints, which: Ints, leaf: Ints, lists: _Lists, inside: Ints) -> None:
+    """Write the donors that are strictly nearer than the k-th into the first places of each donee."""
+    if not which.size:
+        return
+    counts = np.diff(lists.begins)[leaf]
+    taken = lists.rows[ranges(lists.begins[leaf], counts)]  # grouped by kind, as `which` is sorted
+    begins = np.append(0, np.cumsum(inside))
+    each = inside[kinds]
+    donee = np.repeat(np.arange(kinds.size), each)
+    slot = ranges(np.zeros_like(each), each)
+    donors[donee, slot] = taken[begins[kinds[donee]] + slot]
+
+
+def _take_next(
+    donors: Ints, kinds: Ints, which: Ints, leaf: Ints, lists: _Lists, inside: Ints, starts: Ints, circle: int
+) -> Ints:
+    """Fill the other places with the next donors on the circle among those at the k-th distance; give the last's place.
+
+    Each donee looks into each list of its kind. Where its kind has more pairs of donees and lists than donors, the
+    lists are merged into one first.
+    """
+    size = np.diff(lists.begins)
+    kind_count = inside.size
+    lists_of = np.bincount(which, minlength=kind_count)
+    donees_of = np.bincount(kinds, minlength=kind_count)
+    tied = np.bincount(which, size[leaf], minlength=kind_count)
+    merged = (lists_of > 1) & (tied < donees_of * lists_of)
+    if merged.any():
+        chosen = merged[which]
+        counts = size[leaf[chosen]]
+        places = ranges(lists.begins[leaf[chosen]], counts)
+        number = np.cumsum(merged) - 1
+        owner = np.repeat(number[which[chosen]], counts)
+        order = np.lexsort((lists.places[places], owner))
+        begins = lists.begins[-1] + np.cumsum(np.bincount(owner))
+        added = np.flatnonzero(merged)
+        leaf = np.concatenate([leaf[~chosen], size.size + number[added]])
+        which = np.concatenate([which[~chosen], added])
+        lists = _Lists(
+            np.concatenate([lists.rows, lists.rows[places][order]]),
+            np.concatenate([lists.places, lists.places[places][order]]),
+            np.concatenate([lists.begins, begins]),
+        )
+        order = np.argsort(which, kind="stable")
+        which, leaf = which[order], leaf[order]
+        lists_of = np.bincount(which, minlength=kind_count)
+
+    size = np.diff(lists.begins)
+    keys = np.repeat(np.arange(size.size), size) * circle + lists.places
+    begins_of = np.append(0, np.cumsum(lists_of))
+    wanted = donors.shape[1] - inside
+    ends = np.empty_like(starts)
+    for donees in blocks(lists_of[kinds] * wanted[kinds]):
+        kind = kinds[donees]
+        donee = np.repeat(donees, lists_of[kind])
+        at = leaf[ranges(begins_of[kind], lists_of[kind])]
+        place = np.searchsorted(keys, at * circle + starts[donee]) - lists.begins[at]
+        looks = np.minimum(wanted[kinds[donee]], size[at])
+        step = ranges(np.zeros_like(looks), looks)
+        donee, at, place = (np.repeat(part, looks) for part in (donee, at, place))
+        candidate = lists.begins[at] + (place + step) % size[at]
+        round_ = (lists.places[candidate] - starts[donee]) % circle
+        order = np.lexsort((round_, donee))
+        donee, candidate = donee[order], candidate[order]
+        rank = np.arange(donee.size) - np.searchsorted(donee, donee)
+        taken = rank < wanted[kinds[donee]]
+        donee, candidate, rank = donee[taken], candidate[taken], rank[taken]
+        donors[donee, inside[kinds[donee]] + rank] = lists.rows[candidate]
+        last = rank == wanted[kinds[donee]] - 1
+        ends[donee[last]] = lists.places[candidate[last]]
+    return ends
+
+
+def blocks(costs: Ints) -> Iterator[Ints]:
+    """Consecutive indices, cut so that the costs of each block add up to about `BLOCK`."""
+    if costs.size:
+        total = np.cumsum(costs)
+        cuts = np.searchsorted(total, np.arange(BLOCK, int(total[-1]), BLOCK))
+        for part in np.split(np.arange(costs.size), np.unique(cuts)):
+            if part.size:
+                yield part

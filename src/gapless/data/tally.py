@@ -1,0 +1,178 @@
+"""Sums over rows in whole numbers: what each row adds by itself, and what donors add for rows with gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.privacy.mechanisms import Integers
+from gapless.privacy.private import L1, Columns
+from gapless.schema.columns import Codes
+
+Named: TypeAlias = Mapping[str, Codes]  # the codes of each column, row by row
+
+CHUNK = 1 << 16  # rows
+PAIRS = 1 << 18  # of a donee and a donor
+HALF = 14  # bits: numbers of rows squared, times a half, fit into 63
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What each row adds to a vector of whole numbers: public, and a function of that row alone.
+
+    The vector has `parts` numbers for each group; a row adds to the numbers of one group.
+
+    Attributes:
+        columns: the columns it looks at.
+        value: from the codes of some rows to what each adds, an array of rows × parts. Row by row: what it says of
+            one row must not depend on the others. So must `group`.
+        parts: how many numbers a row adds.
+        unit: the most that the absolute numbers of one row add up to; a row that breaks this adds nothing.
+        group: the column whose code is a row's group, or None for one group of all; a row with a code beyond them adds
+            nothing.
+        groups: how many groups there are.
+        signed: whether a row may add negative numbers; else a row with one adds nothing.
+        needs: columns such that a row with a gap in one of them adds nothing.
+    """
+
+    columns: tuple[str, ...]
+    value: Callable[[Named], Integers]
+    parts: int
+    unit: int
+    group: str | None = None
+    groups: int = 1
+    signed: bool = False
+    needs: Columns = frozenset()
+
+    @property
+    def width(self) -> int:
+        """The length of the vector."""
+        return self.groups * self.parts
+
+    def times(self, factor: int) -> Tally:
+        """The same on a finer grid."""
+        return replace(self, value=lambda rows: self.value(rows) * factor, unit=self.unit * factor)
+
+    def of(self, rows: Named) -> tuple[NDArray[np.int64], Integers]:
+        """The group of each row and what it adds there, within the unit whatever `value` says."""
+        added = np.asarray(self.value(rows), dtype=np.int64).reshape(-1, self.parts)
+        group = np.zeros(len(added), dtype=np.int64) if self.group is None else rows[self.group].astype(np.int64)
+        bad = (np.abs(added).sum(axis=1) > self.unit) | (group >= self.groups)
+        if not self.signed:
+            bad |= (added < 0).any(axis=1)
+        return np.where(bad, 0, group), np.where(bad[:, None], 0, added)
+
+    def total(self, rows: Named, size: int) -> Integers:
+        """The sum over all rows, as a vector: group by group."""
+        total = np.zeros((self.groups, self.parts), dtype=np.int64)
+        for start in range(0, size, CHUNK):
+            group, added = self.of({name: codes[start : start + CHUNK] for name, codes in rows.items()})
+            np.add.at(total, group, added)
+        return total.ravel()
+
+
+def tally_distance(tally: Tally, rows: int) -> L1:
+    """How far a tally moves in L1 when this many rows come or go: a unit for each."""
+    return L1(rows * tally.unit)
+
+
+def hot_deck_distance(tally: Tally, limit: int, rows: int) -> L1:
+    """The same for `hot_deck_total`: 1 + K units for one number that is never negative, else 1 + 2K.
+
+    And one step of the grid for each number, as shares are rounded (docs/proofs/hot_deck.md).
+    """
+    units = 1 + limit if tally.width == 1 and not tally.signed else 1 + 2 * limit
+    return L1(rows * (units * tally.unit + tally.width))
+
+
+def hot_deck_total(
+    tally: Tally, rows: Named, size: int, *, targets: Mapping[str, int], cells: Sequence[str], limit: int
+) -> Integers:
+    r"""The sum over all rows, those with a gap in a target filled from donors of the same class.
+
+    In a class with n donors and m donees each donee i takes from each donor j the share
+    :math:`w = \min(1/n, K/m)`, so that no donor gives more than K times in all:
+
+    .. math:: q_c = \sum_j f(j) + \Bigl\lfloor w \sum_i \sum_j f(i \leftarrow j) \Bigr\rfloor
+
+    :math:`f(i \leftarrow j)` is f of row i with its gaps in the targets taken from row j. The sum is a whole number,
+    the share a fraction: the product is rounded down once in each class, in exact arithmetic. A class without donors
+    fills nothing. `targets` tells the number of observed codes of each. Proof: docs/proofs/hot_deck.md.
+    """
+    gaps = {name: rows[name] >= observed for name, observed in targets.items()}
+    donee = np.logical_or.reduce(list(gaps.values()))
+    total = tally.total({name: codes[~donee] for name, codes in rows.items()}, int((~donee).sum()))
+    classes = _numbered([rows[name] for name in cells], size)
+    donors = _Types.of(classes[~donee], {name: rows[name][~donee] for name in targets})
+    looked_at = dict.fromkeys([*tally.columns, *targets])
+    donees = _Types.of(classes[donee], {name: rows[name][donee] for name in looked_at})
+    filled = np.zeros((tally.groups, tally.parts), dtype=np.int64)
+    for number in np.intersect1d(donors.classes, donees.classes):
+        giving, taking = donors.in_class(int(number)), donees.in_class(int(number))
+        n, m = int(giving.counts.sum()), int(taking.counts.sum())
+        for place, given in _pairs(tally, giving, taking, targets).items():
+            filled[place] += given // n if m <= limit * n else given * limit // m
+    return total + filled.ravel()
+
+
+def _pairs(tally: Tally, giving: _Types, taking: _Types, targets: Mapping[str, int]) -> dict[tuple[int, int], int]:
+    """What all filled donees add, over all donors, to each number of each group: (group, part) to the sum.
+
+    A sum may exceed 63 bits, so numbers are taken apart into two halves, summed, and put together as Python's integers.
+    """
+    sums: dict[tuple[int, int], int] = {}
+    step = max(1, PAIRS // len(giving.counts))
+    for start in range(0, len(taking.counts), step):
+        block = slice(start, start + step)
+        donees = taking.counts[block]
+        pairs: dict[str, Codes] = {}
+        for name, codes in taking.codes.items():
+            own = np.repeat(codes[block], len(giving.counts))
+            if name in targets:
+                given = np.tile(giving.codes[name], len(donees))
+                own = np.where(own >= targets[name], given, own)
+            pairs[name] = own
+        group, added = tally.of(pairs)
+        times = np.outer(donees, giving.counts).ravel()[:, None]
+        found, place = np.unique(group, return_inverse=True)
+        high, low = np.zeros((2, len(found), tally.parts), dtype=np.int64)
+        np.add.at(high, place, times * (added >> HALF))
+        np.add.at(low, place, times * (added & ((1 << HALF) - 1)))
+        for (i, part), upper in np.ndenumerate(high):
+            key = (int(found[i]), part)
+            sums[key] = sums.get(key, 0) + (int(upper) << HALF) + int(low[i, part])
+    return sums
+
+
+@dataclass(frozen=True)
+class _Types:
+    """Rows that are alike, counted: their class, their codes, how many there are; sorted by class."""
+
+    classes: NDArray[np.int64]
+    codes: Mapping[str, Codes]
+    counts: Integers
+
+    @classmethod
+    def of(cls, classes: NDArray[np.int64], codes: Mapping[str, Codes]) -> _Types:
+        numbers = _numbered([classes, *codes.values()], len(classes))
+        _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+        first, counts = (array[np.argsort(classes[first], kind="stable")] for array in (first, counts))
+        return cls(classes[first], {name: array[first] for name, array in codes.items()}, counts)
+
+    def in_class(self, number: int) -> _Types:
+        place = slice(*np.searchsorted(self.classes, [number, number + 1]))
+        codes = {name: array[place] for name, array in self.codes.items()}
+        return _Types(self.classes[place], codes, self.counts[place])
+
+
+def _numbered(columns: Sequence[NDArray[np.integer]], size: int) -> NDArray[np.int64]:
+    """One number for each different combination of codes."""
+    numbers = np.zeros(size, dtype=np.int64)
+    for codes in columns:
+        wide = codes.astype(np.int64)
+        numbers = np.unique(numbers * (int(wide.max(initial=0)) + 1) + wide, return_inverse=True)[1].astype(np.int64)
+    return numbers

@@ -1,0 +1,25 @@
+"""Questions to an incomplete table: counts, proportions, sums, means, variances, and what is done about gaps."""
+
+from gapless.query.answers import Answer
+from gapless.query.hot_deck import Deck, HotDeck
+from gapless.query.knn import Knn
+from gapless.query.preview import preview
+from gapless.query.questions import Count, Mean, Proportion, Sum, Variance
+from gapless.query.text import parse_question
+from gapless.query.treatments import Drop, Preview
+
+__all__ = [
+    "Answer",
+    "Count",
+    "Deck",
+    "Drop",
+    "HotDeck",
+    "Knn",
+    "Mean",
+    "Preview",
+    "Proportion",
+    "Sum",
+    "Variance",
+    "parse_question",
+    "preview",
+]

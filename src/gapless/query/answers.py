@@ -1,0 +1,211 @@
+r"""Answers, and intervals that the noise alone decides.
+
+A released vector is a true one and noise with a known law. An interval collects the true values that the noise does
+not speak against: with probability 95 % over the noise it holds the answer that would have been given without noise. It
+says nothing about how the people in the table were drawn, nor about what the gaps hide.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace
+from gapless.privacy.mechanisms import Floats
+
+MISS = 0.05  # how often an interval may miss
+CANDIDATES = 2001  # ratios tried by `ratio_interval`
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The law of independent noise on each number of a vector, in units of rows: Laplace or normal.
+
+    Discrete noise on a grid lies within a step of the continuous one (a geometric variable is an exponential one
+    rounded down); the step is added wherever a limit is computed.
+    """
+
+    laplace: bool
+    scale: float
+    step: float
+
+    @classmethod
+    def of(cls, mechanism: DiscreteLaplace | DiscreteGaussian, unit: int) -> Noise:
+        """The noise of a mechanism on a grid of 1/unit rows."""
+        if isinstance(mechanism, DiscreteLaplace):
+            return cls(True, mechanism.scale / unit, 1 / unit)
+        return cls(False, mechanism.std / unit, 1 / unit)
+
+    @property
+    def std(self) -> float:
+        """The standard deviation, in rows."""
+        if self.laplace:
+            return self.step * DiscreteLaplace(self.scale / self.step).noise_std
+        return self.scale
+
+    def limit(self, miss: float = MISS) -> float:
+        """What the noise exceeds, either way, with probability at most `miss`."""
+        return self.scale * _limit(self.laplace, 1.0, 0.0, miss) + self.step
+
+
+@lru_cache(maxsize=64)
+def _ratio_limits(noise: Noise) -> tuple[Floats, Floats]:
+    """Ratios r on a grid, and what |(1 − r) Z − r Z′| exceeds with probability at most 5 % for each."""
+    ratios = np.linspace(0, 1, CANDIDATES)
+    limits = [_limit(noise.laplace, float(1 - r), float(r), MISS) for r in ratios]
+    return ratios, noise.scale * np.array(limits) + noise.step
+
+
+@lru_cache(maxsize=8192)
+def _limit(laplace: bool, weight: float, other: float, miss: float) -> float:  # noqa: FBT001 a law has two names
+    r"""The t with Pr[|w Z + o Z′| > t] = miss for independent standard Laplace or normal Z, Z′.
+
+    Laplace with scales w > o: :math:`(w^2 e^{-t/w} - o^2 e^{-t/o}) / (w^2 - o^2)`.
+    """
+    if not laplace:
+        from scipy.special import ndtri  # noqa: PLC0415 slow to load
+
+        return float(-ndtri(miss / 2)) * math.hypot(weight, other)
+    weight, other = max(weight, other), min(weight, other)
+
+    def beyond(t: float) -> float:
+        if other < 1e-9 * weight:
+            return math.exp(-t / weight)
+        if weight - other < 1e-6 * weight:
+            return math.exp(-t / weight) * (1 + t / (2 * weight))
+        return (weight**2 * math.exp(-t / weight) - other**2 * math.exp(-t / other)) / (weight**2 - other**2)
+
+    low, high = 0.0, 60.0 * weight
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if beyond(middle) > miss else (low, middle)
+    return high
+
+
+def ratio(part: float, rest: float) -> float:
+    """The first of two noisy numbers of rows as a share of both: of at least one row, between 0 and 1."""
+    return min(1.0, max(0.0, part / max(1.0, part + rest)))
+
+
+def ratio_interval(part: float, rest: float, noise: Noise) -> tuple[float, float]:
+    """The ratios r for which (1 − r) · part − r · rest is no larger than its noise explains (Fieller 1954).
+
+    At the true ratio that difference is noise alone, so the set of all such r holds it with probability 95 %, however
+    few rows there are. The ends are those of the set, on a grid, widened by a step of it.
+    """
+    r, limits = _ratio_limits(noise)
+    kept = np.flatnonzero(np.abs((1 - r) * part - r * rest) <= limits)
+    if not kept.size:
+        return 0.0, 1.0
+    return float(r[max(0, kept[0] - 1)]), float(r[min(CANDIDATES - 1, kept[-1] + 1)])
+
+
+def variance(squares: float, values: float, rows: float) -> float:
+    """The sample variance from sums of squares and values in [0, 1]: at least two rows, between 0 and 1/2."""
+    rows = max(2.0, rows)
+    return min(0.5, max(0.0, (squares - values**2 / rows) / (rows - 1)))
+
+
+def variance_interval(parts: Floats, noise: Noise) -> tuple[float, float]:
+    """From limits on all three noises at once, each missed with probability 5 % / 3: wide, and never too narrow."""
+    t = noise.limit(MISS / 3)
+    rows_low, rows_high = max(2.0, float(parts.sum()) - 3 * t), max(2.0, float(parts.sum()) + 3 * t)
+    squares_low, squares_high = max(0.0, float(parts[0]) - t), max(0.0, float(parts[0]) + t)
+    values_low, values_high = max(0.0, float(parts[:2].sum()) - 2 * t), max(0.0, float(parts[:2].sum()) + 2 * t)
+    low = (squares_low - values_high**2 / rows_low) / (rows_high - 1)
+    high = (squares_high - values_low**2 / rows_high) / (rows_low - 1)
+    return min(0.5, max(0.0, low)), min(0.5, max(0.0, high))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One number of an answer: its group, its estimate, and what the noise allows to say."""
+
+    group: str | None
+    value: float
+    noise_std: float | None
+    interval: tuple[float, float] | None
+
+    def __str__(self) -> str:
+        about = f"{self.value:.6g}"
+        if self.interval is not None:
+            about += f"  [{self.interval[0]:.6g}, {self.interval[1]:.6g}]"
+        if self.noise_std is not None:
+            about += f"  noise std {self.noise_std:.4g}"
+        return about
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came out, what it measures, what it protects, and which entries of the ledger paid for it.
+
+    Attributes:
+        question: the question in words.
+        estimates: one, or one for each group.
+        measures: what the numbers stand for, gaps and bins considered.
+        protects: the unit and the promise; empty for an answer that was free.
+        entries: numbers of the entries in the ledger.
+        interval_note: what the intervals cover, or why there are none.
+    """
+
+    question: str
+    estimates: tuple[Estimate, ...]
+    measures: str
+    protects: str
+    entries: tuple[int, ...]
+    interval_note: str
+
+    @property
+    def estimate(self) -> float | dict[str, float]:
+        """The number, or one for each group."""
+        if self.estimates[0].group is None:
+            return self.estimates[0].value
+        return {str(one.group): one.value for one in self.estimates}
+
+    @property
+    def noise_std(self) -> float | None:
+        """The standard deviation of the noise on each estimate, when it is public and known in advance."""
+        return self.estimates[0].noise_std
+
+    @property
+    def interval(self) -> tuple[float, float] | dict[str, tuple[float, float]] | None:
+        """The 95 % interval, or one for each group; None where none would be honest."""
+        if any(one.interval is None for one in self.estimates):
+            return None
+        if self.estimates[0].group is None:
+            return self.estimates[0].interval
+        return {str(one.group): one.interval for one in self.estimates if one.interval is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for a machine."""
+        return {
+            "question": self.question,
+            "estimates": [
+                ({} if one.group is None else {"group": one.group})
+                | {
+                    "estimate": one.value,
+                    "noise_std": one.noise_std,
+                    "interval": None if one.interval is None else list(one.interval),
+                }
+                for one in self.estimates
+            ],
+            "measures": self.measures,
+            "protects": self.protects,
+            "entries": list(self.entries),
+            "interval_note": self.interval_note,
+        }
+
+    def __str__(self) -> str:
+        if self.estimates[0].group is None:
+            lines = [f"{self.question} = {self.estimates[0]}"]
+        else:
+            width = max(len(str(one.group)) for one in self.estimates)
+            lines = [self.question, *(f"  {one.group!s:<{width}}  {one}" for one in self.estimates)]
+        told = [self.measures, self.interval_note]
+        if self.protects:
+            told.append(f"Protects {self.protects}; paid by entry {', '.join(map(str, self.entries))} of its ledger.")
+        return "\n".join([*lines, *(f"  {line}" for line in told if line)])

@@ -1,0 +1,255 @@
+r"""A question fitted to a schema: what each row adds, and how the answer follows from the sums.
+
+Every row shares out one unit among a few parts, so that one release of the vector of sums pays for all that an answer
+needs, its denominator included:
+
+========== ============================== =====================================================
+question   a row adds                     answer
+========== ============================== =====================================================
+count      1                              the sum
+sum        v / max(|a|, |b|)              the sum · max(|a|, |b|)
+proportion (1, 0) if true, (0, 1) if not  p₁ / (p₁ + p₂)
+mean       (u, 1 - u)                     a + (b - a) p₁ / (p₁ + p₂)
+variance   (u², u - u², 1 - u)            (b - a)² (p₁ - (p₁ + p₂)² / n) / (n - 1), n = p₁ + p₂ + p₃
+========== ============================== =====================================================
+
+with u = (v - a) / (b - a). Groups lie side by side: a row is in one of them. The absolute parts of a row add up to at
+most 1, so one row moves the whole vector, groups and all, by at most 1 in L1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gapless.data.tally import Named, Tally
+from gapless.privacy.mechanisms import Floats, Integers
+from gapless.query.answers import Estimate, Noise, ratio, ratio_interval, variance, variance_interval
+from gapless.query.condition import TRUE, Condition, compile_condition, gap_columns, known, needed, value_columns
+from gapless.query.numbers import Numbers
+from gapless.schema import Schema
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How one kind of question shares a row out, and how it reads the sums.
+
+    `looks_at` are the columns whose values it needs, `tests` those whose gaps it looks at; a row with a gap in one of
+    `needs` adds nothing.
+    """
+
+    parts: Callable[[Named], Integers]  # rows × width, before `where` and `by`
+    width: int
+    unit: int
+    finish: Callable[[Floats], float]
+    interval: Callable[[Floats, Noise], tuple[float, float]]
+    std_factor: float  # noise on the answer, in noise on a part; for ratios: times the number of rows, at most
+    looks_at: frozenset[str] = frozenset()
+    tests: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
+    low: float = 0.0  # what a row adds to the first part, in units, is between low and high
+    high: float = 1.0
+
+    @property
+    def signed(self) -> bool:
+        """Whether a row may add less than nothing."""
+        return self.low < 0
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the noise on the answer depends on the number of rows."""
+        return self.width > 1
+
+
+def count_shape() -> Shape:
+    """How many rows."""
+
+    def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
+        t = noise.limit()
+        return max(0.0, float(parts[0]) - t), max(0.0, float(parts[0]) + t)
+
+    return Shape(lambda rows: np.ones((_rows(rows), 1), dtype=np.int64), 1, 1, lambda p: float(p[0]), interval, 1.0)
+
+
+def sum_shape(numbers: Numbers) -> Shape:
+    """The sum of the values."""
+    sizes, step = numbers.sizes
+    unit = int(np.abs(sizes).max())
+    scale = unit * step
+    column = numbers.column
+    table = np.append(sizes, 0)  # the last for cells without a value
+
+    def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
+        t = noise.limit()
+        return (float(parts[0]) - t) * scale, (float(parts[0]) + t) * scale
+
+    def parts(rows: Named) -> Integers:
+        return table[np.minimum(rows[column], len(sizes))][:, None]
+
+    only = frozenset({column})
+    return Shape(
+        parts,
+        1,
+        unit,
+        lambda p: float(p[0]) * scale,
+        interval,
+        scale,
+        looks_at=only,
+        needs=only,
+        low=min(0, int(sizes.min())) / unit,
+        high=max(0, int(sizes.max())) / unit,
+    )
+
+
+def proportion_shape(condition: Condition, schema: Schema) -> Shape:
+    """The share of rows for which a condition is true, among those for which it is true or false."""
+    truth = compile_condition(condition, schema)
+
+    def parts(rows: Named) -> Integers:
+        known_truth = truth(rows)
+        return np.stack([known_truth == TRUE, known_truth == -TRUE], axis=1).astype(np.int64)
+
+    return Shape(
+        parts,
+        2,
+        1,
+        lambda p: ratio(float(p[0]), float(p[1])),
+        _ratio_between(0.0, 1.0),
+        1.0,
+        looks_at=value_columns(condition),
+        tests=gap_columns(condition),
+        needs=needed(condition) & needed(condition, truth=False),
+    )
+
+
+def mean_shape(numbers: Numbers) -> Shape:
+    """The mean of the values."""
+    steps, size = numbers.parts
+    low, high = numbers.low, numbers.high
+    return Shape(
+        _look_up(numbers.column, [steps, size - steps]),
+        2,
+        size,
+        lambda p: low + (high - low) * ratio(float(p[0]), float(p[1])),
+        _ratio_between(low, high),
+        high - low,
+        looks_at=frozenset({numbers.column}),
+        needs=frozenset({numbers.column}),
+    )
+
+
+def variance_shape(numbers: Numbers) -> Shape:
+    """The sample variance of the values."""
+    steps, size = numbers.parts
+    scale = (numbers.high - numbers.low) ** 2
+
+    def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
+        low, high = variance_interval(parts, noise)
+        return low * scale, high * scale
+
+    return Shape(
+        _look_up(numbers.column, [steps**2, steps * size - steps**2, size**2 - steps * size]),
+        3,
+        size**2,
+        lambda p: variance(float(p[0]), float(p[:2].sum()), float(p.sum())) * scale,
+        interval,
+        math.sqrt(2) * scale,
+        looks_at=frozenset({numbers.column}),
+        needs=frozenset({numbers.column}),
+    )
+
+
+def _look_up(column: str, parts: list[Integers]) -> Callable[[Named], Integers]:
+    size = len(parts[0])
+    table = np.zeros((size + 1, len(parts)), dtype=np.int64)  # the last row for cells without a value
+    table[:size] = np.stack(parts, axis=1)
+    return lambda rows: table[np.minimum(rows[column], size)]
+
+
+def _ratio_between(low: float, high: float) -> Callable[[Floats, Noise], tuple[float, float]]:
+    def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
+        a, b = ratio_interval(float(parts[0]), float(parts[1]), noise)
+        return low + (high - low) * a, low + (high - low) * b
+
+    return interval
+
+
+def _rows(rows: Named) -> int:
+    return len(next(iter(rows.values())))
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A question fitted to a schema.
+
+    Attributes:
+        text: the question in words.
+        shape: how rows are shared out.
+        tally: what each row adds, `where` and `by` considered.
+        rows: how many rows the answer is about, gaps in the shape's columns not considered.
+        groups: the names of the groups, or None.
+        targets: columns with values that the question looks at and that may be missing.
+        tests: columns whose gaps it looks at.
+        fills_rows: whether the number of rows that the answer is about depends on how these are filled.
+        about: what the numbers leave out.
+    """
+
+    text: str
+    shape: Shape
+    tally: Tally
+    rows: Tally
+    groups: tuple[str, ...] | None
+    targets: tuple[str, ...]
+    tests: frozenset[str]
+    fills_rows: bool
+    about: str
+
+    def estimates(self, sums: Integers | Floats, unit: int, noise: Noise | None) -> tuple[Estimate, ...]:
+        """The answer from the released sums; intervals and the noise from its law."""
+        parts = sums.astype(np.float64).reshape(-1, self.shape.width) / unit
+        std = None if noise is None or self.shape.is_ratio else noise.std * self.shape.std_factor
+        return tuple(
+            Estimate(group, self.shape.finish(one), std, None if noise is None else self.shape.interval(one, noise))
+            for group, one in zip(self.groups or (None,), parts, strict=True)
+        )
+
+
+def compile_question(
+    text: str, shape: Shape, *, where: Condition, by: str | None, schema: Schema, about: str = ""
+) -> Compiled:
+    """Fit a question to a schema: names, values and bins are checked here."""
+    truth = compile_condition(where, schema)
+    grouping = frozenset() if by is None else frozenset({known(schema, by)})
+    values = shape.looks_at | value_columns(where) | grouping
+    tests = shape.tests | gap_columns(where)
+    groups = None if by is None else schema[by].cells[: schema[by].size]
+
+    def value(rows: Named) -> Integers:
+        return np.where((truth(rows) == TRUE)[:, None], shape.parts(rows), 0)
+
+    tally = Tally(
+        columns=tuple(name for name in schema.names if name in values | tests),
+        value=value,
+        parts=shape.width,
+        unit=shape.unit,
+        group=by,
+        groups=1 if groups is None else len(groups),
+        signed=shape.signed,
+        needs=shape.needs | needed(where) | grouping,
+    )
+    rows = replace(
+        tally,
+        value=lambda named: (truth(named) == TRUE)[:, None],
+        parts=1,
+        unit=1,
+        signed=False,
+        needs=needed(where) | grouping,
+    )
+    targets = tuple(column.name for column in schema.columns if column.name in values and column.may_be_missing)
+    chosen = value_columns(where) | grouping
+    without_value = any(schema[name].not_applicable is not None for name in shape.looks_at)
+    fills_rows = without_value or not chosen.isdisjoint(targets)
+    return Compiled(text, shape, tally, rows, groups, targets, tests, fills_rows, about)

@@ -1,0 +1,181 @@
+"""Gaps filled from rows of the same class, with a limit on how often a row gives: PRIVACY F7."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.data import PrivateTable
+from gapless.data.tally import Named, Tally, hot_deck_distance
+from gapless.errors import QuestionError
+from gapless.privacy import Grant, Loss, for_counts
+from gapless.privacy.mechanisms import Floats
+from gapless.query.answers import Answer
+from gapless.query.compiled import Compiled
+from gapless.query.condition import known
+from gapless.query.treatments import (
+    Preview,
+    check_filling,
+    measures,
+    names_of,
+    preview_sums,
+    protects,
+    release_sums,
+)
+from gapless.schema import Schema
+from gapless.schema.words import listing
+
+Flags: TypeAlias = NDArray[np.bool_]
+
+MOST_CELLS = 4_000_000  # combinations in a deck
+FINE = 1 << 20  # steps of a row on which shares are rounded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotDeck:
+    r"""Fill gaps from rows of the same class, each giving at most `limit` times: works at any ε.
+
+    Classes are the combinations of `cells`, public columns that the question does not fill; a gap in them is a class of
+    its own. In a class with n donors and m donees a donee takes from each donor the share :math:`\min(1/n, K/m)`: the
+    expected answer of a random hot deck in which no donor gives more than K times. Consistent when cells are missing at
+    random given the class, up to the limit.
+
+    Guarantee: the answer moves by at most 1 + K rows, in vectors 1 + 2K, when one row comes or goes, so ordinary noise
+        suffices. Proved in docs/proofs/hot_deck.md, attacked by tests/property/test_hot_deck.py.
+    """
+
+    cells: Sequence[str]  # kept as a tuple
+    limit: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cells", names_of(self.cells, "cells", "HotDeck(cells=['age', 'sex'])"))
+        if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1:
+            raise QuestionError(f"a limit of {self.limit!r} donations", hint="a whole number of at least 1")
+
+    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+        """One release: the sums over all rows, filled ones included."""
+        tally = self.tally(asked, table.schema)
+        value = table.hot_deck(tally, targets=asked.targets, cells=self.cells, limit=self.limit)
+        return release_sums(asked, tally, value, table, grant, self.told(asked))
+
+    def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
+        """The noise to expect, from public facts alone."""
+        tally = self.tally(asked, schema)
+        return preview_sums(asked, tally, hot_deck_distance(tally, self.limit, schema.rows_per_person), loss)
+
+    def release(self, table: PrivateTable, columns: Sequence[str], *, spend: Loss) -> Deck:
+        """Release, once, how many donors hold which values and how many donees there are in each class.
+
+        From the deck that comes out any number of questions about `cells` and `columns` is answered for free. One
+        release: the counts of all combinations, gaps as cells; a row is in one of them.
+        """
+        columns = names_of(columns, "columns", "release(people, ['income'], spend=…)")
+        if both := sorted(set(self.cells) & set(columns)):
+            raise QuestionError(f"column {both[0]!r} is filled, so rows cannot be matched on it", hint="name it once")
+        names = (*self.cells, *columns)
+        schema = table.schema.select(known(table.schema, name) for name in names)
+        if (size := math.prod(column.extended_size for column in schema.columns)) > MOST_CELLS:
+            raise QuestionError(f"a deck of {size:,} combinations, more than {MOST_CELLS:,}", hint="fewer columns")
+        grant = table.ledger.grant(spend, to="HotDeck.release")
+        counts = table.marginal(names, rows="extended")
+        mechanism = for_counts(spend, counts.distance)
+        released = grant.release(counts, mechanism, what=f"hot deck of {listing(columns)} by {listing(self.cells)}")
+        return Deck(self, schema, released.value.astype(np.float64), released.entry, protects(table))
+
+    def tally(self, asked: Compiled, schema: Schema) -> Tally:
+        """What each row adds, on a grid so fine that rounding shares does not matter."""
+        check_filling(asked, self.cells, schema)
+        return asked.tally.times(-(-FINE // asked.tally.unit))
+
+    def told(self, asked: Compiled) -> str:
+        """What the answer measures."""
+        times = "once" if self.limit == 1 else f"{self.limit} times"
+        alike = f"the same {listing(self.cells)}" if self.cells else "no gap there"
+        return f"gaps in {listing(asked.targets)} are filled from rows with {alike}, each giving at most {times}"
+
+
+class Asked(Protocol):
+    """A question, as far as a deck needs to know."""
+
+    def compile(self, schema: Schema) -> Compiled:
+        """Fit it to a schema."""
+        ...
+
+
+@dataclass(frozen=True)
+class Deck:
+    """Released counts of donors and donees: any number of questions for what was paid once.
+
+    The answers treat gaps as the deck does, whatever the question says of `missing`.
+    """
+
+    treatment: HotDeck
+    schema: Schema
+    counts: Floats
+    entry: int
+    protects: str
+
+    def ask(self, question: Asked) -> Answer:
+        """Answer from the released counts: free."""
+        asked = question.compile(self.schema)
+        if asked.targets:
+            check_filling(asked, self.treatment.cells, self.schema)
+        told = self.treatment.told(asked) if asked.targets else ""
+        return Answer(
+            asked.text,
+            asked.estimates(self._sums(asked), asked.tally.unit, None),
+            measures(told, asked.about),
+            self.protects,
+            (self.entry,),
+            "No interval: the answer combines many noisy counts. It was free: the deck had been paid for.",
+        )
+
+    def _sums(self, asked: Compiled) -> Floats:
+        """As in `hot_deck_total`, from noisy counts: a class has at least one donor, and not less than no donees."""
+        matching = len(self.treatment.cells)
+        names = self.schema.names
+        kept = [i for i, name in enumerate(names) if i < matching or name in asked.tally.columns]
+        counts = self.counts.sum(axis=tuple(set(range(len(names))) - set(kept)))
+        inner = {names[i]: counts.shape[place] for place, i in enumerate(kept) if i >= matching}
+        codes = {
+            name: grid.ravel() for name, grid in zip(inner, np.indices(tuple(inner.values())), strict=True)
+        }  # all combinations within a class
+        donee = np.zeros(math.prod(inner.values()), dtype=np.bool_)
+        for name in asked.targets:
+            donee |= codes[name] >= self.schema[name].size
+        sums = np.zeros(asked.tally.width)
+        for place in np.ndindex(counts.shape[:matching]):
+            matched = dict(zip(self.treatment.cells, place, strict=True))
+            sums += self._class_sums(asked, counts[place].ravel(), codes, matched, donee)
+        return sums
+
+    def _class_sums(
+        self, asked: Compiled, counts: Floats, codes: Named, matched: dict[str, int], donee: Flags
+    ) -> Floats:
+        sums = np.zeros((asked.tally.groups, asked.tally.parts))
+
+        def add(rows: Named, times: Floats) -> None:
+            same = {name: np.full(len(times), code) for name, code in matched.items()}
+            group, added = asked.tally.of(dict(rows) | same)
+            np.add.at(sums, group, times[:, None] * added)
+
+        giving = {name: array[~donee] for name, array in codes.items()}
+        donors = counts[~donee]
+        add(giving, donors)
+        donees = counts[donee]
+        n, m = max(1.0, float(donors.sum())), max(0.0, float(donees.sum()))
+        share = min(1 / n, self.treatment.limit / m) if m else 0.0
+        for number, takes in zip(np.flatnonzero(donee), donees * share, strict=True):
+            filled = {
+                name: given
+                if codes[name][number] >= self.schema[name].size
+                else np.full_like(given, codes[name][number])
+                for name, given in giving.items()
+            }
+            add(filled, takes * donors)
+        return sums.ravel()

@@ -1,0 +1,195 @@
+"""Gaps filled from the nearest rows, with noise by smooth sensitivity: [KNN] as PRIVACY F corrects it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gapless.data import PrivateTable
+from gapless.data.neighbors import Matching, Scheme
+from gapless.data.tally import Named
+from gapless.privacy import Grant, Loss, Private, Smooth, SmoothCauchy, SmoothValue, for_counts
+from gapless.privacy.mechanisms import Floats, Integers
+from gapless.query.answers import Answer
+from gapless.query.compiled import Compiled
+from gapless.query.treatments import Preview, check_filling, measures, names_of, protects
+from gapless.schema import Schema
+from gapless.schema.words import listing
+
+FOR_ROWS = 0.1  # of the budget, for the number of rows where it does not depend on what is filled
+NO_INTERVAL = "No interval: the size of the noise is itself private (smooth sensitivity)."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knn:
+    r"""Fill gaps from the most similar rows, and add noise in proportion to what one row can change in this table.
+
+    Rows are compared `on` public columns. A row that is most similar to many with gaps can change many of them: the
+    bound :math:`1 + L_1` on that is private, and the noise follows it. Consistent when rows that are alike on these
+    columns are alike in what is missing. For a share of the budget above ε = ln 2 for each sum; see `HotDeck` below.
+
+    A count or a sum is one release for each group; a proportion or a mean also pays for the number of rows, a variance
+    for the mean as well. Where that number does not depend on what is filled it is counted without filling, for all
+    groups at once, with a tenth of the budget.
+
+    Guarantee: PrivateTable.neighbour_sum with SmoothCauchy: docs/proofs/neighbours.md, docs/proofs/smooth_cauchy.md.
+    """
+
+    on: Sequence[str]  # kept as a tuple
+    neighbors: int = 1
+    scheme: Scheme = "nearest"
+    distance: Literal["gower", "euclidean"] = "gower"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "on", names_of(self.on, "on", "Knn(on=['age', 'sex'])"))
+        self._matching()
+
+    def _matching(self) -> Matching:
+        return Matching(on=tuple(self.on), neighbors=self.neighbors, scheme=self.scheme, distance=self.distance)
+
+    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+        """Release the number of rows, if it is needed, and a sum for each group."""
+        check_filling(asked, self.on, table.schema)
+        asking = _Asking(asked, self._matching(), table, grant)
+        parts, entries = asking.parts()
+        estimates = asked.estimates(parts, 1, None)
+        return Answer(
+            asked.text, estimates, measures(self.told(asked), asked.about), protects(table), entries, NO_INTERVAL
+        )
+
+    def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
+        """The median size of the noise for each unit of the private bound."""
+        check_filling(asked, self.on, schema)
+        matching = self._matching()
+        matching.check(schema, asked.targets)
+        share = _shares(asked, loss)[1] / asked.tally.groups
+        mechanism = SmoothCauchy.for_loss(share, Smooth(schema.rows_per_person, 1.0))
+        of = "the answer, for each unit of its private sensitivity"
+        if asked.shape.is_ratio:
+            of += ", times the number of rows it is about"
+        scale = asked.shape.std_factor / (math.sqrt(2) if asked.shape.width == 3 else 1)
+        return Preview(asked.text, None, of, mechanism.median_per_bound * scale)
+
+    def told(self, asked: Compiled) -> str:
+        """What the answer measures."""
+        rows = "row" if self.neighbors == 1 else f"{self.neighbors} rows"
+        how = "" if self.scheme == "nearest" else f", by their {self.scheme}"
+        return f"gaps in {listing(asked.targets)} are filled from the {rows} nearest in {listing(self.on)}{how}"
+
+
+def _shares(asked: Compiled, loss: Loss) -> tuple[Loss, Loss]:
+    """What the number of rows of all groups may cost, and what each of the other sums of all groups may."""
+    sums = {1: 1, 2: 1, 3: 2}[asked.shape.width]
+    if not asked.shape.is_ratio:
+        return loss * 0.0, loss
+    for_rows = loss / (sums + 1) if asked.fills_rows else loss * FOR_ROWS
+    return for_rows, (loss - for_rows) / sums
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """One question to one table by nearest neighbours: the parts of `Compiled`, put together from separate sums."""
+
+    asked: Compiled
+    matching: Matching
+    table: PrivateTable
+    grant: Grant
+
+    def parts(self) -> tuple[Floats, tuple[int, ...]]:
+        """The parts of each group, in rows, and the entries that paid for them."""
+        width = self.asked.shape.width
+        for_rows, for_sum = _shares(self.asked, self.grant.left)
+        if width == 1:
+            shape = self.asked.shape
+            sums, paid = self._sums(lambda added: added[:, 0], shape.low, shape.high, for_sum, "")
+            return sums[:, None], paid
+        # u - 1/2 for each row: what it adds is centred, so a row's own part in the bound is halved
+        centred = self._declare(lambda added: _inside(added) * (_value(added) - 0.5), -0.5, 0.5)
+        self._mechanisms(centred, for_sum)  # refuses a share that is too small before anything is spent
+        rows, first = self._rows(for_rows)
+        sums, second = self._release(centred, for_sum, "")
+        if width == 2:
+            return np.stack([rows / 2 + sums, rows / 2 - sums], axis=1), first + second
+        means = np.clip(0.5 + sums / np.maximum(2.0, rows), 0, 1)
+        spreads, third = self._squares(means, rows, for_sum)
+        values = rows * means
+        squares = spreads + rows * means**2
+        return np.stack([squares, values - squares, rows - values], axis=1), first + second + third
+
+    def _rows(self, loss: Loss) -> tuple[Floats, tuple[int, ...]]:
+        if self.asked.fills_rows:
+            return self._sums(_inside, 0.0, 1.0, loss, "number of rows of ")
+        value = self.table.tally(self.asked.rows)
+        released = self.grant.release(value, for_counts(loss, value.distance), what=f"number of rows of {self._text}")
+        return released.value.astype(np.float64), (released.entry,)
+
+    def _squares(self, means: Floats, rows: Floats, loss: Loss) -> tuple[Floats, tuple[int, ...]]:
+        """The sum of (u - mean)² around released means, each centred at half of its largest value."""
+        most = np.maximum(means, 1 - means) ** 2
+        pairs = enumerate(zip(means.tolist(), most.tolist(), strict=True))
+        sealed = [
+            self._declare_group(group, _square_around(mean, top), -top / 2, top / 2) for group, (mean, top) in pairs
+        ]
+        sums, entries = self._release(sealed, loss, "squares of ")
+        return sums + rows * most / 2, entries
+
+    def _sums(
+        self, f: Callable[[Floats], Floats], low: float, high: float, loss: Loss, what: str
+    ) -> tuple[Floats, tuple[int, ...]]:
+        return self._release(self._declare(f, low, high), loss, what)
+
+    def _declare(self, f: Callable[[Floats], Floats], low: float, high: float) -> list[Private[SmoothValue, Smooth]]:
+        return [self._declare_group(group, f, low, high) for group in range(self.asked.tally.groups)]
+
+    def _declare_group(
+        self, number: int, f: Callable[[Floats], Floats], low: float, high: float
+    ) -> Private[SmoothValue, Smooth]:
+        """The sum, over the filled rows of a group, of f of what each shares out in units."""
+        tally = self.asked.tally
+
+        def value(columns: Named) -> Floats:
+            group: Integers
+            group, added = tally.of(columns)
+            return np.where(group == number, f(added / tally.unit), 0.0)
+
+        return self.table.neighbour_sum(value, targets=self.asked.targets, matching=self.matching, low=low, high=high)
+
+    def _mechanisms(self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss) -> list[SmoothCauchy]:
+        return [SmoothCauchy.for_loss(loss / len(sealed), one.distance) for one in sealed]
+
+    def _release(
+        self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss, what: str
+    ) -> tuple[Floats, tuple[int, ...]]:
+        """A release for each group: one row can donate into all of them, so each is paid for."""
+        names = [what + self._text if group is None else f"{what}{self._text} = {group}" for group in self._groups]
+        requests = zip(sealed, self._mechanisms(sealed, loss), names, strict=True)
+        released = self.grant.release_all(list(requests))
+        return np.array([one.value for one in released]), tuple(one.entry for one in released)
+
+    @property
+    def _text(self) -> str:
+        return self.asked.text
+
+    @property
+    def _groups(self) -> Sequence[str | None]:
+        return self.asked.groups or (None,)
+
+
+def _square_around(mean: float, most: float) -> Callable[[Floats], Floats]:
+    return lambda added: _inside(added) * ((_value(added) - mean) ** 2 - most / 2)
+
+
+def _inside(added: Floats) -> Floats:
+    """1 for a row that the answer is about, else 0."""
+    inside: Floats = added.sum(axis=1)
+    return inside
+
+
+def _value(added: Floats) -> Floats:
+    """A row's value u in [0, 1] from what it shares out: (u, 1 - u) or (u², u - u², 1 - u)."""
+    value: Floats = added[:, :-1].sum(axis=1)
+    return value

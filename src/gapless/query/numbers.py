@@ -1,0 +1,84 @@
+"""The public number that each cell of a column stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gapless.errors import QuestionError
+from gapless.privacy.mechanisms import Floats, Integers
+from gapless.schema import Boolean, Integer, Number, Ordinal, Schema
+
+STEPS = 1 << 14  # the finest grid of values: a value is rounded to this part of the range, if it must be rounded
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The number of each level or bin of a column, clamped to public bounds.
+
+    Whole numbers and halves stay exact as long as the range allows; others are rounded to a grid of 2⁻¹⁴ of it.
+    """
+
+    column: str
+    values: Floats
+    low: float
+    high: float
+    about: str  # what the numbers leave out, in words
+
+    @property
+    def parts(self) -> tuple[Integers, int]:
+        """How many steps of a grid each value lies above `low`, and how many steps `high` does."""
+        for halves in (1, 2):
+            size = (self.high - self.low) * halves
+            steps = (self.values - self.low) * halves
+            if size == round(size) <= STEPS and (steps == np.round(steps)).all():
+                return steps.astype(np.int64), int(size)
+        return np.rint((self.values - self.low) / (self.high - self.low) * STEPS).astype(np.int64), STEPS
+
+    @property
+    def sizes(self) -> tuple[Integers, float]:
+        """Each value in whole steps of a grid around 0, and the size of a step."""
+        for step in (1.0, 0.5):
+            sizes = self.values / step
+            if (sizes == np.round(sizes)).all() and np.abs(sizes).max() <= STEPS:
+                return sizes.astype(np.int64), step
+        step = self.reach / STEPS
+        return np.rint(self.values / step).astype(np.int64), step
+
+    @property
+    def reach(self) -> float:
+        """The largest distance from 0."""
+        return max(abs(self.low), abs(self.high))
+
+
+def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) -> Numbers:
+    """The numbers of a column: levels that are numbers, true as 1, bins by their middle."""
+    column = schema[name]
+    about = ""
+    if isinstance(column, Integer | Number):
+        lows, highs = column.ends_of_bins()
+        if isinstance(column, Number):
+            highs = np.append(lows[1:], highs[-1])
+        values = (lows + highs) / 2
+        if (lows < highs).any():
+            about = f"a value of {name} counts as the middle of its bin"
+    elif isinstance(column, Boolean):
+        values = np.array([0.0, 1.0])
+    elif isinstance(column, Ordinal) and all(type(level) in (int, float) for level in column.levels):
+        values = np.array(column.levels, dtype=np.float64)
+    else:
+        raise QuestionError(
+            f"the cells of column {name!r}, a {column.kind} column, are no numbers",
+            hint=f"count(), or proportion({name} == …)",
+        )
+    if bounds is not None and (bounds[0] > values.min() or bounds[1] < values.max()):
+        values = np.clip(values, *bounds)
+        about += f"{'; ' if about else ''}values of {name} are clamped to [{bounds[0]:g}, {bounds[1]:g}]"
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        raise QuestionError(
+            f"all cells of column {name!r} stand for the same number, {low:g}",
+            hint="bounds within the column's, or more bins in the schema",
+        )
+    return Numbers(name, values, low, high, about)

@@ -1,0 +1,26 @@
+"""How noisy an answer will be, before anything is spent."""
+
+from __future__ import annotations
+
+from gapless.errors import BudgetError
+from gapless.privacy import Budget
+from gapless.query.questions import Count, Mean, Proportion, Sum, Variance
+from gapless.query.treatments import Drop, Preview
+from gapless.schema import Schema
+
+
+def preview(
+    question: Count | Proportion | Sum | Mean | Variance, schema: Schema, *, budget: Budget, percent: float
+) -> Preview:
+    """The noise to expect if this share of a budget is spent: public facts alone, no table, nothing spent.
+
+    >>> from gapless.schema import Integer
+    >>> people = Schema("people", [Integer("age", bounds=(0, 99))])
+    >>> print(preview(Count(where="age < 50"), people, budget=Budget(1.0), percent=10))
+    count() where age < 50: noise std 14.14 on the answer
+    """
+    if not (isinstance(percent, int | float) and 0 < percent <= 100):
+        raise BudgetError(f"{percent!r} percent of the budget", hint="a number above 0 and up to 100")
+    asked = question.compile(schema)
+    missing = question.missing if asked.targets else Drop()
+    return missing.preview(asked, schema, budget.capacity * (percent / 100))

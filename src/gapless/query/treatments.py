@@ -1,0 +1,121 @@
+"""What a question does about gaps: the choices for `missing=`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from gapless.data import PrivateTable
+from gapless.data.tally import Tally, tally_distance
+from gapless.errors import QuestionError
+from gapless.privacy import L1, Grant, Loss, Private, for_counts
+from gapless.privacy.mechanisms import Integers
+from gapless.query.answers import Answer, Noise
+from gapless.query.compiled import Compiled
+from gapless.query.condition import known
+from gapless.schema import Schema
+from gapless.schema.words import listing
+
+COVERS = "Each interval holds, with probability 95 % over the noise, the answer without noise; not sampling, not gaps."
+
+
+class Missing(Protocol):
+    """How a question reads a table with gaps."""
+
+    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+        """Release what the question needs."""
+        ...
+
+    def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
+        """The noise to expect, from public facts alone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The noise to expect, and on what: its standard deviation, or its median size where there is none."""
+
+    question: str
+    noise_std: float | None
+    of: str
+    noise_median: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for a machine."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        size = f"median {self.noise_median:.4g}" if self.noise_std is None else f"std {self.noise_std:.4g}"
+        return f"{self.question}: noise {size} on {self.of}"
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Leave out rows with a gap where the question looks: the baseline.
+
+    A comparison with a gap is not true. Unbiased when cells are missing completely at random.
+    """
+
+    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+        """One release: the sums of what each row adds."""
+        told = f"rows with a gap in {listing(asked.targets)} are left out" if asked.targets and not table.filled else ""
+        return release_sums(asked, asked.tally, table.tally(asked.tally), table, grant, told)
+
+    def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
+        """The noise to expect, from public facts alone."""
+        return preview_sums(asked, asked.tally, tally_distance(asked.tally, schema.rows_per_person), loss)
+
+
+def release_sums(
+    asked: Compiled, tally: Tally, value: Private[Integers, L1], table: PrivateTable, grant: Grant, told: str
+) -> Answer:
+    """Release a vector of sums with all of the grant, and read the answer from it."""
+    mechanism = for_counts(grant.left, value.distance)
+    released = grant.release(value, mechanism, what=asked.text)
+    estimates = asked.estimates(released.value, tally.unit, Noise.of(mechanism, tally.unit))
+    return Answer(asked.text, estimates, measures(told, asked.about), protects(table), (released.entry,), COVERS)
+
+
+def preview_sums(asked: Compiled, tally: Tally, distance: L1, loss: Loss) -> Preview:
+    """The noise of a vector of sums."""
+    noise = Noise.of(for_counts(loss, distance), tally.unit)
+    of = "the answer, at most, times the number of rows it is about" if asked.shape.is_ratio else "the answer"
+    return Preview(asked.text, noise.std * asked.shape.std_factor, of)
+
+
+def measures(*told: str) -> str:
+    """What the numbers stand for, as a sentence."""
+    words = "; ".join(filter(None, told))
+    return f"{words[0].upper()}{words[1:]}." if words else ""
+
+
+def protects(table: PrivateTable) -> str:
+    """The unit and the promise."""
+    ledger = table.ledger
+    return f"{ledger.protect} of the incomplete table '{ledger.table}' within {ledger.budget}"
+
+
+def names_of(names: Sequence[str], key: str, example: str) -> tuple[str, ...]:
+    """A list of columns, kept as a tuple."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise QuestionError(f"{key} is {names!r}", hint=f"a list of columns: {example}")
+    if len(set(names)) < len(names):
+        raise QuestionError(f"{key} names a column twice", hint="name it once")
+    return tuple(names)
+
+
+def check_filling(asked: Compiled, matching: Sequence[str], schema: Schema) -> None:
+    """Columns that are filled cannot also decide from whom, and their gaps cannot be asked about at the same time."""
+    for name in matching:
+        known(schema, name)
+    if both := sorted(set(asked.targets) & set(matching)):
+        raise QuestionError(
+            f"the question fills the gaps of {both[0]!r}, so rows cannot be matched on it",
+            hint="match on other columns, or ask with missing=Drop()",
+        )
+    if both := sorted(set(asked.targets) & asked.tests):
+        raise QuestionError(
+            f"the question looks at the values of {both[0]!r} and at its gaps, which would be filled",
+            hint="two questions, or missing=Drop()",
+        )

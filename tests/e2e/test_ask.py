@@ -1,0 +1,150 @@
+"""`gapless ask`: real processes, text and JSON, several questions, a preview that reads nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gapless.cli import main
+
+GAPLESS = Path(sys.executable).parent / "gapless"
+SCHEMA = """\
+[table]
+name = "people"
+
+[column.age]
+kind = "integer"
+bounds = [0, 99]
+
+[column.sex]
+kind = "categorical"
+levels = ["F", "M"]
+may_be_missing = true
+
+[column.income]
+kind = "number"
+bounds = [0, 1000]
+bins = 4
+may_be_missing = true
+"""
+OPTIONS = ("--schema", "people.toml", "--ledger", "p.ledger")
+NEW = (*OPTIONS, "--epsilon", 100)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    rows = [f"{i},{('F', 'M', '')[i % 3]},{10 * i if i % 4 else ''}" for i in range(100)]
+    (tmp_path / "people.csv").write_text("age,sex,income\n" + "\n".join(rows) + "\n")
+    return tmp_path
+
+
+def run(*arguments, cwd):
+    return subprocess.run(
+        [GAPLESS, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+
+
+@pytest.fixture
+def run_here(folder, monkeypatch, capsys):
+    """The same in this process, which is faster."""
+
+    def run_main(*arguments):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["gapless", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        printed = capsys.readouterr()
+        return left.value.code, printed.out, printed.err
+
+    return run_main
+
+
+def test_a_question_is_answered_under_the_ledger(folder):
+    done = run("ask", "people.csv", *NEW, "--spend", "10%", "count() where age >= 50", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("count() where age >= 50 = ")
+    assert "paid by entry 1 of its ledger" in done.stdout
+    knn = ("mean(income) where age >= 20 and age < 30", "--missing", "knn", "--on", "age,sex", "--json")
+    done = run("ask", "people.csv", *OPTIONS, "--spend", "10%", *knn, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    (told,) = json.loads(done.stdout)
+    assert told["question"] == "mean(income) where age >= 20 and age < 30"
+    assert 125 <= told["estimates"][0]["estimate"] <= 875
+    assert told["estimates"][0]["interval"] is None
+    assert "private" in told["interval_note"]
+    assert told["entries"] == [2, 3]
+    shown = run("ledger", "p.ledger", cwd=folder).stdout
+    assert "left 80.00%" in shown
+    assert "count() where age >= 50" in shown
+
+
+def test_questions_in_a_file_share_the_spending(folder, run_here):
+    (folder / "questions.txt").write_text(
+        "# about people\ncount()\n\n  mean(income) by sex\nproportion(income < 500)\nvariance(age)\n"
+    )
+    questions = ("--file", "questions.txt", "--spend", "20%", "--missing", "hot-deck", "--on", "age", "--limit", 2)
+    code, out, err = run_here("ask", "people.csv", *NEW, *questions, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert [one["question"] for one in told] == [
+        "count()",
+        "mean(income) by sex",
+        "proportion(income < 500)",
+        "variance(age)",
+    ]
+    assert [one["group"] for one in told[1]["estimates"]] == ["F", "M"]
+    assert [one["entries"] for one in told] == [[1], [2], [3], [4]]
+    entries = json.loads(run_here("ledger", "p.ledger", "--json")[1])["entries"]
+    assert [entry["loss"] for entry in entries] == pytest.approx([5.0] * 4)
+
+
+def test_a_preview_reads_and_spends_nothing(folder, run_here):
+    before = {path.name for path in folder.iterdir()}
+    preview = ("--spend", "10%", "--preview", "count() where age >= 50")
+    code, out, _ = run_here("ask", "there-is-no.csv", *NEW, *preview)
+    assert code == 0
+    assert "count() where age >= 50: noise std 0.009" in out
+    assert {path.name for path in folder.iterdir()} == before
+    assert run_here("ask", "people.csv", *NEW, "--spend", "1%", "count()")[0] == 0
+    code, out, _ = run_here("ask", "people.csv", *OPTIONS, *preview, "--json")  # the budget of the ledger
+    assert json.loads(out)[0]["noise_std"] == pytest.approx(0.0095, rel=0.1)
+
+
+ASK = ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "10%")
+WRONG = {
+    "no question": (ASK, 2, "QuestionError: no question"),
+    "no file": ((*ASK, "--file", "none.txt"), 1, "ReadError: cannot read none.txt"),
+    "unreadable": ((*ASK, "mean income"), 2, "expected '('"),
+    "unknown column": ((*ASK, "mean(incme)"), 2, "no column 'incme' in the schema Try: income"),
+    "splits a bin": ((*ASK, "count() where age >= 25"), 2, "nearest edges: 20 and 30"),
+    "bounds reversed": ((*ASK, "mean(income, 9, 1)"), 2, "bounds (9, 1) are empty"),
+    "unknown treatment": ((*ASK, "count()", "--missing", "guess"), 2, "Try: drop, knn, hot-deck"),
+    "knn without columns": ((*ASK, "count()", "--missing", "knn"), 2, "--missing knn needs --on"),
+    "drop with columns": ((*ASK, "count()", "--on", "age"), 2, "--on is for --missing knn or hot-deck"),
+    "no share": (("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "much", "count()"), 3, "is not a share"),
+    "too small for knn": (
+        (*ASK, "mean(income)", "--missing", "knn", "--on", "age"),
+        3,
+        "needs more than ln 2 = 0.6931 Try: missing=HotDeck(…)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "told"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_told_and_nothing_is_spent(arguments, code, told, folder, run_here):
+    left, out, err = run_here(*arguments)
+    assert left == code
+    assert told in " ".join((err or out).replace("│", " ").split())
+    if (folder / "p.ledger").exists():
+        assert "spent 0.00%" in run_here("ledger", "p.ledger")[1]
+
+
+def test_a_second_question_that_is_wrong_stops_the_first(folder, run_here):
+    (folder / "questions.txt").write_text("count()\nmean(nothing)\n")
+    code, out, err = run_here(*ASK, "--file", "questions.txt")
+    assert (code, out) == (2, "")
+    assert "no column 'nothing'" in err
+    assert not (folder / "p.ledger").exists()

@@ -1,0 +1,174 @@
+"""Sums over rows: every question moves by at most its declared distance, and conditions follow three-valued logic."""
+
+import operator
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gapless import HotDeck, Integer, MissingCode, Number, Ordinal, Rows, Schema
+from gapless.data.tally import Tally
+from gapless.privacy import L1
+from gapless.query import parse_question
+from gapless.query.condition import compile_condition, needed, parse_condition
+from gapless.testing.tables import private, reveal
+
+SCHEMA = Schema(
+    "people",
+    [
+        Integer("a", bounds=(0, 3), may_be_missing=True, missing=["", MissingCode("-1", "not-applicable")]),
+        Number("b", bounds=(-10, 10), bins=4, may_be_missing=True),
+        Ordinal("c", ["low", "high"], may_be_missing=True),
+        Ordinal("d", ["x", "y"]),
+    ],
+)
+CELLS = [["0", "1", "2", "3", "", "-1"], ["-9", "-1", "1", "9", ""], ["low", "high", ""], ["x", "y"]]
+QUESTIONS = [
+    "count()",
+    "count() where a >= 1 or c == low",
+    "count() where b is missing by c",
+    "count() by a",
+    "proportion(a == 1)",
+    "proportion(a == 1 and b >= 0) where not c == high by d",
+    "sum(a)",
+    "sum(b) by c",
+    "mean(a) where d == x",
+    "mean(b, -5, 5) by a",
+    "variance(b)",
+    "variance(a, 0, 2) where c == high by d",
+]
+row = st.tuples(*map(st.sampled_from, CELLS))
+neighbours = st.integers(1, 3).flatmap(
+    lambda k: st.tuples(st.just(k), st.lists(row, max_size=6), st.lists(row, min_size=1, max_size=k))
+)
+TREATED = {
+    "dropped": lambda table, asked: table.tally(asked.tally),
+    "hot deck": lambda table, asked: table.hot_deck(
+        asked.tally.times(64), targets=asked.targets or ("a",), cells=["d"], limit=1
+    ),
+    "hot deck of three": lambda table, asked: table.hot_deck(
+        asked.tally.times(64), targets=asked.targets or ("a",), cells=[], limit=3
+    ),
+}
+
+
+@pytest.mark.parametrize("treated", TREATED)
+@pytest.mark.parametrize("text", QUESTIONS)
+@settings(max_examples=25, deadline=None)
+@given(pair=neighbours)
+def test_every_question_keeps_its_distance(text, treated, pair):
+    k, rows, more = pair
+    asked = parse_question(text).compile(SCHEMA)
+    tables = [private(r, SCHEMA, Path(tempfile.mkdtemp()), protect=Rows(k)) for r in (rows, rows + more)]
+    less, greater = (TREATED[treated](table, asked) for table in tables)
+    assert less.distance == greater.distance
+    moved = np.abs(reveal(less, tables[0].ledger) - reveal(greater, tables[1].ledger)).sum()
+    assert moved <= less.distance.at_most
+    if treated == "dropped":
+        assert less.distance == L1(k * asked.tally.unit)
+        seen = [all(r[SCHEMA.names.index(name)] != "" for name in less.reads or ()) for r in more]
+        assert moved <= sum(seen) * asked.tally.unit  # what `reads` promises
+    else:
+        assert less.reads is None
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+def test_what_a_row_adds_depends_on_that_row_alone(text):
+    asked = parse_question(text).compile(SCHEMA)
+    sizes = [column.extended_size for column in SCHEMA.columns]
+    codes = dict(zip(SCHEMA.names, np.indices(sizes).reshape(len(sizes), -1), strict=True))
+    groups, all_rows = asked.tally.of(codes)
+    order = np.random.default_rng(0).permutation(len(all_rows))
+    for chosen in (order, *(order[i : i + 1] for i in range(20))):
+        group, added = asked.tally.of({name: c[chosen] for name, c in codes.items()})
+        assert np.array_equal(group, groups[chosen])
+        assert np.array_equal(added, all_rows[chosen])
+    assert np.abs(all_rows).sum(axis=1).max() == asked.tally.unit  # and the unit is attained
+    assert asked.tally.needs <= set(asked.tally.columns)
+
+
+def test_a_tally_that_lies_about_its_unit_adds_nothing():
+    """The distance does not rest on the caller's arithmetic."""
+    lying = Tally(("d",), lambda rows: np.full((len(rows["d"]), 2), 4), parts=2, unit=7)
+    assert not lying.total({"d": np.zeros(3, dtype=np.uint8)}, 3).any()
+    negative = Tally(("d",), lambda rows: np.full((len(rows["d"]), 1), -4), parts=1, unit=7)
+    assert not negative.total({"d": np.zeros(3, dtype=np.uint8)}, 3).any()
+    grouped = Tally(("d",), lambda rows: np.ones((len(rows["d"]), 1)), parts=1, unit=1, group="d", groups=2)
+    assert grouped.total({"d": np.array([0, 1, 2, 1], dtype=np.uint8)}, 4).tolist() == [1, 2]
+
+
+def test_the_test_itself_finds_a_sum_that_looks_at_other_rows():
+    """Planted: a row's number depends on how many rows there are."""
+    nosy = Tally(("d",), lambda rows: np.full((len(rows["d"]), 1), len(rows["d"]) % 2), parts=1, unit=1)
+    tables = [private([("0", "1", "low", "x")] * n, SCHEMA, Path(tempfile.mkdtemp())) for n in (4, 5)]
+    a, b = (reveal(table.tally(nosy), table.ledger)[0] for table in tables)
+    assert abs(a - b) > nosy.unit
+
+
+# ---------------------------------------------------------------------- three-valued logic
+
+SIGNS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+comparison = st.tuples(st.just("a"), st.sampled_from(list(SIGNS)), st.integers(0, 3)) | st.tuples(
+    st.just("c"), st.sampled_from(list(SIGNS)), st.sampled_from(["low", "high"])
+)
+atom = comparison | st.tuples(st.sampled_from("ac"), st.just("is missing"), st.just(""))
+conditions = st.recursive(
+    atom,
+    lambda one: (
+        st.tuples(st.just("not"), one)
+        | st.tuples(st.sampled_from(["and", "or"]), one, one)
+        | st.tuples(st.sampled_from(["and", "or"]), one, one, one)
+    ),
+    max_leaves=6,
+)
+
+
+def written(tree):
+    if tree[0] == "not":
+        return f"not ({written(tree[1])})"
+    if tree[0] in ("and", "or"):
+        return "(" + f" {tree[0]} ".join(map(written, tree[1:])) + ")"
+    return " ".join(map(str, tree))
+
+
+def truth(tree, cells):
+    """Kleene's logic by its tables: None is unknown."""
+    if tree[0] == "not":
+        one = truth(tree[1], cells)
+        return None if one is None else not one
+    if tree[0] in ("and", "or"):
+        parts = [truth(part, cells) for part in tree[1:]]
+        decides = tree[0] == "or"
+        return decides if decides in parts else None if None in parts else not decides
+    column, sign, value = tree
+    cell = cells[column]
+    if sign == "is missing":
+        return cell == ""
+    if cell in ("", "-1"):
+        return None
+    order = ["low", "high"].index if column == "c" else int
+    return SIGNS[sign](order(cell), order(value))
+
+
+@settings(max_examples=300, deadline=None)
+@given(tree=conditions, a=st.sampled_from(CELLS[0]), c=st.sampled_from(CELLS[2]))
+def test_conditions_follow_three_valued_logic(tree, a, c):
+    condition = parse_condition(written(tree))
+    codes = {"a": CELLS[0].index(a), "c": CELLS[2].index(c)}
+    if a in ("", "-1"):
+        codes["a"] = {"-1": 4, "": 5}[a]
+    found = compile_condition(condition, SCHEMA)({name: np.array([code]) for name, code in codes.items()})[0]
+    assert {1: True, 0: None, -1: False}[int(found)] == truth(tree, {"a": a, "c": c})
+    for name, cell in (("a", a), ("c", c)):
+        if cell == "" and name in needed(condition):
+            assert found != 1
+        if cell == "" and name in needed(condition, truth=False):
+            assert found != -1
+
+
+def test_a_question_about_gaps_needs_no_filling():
+    asked = parse_question("count() where b is missing", HotDeck(cells=["d"])).compile(SCHEMA)
+    assert asked.targets == ()

@@ -1,0 +1,73 @@
+"""Intervals hold the answer without noise as often as they say, however few rows there are.
+
+Each test fails for correct intervals with probability at most 1e-6 (exact binomial tail), and must fail for noise of
+twice the declared scale.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gapless import Budget, Integer, Schema
+from gapless.privacy import L1, for_counts
+from gapless.query import parse_question
+from gapless.query.answers import Noise, _limit
+from gapless.testing.noise import FixedNoise, ScaledNoise
+
+ALPHA = 1e-6
+TRIALS = 500
+SCHEMA = Schema("people", [Integer("x", bounds=(0, 20), bins=21), Integer("g", bounds=(0, 1))])
+BUDGETS = {"pure": Budget(0.5), "normal": Budget(0.5, 1e-6)}
+TEXTS = ["count() where x >= 5", "sum(x)", "proportion(x >= 5)", "mean(x)", "variance(x)"]
+
+
+def missed(text, budget, rows, source, seed):
+    """How many of the intervals miss the answer without noise."""
+    asked = parse_question(text).compile(SCHEMA)
+    xs = np.random.default_rng(seed).binomial(20, 0.3, rows)
+    sums = asked.tally.total({"x": xs, "g": xs % 2}, rows)
+    mechanism = for_counts(budget.capacity, L1(asked.tally.unit))
+    noise = Noise.of(mechanism, asked.tally.unit)
+    truth = asked.shape.finish(sums / asked.tally.unit)
+    outside = 0
+    for _ in range(TRIALS):
+        (one,) = asked.estimates(mechanism(sums, source), asked.tally.unit, noise)
+        low, high = one.interval
+        outside += not low - 1e-9 <= truth <= high + 1e-9
+    return outside
+
+
+def too_often(outside):
+    """Whether this many of the trials can hardly be chance at 5 %."""
+    return stats.binom.sf(outside - 1, TRIALS, 0.05) < ALPHA
+
+
+@pytest.mark.parametrize("rows", [2, 30, 2000])
+@pytest.mark.parametrize("kind", BUDGETS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_intervals_cover(text, kind, rows):
+    assert not too_often(missed(text, BUDGETS[kind], rows, FixedNoise(rows), rows))
+
+
+@pytest.mark.parametrize("kind", BUDGETS)
+@pytest.mark.parametrize("text", TEXTS[:4])
+def test_noise_that_is_larger_than_declared_is_noticed(text, kind):
+    """The intervals of variances are wide on purpose: too wide to notice a factor of two."""
+    assert too_often(missed(text, BUDGETS[kind], 2000, ScaledNoise(2.0, FixedNoise(1)), 1))
+
+
+@pytest.mark.parametrize("kind", BUDGETS)
+def test_intervals_of_counts_and_means_are_not_wider_than_needed(kind):
+    for text in ("count() where x >= 5", "mean(x)"):
+        outside = missed(text, BUDGETS[kind], 2000, FixedNoise(3), 3)
+        assert stats.binom.cdf(outside, TRIALS, 0.035) > ALPHA  # not covering far more often than 95 %
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.5, 0.5), (0.8, 0.2), (0.5, 0.4999)])
+@pytest.mark.parametrize("laplace", [True, False])
+def test_limits_are_quantiles_of_weighted_noise(weights, laplace):
+    rng = np.random.default_rng(5)
+    draws = rng.laplace(size=(2, 200_000)) if laplace else rng.normal(size=(2, 200_000))
+    beyond = np.abs(weights[0] * draws[0] + weights[1] * draws[1]) > _limit(laplace, *weights, 0.05)
+    outside = int(beyond.sum())
+    assert ALPHA < stats.binom.cdf(outside, 200_000, 0.05) < 1 - ALPHA

@@ -1,0 +1,462 @@
+"""Questions and answers without noise: what is measured, what is charged, what is refused before anything is spent."""
+
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.errors import GaplessError, QuestionError
+from gapless.query import parse_question
+from gapless.testing.noise import no_noise
+from gapless.testing.tables import private
+
+NOT_APPLICABLE = gl.MissingCode("-1", "not-applicable")
+SCHEMA = gl.Schema(
+    "people",
+    [
+        gl.Integer("age", bounds=(0, 99), bins=10),
+        gl.Integer(
+            "children", bounds=(0, 4), may_be_missing=True, missing=["", gl.MissingCode("-1", "not-applicable")]
+        ),
+        gl.Categorical("sex", ["F", "M"], may_be_missing=True),
+        gl.Number("income", bounds=(-100, 100), bins=4, may_be_missing=True),
+        gl.Boolean("smoker"),
+        gl.Ordinal("grade", [1, 2, 5]),
+        gl.Date("born", bounds=("1950-01-01", "1959-12-31"), resolution="year"),
+    ],
+    ignore=["notes"],
+)
+ROWS = [
+    ("15", "0", "F", "-90", "true", "1", "1950-02-03"),
+    ("15", "1", "M", "10", "false", "2", "1951-02-03"),
+    ("25", "4", "M", "60", "true", "5", "1952-02-03"),
+    ("25", "", "F", "60", "true", "5", "1953-02-03"),
+    ("35", "-1", "", "", "false", "1", "1953-02-03"),
+    ("35", "2", "", "10", "false", "1", "1953-02-03"),
+]
+
+
+@pytest.fixture
+def table(tmp_path):
+    return private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0))
+
+
+def ask(table, question):
+    if isinstance(question, str):
+        question = parse_question(question)
+    with no_noise():
+        return table.ask(question, spend=table.ledger.share(percent=1))
+
+
+EXACT = {
+    "count()": 6,
+    "count() where age < 20": 2,
+    "count() where sex == F": 2,
+    "count() where not sex == F": 2,
+    "count() where sex is missing": 2,
+    "count() where sex == F or age >= 30": 4,
+    "count() where age >= 90": 0,
+    "proportion(smoker == true)": 0.5,
+    "proportion(sex == F)": 0.5,
+    "proportion(sex == F) where age < 20 or age >= 30": 0.5,
+    "proportion(where sex == M) where age >= 20": 0.5,
+    "sum(children)": 7,
+    "mean(children)": 7 / 4,
+    "mean(children, 1, 3)": 7 / 4,
+    "mean(children, 0, 2)": 5 / 4,
+    "variance(children)": 2.9166666666666665,
+    "mean(grade)": 15 / 6,
+    "sum(grade) where smoker == true": 11,
+    "mean(smoker)": 0.5,
+    "sum(income)": (-75 + 25 + 75 + 75 + 25),
+    "mean(income)": (-75 + 25 + 75 + 75 + 25) / 5,
+    "sum(income, 0, 100)": (0 + 25 + 75 + 75 + 25),
+    "mean(age)": (14.5 * 2 + 24.5 * 2 + 34.5 * 2) / 6,
+    "count() where born >= 1953-01-01": 3,
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), EXACT.items(), ids=EXACT)
+def test_answers_without_noise_are_the_answers(text, expected, table):
+    answer = ask(table, text)
+    assert answer.estimate == pytest.approx(expected)
+    low, high = answer.interval
+    assert low <= answer.estimate <= high
+
+
+def test_groups_are_the_cells_of_the_schema_and_cost_as_much_as_one(table):
+    grouped = ask(table, "count() by sex")
+    assert grouped.estimate == {"F": 2, "M": 2}
+    assert ask(table, "mean(children) by sex").estimate == {"F": 0, "M": 2.5}
+    assert ask(table, "count() by children").estimate["not applicable"] == 1
+    assert list(grouped.interval) == ["F", "M"]
+    losses = [entry.loss for entry in table.ledger.entries]
+    assert losses == pytest.approx([losses[0]] * 3)
+    assert {entry.to for entry in table.ledger.entries} == {"ask"}
+    assert [entry.what for entry in table.ledger.entries][:2] == ["count() by sex", "mean(children) by sex"]
+
+
+def test_a_group_without_rows_has_a_defined_answer(table):
+    for text in ("mean(children) where age >= 90", "proportion(smoker == true) where age >= 90"):
+        assert ask(table, text).estimate == 0
+    assert ask(table, "variance(children) where age >= 90").estimate == 0
+    low, high = ask(table, "mean(children) where age >= 90").interval
+    assert (low, high) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("count()", None),
+        ("count() where age < 20", ["age"]),
+        ("count() where sex is missing", None),
+        ("count() where sex == F or age >= 30", None),
+        ("count() where sex == F and age >= 30 by children", ["age", "children", "sex"]),
+        ("mean(income) where sex is not missing", ["income", "sex"]),
+        ("proportion(sex == F and smoker == true)", None),
+        ("proportion(sex == F)", ["sex"]),
+    ],
+)
+def test_the_entry_says_whom_the_question_reads(text, reads, table):
+    ask(table, text)
+    assert table.ledger.entries[-1].reads == reads
+
+
+def test_an_answer_tells_what_it_is(table):
+    answer = ask(table, gl.Mean("income", where="age < 30"))
+    assert answer.entries == (1,)
+    assert answer.noise_std is None
+    assert "Rows with a gap in income are left out; a value of income counts as the middle of its bin." in str(answer)
+    assert "Protects one row of the incomplete table 'people' within ε = 1, δ = 0; paid by entry 1" in str(answer)
+    assert "mean(income) where age < 30 = 25" in str(answer)
+    told = json.loads(json.dumps(answer.to_dict()))
+    assert told["estimates"][0]["estimate"] == pytest.approx(25)
+    assert told["entries"] == [1]
+    count = ask(table, gl.Count())
+    assert count.noise_std == pytest.approx(math.sqrt(2) * 100, rel=1e-3)
+    assert "left out" not in str(count)
+    assert "clamped to [0, 50]" in ask(table, gl.Sum("income", bounds=(0, 50))).measures
+
+
+def test_questions_are_frozen_values_that_print_as_they_are_read():
+    question = gl.Mean("income", bounds=(0, 100), where="age < 30", by="sex")
+    assert question == gl.Mean("income", bounds=[0, 100], where="age < 30", by="sex")
+    assert parse_question(str(question)) == question
+    for text in ("count()", "proportion(sex == F) where age < 20 by smoker", 'sum("odd name")', "variance(age) by sex"):
+        assert str(parse_question(text)) == text
+    with pytest.raises(AttributeError):
+        question.column = "age"
+
+
+# ---------------------------------------------------------------------- filling gaps
+
+
+def test_a_hot_deck_fills_from_the_same_class(table):
+    deck = gl.HotDeck(cells=["age"], limit=1)
+    # Class 25: one donor with 4 children and one donee; class 35: a donor without children to count, no donee.
+    assert ask(table, gl.Sum("children", missing=deck)).estimate == pytest.approx(7 + 4)
+    assert ask(table, gl.Mean("children", missing=deck)).estimate == pytest.approx(11 / 5)
+    assert ask(table, gl.Count(where="children >= 1", missing=deck)).estimate == pytest.approx(3 + 1)
+    everyone = gl.HotDeck(cells=[])
+    assert ask(table, gl.Proportion("sex == F", missing=everyone)).estimate == pytest.approx(0.5)
+    assert ask(table, gl.Count(by="sex", missing=everyone)).estimate == pytest.approx({"F": 3, "M": 3})
+    answer = ask(table, gl.Sum("children", missing=deck))
+    assert "Gaps in children are filled from rows with the same age, each giving at most once." in str(answer)
+    assert table.ledger.entries[-1].reads is None
+
+
+def test_a_donee_keeps_what_is_observed_of_it(tmp_path):
+    schema = gl.Schema(
+        "t", [gl.Boolean("x", may_be_missing=True), gl.Boolean("y", may_be_missing=True), gl.Boolean("z")]
+    )
+    rows = [("true", "true", "true"), ("", "false", "true"), ("", "true", "false")]
+    table = private(rows, schema, tmp_path)
+    deck = gl.HotDeck(cells=[], limit=2)
+    both = gl.Count(where="x == true and y == true", missing=deck)
+    assert ask(table, both).estimate == pytest.approx(2)
+    assert ask(table, gl.Count(where="x == true and z == true", missing=deck)).estimate == pytest.approx(2 / 3 * 3)
+
+
+def test_the_limit_binds(tmp_path):
+    schema = gl.Schema("t", [gl.Boolean("x", may_be_missing=True)])
+    rows = [("true",), *[("",)] * 10]
+    for limit, expected in ((1, 2), (3, 4), (10, 11), (20, 11)):
+        table = private(rows, schema, tmp_path)
+        question = gl.Count(where="x == true", missing=gl.HotDeck(cells=[], limit=limit))
+        assert ask(table, question).estimate == pytest.approx(expected)
+
+
+def test_questions_that_look_at_no_gap_get_the_plain_noise(table):
+    """Automatically: a hot deck with a large limit would add far more."""
+    deck = gl.HotDeck(cells=["smoker"], limit=50)
+    for text in ("count() where age < 20", "mean(age) by smoker", "count() where sex is missing"):
+        plain, filled = ask(table, text), ask(table, parse_question(text, deck))
+        assert plain.estimate == filled.estimate
+        one, other = table.ledger.entries[-2:]
+        assert one.mechanism == other.mechanism
+    filled = table.fill([np.ones(column.size) for column in SCHEMA.columns])  # no gaps are left
+    ask(filled, gl.Mean("income", missing=deck))
+    assert table.ledger.entries[-1].distance == ask_distance(table, "mean(income)")
+
+
+def ask_distance(table, text):
+    ask(table, text)
+    return table.ledger.entries[-1].distance
+
+
+def test_a_released_deck_answers_for_free(table):
+    with no_noise():
+        deck = gl.HotDeck(cells=["age"], limit=1).release(
+            table, ["children", "sex"], spend=table.ledger.share(percent=10)
+        )
+    assert len(table.ledger.entries) == 1
+    assert deck.ask(gl.Sum("children")).estimate == pytest.approx(11)
+    assert deck.ask(gl.Mean("children")).estimate == pytest.approx(11 / 5)
+    assert deck.ask(gl.Count(where="age < 20", by="sex")).estimate == pytest.approx({"F": 1, "M": 1})
+    assert deck.ask(gl.Count()).estimate == pytest.approx(6)
+    assert deck.ask(gl.Count(where="sex is missing")).estimate == pytest.approx(2)
+    answer = deck.ask(gl.Mean("children"))
+    assert (answer.interval, answer.noise_std, answer.entries) == (None, None, (1,))
+    assert "No interval" in str(answer)
+    assert len(table.ledger.entries) == 1
+    with pytest.raises(GaplessError, match="no column 'income'"):
+        deck.ask(gl.Mean("income"))
+
+
+# ---------------------------------------------------------------------- bad questions
+
+
+BAD = {
+    "unknown column": (lambda: gl.Mean("incme"), "no column 'incme' in the schema\n  Try: income"),
+    "unknown column in where": (lambda: gl.Count(where="hour > 3"), "no column 'hour'"),
+    "unknown group": (lambda: gl.Count(by="hour"), "no column 'hour'"),
+    "free text": (lambda: gl.Count(where="notes == 'x'"), "free text cannot be asked about"),
+    "free text by": (lambda: gl.Count(by="notes"), "free text cannot be asked about"),
+    "free text mean": (lambda: gl.Mean("notes"), "free text cannot be asked about"),
+    "mean of words": (lambda: gl.Mean("sex"), "the cells of column 'sex', a categorical column, are no numbers"),
+    "mean of dates": (lambda: gl.Mean("born"), "a date column, are no numbers"),
+    "bounds reversed": (lambda: gl.Mean("age", bounds=(90, 10)), "bounds (90, 10) are empty"),
+    "bounds equal": (lambda: gl.Sum("age", bounds=(9, 9)), "bounds (9, 9) are empty"),
+    "bounds outside": (lambda: gl.Sum("age", bounds=(200, 300)), "stand for the same number, 200"),
+    "bounds no numbers": (lambda: gl.Sum("age", bounds=("a", "b")), "bounds are ('a', 'b')"),
+    "bounds not finite": (lambda: gl.Sum("age", bounds=(0, math.inf)), "bounds are (0, inf)"),
+    "splits a bin": (lambda: gl.Count(where="age < 25"), "nearest edges: 20 and 30"),
+    "no condition": (lambda: gl.Proportion(" "), "a proportion of what?"),
+    "where is no text": (lambda: gl.Count(where=3), "3 is not a condition"),
+    "by is a list": (lambda: gl.Count(by=["sex"]), "the name of one column"),
+    "column is a list": (lambda: gl.Mean(["age"]), "the name of one column"),
+    "missing is a text": (lambda: gl.Count(missing="drop"), "Drop()"),
+    "cells is a text": (lambda: gl.HotDeck(cells="age"), "a list of columns"),
+    "cells twice": (lambda: gl.HotDeck(cells=["age", "age"]), "name it once"),
+    "limit": (lambda: gl.HotDeck(cells=["age"], limit=0), "a limit of 0 donations"),
+    "matched on what is filled": (
+        lambda: gl.Mean("income", missing=gl.HotDeck(cells=["income"])),
+        "rows cannot be matched on it",
+    ),
+    "unknown cells": (lambda: gl.Mean("income", missing=gl.HotDeck(cells=["hour"])), "no column 'hour'"),
+    "gaps and values": (
+        lambda: gl.Mean("income", where="income is missing", missing=gl.HotDeck(cells=["age"])),
+        "looks at the values of 'income' and at its gaps",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "told"), BAD.values(), ids=BAD)
+def test_bad_questions_are_refused_before_anything_is_spent(make, told, table):
+    with pytest.raises(GaplessError) as error:
+        table.ask(make(), spend=table.ledger.share(percent=10))
+    assert told in str(error.value)
+    assert not table.ledger.entries
+
+
+BAD_TEXTS = {
+    "": "expected a question",
+    "maen(age)": "mean: count(), proportion(CONDITION)",
+    "mean age": "expected '('",
+    "mean()": "expected a column",
+    "mean(age": "expected ')'",
+    "mean(age, 1)": "expected ','",
+    "mean(age, a, b)": "are not numbers",
+    "mean(age) where": "expected a column",
+    "mean(age) by": "expected a column",
+    "mean(age) sex": "expected where, by or the end",
+    "proportion()": "expected a column",
+}
+
+
+@pytest.mark.parametrize(("text", "told"), BAD_TEXTS.items(), ids=BAD_TEXTS)
+def test_bad_texts_are_told(text, told):
+    with pytest.raises(QuestionError) as error:
+        parse_question(text)
+    assert told in str(error.value)
+
+
+def test_a_deck_that_is_too_large_or_matched_on_what_it_fills_is_refused(table):
+    spend = table.ledger.share(percent=10)
+    with pytest.raises(QuestionError, match="name it once"):
+        gl.HotDeck(cells=["age"]).release(table, ["age"], spend=spend)
+    wide = gl.Schema("w", [gl.Integer(f"x{i}", bounds=(0, 99), bins=100) for i in range(4)])
+    other = private(
+        pl.DataFrame({f"x{i}": [1] for i in range(4)}), wide, table.ledger.path.parent, budget=gl.Budget(1.0)
+    )
+    with pytest.raises(QuestionError, match="a deck of 100,000,000 combinations"):
+        gl.HotDeck(cells=["x0", "x1", "x2"]).release(other, ["x3"], spend=other.ledger.left)
+    assert not table.ledger.entries
+    assert not other.ledger.entries
+
+
+def test_too_little_budget_is_refused(table):
+    with pytest.raises(gl.BudgetError):
+        table.ask(gl.Count(), spend=table.ledger.share(percent=50) * 3)
+    assert not table.ledger.entries
+
+
+# ---------------------------------------------------------------------- preview
+
+
+@pytest.mark.parametrize("budget", [gl.Budget(1.0), gl.Budget(1.0, 1e-6)])
+@pytest.mark.parametrize("missing", [gl.Drop(), gl.HotDeck(cells=["age"], limit=2)])
+@pytest.mark.parametrize("text", ["count() where sex == F", "sum(income)", "count() by sex"])
+def test_a_preview_tells_the_noise_of_the_answer(text, missing, budget, tmp_path):
+    question = parse_question(text, missing)
+    table = private(ROWS, SCHEMA, tmp_path, budget=budget)
+    expected = gl.preview(question, SCHEMA, budget=budget, percent=20)
+    answer = table.ask(question, spend=table.ledger.share(percent=20))
+    assert expected.noise_std == pytest.approx(answer.noise_std)
+    assert expected.of == "the answer"
+
+
+def test_a_preview_of_a_mean_is_told_per_row():
+    shown = gl.preview(gl.Mean("children"), SCHEMA, budget=gl.Budget(1.0), percent=100)
+    assert "times the number of rows" in str(shown)
+    assert shown.noise_std == pytest.approx(math.sqrt(2) * 4, rel=1e-2)
+    assert shown.to_dict()["question"] == "mean(children)"
+    with pytest.raises(gl.BudgetError):
+        gl.preview(gl.Mean("children"), SCHEMA, budget=gl.Budget(1.0), percent=0)
+
+
+# ---------------------------------------------------------------------- nearest neighbours
+
+
+PAIRS = gl.Schema(
+    "pairs",
+    [
+        gl.Integer("place", bounds=(0, 9)),
+        gl.Integer("x", bounds=(0, 4), may_be_missing=True),
+        gl.Boolean("g", may_be_missing=True),
+    ],
+)
+NEAR = [("0", "1", "true"), ("1", "", "true"), ("9", "4", "false"), ("8", "", "false"), ("7", "", "false")]
+
+
+def near(folder, question, *, budget=40.0):
+    table = private(NEAR, PAIRS, folder, budget=gl.Budget(budget))
+    with no_noise():
+        return table, table.ask(question, spend=table.ledger.share(percent=50))
+
+
+KNN = gl.Knn(on=["place"])
+FILLED = {
+    "sum(x)": 1 + 1 + 4 + 4 + 4,
+    "count() where x >= 2": 3,
+    "mean(x)": 14 / 5,
+    "mean(x) where place >= 5": 4,
+    "proportion(x == 1)": 2 / 5,
+    "variance(x)": np.var([1, 1, 4, 4, 4], ddof=1),
+    "mean(x, 0, 2)": (1 + 1 + 2 + 2 + 2) / 5,
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), FILLED.items(), ids=FILLED)
+def test_gaps_are_filled_from_the_nearest_rows(text, expected, tmp_path):
+    _, answer = near(tmp_path, parse_question(text, KNN))
+    assert answer.estimate == pytest.approx(expected, abs=1e-2)  # answers lie on a public grid
+    assert (answer.interval, answer.noise_std) == (None, None)
+    assert "the size of the noise is itself private" in str(answer)
+    assert "Gaps in x are filled from the row nearest in place" in str(answer)
+
+
+def test_each_group_is_paid_for(tmp_path):
+    table, answer = near(tmp_path, gl.Mean("x", by="g", missing=KNN))
+    assert answer.estimate == pytest.approx({"false": 4, "true": 1}, abs=1e-2)
+    names = [entry.mechanism["name"] for entry in table.ledger.entries]
+    assert names == ["SmoothCauchy"] * 4  # which rows there are in a group depends on what is filled: g may be missing
+    assert answer.entries == (1, 2, 3, 4)
+    assert table.ledger.spent.value == pytest.approx(20, rel=1e-2)
+    assert {entry.what for entry in table.ledger.entries} >= {
+        "mean(x) by g = true",
+        "number of rows of mean(x) by g = true",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "mechanisms"),
+    [
+        ("count() where x >= 2", ["SmoothCauchy"]),
+        ("mean(x)", ["DiscreteLaplace", "SmoothCauchy"]),
+        ("mean(x) where g == true", ["SmoothCauchy", "SmoothCauchy"]),
+        ("proportion(x >= 2)", ["DiscreteLaplace", "SmoothCauchy"]),
+        ("variance(x)", ["DiscreteLaplace", "SmoothCauchy", "SmoothCauchy"]),
+        ("count() where place >= 2", ["DiscreteLaplace"]),
+    ],
+)
+def test_numbers_of_rows_are_counted_plainly_where_nothing_is_filled(text, mechanisms, tmp_path):
+    table, _ = near(tmp_path, parse_question(text, KNN))
+    assert [entry.mechanism["name"] for entry in table.ledger.entries] == mechanisms
+    assert table.ledger.spent.value <= 20 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("text", ["count() where x >= 2", "mean(x)", "variance(x)", "mean(x) by g"])
+def test_below_ln_2_a_hot_deck_is_recommended_before_anything_is_spent(text, tmp_path):
+    table = private(NEAR, PAIRS, tmp_path, budget=gl.Budget(0.6))
+    question = parse_question(text, KNN)
+    with pytest.raises(gl.BudgetError, match="HotDeck"):
+        table.ask(question, spend=table.ledger.left)
+    assert not table.ledger.entries
+    with pytest.raises(gl.BudgetError, match="HotDeck"):
+        gl.preview(question, PAIRS, budget=gl.Budget(0.6), percent=100)
+
+
+def test_a_preview_of_neighbours_is_told_for_each_unit_of_sensitivity():
+    shown = gl.preview(gl.Count(where="x >= 2", missing=KNN), PAIRS, budget=gl.Budget(1.0), percent=100)
+    assert shown.noise_std is None
+    assert 0.8 < shown.noise_median < 1.1
+    assert "for each unit of its private sensitivity" in str(shown)
+    mean = gl.preview(gl.Mean("x", missing=KNN), PAIRS, budget=gl.Budget(2.0), percent=100)
+    assert "times the number of rows" in mean.of
+
+
+def test_matching_that_makes_no_sense_is_refused():
+    for make, told in (
+        (lambda: gl.Knn(on="place"), "a list of columns"),
+        (lambda: gl.Knn(on=[]), "no column to compare rows on"),
+        (lambda: gl.Knn(on=["place"], neighbors=3), "the nearest row is one"),
+        (lambda: gl.Knn(on=["place"], scheme="median", neighbors=3), "no scheme called 'median'"),
+        (lambda: gl.preview(gl.Mean("x", missing=gl.Knn(on=["x"])), PAIRS, budget=gl.Budget(9.0), percent=9), "filled"),
+    ):
+        with pytest.raises(GaplessError) as error:
+            make()
+        assert told in str(error.value) or "matched" in str(error.value)
+
+
+def test_rows_without_a_value_are_in_no_denominator(tmp_path):
+    """A column that can be not applicable decides together with what is filled whether a row counts."""
+    never = gl.MissingCode("n/a", "not-applicable")
+    schema = gl.Schema(
+        "t",
+        [
+            gl.Boolean("x", may_be_missing=True),
+            gl.Categorical("y", ["a", "b"], missing=[never]),
+            gl.Integer("p", bounds=(0, 9)),
+        ],
+    )
+    rows = [("true", "a", "0"), ("", "n/a", "1"), ("false", "n/a", "9"), ("", "a", "8")]
+    table = private(rows, schema, tmp_path, budget=gl.Budget(40.0))
+    question = gl.Proportion("x == true and y == a", missing=gl.Knn(on=["p"]))
+    with no_noise():
+        answer = table.ask(question, spend=table.ledger.left)
+    # Filled, the rows are true-a, true-n/a (unknown), false-n/a (false) and false-a: 1 of 3.
+    assert answer.estimate == pytest.approx(1 / 3, abs=1e-3)

@@ -1,0 +1,178 @@
+"""The language of conditions: what it reads, what it refuses, and what it makes of gaps."""
+
+import numpy as np
+import pytest
+
+from gapless import (
+    Boolean,
+    Categorical,
+    Date,
+    GaplessError,
+    Integer,
+    MissingCode,
+    Number,
+    Ordinal,
+    QuestionError,
+    Schema,
+)
+from gapless.query.condition import (
+    Always,
+    And,
+    Comparison,
+    IsMissing,
+    Not,
+    Or,
+    compile_condition,
+    gap_columns,
+    needed,
+    parse_condition,
+    value_columns,
+)
+
+SCHEMA = Schema(
+    "people",
+    [
+        Integer("age", bounds=(0, 99), bins=10),
+        Integer("children", bounds=(0, 5), may_be_missing=True),
+        Categorical("marital status", ["single", "never again"], may_be_missing=True),
+        Ordinal("health", ["bad", "fair", "good"], may_be_missing=True, missing=[MissingCode("n/a", "not-applicable")]),
+        Number("income", bounds=(0, 1000), bins=4, may_be_missing=True),
+        Boolean("smoker"),
+        Date("born", bounds=("1950-01-01", "1959-12-31"), resolution="year"),
+    ],
+    ignore=["notes"],
+)
+
+age, kids = Comparison("age", ">=", "20"), Comparison("children", "==", "2")
+READ = {
+    "": Always(),
+    "age >= 20": age,
+    "age>=20": age,
+    "AGE >= 20": Comparison("AGE", ">=", "20"),
+    "age >= 20 AND children == 2": And((age, kids)),
+    "age >= 20 or children == 2 and age >= 20": Or((age, And((kids, age)))),
+    "(age >= 20 or children == 2) and age >= 20": And((Or((age, kids)), age)),
+    "not age >= 20": Not(age),
+    "not not age >= 20": age,
+    "not (age >= 20 and children == 2)": Not(And((age, kids))),
+    "children is missing": IsMissing("children"),
+    "children is not missing": Not(IsMissing("children")),
+    "children in (1, 2)": Or((Comparison("children", "==", "1"), kids)),
+    "children not in (2)": Not(Or((kids,))),
+    "age between 20 and 39": And((age, Comparison("age", "<=", "39"))),
+    "age not between 20 and 39": Not(And((age, Comparison("age", "<=", "39")))),
+    "\"marital status\" == 'never again'": Comparison("marital status", "==", "never again"),
+    "sex == F": Comparison("sex", "==", "F"),
+    'sex == "and"': Comparison("sex", "==", "and"),
+    "born < 1955-01-01": Comparison("born", "<", "1955-01-01"),
+    "t > -1.5e3": Comparison("t", ">", "-1.5e3"),
+    "education-num != 9": Comparison("education-num", "!=", "9"),
+}
+
+
+@pytest.mark.parametrize(("text", "condition"), READ.items(), ids=READ)
+def test_conditions_are_read(text, condition):
+    assert parse_condition(text) == condition
+
+
+UNREADABLE = {
+    "age": "expected a comparison, the text ends",
+    "age >=": "expected a value",
+    "age = 20": "== compares",
+    "age >= 20 and": "expected a column",
+    "age >= 20 children == 2": "expected the end, and, or or, found 'children'",
+    "(age >= 20": "expected ')'",
+    "age >= 20)": "found ')'",
+    "20 <= age": "expected a column",
+    "age in 2": "expected '('",
+    "age in (2": "expected ')'",
+    "age in ()": "expected a value",
+    "age between 1": "expected 'and'",
+    "age is 20": "expected 'missing'",
+    "age not >= 3": "expected a comparison",
+    "and == 3": "expected a column",
+    "age >= 20; import os": "at character 10",
+    "__import__('os') == 1": "expected a comparison, found '('",
+    "'age' == 3": "expected a column",
+    "(" * 60 + "age >= 20" + ")" * 60: "more than 50 parentheses",
+    "age >= 20 or " * 2000: "more than 10000 characters",
+}
+
+
+@pytest.mark.parametrize(("text", "told"), UNREADABLE.items(), ids=range(len(UNREADABLE)))
+def test_what_cannot_be_read_is_told_with_its_place(text, told):
+    with pytest.raises(QuestionError) as error:
+        parse_condition(text)
+    assert told in str(error.value)
+
+
+def test_a_long_list_is_read_and_evaluated_without_deep_recursion():
+    listed = ", ".join(["1"] * 3000)
+    truth = compile_condition(parse_condition(f"children in ({listed})"), SCHEMA)
+    assert truth({"children": np.arange(7)}).tolist() == [-1, 1, -1, -1, -1, -1, 0]
+
+
+MEANING = {
+    "age >= 20": ("age", [-1, -1, 1, 1, 1, 1, 1, 1, 1, 1]),
+    "age between 10 and 19": ("age", [-1, 1, -1, -1, -1, -1, -1, -1, -1, -1]),
+    "age > 19": ("age", [-1, -1, 1, 1, 1, 1, 1, 1, 1, 1]),
+    "age >= 1000": ("age", [-1] * 10),
+    "children != 2": ("children", [1, 1, -1, 1, 1, 1, 0]),
+    "not children == 2": ("children", [1, 1, -1, 1, 1, 1, 0]),
+    "children is missing": ("children", [-1] * 6 + [1]),
+    "children is not missing": ("children", [1] * 6 + [-1]),
+    "health >= fair": ("health", [-1, 1, 1, 0, 0]),
+    "health is missing": ("health", [-1, -1, -1, -1, 1]),
+    "income < 500": ("income", [1, 1, -1, -1, 0]),
+    "income >= 500": ("income", [-1, -1, 1, 1, 0]),
+    "income <= 1000": ("income", [1, 1, 1, 1, 0]),
+    "smoker == true": ("smoker", [-1, 1]),
+    "smoker == false": ("smoker", [1, -1]),
+    "born >= 1955-01-01": ("born", [-1] * 5 + [1] * 5),
+    "children == 2 or children is missing": ("children", [-1, -1, 1, -1, -1, -1, 1]),
+    "children == 2 and children is missing": ("children", [-1, -1, -1, -1, -1, -1, 0]),
+    "": ("age", [1] * 10),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), MEANING.items(), ids=MEANING)
+def test_each_cell_makes_a_condition_true_false_or_unknown(text, expected):
+    column, truths = expected
+    truth = compile_condition(parse_condition(text), SCHEMA)
+    assert truth({column: np.arange(SCHEMA[column].extended_size)}).tolist() == truths
+
+
+REFUSED = {
+    "hour == 3": "no column 'hour' in the schema",
+    "hour is missing": "no column 'hour' in the schema",
+    "notes == 'x'": "free text cannot be asked about",
+    "notes is missing": "free text cannot be asked about",
+    "age >= 25": "< or >= with the nearest edges: 20 and 30",
+    "age == 20": "splits a bin of column 'age' at 20",
+    "age >= old": "column 'age' is compared with 'old'",
+    "income <= 500": "nearest edges: 500 and 750",
+    "income < 600": "nearest edges: 500 and 750",
+    "\"marital status\" > 'single'": "has no order",
+    '"marital status" == married': "has no cell 'married'",
+    "health == 'not applicable'": "one of its levels",
+    "born >= 1955": "column 'born' is compared with '1955'",
+    "smoker == maybe": "has no cell 'maybe'",
+}
+
+
+@pytest.mark.parametrize(("text", "told"), REFUSED.items(), ids=REFUSED)
+def test_what_the_schema_cannot_answer_is_refused_with_a_hint(text, told):
+    with pytest.raises(GaplessError) as error:
+        compile_condition(parse_condition(text), SCHEMA)
+    assert told in str(error.value)
+    assert error.value.hint
+
+
+def test_columns_looked_at_and_columns_needed():
+    condition = parse_condition("age >= 20 and (children == 2 or income < 500) and not born is missing")
+    assert value_columns(condition) == {"age", "children", "income"}
+    assert gap_columns(condition) == {"born"}
+    assert needed(condition) == {"age", "born"}
+    assert needed(condition, truth=False) == set()
+    assert needed(parse_condition("not (age >= 20 or children == 2)")) == {"age", "children"}
+    assert needed(parse_condition("children is missing")) == set()
