@@ -255,3 +255,10 @@ def test_bounds_that_make_no_sense(low, high, tmp_path):
     table = private([], LINE, tmp_path)
     with pytest.raises(SchemaError, match="contributions between"):
         table.neighbour_sum(how_many, targets=["a"], matching=MATCHING, low=low, high=high)
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 1.0, 10.0, 50.0, 100.0, 500.0])
+def test_however_little_noise_there_is_large_answers_are_not_clamped(epsilon):
+    mechanism = SmoothCauchy.for_loss(Loss(epsilon, math.inf), Smooth(1, 1.0))
+    with no_noise() as source:
+        assert mechanism(SmoothValue(Fraction(10**9), Fraction(1)), source) == 10**9

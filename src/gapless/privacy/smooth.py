@@ -25,7 +25,8 @@ from gapless.privacy.private import Smooth
 LN2 = math.log(2)
 QUARTERS = range(8, 65)  # exponents 2, 2.25, …, 16
 _FINE = 2.0**-10  # the grid of answers, in units of the least noise that there can be
-_FARTHEST = 2**60  # answers beyond, in steps of the grid, are clamped
+_FINEST = 2.0**-30  # and no finer than this, in units of the least bound: where there is hardly any noise
+_FARTHEST = 2**60  # answers beyond, in steps of the grid, are clamped: at least 2³⁰ times the least bound
 _LOOSE = 1e-5  # how far `joint_loss` may stay above the truth, at most
 _ROUNDING = 1e-9  # far more than the float errors of its few logarithms
 
@@ -91,7 +92,7 @@ class SmoothCauchy:
                 hint="missing=HotDeck(…), which works at any ε, or a larger spend=",
             )
         exponent, alpha = found
-        return cls(exponent, alpha, 2.0 ** math.floor(math.log2(distance.least / alpha * _FINE)))
+        return cls(exponent, alpha, 2.0 ** math.floor(math.log2(distance.least * max(_FINE / alpha, _FINEST))))
 
     def __call__(self, value: SmoothValue, noise: NoiseSource) -> float:
         """Draw the answer."""
