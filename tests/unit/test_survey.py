@@ -502,7 +502,7 @@ def test_progress_and_facts(method, tmp_path):
     assert {line.split(":")[0] for line in structure} == {
         e.what for e in table.ledger.entries if not e.what.startswith("choice")
     }
-    assert model.facts["settings"]["missing"] == "Extended"
+    assert model.facts["settings"]["missing"] == "Extended()"
 
 
 def test_the_noise_that_is_told_is_the_noise_that_was_paid_for(tmp_path):

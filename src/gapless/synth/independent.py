@@ -64,7 +64,7 @@ class Independent:
             total,
             {
                 "settings": {
-                    "missing": type(self.missing).__name__,
+                    "missing": repr(self.missing),
                     "noise": f"{type(noise).__name__}, std {noise.noise_std:.4g}",
                 },
                 "noise": noise_of_columns(

@@ -249,7 +249,7 @@ class _Growth:
             filled = BayesianNetwork(observed, nodes, map(conditional, tables))
         self.tell("fitting", 1, 1)
         facts = {
-            "settings": {"missing": type(self.missing).__name__, "cells of a chosen table": f"at most {self.useful:,}"},
+            "settings": {"missing": repr(self.missing), "cells of a chosen table": f"at most {self.useful:,}"},
             "structure": [f"{self._name(family)}: noise std {self.noise_std:.1f}" for family in self.families],
             "noise": self._noise(nodes, total),
             "edges": sorted({tuple(sorted((node.column, parent))) for node in nodes for parent in node.parents}),

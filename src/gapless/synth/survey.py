@@ -178,7 +178,7 @@ class Survey:
             zeros = [(rule.columns, rule.table) for rule in forbidden]
             filled = complete_model(model, observed, _noise(self._raw), zeros=zeros, cap_cells=ENGINE_CELLS)
         self.tell("fitting", 1, 1)
-        told = {"missing": type(self._missing).__name__} | dict(settings)
+        told = {"missing": repr(self._missing)} | dict(settings)
         facts = {
             "settings": told,
             "structure": list(self._structure()),
