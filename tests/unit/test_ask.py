@@ -130,7 +130,8 @@ def test_an_answer_tells_what_it_is(table):
     assert answer.entries == (1,)
     assert answer.noise_std is None
     assert "Rows with a gap in income are left out; a value of income counts as the middle of its bin." in str(answer)
-    assert "Protects one row of the incomplete table 'people' within ε = 1, δ = 0; paid by entry 1" in str(answer)
+    assert "NOT PRIVATE: noise of a test" in str(answer)
+    assert "Paid by entry 1 of the ledger." in str(answer)
     assert "mean(income) where age < 30 = 25" in str(answer)
     told = json.loads(json.dumps(answer.to_dict()))
     assert told["estimates"][0]["estimate"] == pytest.approx(25)
@@ -460,3 +461,13 @@ def test_rows_without_a_value_are_in_no_denominator(tmp_path):
         answer = table.ask(question, spend=table.ledger.left)
     # Filled, the rows are true-a, true-n/a (unknown), false-n/a (false) and false-a: 1 of 3.
     assert answer.estimate == pytest.approx(1 / 3, abs=1e-3)
+
+
+def test_an_answer_quotes_what_its_ledger_promises(tmp_path):
+    """Under a filter for the complete table the incomplete one has another ε, and it comes first."""
+    for assumed in (None, gl.MCAR({"income": 0.5})):
+        table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, ground_truth=assumed))
+        answer = table.ask(gl.Count(where="income < 50"), spend=table.ledger.left)
+        told = table.ledger.guarantee() if assumed is None else table.ledger.ground_truth()
+        assert str(told) in str(answer)
+        assert "of the incomplete table" in str(answer)

@@ -11,7 +11,8 @@ import gapless as gl
 from gapless.errors import BudgetError, LedgerError, SchemaError
 from gapless.evaluate.gap_curve import gap_curve
 from gapless.privacy import Budget, DiscreteLaplace, Ledger, elimination, for_counts
-from gapless.privacy.ground_truth import most_lost
+from gapless.privacy import ledger as ledger_module
+from gapless.privacy.ground_truth import merged, most_lost
 from gapless.privacy.ledger_file import new_header, seal_of
 from gapless.synth.release import privacy_statement
 from gapless.testing.noise import fixed_noise
@@ -304,3 +305,44 @@ def test_many_wide_releases_stay_within_the_promise_though_the_figure_is_only_a_
     releases = [(entry.loss, entry.reads) for entry in table.ledger.entries]
     monkeypatch.undo()
     assert gl.ground_truth(releases, ASSUMED) <= 1
+
+
+def test_a_thread_that_only_looks_does_not_make_the_filter_forget(tmp_path, monkeypatch):
+    """Its figure is of the entries it saw, not of those that came while it was computed."""
+    people = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, ground_truth=ASSUMED))
+    ledger = people.ledger
+    grant = ledger.grant(ledger.left, to="test")
+    slow = ledger_module.mean_exp
+    counts = people.marginal(SCHEMA.names[0])
+
+    def release(epsilon):
+        grant.release(counts, DiscreteLaplace(1 / epsilon), what="count")
+
+    def interrupted(*given, **more):
+        monkeypatch.setattr(ledger_module, "mean_exp", slow)
+        found = slow(*given, **more)
+        release(0.7)  # another thread, while this one computes
+        return found
+
+    release(0.05)
+    ledger._amplified = (0, 0.0)
+    monkeypatch.setattr(ledger_module, "mean_exp", interrupted)
+    seen = ledger.spent.value
+    assert ledger.spent.value > 2 * seen  # what came meanwhile is not forgotten
+    with pytest.raises(gl.BudgetError):
+        release(0.7)
+        release(0.7)
+    assert slow(merged([(e.loss, e.reads) for e in ledger.entries]), ASSUMED) <= 1
+
+
+def test_what_is_printed_never_understates(tmp_path):
+    assert "at least 0.123457 in 'a'" in str(gl.MCAR({"a": 0.12345649}))
+    assert "δ = 0.001 for the complete table" in str(gl.Budget(1.0, ground_truth=gl.MCAR({"a": 0.2}, failure=1e-3)))
+    people = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, ground_truth=ASSUMED))
+    assert "of the incomplete table" in str(people.ledger)
+    assert "must not be added up" in str(people.ledger.ground_truth())
+
+
+def test_many_columns_that_are_nearly_always_missing():
+    most = most_lost(1.0, gl.MCAR({f"x{i}": 0.9 for i in range(400)}))
+    assert most == pytest.approx(math.log(math.e - 1) + 400 * math.log(10), rel=1e-6)

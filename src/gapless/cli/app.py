@@ -104,8 +104,9 @@ def _compare_demo(data: Path, folder: Path, schema: Schema) -> None:
     from gapless.evaluate import compare
 
     with _working("comparing"):
-        compare(data, folder / "synthetic.csv", schema=schema).write(folder / "comparison.html")
-    console.print("  comparison.html  (rows beside the bundled table: only because that is public)")
+        beside = folder.resolve().with_name(f"{folder.resolve().name}-comparison.html")
+        compare(data, folder / "synthetic.csv", schema=schema).write(beside)
+    console.print(f"\n{beside.name} lies beside it: exact numbers, only because the bundled table is public")
 
 
 @schema_app.command("draft", epilog="Example: `gapless schema draft people.csv -o people.toml`")

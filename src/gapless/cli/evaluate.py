@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gapless.schema import Schema
 
 
-@app.command(epilog="Example: `gapless evaluate truth.csv fake.csv --schema people.toml -o report.html`")
+@app.command(epilog="Example: `gapless evaluate truth.csv fake.csv --schema people.toml -o comparison.html`")
 def evaluate(
     truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="The true table: public, held out, or your own.")],
     fake: Annotated[Path, typer.Argument(metavar="FAKE", help="The table that is compared with it.")],

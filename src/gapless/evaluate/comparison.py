@@ -125,10 +125,15 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for a machine."""
-        return asdict(self)
+        return {"nature": self.nature, **asdict(self)}
 
     def write(self, path: str | Path) -> None:
-        """Write one HTML page that needs nothing else: no network, no script."""
+        """Write one HTML page that needs nothing else: no network, no script. Exact numbers not into a release."""
+        if self.spent is None and (Path(path).resolve().parent / "manifest.json").exists():
+            raise SealedError(
+                "exact numbers from the cells of the truth do not belong into a release folder",
+                hint="another folder; or compare_private(…, spend=…) for numbers that may be released",
+            )
         from gapless.evaluate.report import comparison_page  # noqa: PLC0415 pages are drawn only when asked for
 
         with replace(Path(path)) as partial:
@@ -151,6 +156,8 @@ class Comparison:
             return (
                 "Exact numbers from the cells of the truth: they cost nothing, and may be shown only if it is public."
             )
+        if self.promise is not None and self.promise.startswith("NOT PRIVATE"):
+            return self.promise
         return f"Noisy numbers, paid with {self.spent}: public from now on."
 
 

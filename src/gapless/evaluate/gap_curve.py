@@ -10,7 +10,11 @@ from gapless.errors import BudgetError
 from gapless.privacy import MCAR, Ledger
 
 RATES = tuple(step / 10 for step in range(10))
-_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 640, 400, 60, 40, 20, 110
+_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 640, 440, 60, 40, 20, 150
+_ASSUMED = (
+    "For the complete table it is assumed that gaps are independent across rows and of all values,",
+    "that their rates are public, and that nobody outside knows which cells of a person are missing.",
+)
 
 
 def gap_curve(ledger: Ledger) -> str:
@@ -73,4 +77,6 @@ def _svg(title: str, lines: Sequence[tuple[str, str, str, Sequence[float]]]) -> 
         under = _TOP + high + 36 + 17 * place
         drawn.append(f'<polyline points="{_LEFT},{under} {_LEFT + 28},{under}" {stroke}/>')
         drawn.append(f'<text x="{_LEFT + 34}" y="{under + 4}">{escape(name)}</text>')
+    for place, text in enumerate(_ASSUMED):
+        drawn.append(f'<text x="{_LEFT}" y="{_HEIGHT - 24 + 15 * place}" font-size="11">{escape(text)}</text>')
     return "\n".join([*drawn, "</svg>", ""])

@@ -18,6 +18,7 @@ from gapless.data.private_table import WhichRows
 from gapless.errors import ModelError
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
+from gapless.privacy.noise import current
 from gapless.schema import Column, Date, DateTime, Integer, Number, Ordinal
 
 Law = NDArray[np.float64]
@@ -95,10 +96,19 @@ class FromModel:
 
     model: Filler | Synthesizer
 
+    def __post_init__(self) -> None:
+        if isinstance(self.model, type) or not (hasattr(self.model, "fit") or hasattr(self.model, "fill")):
+            raise ModelError(
+                f"the model is {self.model!r}", hint="FromModel(MST()), or FromModel(load('people.model'))"
+            )
+
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
         """The table with its gaps drawn given what is observed."""
         if hasattr(self.model, "fit"):
             return table.fill_given(self.model.fit(table, spend=grant.lend(budget)))
+        promise = str(getattr(self.model, "facts", {}).get("guarantee", ""))
+        if promise.startswith("NOT PRIVATE") and current().name == "system":
+            raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
         return table.fill_given(self.model)
 
 
@@ -117,8 +127,10 @@ class ImputeFirst:
     share: float = 0.25
 
     def __post_init__(self) -> None:
-        if not 0 < self.share < 1:
-            raise ModelError(f"share = {self.share} of the budget for filling gaps", hint="between 0 and 1: 0.25")
+        if isinstance(self.imputer, type) or not hasattr(self.imputer, "impute"):
+            raise ModelError(f"the imputer is {self.imputer!r}", hint="ImputeFirst(FromMean()), FromModel(MST()), …")
+        if not (isinstance(self.share, int | float) and 0 < self.share < 1):
+            raise ModelError(f"share = {self.share!r} of the budget for filling gaps", hint="between 0 and 1: 0.25")
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
         """The filled table."""

@@ -62,4 +62,4 @@ def _upper_limit(hits: int, trials: int, level: float) -> float:
         return 1.0
     from scipy import stats  # noqa: PLC0415 it takes a while to import
 
-    return min(1.0, float(stats.beta.ppf(1 - level, max(0, hits) + 1, trials - max(0, hits))))
+    return min(1.0, float(stats.beta.isf(level, max(0, hits) + 1, trials - max(0, hits))))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, SupportsFloat, TypeAlias, cast
 
 from gapless.errors import BudgetError, SchemaError
+from gapless.privacy.rounding import told_up
 
 Rate: TypeAlias = float | Mapping[str, float]
 
@@ -63,7 +64,8 @@ class MCAR:
         origin = (
             "these probabilities are public"
             if not self.failure
-            else f"these probabilities were bounded by a paid estimate that fails with probability {self.failure:g}"
+            else "these probabilities were bounded by a paid estimate that fails with probability "
+            + told_up(self.failure)
         )
         return (
             f"cells go missing independently across {across}, whatever the values, with probability at least "
@@ -167,9 +169,10 @@ def checked_rate(rate: Any, name: str) -> Rate:
 
 
 def _told(rates: Rate) -> str:
+    """Rounded up: what is printed is never less than what is assumed."""
     if not isinstance(rates, Mapping):
-        return f"{rates:g} in every column that may be missing"
+        return f"{told_up(rates)} in every column that may be missing"
     same = set(rates.values())
     if len(rates) > 3 and len(same) == 1:
-        return f"{same.pop():g} in each of {', '.join(map(repr, rates))}"
-    return ", ".join(f"{rate:g} in {column!r}" for column, rate in rates.items()) or "0 everywhere"
+        return f"{told_up(same.pop())} in each of {', '.join(map(repr, rates))}"
+    return ", ".join(f"{told_up(rate)} in {column!r}" for column, rate in rates.items()) or "0 everywhere"

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 
 import numpy as np
 
 from gapless.errors import BudgetError
 from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
+from gapless.privacy.rounding import told_up
 
 PURE = math.inf
 # Float rounding never breaks the promise: capacities are rounded down by ROUNDING, far more than the
@@ -116,7 +116,8 @@ class Budget:
                 )
 
     def __str__(self) -> str:
-        promise = f"ε = {self.epsilon:g}, δ = {self.delta:g}"
+        failure = 0.0 if self.ground_truth is None else self.ground_truth.failure
+        promise = f"ε = {told_up(self.epsilon)}, δ = {told_up(self.delta + failure)}"
         if self.ground_truth is None:
             return promise
         return f"{promise} for the complete table behind the gaps, assuming that {self.ground_truth}"
@@ -158,17 +159,6 @@ def epsilon_of(loss: Loss, delta: float) -> float:
     if loss.order == PURE or loss.value == 0:
         return loss.value
     return max(0.0, loss.value + _conversion(loss.order, delta))
-
-
-def rounded_up(number: float, digits: int = 4) -> str:
-    """A number for people, never less than it is.
-
-    >>> rounded_up(0.87342), rounded_up(2.0), rounded_up(0.999999)
-    ('0.8735', '2', '1')
-    """
-    exact = Decimal(repr(float(number)))
-    step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
-    return f"{exact.quantize(step, rounding=ROUND_CEILING).normalize():f}" if number else "0"
 
 
 def pure_loss(epsilon: float, order: float) -> float:

@@ -143,9 +143,10 @@ def most_lost(epsilon: float, assumption: Assumption, *, rows: int = 1) -> float
     p is the probability that a row has no gap in any of the named columns. A larger set only lowers F, so F of any
     releases is at least that of one release with all their loss on all columns.
     """
-    seen = observed(assumption, rows).values()
-    complete = math.prod(seen) if assumption.columns == "independent" else min(seen, default=1.0)
-    return math.log1p(math.expm1(epsilon) / complete) * (1 + OUTWARD) if epsilon < 700 else epsilon - math.log(complete)
+    logs = [math.log(chance) for chance in observed(assumption, rows).values()]
+    complete = math.fsum(logs) if assumption.columns == "independent" else min(logs, default=0.0)
+    grown = math.log(math.expm1(epsilon)) if epsilon < 700 else epsilon
+    return float(np.logaddexp(0.0, grown - complete)) * (1 + OUTWARD)
 
 
 def calibrated(

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from gapless.errors import BudgetError
-from gapless.privacy.budget import rounded_up
+from gapless.privacy.rounding import rounded_up
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
 from gapless.privacy.assumptions import Assumption
-from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of, rounded_up
+from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of
 from gapless.privacy.ground_truth import Release, calibrated, mean_exp, merged, most_lost, observed, renyi
 from gapless.privacy.ledger_file import (
     RESTORE,
@@ -34,6 +34,7 @@ from gapless.privacy.ledger_file import (
 )
 from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth
+from gapless.privacy.rounding import rounded_up, told_up
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Linf | Smooth)
@@ -54,8 +55,8 @@ class Guarantee:
         if self.epsilon == math.inf:
             return f"NOT PRIVATE: {self.basis}."
         return (
-            f"({rounded_up(self.epsilon)}, {self.delta:g})-differential privacy for adding or removing {self.protect} "
-            f"of the incomplete table '{self.table}', schema public. Basis: {self.basis}."
+            f"({rounded_up(self.epsilon)}, {told_up(self.delta)})-differential privacy for adding or removing "
+            f"{self.protect} of the incomplete table '{self.table}', schema public. Basis: {self.basis}."
         )
 
 
@@ -84,9 +85,10 @@ class GroundTruth:
         if self.epsilon == math.inf:
             return str(self.incomplete)
         promise = (
-            f"{self.incomplete}\nAssuming that {self.assumption}: ({rounded_up(self.epsilon)}, {self.delta:g})-"
+            f"{self.incomplete}\nAssuming that {self.assumption}: ({rounded_up(self.epsilon)}, {told_up(self.delta)})-"
             f"differential privacy for adding or removing {self.incomplete.protect} of the complete table behind the "
-            f"gaps. Basis: {self.basis}."
+            f"gaps. Basis: {self.basis}. This covers the releases of one ledger: such figures of several must not be "
+            "added up."
         )
         if self.realised is None or self.realised > 0.999 * self.epsilon:
             return promise
@@ -240,11 +242,11 @@ class Ledger:
         """
         if self.budget.ground_truth is None:
             return Loss(math.fsum(entry.loss for entry in self.entries), self.order)
-        if self._amplified[0] != len(self._entries):
-            sets = merged(_releases(self._entries))
-            figure = mean_exp(sets, self.budget.ground_truth, rows=self.protect.at_most)
-            self._amplified = (len(self._entries), figure)
-        return Loss(self._amplified[1], self.order)
+        entries, (known, figure) = self.entries, self._amplified  # another thread may add entries meanwhile
+        if known != len(entries):
+            figure = mean_exp(merged(_releases(entries)), self.budget.ground_truth, rows=self.protect.at_most)
+            self._amplified = (len(entries), figure)
+        return Loss(figure, self.order)
 
     def _price(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
         """What these add to what is spent: never more than their losses."""
@@ -312,7 +314,8 @@ class Ledger:
             self._catch_up()
             price = self._price([(loss, reads) for loss, *_, reads in charges])
             # A figure for the complete table is rounded up already: it need only keep within ε itself.
-            most = self.capacity if self.budget.ground_truth is None else Loss(self.budget.epsilon, self.order)
+            whole = Loss(self.budget.epsilon * (1 - ROUNDING), self.order)
+            most = self.capacity if self.budget.ground_truth is None else whole
             if not (self.spent + price).fits_in(most):
                 raise self._overspent(price, to, "a release costs")
             first = len(self.entries) + 1
@@ -461,6 +464,8 @@ class Ledger:
             f"  spent {self.percent(self.spent)}, left {self.percent(self.left)}; "
             f"the spending so far amounts, after the fact, to ε = {spent}{whom}",
         ]
+        if self.budget.ground_truth is not None:
+            lines.append(f"  {self.guarantee()}")
         if self.entries:
             share = "spent" if self.budget.ground_truth is None else "loss"
             lines += ["", f"  {'no':>4}  {share:>7}  {'by':<18}  {'for':<28}  mechanism"]

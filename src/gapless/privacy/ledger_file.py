@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gapless.errors import BudgetError, LedgerError
+from gapless.errors import BudgetError, LedgerError, SchemaError
 from gapless.privacy.assumptions import from_dict, to_dict
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
 
@@ -278,7 +278,7 @@ def _parse_header(path: Path, line: str) -> dict[str, Any]:
         )
         if not (honest and isinstance(header["table"], str)):
             raise ValueError  # noqa: TRY301
-    except (ValueError, TypeError, KeyError, BudgetError):
+    except (ValueError, TypeError, KeyError, BudgetError, SchemaError):
         raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file") from None
     if version != (VERSION if budget.ground_truth is None else FILTERED):
         raise LedgerError(f"{path} is of version {version}", hint="a newer gapless") from None

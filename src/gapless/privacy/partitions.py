@@ -8,7 +8,7 @@ the other figures *linear*. Neither is needed for a promise: `ground_truth` is s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,9 @@ def theorem_5_12(losses: Mapping[str, float], rates: Mapping[str, float]) -> flo
     gapped = {column: 1 - rates[column] for column in losses if rates.get(column, 0.0) > 0}
     chosen = max(gapped, key=lambda column: gapped[column], default=None)
     return math.fsum(epsilon * (gapped[chosen] if column == chosen else 1) for column, epsilon in losses.items())
+
+
+_MOST_COLUMNS = 15  # of a new block: beyond, its parts are too many to try
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,18 @@ class _Search:
         chance = self.chance(block)
         return self.price(chance, before + epsilon) - (self.price(chance, before) if before else 0.0)
 
+    def _parts(self, free: int) -> Iterator[int]:
+        """Every part of the free columns, the largest first; of very many only the whole and each column alone."""
+        if free.bit_count() > _MOST_COLUMNS:
+            self.finished = False
+            yield free
+            yield from (1 << place for place in range(free.bit_length()) if free >> place & 1)
+            return
+        block = free
+        while block:
+            yield block
+            block = (block - 1) & free
+
     def _go(self, waiting: list[int], groups: dict[int, float], used: int, paid: float) -> None:
         """Give a block to the waiting release that has the fewest ways to get one.
 
@@ -173,11 +188,8 @@ class _Search:
         mask, epsilon = self.masks[one], self.epsilons[one]
         free = mask & ~used
         options = [(self._increment(block, e, epsilon), block) for block, e in groups.items() if not block & ~mask]
-        block = free
-        while block:  # every part of the free columns, the largest first
-            if block not in groups:
-                options.append((self._increment(block, 0.0, epsilon), block))
-            block = (block - 1) & free
+        fresh = (block for block in self._parts(free) if block not in groups)
+        options += [(self._increment(block, 0.0, epsilon), block) for block in fresh]
         rest = [other for other in waiting if other != one]
         for increment, block in sorted(options):
             self._chosen[one] = block

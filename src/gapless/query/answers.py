@@ -207,5 +207,5 @@ class Answer:
             lines = [self.question, *(f"  {one.group!s:<{width}}  {one}" for one in self.estimates)]
         told = [self.measures, self.interval_note]
         if self.protects:
-            told.append(f"Protects {self.protects}; paid by entry {', '.join(map(str, self.entries))} of its ledger.")
+            told.append(f"{self.protects}\nPaid by entry {', '.join(map(str, self.entries))} of the ledger.")
         return "\n".join([*lines, *(f"  {line}" for line in told if line)])

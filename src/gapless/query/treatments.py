@@ -91,9 +91,9 @@ def measures(*told: str) -> str:
 
 
 def protects(table: PrivateTable) -> str:
-    """The unit and the promise."""
+    """What the ledger promises: for the incomplete table and, if it stops on that, for the complete one."""
     ledger = table.ledger
-    return f"{ledger.protect} of the incomplete table '{ledger.table}' within {ledger.budget}"
+    return str(ledger.guarantee() if ledger.budget.ground_truth is None else ledger.ground_truth())
 
 
 def names_of(names: Sequence[str], key: str, example: str) -> tuple[str, ...]:

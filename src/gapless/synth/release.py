@@ -15,7 +15,8 @@ from gapless.data import Table
 from gapless.errors import ReadError
 from gapless.files import replace
 from gapless.privacy import Ledger, Loss
-from gapless.privacy.budget import PURE, epsilon_of, rounded_up
+from gapless.privacy.budget import PURE, epsilon_of
+from gapless.privacy.rounding import rounded_up
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel
 
@@ -136,7 +137,8 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         "",
         "## Everything that this ledger has recorded",
         "",
-        "The promise covers what is listed here. Releases from the same table under another ledger come on top.",
+        "The promise covers what is listed here. Releases from the same table under another ledger "
+        "come on top, in full: figures that rest on gaps must not be added.",
         "",
         "| no | share of budget | by | for | mechanism | rows read |",
         "|---:|---:|---|---|---|---|",
