@@ -197,8 +197,18 @@ def test_the_ledger_tells_the_promise_to_the_people_behind_the_gaps(tmp_path):
     ]
     assert [figure["incomplete"]["epsilon"] for figure in figures] == [pytest.approx(1, abs=1e-6)] * 3
     assert figures[0]["epsilon"] < figures[1]["epsilon"] < figures[2]["epsilon"] < 1
-    for wrong in (("--mcar", "sex"), ("--dependent",), (*assumed, "--missing-at-least", "sex=0.5")):
+    for wrong in (
+        ("--mcar", "sex"),
+        ("--dependent",),
+        (*assumed, "--missing-at-least", "sex=0.5"),
+        ("--missing-at-least", "sex=0.5", "--dependent"),
+        ("--mcar", "sex=0.5,income=0.2"),
+        ("--mcar", "sex=0.5", "--mcar", "sex=0.2"),
+        (*assumed, "--plot", "curve.png"),
+    ):
         assert run("ledger", "p.ledger", *wrong, cwd=tmp_path).returncode == 2
+    done = run("ledger", "p.ledger", "--mcar", "age=0.5", cwd=tmp_path)
+    assert "no release of this ledger leaves out rows with a gap in 'age'" in done.stderr
     assert run("ledger", "p.ledger", "--mcar", "sex=1.5", cwd=tmp_path).returncode == 2
 
 

@@ -265,6 +265,8 @@ def test_the_curve_falls_and_shows_what_is_no_guarantee(tmp_path):
     table = people(tmp_path, Budget(1.0))
     gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.left)
     drawn = gap_curve(table.ledger)
+    assert "nobody outside knows which cells of a person are missing" in drawn
+    assert "rate of gaps in x0" in gap_curve(table.ledger, ["x0"])
     assert drawn.startswith("<svg")
     assert "incomplete table" in drawn
     assert "no guarantee" in drawn
@@ -346,3 +348,30 @@ def test_what_is_printed_never_understates(tmp_path):
 def test_many_columns_that_are_nearly_always_missing():
     most = most_lost(1.0, gl.MCAR({f"x{i}": 0.9 for i in range(400)}))
     assert most == pytest.approx(math.log(math.e - 1) + 400 * math.log(10), rel=1e-6)
+
+
+def test_a_rate_for_a_column_that_is_never_missing_gains_nothing(tmp_path):
+    """It is in no entry, so nobody can lower a figure with it."""
+    schema = gl.Schema("t", [gl.Categorical("sure", ["a", "b"]), gl.Categorical("x", ["a", "b"], may_be_missing=True)])
+    table = private([("a", "b"), ("b", "")] * 20, schema, tmp_path, budget=Budget(1.0))
+    values = [table.marginal(["sure", "x"]), table.marginal("sure"), table.complete_rows().marginal("sure")]
+    values += [table.where("sure", ["a"]).marginal("x"), table.where("x", ["a"]).select(["sure"]).marginal("sure")]
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    grant.release_all([(value, DiscreteLaplace(10.0), "counts") for value in values])
+    assert [entry.reads for entry in table.ledger.entries] == [["x"], None, ["x"], ["x"], ["x"]]
+    assert table.ledger.ground_truth(gl.MCAR({"sure": 0.9})).epsilon == pytest.approx(0.5)
+    assert table.ledger.ground_truth(gl.MCAR({"x": 0.9})).epsilon < 0.2
+
+
+@pytest.mark.parametrize(
+    ("releases", "assumption", "said"),
+    [
+        ([0.1], gl.MCAR({"a": 0.2}), "0.1 is no release"),
+        ([(0.1, None)], None, "None is no assumption about gaps"),
+        ([(0.1, None)], gl.MAR(0.2), "is no assumption about gaps"),
+        ([(0.1, {"a"})], gl.MCAR({"a": 0.2}, failure=0.01), "fail with probability 0.01"),
+    ],
+)
+def test_what_gives_no_figure_is_told(releases, assumption, said):
+    with pytest.raises(BudgetError, match=said):
+        gl.ground_truth(releases, assumption)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: `gapless ledger people.ledger --mcar income=0.2 --mcar age=0.05`"
 
 console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+notes = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def ledger(
@@ -37,9 +38,16 @@ def ledger(
 ) -> None:
     """Show what was spent on what, and what is promised; with --mcar or the like, to the people behind the gaps too."""
     from gapless.privacy import Ledger
+    from gapless.privacy.assumptions import named_rates
 
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise typer.BadParameter(f"--plot {plot} is drawn as SVG. Try: --plot {plot.with_suffix('.svg')}")
     assumption = _assumption(mcar, missing_at_least, dependent=dependent)
     account = Ledger.open(path)
+    named = None if assumption is None else named_rates(assumption)
+    needed = {column for entry in account.entries for column in entry.reads or ()}
+    for column in sorted(set(named or ()) - needed):
+        notes.print(f"no release of this ledger leaves out rows with a gap in {column!r}: its rate changes nothing")
     assumption = assumption or account.budget.ground_truth
     figure = None if assumption is None else account.ground_truth(assumption)
     if plot is not None:
@@ -47,7 +55,7 @@ def ledger(
         from gapless.files import replace
 
         with replace(plot) as partial:
-            partial.write_text(gap_curve(account), encoding="utf-8")
+            partial.write_text(gap_curve(account, named), encoding="utf-8")
     if as_json:
         more = {} if figure is None else {"ground_truth": figure.summary()}
         print(json.dumps(account.summary() | more))
@@ -62,6 +70,10 @@ def _assumption(mcar: list[str] | None, missing_at_least: list[str] | None, *, d
 
     if mcar and missing_at_least:
         raise typer.BadParameter("two assumptions at once. Try: either --mcar or --missing-at-least")
+    if missing_at_least and dependent:
+        raise typer.BadParameter(
+            "--missing-at-least lets columns go together in any way already. Try: leave --dependent"
+        )
     if missing_at_least:
         return MissingAtLeast(_rates(missing_at_least, "--missing-at-least"))
     if mcar:
@@ -76,8 +88,10 @@ def _rates(given: list[str], option: str) -> dict[str, float]:
     for one in given:
         column, equals, rate = one.rpartition("=")
         try:
-            if not equals or column in rates:
+            if not equals or "=" in column:
                 raise ValueError  # noqa: TRY301 one message for every form that is wrong
+            if column in rates:
+                raise typer.BadParameter(f"{option} names {column!r} twice. Try: one rate for each column")
             rates[column] = float(rate)
         except ValueError:
             raise typer.BadParameter(f"{option} {one!r} is no column with its rate. Try: {option} income=0.2") from None

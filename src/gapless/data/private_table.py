@@ -133,7 +133,7 @@ class PrivateTable(Sealed):
     ) -> Private[Integers, L1]:
         chosen = [self.schema.columns[p] for p in place]
         shown = tuple(slice(column.size if rows == "observed" else None) for column in chosen)
-        named = frozenset(column.name for column in chosen if rows == "observed" and not self._filled)
+        named = frozenset(column.name for column in chosen if rows == "observed" and not self._filled and column.gaps)
         return counts.transform(
             lambda all_counts: all_counts[number][shown],
             distance=L1(self.protect.at_most),
@@ -179,7 +179,7 @@ class PrivateTable(Sealed):
         return self._rows.transform(
             once(lambda table: tally.total(self._named(table), table.rows)),
             distance=tally_distance(tally, self.protect.at_most),
-            reads=(self._required | (frozenset() if self._filled else tally.needs)) or None,
+            reads=(self._required | (frozenset() if self._filled else _lacking(self.schema, tally.needs))) or None,
         )
 
     def hot_deck(
@@ -353,7 +353,7 @@ class PrivateTable(Sealed):
             self._rows.transform(once(function), distance=self.protect, reads=None),
             schema or self.schema,
             self.ledger,
-            required=self._required if self._filled else self._required | frozenset(required),
+            required=self._required if self._filled else self._required | _lacking(self.schema, required),
             filled=self._filled or filled,
         )
 
@@ -366,6 +366,11 @@ def places(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     ranks = np.empty(words.size, dtype=np.int64)
     ranks[np.argsort(words, kind="stable")] = np.arange(words.size)
     return ranks
+
+
+def _lacking(schema: Schema, names: Iterable[str]) -> Columns:
+    """Those of the columns that may be missing: on the others every row is observed, so nothing hangs on them."""
+    return frozenset(name for name in names if schema[name].gaps)
 
 
 def once(function: Callable[[Any], T]) -> Callable[[Any], T]:

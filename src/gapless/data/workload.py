@@ -132,7 +132,7 @@ class Views:
         self._unit = table.protect.at_most
         required = table._required  # noqa: SLF001 one room
         named = rows == "observed" and not table._filled  # noqa: SLF001 one room
-        self._reads = [required | {column.name} if named else required for column in columns]
+        self._reads = [required | {column.name} if named and column.gaps else required for column in columns]
         self._rows = table._rows.transform(once(recode), distance=table.protect, reads=None)  # noqa: SLF001 one room
         self._score = _remembered(self._dependences)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from html import escape
 
 from gapless.errors import BudgetError
@@ -17,13 +17,15 @@ _ASSUMED = (
 )
 
 
-def gap_curve(ledger: Ledger) -> str:
-    """The promise for the complete table, as SVG, if every column that a release needs is missing at one rate.
+def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
+    """The promise for the complete table, as SVG, if these columns (by default all that count) are missing at one rate.
 
     Lines: the promise for the incomplete table; that for the complete one if columns are independent, and if they may
     go together in any way; and, dashed, what is true after the fact, where that is less than the promise.
     """
-    columns = sorted({column for entry in ledger.entries for column in entry.reads or ()})
+    if columns is None:
+        columns = {column for entry in ledger.entries for column in entry.reads or ()}
+    columns = sorted(columns)
     assumed = [
         [MCAR(dict.fromkeys(columns, rate), columns=how) for rate in RATES] for how in ("independent", "dependent")
     ]
@@ -41,10 +43,13 @@ def gap_curve(ledger: Ledger) -> str:
         one < 0.999 * promised.epsilon for one, promised in zip(realised, free, strict=True)
     ):
         lines.append(("columns independent, after the fact: no guarantee", "#0b5fa5", "6 4", realised))
-    return _svg(f"What is promised to the people behind the gaps of '{ledger.table}'", lines)
+    where = ", ".join(columns) if 0 < len(columns) <= 4 else f"each of {len(columns)} columns"
+    return _svg(
+        f"What is promised to the people behind the gaps of '{ledger.table}'", f"rate of gaps in {where}", lines
+    )
 
 
-def _svg(title: str, lines: Sequence[tuple[str, str, str, Sequence[float]]]) -> str:
+def _svg(title: str, axis: str, lines: Sequence[tuple[str, str, str, Sequence[float]]]) -> str:
     largest = max(max(values) for *_, values in lines) or 1.0
     step = next(
         step for step in (base * 10.0**power for power in range(-9, 9) for base in (1, 2, 5)) if 5 * step >= largest
@@ -68,7 +73,7 @@ def _svg(title: str, lines: Sequence[tuple[str, str, str, Sequence[float]]]) -> 
         y = at(0, value).partition(",")[2]
         drawn.append(f'<line x1="{_LEFT}" x2="{_LEFT + wide}" y1="{y}" y2="{y}" stroke="#dddddd"/>')
         drawn.append(f'<text x="{_LEFT - 6}" y="{y}" dy="4" text-anchor="end">{value:.3g}</text>')
-    drawn.append(f'<text x="{_LEFT + wide}" y="{_TOP + high + 32}" text-anchor="end">rate of gaps</text>')
+    drawn.append(f'<text x="{_LEFT + wide}" y="{_TOP + high + 32}" text-anchor="end">{escape(axis)}</text>')
     drawn.append(f'<text x="{_LEFT - 6}" y="{_TOP - 14}" text-anchor="end">ε</text>')
     for place, (name, colour, dash, values) in enumerate(lines):
         points = " ".join(at(rate, value) for rate, value in zip(RATES, values, strict=True))

@@ -123,6 +123,8 @@ def over(assumption: Assumption, columns: Iterable[str]) -> Assumption:
     >>> over(MCAR(0.2), ["age", "sex"]).rates
     {'age': 0.2, 'sex': 0.2}
     """
+    if not isinstance(assumption, MCAR | MissingAtLeast):
+        raise BudgetError(f"{assumption!r} is no assumption about gaps", hint='MCAR({"income": 0.2})')
     if isinstance(assumption.rates, Mapping):
         return assumption
     named = dict.fromkeys(columns, assumption.rates)

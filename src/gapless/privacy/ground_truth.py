@@ -30,7 +30,8 @@ Release: TypeAlias = tuple[float, Collection[str] | None]
 def ground_truth(releases: Iterable[Release], assumption: Assumption) -> float:
     """The ε for the complete table of pure releases (ε, columns on which a row must be observed; None: every row).
 
-    All releases that were ever made from the table belong into one call: such figures must not be added up. It is a
+    All releases that were ever made from the table belong into one call: such figures must not be added up. Rates are
+    of columns that may really be missing: one number is taken for every column that a release names. It is a
     guarantee if losses and columns were fixed in advance; if they were chosen in the light of earlier answers, it
     bounds what this very outcome tells about a person, after the fact (`Budget(ground_truth=…)` is the remedy).
 
@@ -40,6 +41,11 @@ def ground_truth(releases: Iterable[Release], assumption: Assumption) -> float:
     """
     sets = merged(releases)
     named = over(assumption, sorted(frozenset().union(*sets)))
+    if named.failure:
+        raise BudgetError(
+            f"these rates fail with probability {named.failure:g}, so no ε holds without a δ",
+            hint="public rates, or ledger.ground_truth(…), which adds the probability to δ",
+        )
     return mean_exp(sets, named)
 
 
@@ -52,13 +58,16 @@ def mean_exp(sets: Sets, assumption: Assumption, *, rows: int = 1) -> float:
 def merged(releases: Iterable[Release]) -> dict[frozenset[str], float]:
     """The losses summed for each set of columns; every row is the empty set."""
     sets: dict[frozenset[str], float] = {}
-    for loss, columns in releases:
+    for one in releases:
+        if not (isinstance(one, tuple) and len(one) == 2):
+            raise BudgetError(f"{one!r} is no release", hint='a loss and its columns: (0.1, {"age"}), (0.1, None)')
+        loss, columns = one
         if isinstance(columns, str) or isinstance(loss, bool) or not isinstance(loss, int | float):
             raise BudgetError(f"({loss!r}, {columns!r}) is no release", hint='a loss and its columns: (0.1, {"age"})')
         if not 0 <= loss < math.inf:
             raise BudgetError(f"a loss of {loss}", hint="a finite number, not negative")
-        one = frozenset(columns or ())
-        sets[one] = sets.get(one, 0.0) + loss
+        needed = frozenset(columns or ())
+        sets[needed] = sets.get(needed, 0.0) + loss
     return sets
 
 

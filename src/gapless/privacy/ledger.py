@@ -375,7 +375,9 @@ class Ledger:
         with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
         """
         epsilon, delta = self.budget.epsilon, self.budget.delta
-        basis = "the budget's Rényi filter" if self.order != PURE else "the sum of pure losses"
+        basis = (
+            "the budget's Rényi filter" if self.order != PURE else "the budget, which stops on the sum of pure losses"
+        )
         if self.budget.ground_truth is not None:
             epsilon = most_lost(epsilon, self.budget.ground_truth, rows=self.protect.at_most)
             basis = "the most that the filter for the complete table lets the incomplete one lose"
@@ -458,14 +460,19 @@ class Ledger:
     def __str__(self) -> str:
         lost = Loss(math.fsum(entry.loss for entry in self.entries), self.order)
         spent = rounded_up(epsilon_of(lost, self.budget.delta))
-        whom = "" if self.budget.ground_truth is None else " for the incomplete table"
+        assumed = self.budget.ground_truth
+        whom, for_whom, failure = "", "", 0.0
+        if assumed is not None:
+            whom, for_whom = " for the incomplete table", " for the complete table behind the gaps"
+            failure = assumed.failure
         lines = [
-            f"Ledger of '{self.table}': {self.budget}, protecting {self.protect}",
+            f"Ledger of '{self.table}': ε = {told_up(self.budget.epsilon)}, δ = {told_up(self.budget.delta + failure)}"
+            f"{for_whom}, protecting {self.protect}",
             f"  spent {self.percent(self.spent)}, left {self.percent(self.left)}; "
             f"the spending so far amounts, after the fact, to ε = {spent}{whom}",
         ]
-        if self.budget.ground_truth is not None:
-            lines.append(f"  {self.guarantee()}")
+        if assumed is not None:
+            lines += [f"  assuming that {assumed}", f"  {self.guarantee()}"]
         if self.entries:
             share = "spent" if self.budget.ground_truth is None else "loss"
             lines += ["", f"  {'no':>4}  {share:>7}  {'by':<18}  {'for':<28}  mechanism"]
