@@ -66,7 +66,7 @@ def test_a_question_is_answered_under_the_ledger(folder):
     done = run("ask", "people.csv", *NEW, "--spend", "10%", "count() where age >= 50", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("count() where age >= 50 = ")
-    assert "paid by entry 1 of its ledger" in done.stdout
+    assert "Paid by entry 1 of the ledger" in done.stdout
     knn = ("mean(income) where age >= 20 and age < 30", "--missing", "knn", "--on", "age,sex", "--json")
     done = run("ask", "people.csv", *OPTIONS, "--spend", "10%", *knn, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")

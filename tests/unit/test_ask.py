@@ -471,3 +471,21 @@ def test_an_answer_quotes_what_its_ledger_promises(tmp_path):
         told = table.ledger.guarantee() if assumed is None else table.ledger.ground_truth()
         assert str(told) in str(answer)
         assert "of the incomplete table" in str(answer)
+
+
+@pytest.mark.parametrize("cells", [255, 256, 257])
+@pytest.mark.parametrize("missing", [gl.Drop(), gl.HotDeck(cells=["g"]), gl.Knn(on=["g"])])
+def test_columns_as_wide_as_a_byte_can_be_asked_about(cells, missing, tmp_path):
+    """Found by review: codes of 8 bits met the number 256, after the charge."""
+    for gaps in (False, True):
+        x = gl.Integer("x", bounds=(0, cells - 1), bins=cells, may_be_missing=gaps)
+        schema = gl.Schema("wide", [x, gl.Integer("g", bounds=(0, 1))])
+        table = private([("0", "1"), (str(cells - 1), "1")], schema, tmp_path, budget=gl.Budget(90.0))
+        for text, expected in {
+            "sum(x)": cells - 1,
+            "mean(x)": (cells - 1) / 2,
+            f"count() where x >= {cells - 1}": 1,
+        }.items():
+            with no_noise():
+                answer = table.ask(parse_question(text, missing), spend=table.ledger.share(percent=10))
+            assert answer.estimate == pytest.approx(expected, abs=0.05)

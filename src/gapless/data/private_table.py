@@ -173,11 +173,13 @@ class PrivateTable(Sealed):
         """The sum of what each row adds, by itself, to a vector of whole numbers.
 
         Distance: the absolute numbers of one row add up to at most `tally.unit`, so k rows move the sum by at most
-        k units in L1.
+        k units in L1. Rows with a gap in one of `tally.needs` are left out, whatever they would add.
         """
-        self.schema.positions(tally.columns)
+        self.schema.positions([*tally.columns])
+        self.schema.positions([*tally.needs])
+        observed = {name: self.schema[name].size for name in tally.needs}
         return self._rows.transform(
-            once(lambda table: tally.total(self._named(table), table.rows)),
+            once(lambda table: tally.total(self._named(table), table.rows, observed)),
             distance=tally_distance(tally, self.protect.at_most),
             reads=(self._required | (frozenset() if self._filled else tally.needs)) or None,
         )

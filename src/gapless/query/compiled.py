@@ -79,19 +79,14 @@ def sum_shape(numbers: Numbers) -> Shape:
     sizes, step = numbers.sizes
     unit = int(np.abs(sizes).max())
     scale = unit * step
-    column = numbers.column
-    table = np.append(sizes, 0)  # the last for cells without a value
 
     def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
         t = noise.limit()
         return (float(parts[0]) - t) * scale, (float(parts[0]) + t) * scale
 
-    def parts(rows: Named) -> Integers:
-        return table[np.minimum(rows[column], len(sizes))][:, None]
-
-    only = frozenset({column})
+    only = frozenset({numbers.column})
     return Shape(
-        parts,
+        _look_up(numbers.column, [sizes]),
         1,
         unit,
         lambda p: float(p[0]) * scale,
@@ -166,7 +161,7 @@ def _look_up(column: str, parts: list[Integers]) -> Callable[[Named], Integers]:
     size = len(parts[0])
     table = np.zeros((size + 1, len(parts)), dtype=np.int64)  # the last row for cells without a value
     table[:size] = np.stack(parts, axis=1)
-    return lambda rows: table[np.minimum(rows[column], size)]
+    return lambda rows: table[np.minimum(rows[column].astype(np.int64), size)]  # 256 cells may be codes of 8 bits
 
 
 def _ratio_between(low: float, high: float) -> Callable[[Floats, Noise], tuple[float, float]]:
