@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.errors import SchemaError
 from gapless.data.tally import Tally, _pairs, _Types, hot_deck_distance, hot_deck_total
+from gapless.errors import SchemaError
 
 UNIT = 1 << 20
 GAP = 4  # code of a gap in x; codes 0 … 3 are values

@@ -10,6 +10,7 @@ import pytest
 import gapless as gl
 from gapless.errors import GaplessError, QuestionError
 from gapless.query import parse_question
+from gapless.query.answers import Noise, _ratio_limits, ratio_interval
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import private
 
@@ -489,3 +490,38 @@ def test_columns_as_wide_as_a_byte_can_be_asked_about(cells, missing, tmp_path):
             with no_noise():
                 answer = table.ask(parse_question(text, missing), spend=table.ledger.share(percent=10))
             assert answer.estimate == pytest.approx(expected, abs=0.05)
+
+
+# ---------------------------------------------------------------------- intervals
+
+
+@pytest.mark.parametrize("laplace", [True, False])
+def test_what_the_noise_of_a_ratio_explains_is_convex(laplace):
+    """Bisection from the estimate outwards rests on it."""
+    _, limits = _ratio_limits(laplace)
+    assert (np.diff(limits, 2) > -1e-12).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0003, 0.41978, 1.0])
+@pytest.mark.parametrize("laplace", [True, False])
+def test_more_rows_never_make_an_interval_wider(laplace, share):
+    """Found by review: between two points of a grid the whole range came back once there was little noise."""
+    noise = Noise(laplace, 3.0, 1.0)
+    widths = []
+    for rows in np.geomspace(1, 1e9, 60):
+        low, high = ratio_interval(share * rows, (1 - share) * rows, noise)
+        assert low <= share <= high
+        widths.append(high - low)
+    assert (np.diff(widths) <= 1e-15).all()
+    assert widths[-1] < 1e-7
+
+
+def test_an_interval_is_never_empty_nor_without_its_estimate(tmp_path):
+    for part, rest in ((-50.0, 1000.0), (1000.0, -50.0), (-40.0, -40.0), (0.2, 0.0)):
+        low, high = ratio_interval(part, rest, Noise(True, 3.0, 1.0))
+        assert 0 <= low <= high <= 1
+    asked = parse_question("count()").compile(SCHEMA)
+    (few,) = asked.estimates(np.array([-84]), 1, Noise(True, 10.0, 1.0))
+    assert (few.value, few.interval) == (0, (0, 0))
+    (exact,) = asked.estimates(np.array([7]), 1, Noise(True, 0.01, 1.0))
+    assert (exact.value, exact.interval) == (7, (7, 7))

@@ -6,7 +6,7 @@ needs, its denominator included:
 ========== ============================== =====================================================
 question   a row adds                     answer
 ========== ============================== =====================================================
-count      1                              the sum
+count      1                              the sum, at least 0
 sum        v / max(|a|, |b|)              the sum · max(|a|, |b|)
 proportion (1, 0) if true, (0, 1) if not  p₁ / (p₁ + p₂)
 mean       (u, 1 - u)                     a + (b - a) p₁ / (p₁ + p₂)
@@ -71,7 +71,9 @@ def count_shape() -> Shape:
         t = noise.limit()
         return max(0.0, float(parts[0]) - t), max(0.0, float(parts[0]) + t)
 
-    return Shape(lambda rows: np.ones((_rows(rows), 1), dtype=np.int64), 1, 1, lambda p: float(p[0]), interval, 1.0)
+    return Shape(
+        lambda rows: np.ones((_rows(rows), 1), dtype=np.int64), 1, 1, lambda p: max(0.0, float(p[0])), interval, 1.0
+    )
 
 
 def sum_shape(numbers: Numbers) -> Shape:
@@ -207,9 +209,15 @@ class Compiled:
         parts = sums.astype(np.float64).reshape(-1, self.shape.width) / unit
         std = None if noise is None or self.shape.is_ratio else noise.std * self.shape.std_factor
         return tuple(
-            Estimate(group, self.shape.finish(one), std, None if noise is None else self.shape.interval(one, noise))
+            Estimate(group, self.shape.finish(one), std, None if noise is None else self._interval(one, noise))
             for group, one in zip(self.groups or (None,), parts, strict=True)
         )
+
+    def _interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
+        """With the estimate in it: a denominator of less than a row counts as one there."""
+        low, high = self.shape.interval(parts, noise)
+        estimate = self.shape.finish(parts)
+        return min(low, estimate), max(high, estimate)
 
 
 def compile_question(
