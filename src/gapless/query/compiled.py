@@ -37,8 +37,8 @@ from gapless.schema import Schema
 class Shape:
     """How one kind of question shares a row out, and how it reads the sums.
 
-    `looks_at` are the columns whose values it needs, `tests` those whose gaps it looks at; a row with a gap in one of
-    `needs` adds nothing.
+    `looks_at` are the columns whose values it looks at, `tests` those whose gaps it looks at; a row with a gap in one
+    of `needs` adds nothing.
     """
 
     parts: Callable[[Named], Integers]  # rows × width, before `where` and `by`
@@ -71,9 +71,10 @@ def count_shape() -> Shape:
         t = noise.limit()
         return max(0.0, float(parts[0]) - t), max(0.0, float(parts[0]) + t)
 
-    return Shape(
-        lambda rows: np.ones((_rows(rows), 1), dtype=np.int64), 1, 1, lambda p: max(0.0, float(p[0])), interval, 1.0
-    )
+    def parts(rows: Named) -> Integers:
+        return np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64)
+
+    return Shape(parts, 1, 1, lambda p: max(0.0, float(p[0])), interval, 1.0)
 
 
 def sum_shape(numbers: Numbers) -> Shape:
@@ -118,7 +119,6 @@ def proportion_shape(condition: Condition, schema: Schema) -> Shape:
         1.0,
         looks_at=value_columns(condition),
         tests=gap_columns(condition),
-        needs=needed(condition) & needed(condition, truth=False),
     )
 
 
@@ -174,10 +174,6 @@ def _ratio_between(low: float, high: float) -> Callable[[Floats, Noise], tuple[f
     return interval
 
 
-def _rows(rows: Named) -> int:
-    return len(next(iter(rows.values())))
-
-
 @dataclass(frozen=True)
 class Compiled:
     """A question fitted to a schema.
@@ -229,6 +225,9 @@ def compile_question(
     values = shape.looks_at | value_columns(where) | grouping
     tests = shape.tests | gap_columns(where)
     groups = None if by is None else schema[by].cells[: schema[by].size]
+    chosen = value_columns(where) | grouping
+    # Complete cases: what is looked at must be observed, except where the question itself looks at gaps.
+    choosing = needed(where) | grouping | (chosen - tests)
 
     def value(rows: Named) -> Integers:
         return np.where((truth(rows) == TRUE)[:, None], shape.parts(rows), 0)
@@ -241,7 +240,7 @@ def compile_question(
         group=by,
         groups=1 if groups is None else len(groups),
         signed=shape.signed,
-        needs=shape.needs | needed(where) | grouping,
+        needs=choosing | shape.needs | (shape.looks_at - tests),
     )
     rows = replace(
         tally,
@@ -249,10 +248,9 @@ def compile_question(
         parts=1,
         unit=1,
         signed=False,
-        needs=needed(where) | grouping,
+        needs=choosing,
     )
     targets = tuple(column.name for column in schema.columns if column.name in values and column.may_be_missing)
-    chosen = value_columns(where) | grouping
     without_value = any(schema[name].not_applicable is not None for name in shape.looks_at)
     fills_rows = without_value or not chosen.isdisjoint(targets)
     return Compiled(text, shape, tally, rows, groups, targets, tests, fills_rows, about)

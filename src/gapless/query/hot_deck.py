@@ -83,7 +83,7 @@ class HotDeck:
             raise QuestionError(f"a deck of {size:,} combinations, more than {MOST_CELLS:,}", hint="fewer columns")
         grant = table.ledger.grant(spend, to="HotDeck.release")
         counts = table.marginal(names, rows="extended")
-        mechanism = for_counts(spend, counts.distance)
+        mechanism = for_counts(grant.even([counts], spend), counts.distance)
         released = grant.release(counts, mechanism, what=f"hot deck of {listing(columns)} by {listing(self.cells)}")
         return Deck(self, schema, released.value.astype(np.float64), released.entry, protects(table))
 
@@ -139,7 +139,7 @@ class Deck:
         """As in `hot_deck_total`, from noisy counts: a class has at least one donor, and not less than no donees."""
         matching = len(self.treatment.cells)
         names = self.schema.names
-        kept = [i for i, name in enumerate(names) if i < matching or name in asked.tally.columns]
+        kept = [i for i, name in enumerate(names) if i < matching or name in asked.tally.columns] or [0]
         counts = self.counts.sum(axis=tuple(set(range(len(names))) - set(kept)))
         inner = {names[i]: counts.shape[place] for place, i in enumerate(kept) if i >= matching}
         codes = {

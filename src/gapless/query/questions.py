@@ -94,7 +94,7 @@ class Count(_Question):
 class Proportion(_Question):
     """The share of rows for which `of` is true, among those with `where`.
 
-    With `missing=Drop()` rows for which `of` is neither true nor false, because of a gap, are left out.
+    Rows for which `of` is neither true nor false, because something is not applicable, are left out.
 
     >>> print(Proportion("smoker == true", where="age >= 20"))
     proportion(smoker == true) where age >= 20
