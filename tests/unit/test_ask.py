@@ -81,6 +81,9 @@ EXACT = {
     "sum(income, 0, 100)": (0 + 25 + 75 + 75 + 25),
     "mean(age)": (14.5 * 2 + 24.5 * 2 + 34.5 * 2) / 6,
     "count() where born >= 1953-01-01": 3,
+    "count() where born between 1951 and 1952": 2,
+    "count() where children is not applicable": 1,
+    "count() where children is applicable": 4,
 }
 
 
@@ -173,7 +176,8 @@ def test_a_hot_deck_fills_from_the_same_class(table):
     assert ask(table, gl.Proportion("sex == F", missing=everyone)).estimate == pytest.approx(0.5)
     assert ask(table, gl.Count(by="sex", missing=everyone)).estimate == pytest.approx({"F": 3, "M": 3})
     answer = ask(table, gl.Sum("children", missing=deck))
-    assert "Gaps in children are filled from rows with the same age, each giving at most once." in str(answer)
+    assert "Gaps in children are filled from rows with the same age, each giving at most once;" in str(answer)
+    assert "rows where children is not applicable are left out." in str(answer)
     assert table.ledger.entries[-1].reads is None
 
 
@@ -231,8 +235,15 @@ def test_a_released_deck_answers_for_free(table):
     assert (answer.interval, answer.noise_std, answer.entries) == (None, None, (1,))
     assert "No interval" in str(answer)
     assert len(table.ledger.entries) == 1
-    with pytest.raises(GaplessError, match="no column 'income'"):
-        deck.ask(gl.Mean("income"))
+    assert repr(deck) == str(deck) == "<Deck of children, sex by age; entry 1>"
+    for wrong, told in (
+        (gl.Mean("income"), "no column 'income'"),
+        ("mean(children)", "is not a question"),
+        (gl.Mean("children", missing=gl.Knn(on=["age"])), "fills gaps in its own way"),
+        (gl.Mean("children", missing=gl.HotDeck(cells=["age"], limit=2)), "fills gaps in its own way"),
+    ):
+        with pytest.raises(GaplessError, match=told):
+            deck.ask(wrong)
 
 
 # ---------------------------------------------------------------------- bad questions
@@ -253,6 +264,13 @@ BAD = {
     "bounds no numbers": (lambda: gl.Sum("age", bounds=("a", "b")), "bounds are ('a', 'b')"),
     "bounds not finite": (lambda: gl.Sum("age", bounds=(0, math.inf)), "bounds are (0, inf)"),
     "splits a bin": (lambda: gl.Count(where="age < 25"), "nearest edges: 20 and 30"),
+    "ends exchanged": (lambda: gl.Count(where="age between 30 and 19"), "never between 30 and 19"),
+    "ends of words exchanged": (lambda: gl.Count(where="grade between 5 and 1"), "never between 5 and 1"),
+    "a code is no value": (lambda: gl.Count(where="children == -1"), "Try: children is not applicable"),
+    "a code is no number": (lambda: gl.Count(where="children >= -1"), "a code for not applicable"),
+    "always applicable": (lambda: gl.Count(where="age is not applicable"), "age is missing"),
+    "a text": (lambda: "mean(income)", "gapless.query.parse_question"),
+    "a class": (lambda: gl.Mean, "is not a question"),
     "no condition": (lambda: gl.Proportion(" "), "a proportion of what?"),
     "where is no text": (lambda: gl.Count(where=3), "3 is not a condition"),
     "by is a list": (lambda: gl.Count(by=["sex"]), "the name of one column"),
@@ -292,6 +310,9 @@ BAD_TEXTS = {
     "mean(age) where": "expected a column",
     "mean(age) by": "expected a column",
     "mean(age) sex": "expected where, by or the end",
+    "mean(age) by sex where age < 20": "where comes before by, found 'where'\n  Try: mean(age) where … by sex",
+    "How many people are there?": "Try: count(), proportion(CONDITION)",
+    "how many": "Try: count(), proportion(CONDITION)",
     "proportion()": "expected a column",
 }
 
@@ -307,6 +328,8 @@ def test_a_deck_that_is_too_large_or_matched_on_what_it_fills_is_refused(table):
     spend = table.ledger.share(percent=10)
     with pytest.raises(QuestionError, match="name it once"):
         gl.HotDeck(cells=["age"]).release(table, ["age"], spend=spend)
+    with pytest.raises(QuestionError, match="a deck without a column"):
+        gl.HotDeck(cells=["age"]).release(table, [], spend=spend)
     wide = gl.Schema("w", [gl.Integer(f"x{i}", bounds=(0, 99), bins=100) for i in range(4)])
     other = private(
         pl.DataFrame({f"x{i}": [1] for i in range(4)}), wide, table.ledger.path.parent, budget=gl.Budget(1.0)
@@ -433,9 +456,34 @@ def test_a_preview_of_neighbours_is_told_for_each_unit_of_sensitivity():
     shown = gl.preview(gl.Count(where="x >= 2", missing=KNN), PAIRS, budget=gl.Budget(1.0), percent=100)
     assert shown.noise_std is None
     assert 0.8 < shown.noise_median < 1.1
-    assert "for each unit of its private sensitivity" in str(shown)
+    assert "for each row that one row can change" in str(shown)
     mean = gl.preview(gl.Mean("x", missing=KNN), PAIRS, budget=gl.Budget(2.0), percent=100)
     assert "times the number of rows" in mean.of
+
+
+def test_a_preview_of_what_is_none_is_refused(table):
+    for arguments, budget, told in (
+        (("count()", SCHEMA), gl.Budget(1.0), "parse_question"),
+        ((gl.Count(), "people.toml"), gl.Budget(1.0), "Schema.read"),
+        ((gl.Count(), table), gl.Budget(1.0), "people.schema"),
+        ((gl.Count(), SCHEMA), 1.0, "Budget(epsilon=1.0)"),
+    ):
+        with pytest.raises(GaplessError) as error:
+            gl.preview(*arguments, budget=budget, percent=10)
+        assert told in str(error.value)
+
+
+def test_a_cover_is_declared_or_follows_from_the_schema(tmp_path):
+    """Never from the table: the search for the exact bound must end on tables of any schema."""
+    wide = gl.Schema("wide", [gl.Integer(name, bounds=(0, 999), bins=1000) for name in "abc"])
+    assert gl.Knn(on=["a", "b"]).matching(wide).cover is None
+    assert gl.Knn(on=["a", "b", "c"]).matching(wide).cover == ("a", "b")
+    assert gl.Knn(on=["a", "b", "c"], cover=["c"]).matching(wide).cover == ("c",)
+    assert gl.Knn(on=["a"], cover=[]).matching(wide).cover == ()
+    with pytest.raises(GaplessError, match="cover has 'b', which is not matched on"):
+        gl.Knn(on=["a"], cover=["b"])
+    _, answer = near(tmp_path, gl.Sum("x", missing=gl.Knn(on=["place"], cover=[])))
+    assert answer.estimate == pytest.approx(14, abs=1e-2)
 
 
 def test_matching_that_makes_no_sense_is_refused():

@@ -22,7 +22,7 @@ from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
 from gapless.data.tally import Named, Tally, hot_deck_distance, hot_deck_total, tally_distance
-from gapless.errors import BudgetError, SchemaError
+from gapless.errors import BudgetError, QuestionError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows
@@ -104,6 +104,7 @@ class PrivateTable(Sealed):
 
     def ask(self, question: Question[A], *, spend: Loss) -> A:
         """Answer a question under the ledger: `people.ask(Mean("income"), spend=people.ledger.share(percent=10))`."""
+        check_question(question)
         return question.answer(self, self.ledger.grant(spend, to="ask"))
 
     def marginal(self, columns: str | Sequence[str], *, rows: WhichRows = "observed") -> Private[Integers, L1]:
@@ -361,6 +362,15 @@ class PrivateTable(Sealed):
 
     def __repr__(self) -> str:
         return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"
+
+
+def check_question(question: object) -> None:
+    """Refuse what is no question."""
+    if isinstance(question, type) or not callable(getattr(question, "answer", None)):
+        raise QuestionError(
+            f"{question!r} is not a question",
+            hint='Mean("income") or, for text, gapless.query.parse_question("mean(income)")',
+        )
 
 
 def places(words: NDArray[np.uint64]) -> NDArray[np.int64]:
