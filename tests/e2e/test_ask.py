@@ -1,6 +1,7 @@
 """`gapless ask`: real processes, text and JSON, several questions, a preview that reads nothing."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gapless.cli import main
+from gapless.cli.ask import EXAMPLES
 from gapless.data import PrivateTable
 
 GAPLESS = Path(sys.executable).parent / "gapless"
@@ -199,3 +201,16 @@ def test_a_cover_is_taken_from_the_command_line(run_here):
     code, out, err = run_here("ask", "people.csv", *NEW, "--spend", "50%", *knn)
     assert (code, err) == (0, "")
     assert "filled from the 5 rows nearest in age, by their mean" in out
+
+
+def test_the_example_in_the_help_works_where_every_column_may_be_missing(folder, run_here):
+    gaps = "may_be_missing = true\n"
+    columns = SCHEMA.replace(gaps, "").replace("bounds = [0, 99]\n", "bounds = [0, 99]\n" + gaps)
+    columns = columns.replace("bins = 4\n", "bins = 4\n" + gaps).replace('"M"]\n', '"M"]\n' + gaps)
+    (folder / "people.toml").write_text(columns + '\n[column.region]\nkind = "categorical"\nlevels = ["N"]\n' + gaps)
+    (folder / "people.csv").write_text("age,sex,income,region\n25,F,100,N\n25,F,,N\n,,,\n")
+    example = shlex.split(EXAMPLES.split("`")[1])
+    assert example[0] == "gapless"
+    code, out, err = run_here(*example[1:], "--epsilon", "100")
+    assert (code, err) == (0, "")
+    assert "filled from rows with the same sex, region" in out
