@@ -271,6 +271,7 @@ BAD = {
     "always applicable": (lambda: gl.Count(where="age is not applicable"), "age is missing"),
     "a text": (lambda: "mean(income)", "gapless.query.parse_question"),
     "a class": (lambda: gl.Mean, "is not a question"),
+    "a table": (lambda: pl.DataFrame({"income": [60]}), "a DataFrame is not a question"),
     "no condition": (lambda: gl.Proportion(" "), "a proportion of what?"),
     "where is no text": (lambda: gl.Count(where=3), "3 is not a condition"),
     "by is a list": (lambda: gl.Count(by=["sex"]), "the name of one column"),

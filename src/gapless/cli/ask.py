@@ -78,12 +78,12 @@ def ask(
     budget = _budget(epsilon, delta, ledger)
     # What cannot be answered, or not with so little, is told before anything is spent.
     promise = budget or Ledger.open(ledger).budget
-    ahead = []
+    ahead: list[Any] = []
     for place, one in questions:
         with _at(place):
             ahead.append(look_ahead(one, public, budget=promise, percent=percent / len(questions)))
     if preview:
-        _print([*ahead], as_json=as_json)
+        _print(ahead, as_json=as_json)
         if ledger.exists() and not (account := Ledger.open(ledger)).share(percent=percent).fits_in(account.left):
             notes.print(f"{spend} is more than the {account.percent(account.left)} of the budget that is left.")
         return

@@ -367,8 +367,9 @@ class PrivateTable(Sealed):
 def check_question(question: object) -> None:
     """Refuse what is no question."""
     if isinstance(question, type) or not callable(getattr(question, "answer", None)):
+        shown = repr(question) if isinstance(question, str | type) else f"a {type(question).__name__}"  # never a table
         raise QuestionError(
-            f"{question!r} is not a question",
+            f"{shown} is not a question",
             hint='Mean("income") or, for text, gapless.query.parse_question("mean(income)")',
         )
 

@@ -12,8 +12,8 @@ Columns stand on the left, public values on the right. Names and values with bla
 **Gaps.** A comparison with a gap, or with *not applicable*, is neither true nor false but *unknown*. And is the least,
 or the greatest of false < unknown < true; not turns true into false and leaves unknown as it is (Kleene 1952). A row is
 counted if the condition is true for it. Only `is missing` and `is not missing` look at the gap itself, and only
-`is not applicable` and `is applicable` at that. What becomes of
-gaps before that, whether such rows are left out or filled, is up to the question (treatments.py).
+`is not applicable` and `is applicable` at that. What becomes of gaps before, whether such rows are left out or filled,
+is up to the question (treatments.py).
 
 **Bins.** A comparison must not cut through a bin of a column: a sealed table knows nothing finer.
 """

@@ -21,7 +21,7 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-CLOSE = 1e-9  # of a number or a bin: as near to an edge is on it
+CLOSE = 1e-9  # of the narrowest bin: as near to an edge is on it
 BEGIN = {"year": (re.compile(r"\d{4}"), "-01-01"), "month": (re.compile(r"\d{4}-\d{2}"), "-01")}
 
 
@@ -69,8 +69,7 @@ def _bins_hold(column: _Binned, sign: str, value: str) -> NDArray[np.bool_]:
 def _at_edge(position: float, edges: NDArray[np.float64]) -> float:
     """The edge that is meant: 0.3 is not to the last bit the third of ten equal parts of 1."""
     nearest = float(edges[np.abs(edges - position).argmin()])
-    near = CLOSE * max(abs(position), float(np.diff(edges).min(initial=np.inf)))
-    return nearest if abs(nearest - position) <= near else position
+    return nearest if abs(nearest - position) <= CLOSE * float(np.diff(edges).min()) else position
 
 
 def _moment(column: _Binned, value: str) -> str:
