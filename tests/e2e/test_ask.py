@@ -1,6 +1,7 @@
 """`gapless ask`: real processes, text and JSON, several questions, a preview that reads nothing."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from gapless.cli import main
+from gapless.cli.ask import EXAMPLES
+from gapless.data import PrivateTable
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 SCHEMA = """\
@@ -66,7 +69,7 @@ def test_a_question_is_answered_under_the_ledger(folder):
     done = run("ask", "people.csv", *NEW, "--spend", "10%", "count() where age >= 50", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("count() where age >= 50 = ")
-    assert "paid by entry 1 of its ledger" in done.stdout
+    assert "Paid by entry 1 of the ledger" in done.stdout
     knn = ("mean(income) where age >= 20 and age < 30", "--missing", "knn", "--on", "age,sex", "--json")
     done = run("ask", "people.csv", *OPTIONS, "--spend", "10%", *knn, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
@@ -83,7 +86,7 @@ def test_a_question_is_answered_under_the_ledger(folder):
 
 def test_questions_in_a_file_share_the_spending(folder, run_here):
     (folder / "questions.txt").write_text(
-        "# about people\ncount()\n\n  mean(income) by sex\nproportion(income < 500)\nvariance(age)\n"
+        "# about people\ncount()   # all\n\n  mean(income) by sex\nproportion(income < 500)\nvariance(age)\n"
     )
     questions = ("--file", "questions.txt", "--spend", "20%", "--missing", "hot-deck", "--on", "age", "--limit", 2)
     code, out, err = run_here("ask", "people.csv", *NEW, *questions, "--json")
@@ -111,6 +114,8 @@ def test_a_preview_reads_and_spends_nothing(folder, run_here):
     assert run_here("ask", "people.csv", *NEW, "--spend", "1%", "count()")[0] == 0
     code, out, _ = run_here("ask", "people.csv", *OPTIONS, *preview, "--json")  # the budget of the ledger
     assert json.loads(out)[0]["noise_std"] == pytest.approx(0.0095, rel=0.1)
+    code, out, err = run_here("ask", "people.csv", *OPTIONS, "--spend", "100%", "--preview", "count()")
+    assert (code, err) == (0, "100% is more than the 99.00% of the budget that is left.\n")
 
 
 ASK = ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "10%")
@@ -124,6 +129,22 @@ WRONG = {
     "unknown treatment": ((*ASK, "count()", "--missing", "guess"), 2, "Try: drop, knn, hot-deck"),
     "knn without columns": ((*ASK, "count()", "--missing", "knn"), 2, "--missing knn needs --on"),
     "drop with columns": ((*ASK, "count()", "--on", "age"), 2, "--on is for --missing knn or hot-deck"),
+    "drop with neighbors": ((*ASK, "count()", "--neighbors", "3"), 2, "--neighbors is for --missing knn"),
+    "knn with a limit": (
+        (*ASK, "count()", "--missing", "knn", "--on", "age", "--limit", "3"),
+        2,
+        "--limit is for --missing hot-deck",
+    ),
+    "a foreign cover": (
+        (*ASK, "count()", "--missing", "knn", "--on", "age", "--cover", "sex"),
+        2,
+        "cover has 'sex', which is not matched on",
+    ),
+    "a part of 1": (
+        ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "0.1", "count()"),
+        3,
+        "percent, or a part of 1? Try: --spend 10% or 0.1%",
+    ),
     "no share": (("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "much", "count()"), 3, "is not a share"),
     "too small for knn": (
         (*ASK, "mean(income)", "--missing", "knn", "--on", "age"),
@@ -146,5 +167,50 @@ def test_a_second_question_that_is_wrong_stops_the_first(folder, run_here):
     (folder / "questions.txt").write_text("count()\nmean(nothing)\n")
     code, out, err = run_here(*ASK, "--file", "questions.txt")
     assert (code, out) == (2, "")
-    assert "no column 'nothing'" in err
+    assert "questions.txt, line 2: no column 'nothing'" in err
+    (folder / "questions.txt").write_text("count()\n\nmean nothing\n")
+    assert "questions.txt, line 3: cannot read" in run_here(*ASK, "--file", "questions.txt")[2]
     assert not (folder / "p.ledger").exists()
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_answers_that_were_paid_for_are_told_when_a_later_question_fails(as_json, folder, run_here, monkeypatch):
+    """Found by review: they were lost."""
+    answer = PrivateTable.ask
+
+    def ask(table, question, *, spend):
+        if str(question) == "count() by sex":
+            raise MemoryError
+        return answer(table, question, spend=spend)
+
+    monkeypatch.setattr(PrivateTable, "ask", ask)
+    (folder / "questions.txt").write_text("count()\ncount() by sex\nmean(age)\n")
+    code, out, err = run_here(*ASK, "--file", "questions.txt", *(["--json"] if as_json else []))
+    assert code == 1
+    if as_json:
+        assert [one["question"] for one in json.loads(out)] == ["count()"]
+    else:
+        assert out.startswith("count() = ")
+    assert err.startswith("not answered: count() by sex\nnot answered: mean(age)\n")
+    entries = json.loads(run_here("ledger", "p.ledger", "--json")[1])["entries"]
+    assert [entry["what"] for entry in entries] == ["count()"]
+
+
+def test_a_cover_is_taken_from_the_command_line(run_here):
+    knn = ("mean(income)", "--missing", "knn", "--on", "age", "--neighbors", 5, "--cover", "")
+    code, out, err = run_here("ask", "people.csv", *NEW, "--spend", "50%", *knn)
+    assert (code, err) == (0, "")
+    assert "filled from the 5 rows nearest in age, by their mean" in out
+
+
+def test_the_example_in_the_help_works_where_every_column_may_be_missing(folder, run_here):
+    gaps = "may_be_missing = true\n"
+    columns = SCHEMA.replace(gaps, "").replace("bounds = [0, 99]\n", "bounds = [0, 99]\n" + gaps)
+    columns = columns.replace("bins = 4\n", "bins = 4\n" + gaps).replace('"M"]\n', '"M"]\n' + gaps)
+    (folder / "people.toml").write_text(columns + '\n[column.region]\nkind = "categorical"\nlevels = ["N"]\n' + gaps)
+    (folder / "people.csv").write_text("age,sex,income,region\n25,F,100,N\n25,F,,N\n,,,\n")
+    example = shlex.split(EXAMPLES.split("`")[1])
+    assert example[0] == "gapless"
+    code, out, err = run_here(*example[1:], "--epsilon", "100")
+    assert (code, err) == (0, "")
+    assert "filled from rows with the same sex, region" in out

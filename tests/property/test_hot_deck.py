@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.data.tally import Tally, _pairs, _Types, hot_deck_distance, hot_deck_total
+from gapless.errors import SchemaError
 
 UNIT = 1 << 20
 GAP = 4  # code of a gap in x; codes 0 … 3 are values
@@ -114,3 +115,20 @@ def test_sums_beyond_63_bits_are_exact():
     for number in (1 << 28, (1 << 28) - 1, -(1 << 28) + 1):
         tally = tally_of([0, number], unit=1 << 28, signed=True)
         assert _pairs(tally, giving, taking, {"x": GAP}) == {(0, 0): number * 10**12}
+
+
+@pytest.mark.parametrize("rows", [48 * 10**6, 4 * 10**9])
+def test_no_half_of_a_sum_wraps(rows):
+    """Found by review: at 48 million rows a sum of halves passed 63 bits, and one row moved the total far too much."""
+    unit = (1 << 28) - 1
+    tally = tally_of([0, unit], unit=unit)
+    kinds = np.zeros(1, dtype=np.int64)
+    giving = _Types(kinds, {"x": np.array([1])}, np.array([rows // 2]))
+    for donees in (rows // 2, rows // 2 + 1):
+        taking = _Types(kinds, {"x": np.array([GAP])}, np.array([donees]))
+        assert _pairs(tally, giving, taking, {"x": GAP}) == {(0, 0): unit * (rows // 2) * donees}
+
+
+def test_a_unit_whose_sums_could_wrap_is_refused():
+    with pytest.raises(SchemaError, match="a unit of 268435457"):
+        tally_of([0, 1], unit=(1 << 28) + 1)

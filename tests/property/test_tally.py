@@ -172,3 +172,18 @@ def test_conditions_follow_three_valued_logic(tree, a, c):
 def test_a_question_about_gaps_needs_no_filling():
     asked = parse_question("count() where b is missing", HotDeck(cells=["d"])).compile(SCHEMA)
     assert asked.targets == ()
+
+
+def test_a_row_with_a_gap_in_what_is_needed_is_left_out_whatever_it_adds():
+    """`reads` does not rest on the caller's word."""
+    lying = Tally(("d",), lambda rows: np.ones((len(rows["d"]), 1)), parts=1, unit=1, needs=frozenset({"a"}))
+    rows = [("0", "1", "low", "x"), ("", "1", "low", "x"), ("-1", "1", "low", "x")]
+    table = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
+    value = table.tally(lying)
+    assert value.reads == {"a"}
+    assert reveal(value, table.ledger).tolist() == [2]
+
+
+def test_numbers_near_the_ends_of_63_bits_do_not_slip_through():
+    lying = Tally(("d",), lambda rows: np.full((len(rows["d"]), 2), -(2**63)), parts=2, unit=7, signed=True)
+    assert not lying.total({"d": np.zeros(3, dtype=np.uint8)}, 3).any()

@@ -11,7 +11,7 @@ from scipy import stats
 from gapless import Budget, Integer, Schema
 from gapless.privacy import L1, for_counts
 from gapless.query import parse_question
-from gapless.query.answers import Noise, _limit
+from gapless.query.answers import Noise, _limit, _steps
 from gapless.testing.noise import FixedNoise, ScaledNoise
 
 ALPHA = 1e-6
@@ -71,3 +71,15 @@ def test_limits_are_quantiles_of_weighted_noise(weights, laplace):
     beyond = np.abs(weights[0] * draws[0] + weights[1] * draws[1]) > _limit(laplace, *weights, 0.05)
     outside = int(beyond.sum())
     assert ALPHA < stats.binom.cdf(outside, 200_000, 0.05) < 1 - ALPHA
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.4, 3.0, 70.0, 2000.0])
+@pytest.mark.parametrize("laplace", [True, False])
+def test_limits_of_discrete_noise_are_the_least(laplace, scale):
+    k = np.arange(1, int(40 * scale) + 50)
+    mass = np.exp(-k / scale) if laplace else np.exp(-((k / scale) ** 2) / 2)
+    whole = 1 + 2 * mass.sum()
+    t = _steps(laplace, scale, 0.05)
+    assert 2 * mass[t:].sum() / whole <= 0.05
+    if t and (laplace or scale < 1000):
+        assert 2 * mass[t - 1 :].sum() / whole > 0.05

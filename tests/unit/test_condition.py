@@ -28,6 +28,8 @@ from gapless.query.condition import (
     parse_condition,
     value_columns,
 )
+from gapless.query.numbers import numbers_of
+from gapless.schema.comparison import holds
 
 SCHEMA = Schema(
     "people",
@@ -89,6 +91,7 @@ UNREADABLE = {
     "age in ()": "expected a value",
     "age between 1": "expected 'and'",
     "age is 20": "expected 'missing'",
+    "age is not": "expected 'missing'",
     "age not >= 3": "expected a comparison",
     "and == 3": "expected a column",
     "age >= 20; import os": "at character 10",
@@ -129,6 +132,9 @@ MEANING = {
     "smoker == true": ("smoker", [-1, 1]),
     "smoker == false": ("smoker", [1, -1]),
     "born >= 1955-01-01": ("born", [-1] * 5 + [1] * 5),
+    "born < 1955": ("born", [1] * 5 + [-1] * 5),
+    "health is not applicable": ("health", [-1, -1, -1, 1, 0]),
+    "health is applicable": ("health", [1, 1, 1, -1, 0]),
     "children == 2 or children is missing": ("children", [-1, -1, 1, -1, -1, -1, 1]),
     "children == 2 and children is missing": ("children", [-1, -1, -1, -1, -1, -1, 0]),
     "": ("age", [1] * 10),
@@ -148,14 +154,19 @@ REFUSED = {
     "notes == 'x'": "free text cannot be asked about",
     "notes is missing": "free text cannot be asked about",
     "age >= 25": "< or >= with the nearest edges: 20 and 30",
-    "age == 20": "splits a bin of column 'age' at 20",
+    "age == 20": ">= 20 and < 30: the whole bin",
+    "age == 95": ">= 90 and <= 99: the whole bin",
+    "age between 20 and 30": "Try: < 30: a bin begins there",
+    "income > 500": "Try: >= 500: a bin begins there",
     "age >= old": "column 'age' is compared with 'old'",
-    "income <= 500": "nearest edges: 500 and 750",
+    "income <= 500": "Try: < 500: a bin begins there",
     "income < 600": "nearest edges: 500 and 750",
     "\"marital status\" > 'single'": "has no order",
     '"marital status" == married': "has no cell 'married'",
     "health == 'not applicable'": "one of its levels",
-    "born >= 1955": "column 'born' is compared with '1955'",
+    "born >= 1955-02": "column 'born' is compared with '1955-02'",
+    "health == 'n/a'": "health is not applicable",
+    "health is not applicable and age is applicable": "column 'age' is always applicable",
     "smoker == maybe": "has no cell 'maybe'",
 }
 
@@ -176,3 +187,26 @@ def test_columns_looked_at_and_columns_needed():
     assert needed(condition, truth=False) == set()
     assert needed(parse_condition("not (age >= 20 or children == 2)")) == {"age", "children"}
     assert needed(parse_condition("children is missing")) == set()
+
+
+def test_edges_are_hit_although_their_last_bit_is_another():
+    """Found by review: three tenths of 1 is 0.30000000000000004 there."""
+    tenths = Number("x", bounds=(0, 1), bins=10)
+    around = Number("x", bounds=(-0.7, 0.7), bins=14)
+    for column, edges in ((tenths, range(1, 10)), (around, range(-6, 7))):
+        for edge in edges:
+            below = holds(column, "<", str(edge / 10))
+            assert below.sum() == edge - round(column.bounds[0] * 10)
+            assert (holds(column, ">=", str(edge / 10)) == ~below).all()
+    far = Number("x", bounds=(1e9, 1e9 + 10), bins=10)
+    for column, between in ((tenths, "0.30001"), (far, "1000000000.5")):
+        with pytest.raises(GaplessError, match="splits a bin"):
+            holds(column, "<", between)
+    monthly = Date("d", bounds=("2020-01-01", "2020-12-31"), resolution="month", bins=12)
+    assert holds(monthly, ">=", "2020-05").sum() == 8
+
+
+def test_a_name_in_a_hint_is_quoted_as_it_must_be_typed():
+    with pytest.raises(QuestionError) as error:
+        numbers_of(SCHEMA, "marital status", None)
+    assert 'proportion("marital status" == …)' in error.value.hint

@@ -72,3 +72,13 @@ def test_every_public_name_has_a_docstring():
         assert inspect.getdoc(getattr(gl, name)), name
     for name, function in public_functions():
         assert inspect.getdoc(function), name
+
+
+def test_only_questions_say_what_a_row_adds():
+    """That a sum looks at each row by itself is proved for the functions of these two rooms, and owed by no other."""
+    for path in SOURCES.rglob("*.py"):
+        if path.parent.name not in {"data", "query"}:
+            found = re.search(
+                r"\bTally\(|\bContribution\b|\b[a-z]\w*\.(tally|hot_deck|neighbour_sum)\(", path.read_text()
+            )
+            assert not found, path

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,18 +25,22 @@ from gapless.cli.app import (
     _read,
     app,
     console,
+    notes,
 )
-from gapless.errors import QuestionError, ReadError
+from gapless.errors import BudgetError, GaplessError, QuestionError, ReadError
 
 if TYPE_CHECKING:
     from gapless.query import Count, Mean, Proportion, Sum, Variance
 
 EXAMPLES = (
     "Example: `gapless ask people.csv --schema people.toml --ledger people.ledger --spend 10% "
-    '"mean(income) where age >= 20 and age < 30" --missing knn --on age,sex`\n\n'
+    '"mean(income) where age >= 20" --missing hot-deck --on sex,region`\n\n'
     'More: `"count() by sex"` · `"proportion(smoker == true) where age >= 20"` · `"variance(income, 0, 100000)"` · '
-    "`--file questions.txt`, one question on each line, shares --spend evenly."
+    "`--file questions.txt`, one question on each line, shares --spend evenly.\n\n"
+    "A column that the question looks at and that may be missing cannot be matched on. `--missing knn` needs a share "
+    "above ε = ln 2 for each sum."
 )
+COMMENT = re.compile(r"""^((?:[^#"']|"[^"]*"|'[^']*')*)#.*""")  # a # within quotes begins none
 
 
 @app.command(epilog=EXAMPLES)
@@ -47,9 +55,10 @@ def ask(
     file: Annotated[Path | None, typer.Option(help="Questions, one on each line; # starts a comment.")] = None,
     missing: Annotated[str, typer.Option("--missing", help="drop, knn or hot-deck.")] = "drop",
     on: Annotated[str, typer.Option("--on", help="Columns on which rows are matched: age,sex.")] = "",
-    neighbors: Annotated[int, typer.Option(min=1, help="For knn: rows that fill a gap.")] = 1,
+    neighbors: Annotated[int | None, typer.Option(min=1, max=1000, help="For knn: rows that fill a gap.")] = None,
     scheme: Annotated[str | None, typer.Option(help="For knn: nearest, mean or majority.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="For hot-deck: how often a row may give.")] = 1,
+    cover: Annotated[str | None, typer.Option(help="For knn: columns of --on for a faster, wider bound.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="For hot-deck: how often a row may give.")] = None,
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
     encoding: Encoding = "utf-8",
@@ -64,51 +73,111 @@ def ask(
     from gapless.schema import Schema
 
     public = Schema.read(schema)
-    questions = _questions(question, file, _treatment(missing, on, neighbors, scheme, limit))
+    questions = _questions(question, file, _treatment(missing, on, neighbors, scheme, cover, limit))
+    percent = _share(spend)
     budget = _budget(epsilon, delta, ledger)
     # What cannot be answered, or not with so little, is told before anything is spent.
     promise = budget or Ledger.open(ledger).budget
-    each = _percent(spend) / len(questions)
-    told: list[Any] = [look_ahead(one, public, budget=promise, percent=each) for one in questions]
-    if not preview:
-        people = _read(data, public, ledger, budget, encoding)
-        share = _loss(people, spend)
-        people.ledger.grant(share, to="ask")  # all of it must be there, or nothing is asked
-        told = [people.ask(one, spend=share / len(questions)) for one in questions]
+    ahead: list[Any] = []
+    for place, one in questions:
+        with _at(place):
+            ahead.append(look_ahead(one, public, budget=promise, percent=percent / len(questions)))
+    if preview:
+        _print(ahead, as_json=as_json)
+        if ledger.exists() and not (account := Ledger.open(ledger)).share(percent=percent).fits_in(account.left):
+            notes.print(f"{spend} is more than the {account.percent(account.left)} of the budget that is left.")
+        return
+    people = _read(data, public, ledger, budget, encoding)
+    share = _loss(people, spend)
+    people.ledger.grant(share, to="ask")  # all of it must be there, or nothing is asked
+    answers: list[Any] = []
+    try:
+        for _, one in questions:
+            answers.append(people.ask(one, spend=share / len(questions)))
+            if not as_json:
+                _print(answers[-1:])
+    finally:  # what was paid for is told, whatever happens to the rest
+        if as_json:
+            _print(answers, as_json=True)
+        for _, one in questions[len(answers) :]:
+            notes.print(f"not answered: {one}")
+
+
+def _print(told: list[Any], *, as_json: bool = False) -> None:
     if as_json:
         print(json.dumps([one.to_dict() for one in told]))
-        return
-    for one in told:
-        console.print(str(one))
+    else:
+        for one in told:
+            console.print(str(one))
+    sys.stdout.flush()
 
 
-def _questions(text: str | None, file: Path | None, missing: Any) -> list[Count | Proportion | Sum | Mean | Variance]:
+def _share(spend: str) -> float:
+    percent = _percent(spend)
+    if percent < 1 and not spend.endswith("%"):
+        raise BudgetError(f"--spend {spend}: percent, or a part of 1?", hint=f"--spend {100 * percent:g}% or {spend}%")
+    return percent
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Say where a question stands that cannot be answered."""
+    try:
+        yield
+    except GaplessError as error:
+        raise type(error)(place + error.wrong, hint=error.hint) from None
+
+
+def _questions(
+    text: str | None, file: Path | None, missing: Any
+) -> list[tuple[str, Count | Proportion | Sum | Mean | Variance]]:
+    """Each question, and where it stands."""
     from gapless.query import parse_question
 
-    texts = [] if text is None else [text]
+    texts = [] if text is None else [("", text)]
     if file is not None:
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             raise ReadError(f"cannot read {file}", hint="a text file with a question on each line") from None
-        texts += [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        for number, line in enumerate(lines, 1):
+            if asked := COMMENT.sub(r"\1", line).strip():
+                texts.append((f"{file}, line {number}: ", asked))
     if not texts:
         raise QuestionError("no question", hint='"count()", or --file questions.txt')
-    return [parse_question(one, missing) for one in texts]
+    questions = []
+    for place, one in texts:
+        with _at(place):
+            questions.append((place, parse_question(one, missing)))
+    return questions
 
 
-def _treatment(missing: str, on: str, neighbors: int, scheme: str | None, limit: int) -> Any:
+def _treatment(
+    missing: str, on: str, neighbors: int | None, scheme: str | None, cover: str | None, limit: int | None
+) -> Any:
     from gapless.query import Drop, HotDeck, Knn
 
-    columns = [name.strip() for name in on.split(",") if name.strip()]
+    given = {"--on": on or None, "--neighbors": neighbors, "--scheme": scheme, "--cover": cover, "--limit": limit}
+    takes = {"drop": (), "knn": ("--on", "--neighbors", "--scheme", "--cover"), "hot-deck": ("--on", "--limit")}
+    if missing not in takes:
+        raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {', '.join(takes)}")
+    for option, value in given.items():
+        if value is not None and option not in takes[missing]:
+            fitting = " or ".join(name for name, options in takes.items() if option in options)
+            raise typer.BadParameter(f"{option} is for --missing {fitting}")
     if missing == "drop":
-        if columns:
-            raise typer.BadParameter("--on is for --missing knn or hot-deck")
         return Drop()
-    if missing == "knn":
-        if not columns:
-            raise typer.BadParameter("--missing knn needs --on, the columns on which rows are matched: --on age,sex")
-        return Knn(on=columns, neighbors=neighbors, scheme=scheme or ("nearest" if neighbors == 1 else "mean"))  # type: ignore[arg-type] # checked by Knn
     if missing == "hot-deck":
-        return HotDeck(cells=columns, limit=limit)
-    raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: drop, knn, hot-deck")
+        return HotDeck(cells=_names(on), limit=limit or 1)
+    if not _names(on):
+        raise typer.BadParameter("--missing knn needs --on, the columns on which rows are matched: --on age,sex")
+    return Knn(
+        on=_names(on),
+        neighbors=neighbors or 1,
+        scheme=scheme or ("nearest" if neighbors in (None, 1) else "mean"),  # type: ignore[arg-type] # checked by Knn
+        cover=None if cover is None else _names(cover),
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

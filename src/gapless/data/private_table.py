@@ -22,7 +22,7 @@ from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
 from gapless.data.tally import Named, Tally, hot_deck_distance, hot_deck_total, tally_distance
-from gapless.errors import BudgetError, SchemaError
+from gapless.errors import BudgetError, QuestionError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows
@@ -104,6 +104,7 @@ class PrivateTable(Sealed):
 
     def ask(self, question: Question[A], *, spend: Loss) -> A:
         """Answer a question under the ledger: `people.ask(Mean("income"), spend=people.ledger.share(percent=10))`."""
+        check_question(question)
         return question.answer(self, self.ledger.grant(spend, to="ask"))
 
     def marginal(self, columns: str | Sequence[str], *, rows: WhichRows = "observed") -> Private[Integers, L1]:
@@ -173,11 +174,13 @@ class PrivateTable(Sealed):
         """The sum of what each row adds, by itself, to a vector of whole numbers.
 
         Distance: the absolute numbers of one row add up to at most `tally.unit`, so k rows move the sum by at most
-        k units in L1.
+        k units in L1. Rows with a gap in one of `tally.needs` are left out, whatever they would add.
         """
-        self.schema.positions(tally.columns)
+        self.schema.positions([*tally.columns])
+        self.schema.positions([*tally.needs])
+        observed = {name: self.schema[name].size for name in tally.needs}
         return self._rows.transform(
-            once(lambda table: tally.total(self._named(table), table.rows)),
+            once(lambda table: tally.total(self._named(table), table.rows, observed)),
             distance=tally_distance(tally, self.protect.at_most),
             reads=(self._required | (frozenset() if self._filled else _lacking(self.schema, tally.needs))) or None,
         )
@@ -359,6 +362,16 @@ class PrivateTable(Sealed):
 
     def __repr__(self) -> str:
         return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"
+
+
+def check_question(question: object) -> None:
+    """Refuse what is no question."""
+    if isinstance(question, type) or not callable(getattr(question, "answer", None)):
+        shown = repr(question) if isinstance(question, str | type) else f"a {type(question).__name__}"  # never a table
+        raise QuestionError(
+            f"{shown} is not a question",
+            hint='Mean("income") or, for text, gapless.query.parse_question("mean(income)")',
+        )
 
 
 def places(words: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.errors import SchemaError
 from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Columns
 from gapless.schema.columns import Codes
@@ -17,7 +18,10 @@ Named: TypeAlias = Mapping[str, Codes]  # the codes of each column, row by row
 
 CHUNK = 1 << 16  # rows
 PAIRS = 1 << 18  # of a donee and a donor
-HALF = 14  # bits: numbers of rows squared, times a half, fit into 63
+LARGEST_UNIT = 1 << 28  # what fewer than 2³² rows add up to fits into 63 bits
+LIMB = 21  # bits: three hold a sum, and one of them times a number of rows fits into 63
+ONES = (1 << LIMB) - 1
+NONE: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,12 @@ class Tally:
         value: from the codes of some rows to what each adds, an array of rows × parts. Row by row: what it says of
             one row must not depend on the others. So must `group`.
         parts: how many numbers a row adds.
-        unit: the most that the absolute numbers of one row add up to; a row that breaks this adds nothing.
+        unit: the most that the absolute numbers of one row add up to, at most 2²⁸; a row that breaks this adds nothing.
         group: the column whose code is a row's group, or None for one group of all; a row with a code beyond them adds
             nothing.
         groups: how many groups there are.
         signed: whether a row may add negative numbers; else a row with one adds nothing.
-        needs: columns such that a row with a gap in one of them adds nothing.
+        needs: columns such that a row with a gap in one of them is left out of `PrivateTable.tally`.
     """
 
     columns: tuple[str, ...]
@@ -47,6 +51,10 @@ class Tally:
     groups: int = 1
     signed: bool = False
     needs: Columns = frozenset()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.unit <= LARGEST_UNIT:
+            raise SchemaError(f"a unit of {self.unit}", hint=f"from 1 to {LARGEST_UNIT}: a coarser grid")
 
     @property
     def width(self) -> int:
@@ -61,16 +69,23 @@ class Tally:
         """The group of each row and what it adds there, within the unit whatever `value` says."""
         added = np.asarray(self.value(rows), dtype=np.int64).reshape(-1, self.parts)
         group = np.zeros(len(added), dtype=np.int64) if self.group is None else rows[self.group].astype(np.int64)
-        bad = (np.abs(added).sum(axis=1) > self.unit) | (group >= self.groups)
+        within = np.clip(added, -self.unit - 1, self.unit + 1)  # no sum of absolute numbers wraps
+        bad = (np.abs(within).sum(axis=1) > self.unit) | (group >= self.groups)
         if not self.signed:
             bad |= (added < 0).any(axis=1)
         return np.where(bad, 0, group), np.where(bad[:, None], 0, added)
 
-    def total(self, rows: Named, size: int) -> Integers:
-        """The sum over all rows, as a vector: group by group."""
+    def total(self, rows: Named, size: int, observed: Mapping[str, int] = NONE) -> Integers:
+        """The sum over rows, as a vector: group by group.
+
+        `observed` tells numbers of observed codes: a row with a gap in one of these columns is left out.
+        """
         total = np.zeros((self.groups, self.parts), dtype=np.int64)
         for start in range(0, size, CHUNK):
-            group, added = self.of({name: codes[start : start + CHUNK] for name, codes in rows.items()})
+            some = {name: codes[start : start + CHUNK] for name, codes in rows.items()}
+            group, added = self.of(some)
+            for name, codes in observed.items():
+                added[some[name] >= codes] = 0
             np.add.at(total, group, added)
         return total.ravel()
 
@@ -122,29 +137,33 @@ def hot_deck_total(
 def _pairs(tally: Tally, giving: _Types, taking: _Types, targets: Mapping[str, int]) -> dict[tuple[int, int], int]:
     """What all filled donees add, over all donors, to each number of each group: (group, part) to the sum.
 
-    A sum may exceed 63 bits, so numbers are taken apart into two halves, summed, and put together as Python's integers.
+    What one donee takes from all donors fits into 63 bits; the sum over donees may not. So the former is taken apart
+    into limbs, these are summed, and put together as Python's integers.
     """
     sums: dict[tuple[int, int], int] = {}
     step = max(1, PAIRS // len(giving.counts))
     for start in range(0, len(taking.counts), step):
-        block = slice(start, start + step)
-        donees = taking.counts[block]
+        donees = taking.counts[start : start + step]
         pairs: dict[str, Codes] = {}
         for name, codes in taking.codes.items():
-            own = np.repeat(codes[block], len(giving.counts))
+            own = np.repeat(codes[start : start + step], len(giving.counts))
             if name in targets:
                 given = np.tile(giving.codes[name], len(donees))
                 own = np.where(own >= targets[name], given, own)
             pairs[name] = own
         group, added = tally.of(pairs)
-        times = np.outer(donees, giving.counts).ravel()[:, None]
-        found, place = np.unique(group, return_inverse=True)
-        high, low = np.zeros((2, len(found), tally.parts), dtype=np.int64)
-        np.add.at(high, place, times * (added >> HALF))
-        np.add.at(low, place, times * (added & ((1 << HALF) - 1)))
-        for (i, part), upper in np.ndenumerate(high):
-            key = (int(found[i]), part)
-            sums[key] = sums.get(key, 0) + (int(upper) << HALF) + int(low[i, part])
+        donee = np.repeat(np.arange(len(donees)), len(giving.counts))
+        kinds, place = np.unique(donee * tally.groups + group, return_inverse=True)
+        taken = np.zeros((len(kinds), tally.parts), dtype=np.int64)
+        np.add.at(taken, place, np.tile(giving.counts, len(donees))[:, None] * added)
+        found, place = np.unique(kinds % tally.groups, return_inverse=True)
+        times = donees[kinds // tally.groups][:, None]
+        for shift, limb in ((0, taken & ONES), (LIMB, (taken >> LIMB) & ONES), (2 * LIMB, taken >> 2 * LIMB)):
+            total = np.zeros((len(found), tally.parts), dtype=np.int64)
+            np.add.at(total, place, times * limb)
+            for (i, part), amount in np.ndenumerate(total):
+                key = (int(found[i]), part)
+                sums[key] = sums.get(key, 0) + (int(amount) << shift)
     return sums
 
 

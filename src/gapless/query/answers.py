@@ -18,7 +18,8 @@ from gapless.privacy import DiscreteGaussian, DiscreteLaplace
 from gapless.privacy.mechanisms import Floats
 
 MISS = 0.05  # how often an interval may miss
-CANDIDATES = 2001  # ratios tried by `ratio_interval`
+RATIOS = 2001  # between which limits are interpolated
+LONG = 1000.0  # steps of discrete normal noise: beyond, its tail is bounded instead of summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Noise:
     """The law of independent noise on each number of a vector, in units of rows: Laplace or normal.
 
     Discrete noise on a grid lies within a step of the continuous one (a geometric variable is an exponential one
-    rounded down); the step is added wherever a limit is computed.
+    rounded down); the step is added where a limit on two noises at once is computed.
     """
 
     laplace: bool
@@ -49,15 +50,31 @@ class Noise:
 
     def limit(self, miss: float = MISS) -> float:
         """What the noise exceeds, either way, with probability at most `miss`."""
-        return self.scale * _limit(self.laplace, 1.0, 0.0, miss) + self.step
+        return self.step * _steps(self.laplace, self.scale / self.step, miss)
 
 
-@lru_cache(maxsize=64)
-def _ratio_limits(noise: Noise) -> tuple[Floats, Floats]:
-    """Ratios r on a grid, and what |(1 − r) Z − r Z′| exceeds with probability at most 5 % for each."""
-    ratios = np.linspace(0, 1, CANDIDATES)
-    limits = [_limit(noise.laplace, float(1 - r), float(r), MISS) for r in ratios]
-    return ratios, noise.scale * np.array(limits) + noise.step
+@lru_cache(maxsize=8192)
+def _steps(laplace: bool, scale: float, miss: float) -> int:  # noqa: FBT001 a law has two names
+    r"""The least whole t with Pr[|Z| > t] ≤ miss for discrete noise Z.
+
+    Laplace: :math:`\Pr[|Z| > t] = 2 q^{t+1} / (1 + q)`, :math:`q = e^{-1/s}`. Normal: summed up; where that is long,
+    from Pr[Z > t] ≤ Pr[N(0, σ²) ≥ t] (Canonne, Kamath and Steinke 2020, Proposition 23).
+    """
+    if laplace:
+        q = math.exp(-1 / scale)
+        return max(0, math.ceil(-scale * math.log(miss * (1 + q) / 2)) - 1)
+    if scale > LONG:
+        return math.ceil(scale * _limit(laplace, 1.0, 0.0, miss))
+    weights = np.exp(-((np.arange(40 * math.ceil(scale) + 1) / scale) ** 2) / 2)
+    beyond = 2 * np.append(np.cumsum(weights[::-1])[::-1][1:], 0) / (2 * weights.sum() - 1)
+    return int(np.flatnonzero(beyond <= miss)[0])
+
+
+@lru_cache(maxsize=2)
+def _ratio_limits(laplace: bool) -> tuple[Floats, Floats]:  # noqa: FBT001 a law has two names
+    """Ratios r on a grid, and what |(1 − r) Z − r Z′| exceeds with probability 5 % for each. Convex in r."""
+    ratios = np.linspace(0, 1, RATIOS)
+    return ratios, np.array([_limit(laplace, float(1 - r), float(r), MISS) for r in ratios])
 
 
 @lru_cache(maxsize=8192)
@@ -92,16 +109,33 @@ def ratio(part: float, rest: float) -> float:
 
 
 def ratio_interval(part: float, rest: float, noise: Noise) -> tuple[float, float]:
-    """The ratios r for which (1 − r) · part − r · rest is no larger than its noise explains (Fieller 1954).
+    r"""The ratios r for which (1 − r) · part − r · rest is no larger than its noise explains (Fieller 1954).
 
     At the true ratio that difference is noise alone, so the set of all such r holds it with probability 95 %, however
-    few rows there are. The ends are those of the set, on a grid, widened by a step of it.
+    few rows there are. Numbers below 0 are first raised to 0, where the true ones can be: that brings the difference at
+    the true ratio nearer to 0. Then the ratio of the two is always in the set. From there the ends are found by
+    bisection: what the noise explains is convex in r, so there is one on either side; and lines between the points
+    of its grid lie above it.
     """
-    r, limits = _ratio_limits(noise)
-    kept = np.flatnonzero(np.abs((1 - r) * part - r * rest) <= limits)
-    if not kept.size:
+    part, rest = max(0.0, part), max(0.0, rest)
+    if part + rest == 0:
         return 0.0, 1.0
-    return float(r[max(0, kept[0] - 1)]), float(r[min(CANDIDATES - 1, kept[-1] + 1)])
+    ratios, limits = _ratio_limits(noise.laplace)
+
+    def explained(r: float) -> bool:
+        limit = noise.scale * float(np.interp(r, ratios, limits)) + noise.step
+        return abs((1 - r) * part - r * rest) <= limit
+
+    def end(outer: float) -> float:
+        if explained(outer):
+            return outer
+        inner = part / (part + rest)
+        for _ in range(60):
+            middle = (inner + outer) / 2
+            inner, outer = (middle, outer) if explained(middle) else (inner, middle)
+        return outer
+
+    return end(0.0), end(1.0)
 
 
 def variance(squares: float, values: float, rows: float) -> float:

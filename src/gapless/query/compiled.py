@@ -6,7 +6,7 @@ needs, its denominator included:
 ========== ============================== =====================================================
 question   a row adds                     answer
 ========== ============================== =====================================================
-count      1                              the sum
+count      1                              the sum, at least 0
 sum        v / max(|a|, |b|)              the sum · max(|a|, |b|)
 proportion (1, 0) if true, (0, 1) if not  p₁ / (p₁ + p₂)
 mean       (u, 1 - u)                     a + (b - a) p₁ / (p₁ + p₂)
@@ -37,8 +37,8 @@ from gapless.schema import Schema
 class Shape:
     """How one kind of question shares a row out, and how it reads the sums.
 
-    `looks_at` are the columns whose values it needs, `tests` those whose gaps it looks at; a row with a gap in one of
-    `needs` adds nothing.
+    `looks_at` are the columns whose values it looks at, `tests` those whose gaps it looks at; a row with a gap in one
+    of `needs` adds nothing.
     """
 
     parts: Callable[[Named], Integers]  # rows × width, before `where` and `by`
@@ -71,7 +71,10 @@ def count_shape() -> Shape:
         t = noise.limit()
         return max(0.0, float(parts[0]) - t), max(0.0, float(parts[0]) + t)
 
-    return Shape(lambda rows: np.ones((_rows(rows), 1), dtype=np.int64), 1, 1, lambda p: float(p[0]), interval, 1.0)
+    def parts(rows: Named) -> Integers:
+        return np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64)
+
+    return Shape(parts, 1, 1, lambda p: max(0.0, float(p[0])), interval, 1.0)
 
 
 def sum_shape(numbers: Numbers) -> Shape:
@@ -79,19 +82,14 @@ def sum_shape(numbers: Numbers) -> Shape:
     sizes, step = numbers.sizes
     unit = int(np.abs(sizes).max())
     scale = unit * step
-    column = numbers.column
-    table = np.append(sizes, 0)  # the last for cells without a value
 
     def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
         t = noise.limit()
         return (float(parts[0]) - t) * scale, (float(parts[0]) + t) * scale
 
-    def parts(rows: Named) -> Integers:
-        return table[np.minimum(rows[column], len(sizes))][:, None]
-
-    only = frozenset({column})
+    only = frozenset({numbers.column})
     return Shape(
-        parts,
+        _look_up(numbers.column, [sizes]),
         1,
         unit,
         lambda p: float(p[0]) * scale,
@@ -121,7 +119,6 @@ def proportion_shape(condition: Condition, schema: Schema) -> Shape:
         1.0,
         looks_at=value_columns(condition),
         tests=gap_columns(condition),
-        needs=needed(condition) & needed(condition, truth=False),
     )
 
 
@@ -166,7 +163,7 @@ def _look_up(column: str, parts: list[Integers]) -> Callable[[Named], Integers]:
     size = len(parts[0])
     table = np.zeros((size + 1, len(parts)), dtype=np.int64)  # the last row for cells without a value
     table[:size] = np.stack(parts, axis=1)
-    return lambda rows: table[np.minimum(rows[column], size)]
+    return lambda rows: table[np.minimum(rows[column].astype(np.int64), size)]  # 256 cells may be codes of 8 bits
 
 
 def _ratio_between(low: float, high: float) -> Callable[[Floats, Noise], tuple[float, float]]:
@@ -175,10 +172,6 @@ def _ratio_between(low: float, high: float) -> Callable[[Floats, Noise], tuple[f
         return low + (high - low) * a, low + (high - low) * b
 
     return interval
-
-
-def _rows(rows: Named) -> int:
-    return len(next(iter(rows.values())))
 
 
 @dataclass(frozen=True)
@@ -212,9 +205,15 @@ class Compiled:
         parts = sums.astype(np.float64).reshape(-1, self.shape.width) / unit
         std = None if noise is None or self.shape.is_ratio else noise.std * self.shape.std_factor
         return tuple(
-            Estimate(group, self.shape.finish(one), std, None if noise is None else self.shape.interval(one, noise))
+            Estimate(group, self.shape.finish(one), std, None if noise is None else self._interval(one, noise))
             for group, one in zip(self.groups or (None,), parts, strict=True)
         )
+
+    def _interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
+        """With the estimate in it: a denominator of less than a row counts as one there."""
+        low, high = self.shape.interval(parts, noise)
+        estimate = self.shape.finish(parts)
+        return min(low, estimate), max(high, estimate)
 
 
 def compile_question(
@@ -226,6 +225,9 @@ def compile_question(
     values = shape.looks_at | value_columns(where) | grouping
     tests = shape.tests | gap_columns(where)
     groups = None if by is None else schema[by].cells[: schema[by].size]
+    chosen = value_columns(where) | grouping
+    # Complete cases: what is looked at must be observed, except where the question itself looks at gaps.
+    choosing = needed(where) | grouping | (chosen - tests)
 
     def value(rows: Named) -> Integers:
         return np.where((truth(rows) == TRUE)[:, None], shape.parts(rows), 0)
@@ -238,7 +240,7 @@ def compile_question(
         group=by,
         groups=1 if groups is None else len(groups),
         signed=shape.signed,
-        needs=shape.needs | needed(where) | grouping,
+        needs=choosing | shape.needs | (shape.looks_at - tests),
     )
     rows = replace(
         tally,
@@ -246,10 +248,9 @@ def compile_question(
         parts=1,
         unit=1,
         signed=False,
-        needs=needed(where) | grouping,
+        needs=choosing,
     )
     targets = tuple(column.name for column in schema.columns if column.name in values and column.may_be_missing)
-    chosen = value_columns(where) | grouping
     without_value = any(schema[name].not_applicable is not None for name in shape.looks_at)
     fills_rows = without_value or not chosen.isdisjoint(targets)
     return Compiled(text, shape, tally, rows, groups, targets, tests, fills_rows, about)

@@ -11,7 +11,9 @@ Columns stand on the left, public values on the right. Names and values with bla
 
 **Gaps.** A comparison with a gap, or with *not applicable*, is neither true nor false but *unknown*. And is the least,
 or the greatest of false < unknown < true; not turns true into false and leaves unknown as it is (Kleene 1952). A row is
-counted if the condition is true for it. Only `is missing` and `is not missing` look at the gap itself.
+counted if the condition is true for it. Only `is missing` and `is not missing` look at the gap itself, and only
+`is not applicable` and `is applicable` at that. What becomes of gaps before, whether such rows are left out or filled,
+is up to the question (treatments.py).
 
 **Bins.** A comparison must not cut through a bin of a column: a sealed table knows nothing finer.
 """
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 
 from gapless.errors import QuestionError
 from gapless.schema import Schema
-from gapless.schema.columns import Codes
+from gapless.schema.columns import Codes, as_text
 from gapless.schema.comparison import SIGNS, holds
 
 Truth: TypeAlias = NDArray[np.int8]
@@ -49,7 +51,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column beside a public value."""
+    """A column beside a public value; with the sign "is", beside *not applicable*."""
 
     column: str
     sign: str
@@ -136,6 +138,15 @@ def compile_condition(condition: Condition, schema: Schema) -> Compiled:
         case Not(one):
             inner = compile_condition(one, schema)
             return lambda columns: np.negative(inner(columns))
+        case And((Comparison(column, ">=", low), Comparison(other, "<=", high))) if (
+            column == other
+            and not (
+                (_comparison(schema, column, ">=", low) == TRUE) & (_comparison(schema, column, "<=", high) == TRUE)
+            ).any()
+        ):
+            raise QuestionError(
+                f"column {column!r} is never between {low} and {high}", hint="the lower value first, within its bounds"
+            )
         case And(parts) | Or(parts):
             compiled = [compile_condition(part, schema) for part in parts]
             join = np.minimum if isinstance(condition, And) else np.maximum
@@ -146,12 +157,28 @@ def compile_condition(condition: Condition, schema: Schema) -> Compiled:
 def _comparison(schema: Schema, name: str, sign: str, value: str) -> Truth:
     column = schema[known(schema, name)]
     table = np.full(column.extended_size, UNKNOWN)
+    if sign == "is":
+        if column.not_applicable is None:
+            raise QuestionError(f"column {name!r} is always applicable", hint=f"{quoted(name)} is missing")
+        table[: column.size] = np.where(np.arange(column.size) == column.values_size, TRUE, FALSE)
+        return table
+    for code in column.missing:
+        if code.code == as_text(value):
+            states = "not applicable" if code.kind == "not-applicable" else "missing"
+            raise QuestionError(
+                f"{value!r} is no value of column {name!r} but a code for {states}", hint=f"{quoted(name)} is {states}"
+            )
     table[: column.values_size] = np.where(holds(column, sign, value), TRUE, FALSE)
     return table
 
 
 def _look_up(column: str, table: Truth) -> Compiled:
     return lambda columns: table[columns[column]]
+
+
+def quoted(name: str) -> str:
+    """The name of a column as it is written in a question."""
+    return name if _WORD.fullmatch(name) and name.lower() not in KEYWORDS else f'"{name}"'
 
 
 def known(schema: Schema, name: str) -> str:
@@ -178,6 +205,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_WORD = re.compile(r"[^\W\d][\w.-]*")
 KEYWORDS = ("and", "or", "not", "in", "between", "is", "missing", "where", "by")
 
 
@@ -197,13 +225,13 @@ class Token:
 class Reader:
     """Reads a text word by word."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, example: str = EXAMPLE) -> None:
         if not isinstance(text, str):
             raise QuestionError(f"{text!r} is not a condition", hint=f"a text, such as {EXAMPLE}")
         if len(text) > LONGEST:
             raise QuestionError(f"a question of more than {LONGEST} characters", hint="a shorter one")
         self.text = text
-        self._tokens = list(_split(text))
+        self._tokens = _split(text, example)
         self._place = 0
         self._depth = 0
 
@@ -281,6 +309,9 @@ class Reader:
         column = self.column()
         if self.takes("is"):
             negated = self.takes("not")
+            if self.takes("applicable"):
+                absent = Comparison(column, "is", "not applicable")
+                return absent if negated else Not(absent)
             self.expect("missing")
             return Not(IsMissing(column)) if negated else IsMissing(column)
         negated = self.takes("not")
@@ -306,12 +337,12 @@ class Reader:
         return Or(tuple(parts))
 
 
-def _split(text: str) -> list[Token]:
+def _split(text: str, example: str) -> list[Token]:
     tokens, place = [], 0
     while text[place:].strip():
         found = _TOKEN.match(text, place)
         if found is None:
-            raise QuestionError(f"cannot read {text!r} at character {place + 1}", hint=EXAMPLE)
+            raise QuestionError(f"cannot read {text!r} at character {place + 1}", hint=example)
         kind = str(found.lastgroup)
         tokens.append(Token(kind, found[kind], found.start(kind)))
         place = found.end()

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import PrivateTable
+from gapless.data.private_table import check_question
 from gapless.data.tally import Named, Tally, hot_deck_distance
 from gapless.errors import QuestionError
 from gapless.privacy import Grant, Loss, for_counts
@@ -19,6 +20,8 @@ from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled
 from gapless.query.condition import known
 from gapless.query.treatments import (
+    Drop,
+    Missing,
     Preview,
     check_filling,
     measures,
@@ -75,6 +78,8 @@ class HotDeck:
         release: the counts of all combinations, gaps as cells; a row is in one of them.
         """
         columns = names_of(columns, "columns", "release(people, ['income'], spend=…)")
+        if not columns:
+            raise QuestionError("a deck without a column to ask about", hint="release(people, ['income'], spend=…)")
         if both := sorted(set(self.cells) & set(columns)):
             raise QuestionError(f"column {both[0]!r} is filled, so rows cannot be matched on it", hint="name it once")
         names = (*self.cells, *columns)
@@ -83,7 +88,7 @@ class HotDeck:
             raise QuestionError(f"a deck of {size:,} combinations, more than {MOST_CELLS:,}", hint="fewer columns")
         grant = table.ledger.grant(spend, to="HotDeck.release")
         counts = table.marginal(names, rows="extended")
-        mechanism = for_counts(spend, counts.distance)
+        mechanism = for_counts(grant.even([counts], spend), counts.distance)
         released = grant.release(counts, mechanism, what=f"hot deck of {listing(columns)} by {listing(self.cells)}")
         return Deck(self, schema, released.value.astype(np.float64), released.entry, protects(table))
 
@@ -102,16 +107,21 @@ class HotDeck:
 class Asked(Protocol):
     """A question, as far as a deck needs to know."""
 
+    @property
+    def missing(self) -> Missing:
+        """What it says of gaps."""
+        ...
+
     def compile(self, schema: Schema) -> Compiled:
         """Fit it to a schema."""
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Deck:
     """Released counts of donors and donees: any number of questions for what was paid once.
 
-    The answers treat gaps as the deck does, whatever the question says of `missing`.
+    The answers treat gaps as the deck does; a question that asks for another way is refused.
     """
 
     treatment: HotDeck
@@ -122,6 +132,12 @@ class Deck:
 
     def ask(self, question: Asked) -> Answer:
         """Answer from the released counts: free."""
+        check_question(question)
+        if question.missing not in (Drop(), self.treatment):
+            raise QuestionError(
+                f"the question says missing={question.missing}, but this deck fills gaps in its own way",
+                hint="leave missing= out, or people.ask(…)",
+            )
         asked = question.compile(self.schema)
         if asked.targets:
             check_filling(asked, self.treatment.cells, self.schema)
@@ -135,11 +151,15 @@ class Deck:
             "No interval: the answer combines many noisy counts. It was free: the deck had been paid for.",
         )
 
+    def __repr__(self) -> str:
+        filled = self.schema.names[len(self.treatment.cells) :]
+        return f"<Deck of {listing(filled)} by {listing(self.treatment.cells) or 'nothing'}; entry {self.entry}>"
+
     def _sums(self, asked: Compiled) -> Floats:
         """As in `hot_deck_total`, from noisy counts: a class has at least one donor, and not less than no donees."""
         matching = len(self.treatment.cells)
         names = self.schema.names
-        kept = [i for i, name in enumerate(names) if i < matching or name in asked.tally.columns]
+        kept = [i for i, name in enumerate(names) if i < matching or name in asked.tally.columns] or [0]
         counts = self.counts.sum(axis=tuple(set(range(len(names))) - set(kept)))
         inner = {names[i]: counts.shape[place] for place, i in enumerate(kept) if i >= matching}
         codes = {

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -16,11 +19,13 @@ from gapless.privacy import Grant, Loss, Private, Smooth, SmoothCauchy, SmoothVa
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled
+from gapless.query.condition import known
 from gapless.query.treatments import Preview, check_filling, measures, names_of, protects
 from gapless.schema import Schema
 from gapless.schema.words import listing
 
 FOR_ROWS = 0.1  # of the budget, for the number of rows where it does not depend on what is filled
+MOST_EXACT = 1 << 20  # combinations of cells over which the exact bound is searched for
 NO_INTERVAL = "No interval: the size of the noise is itself private (smooth sensitivity)."
 
 
@@ -36,6 +41,11 @@ class Knn:
     for the mean as well. Where that number does not depend on what is filled it is counted without filling, for all
     groups at once, with a tenth of the budget.
 
+    The search for the exact bound can take long where there are many combinations of cells. `cover` names some of
+    `on`: the bound is then taken over boxes that fix these columns and leave the others free, which is faster and
+    never smaller; `[]` takes all gaps together. Without, the schema decides: exact up to 2²⁰ combinations, else a cover
+    by the first of `on` that have no more. Never the table, nor the time that a search takes.
+
     Guarantee: PrivateTable.neighbour_sum with SmoothCauchy: docs/proofs/neighbours.md, docs/proofs/smooth_cauchy.md.
     """
 
@@ -43,18 +53,34 @@ class Knn:
     neighbors: int = 1
     scheme: Scheme = "nearest"
     distance: Literal["gower", "euclidean"] = "gower"
+    cover: Sequence[str] | None = None  # kept as a tuple
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "on", names_of(self.on, "on", "Knn(on=['age', 'sex'])"))
-        self._matching()
+        if self.cover is not None:
+            object.__setattr__(self, "cover", names_of(self.cover, "cover", "Knn(on=['age', 'sex'], cover=['age'])"))
+        self._with_cover(self.cover)
 
-    def _matching(self) -> Matching:
-        return Matching(on=tuple(self.on), neighbors=self.neighbors, scheme=self.scheme, distance=self.distance)
+    def _with_cover(self, cover: Sequence[str] | None) -> Matching:
+        return Matching(
+            on=tuple(self.on),
+            neighbors=self.neighbors,
+            scheme=self.scheme,
+            distance=self.distance,
+            cover=None if cover is None else tuple(cover),
+        )
+
+    def matching(self, schema: Schema) -> Matching:
+        """How rows are matched: a function of this treatment and the public schema alone."""
+        combinations = list(accumulate((schema[known(schema, name)].size for name in self.on), operator.mul))
+        if self.cover is None and combinations[-1] > MOST_EXACT:
+            return self._with_cover(self.on[: bisect_right(combinations, MOST_EXACT)])
+        return self._with_cover(self.cover)
 
     def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
         """Release the number of rows, if it is needed, and a sum for each group."""
         check_filling(asked, self.on, table.schema)
-        asking = _Asking(asked, self._matching(), table, grant)
+        asking = _Asking(asked, self.matching(table.schema), table, grant)
         parts, entries = asking.parts()
         estimates = asked.estimates(parts, 1, None)
         return Answer(
@@ -62,15 +88,13 @@ class Knn:
         )
 
     def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
-        """The median size of the noise for each unit of the private bound."""
+        """The median size of the noise for each row in the private bound."""
         check_filling(asked, self.on, schema)
-        matching = self._matching()
-        matching.check(schema, asked.targets)
+        self.matching(schema).check(schema, asked.targets)
         share = _shares(asked, loss)[1] / asked.tally.groups
         mechanism = SmoothCauchy.for_loss(share, Smooth(schema.rows_per_person, 1.0))
-        of = "the answer, for each unit of its private sensitivity"
-        if asked.shape.is_ratio:
-            of += ", times the number of rows it is about"
+        times = " times the number of rows it is about" if asked.shape.is_ratio else ""
+        of = f"the answer{times}, for each row that one row can change (itself and those filled from it: private)"
         scale = asked.shape.std_factor / (math.sqrt(2) if asked.shape.width == 3 else 1)
         return Preview(asked.text, None, of, mechanism.median_per_bound * scale)
 

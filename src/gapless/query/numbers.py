@@ -8,6 +8,7 @@ import numpy as np
 
 from gapless.errors import QuestionError
 from gapless.privacy.mechanisms import Floats, Integers
+from gapless.query.condition import quoted
 from gapless.schema import Boolean, Integer, Number, Ordinal, Schema
 
 STEPS = 1 << 14  # the finest grid of values: a value is rounded to this part of the range, if it must be rounded
@@ -70,11 +71,13 @@ def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) ->
     else:
         raise QuestionError(
             f"the cells of column {name!r}, a {column.kind} column, are no numbers",
-            hint=f"count(), or proportion({name} == …)",
+            hint=f"count(), or proportion({quoted(name)} == …)",
         )
     if bounds is not None and (bounds[0] > values.min() or bounds[1] < values.max()):
         values = np.clip(values, *bounds)
         about += f"{'; ' if about else ''}values of {name} are clamped to [{bounds[0]:g}, {bounds[1]:g}]"
+    if column.not_applicable is not None:
+        about += f"{'; ' if about else ''}rows where {name} is not applicable are left out"
     low, high = float(values.min()), float(values.max())
     if low == high:
         raise QuestionError(

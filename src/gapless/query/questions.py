@@ -20,7 +20,7 @@ from gapless.query.compiled import (
     sum_shape,
     variance_shape,
 )
-from gapless.query.condition import EXAMPLE, Always, known, parse_condition
+from gapless.query.condition import EXAMPLE, Always, known, parse_condition, quoted
 from gapless.query.numbers import Numbers, numbers_of
 from gapless.query.treatments import Drop, Missing
 from gapless.schema import Schema
@@ -70,7 +70,7 @@ class _Question:
 
     def __str__(self) -> str:
         where = f" where {self.where.strip()}" if self.where.strip() else ""
-        return self._head() + where + (f" by {_quoted(self.by)}" if self.by is not None else "")
+        return self._head() + where + (f" by {quoted(self.by)}" if self.by is not None else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Count(_Question):
 class Proportion(_Question):
     """The share of rows for which `of` is true, among those with `where`.
 
-    With `missing=Drop()` rows for which `of` is neither true nor false, because of a gap, are left out.
+    Rows for which `of` is neither true nor false, because something is not applicable, are left out.
 
     >>> print(Proportion("smoker == true", where="age >= 20"))
     proportion(smoker == true) where age >= 20
@@ -139,7 +139,7 @@ class _OfNumbers(_Question):
 
     def _head(self) -> str:
         bounds = "" if self.bounds is None else f", {self.bounds[0]:g}, {self.bounds[1]:g}"
-        return f"{type(self).__name__.lower()}({_quoted(self.column)}{bounds})"
+        return f"{type(self).__name__.lower()}({quoted(self.column)}{bounds})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,3 @@ def _checked(bounds: Bounds) -> Bounds:
             f"bounds ({bounds[0]:g}, {bounds[1]:g}) are empty", hint="the first bound must be below the second"
         )
     return float(bounds[0]), float(bounds[1])
-
-
-def _quoted(name: str) -> str:
-    return name if name.replace("_", "a").replace("-", "a").replace(".", "a").isalnum() else f'"{name}"'

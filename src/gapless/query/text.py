@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from gapless.errors import QuestionError
 from gapless.query.condition import Reader
 from gapless.query.questions import Count, Mean, Proportion, Sum, Variance
 from gapless.query.treatments import Drop, Missing
-from gapless.schema.words import nearest
 
 KINDS = ("count", "proportion", "sum", "mean", "variance")
 OF_NUMBERS: dict[str, type[Sum | Mean | Variance]] = {"sum": Sum, "mean": Mean, "variance": Variance}
@@ -19,11 +20,11 @@ def parse_question(text: str, missing: Missing | None = None) -> Count | Proport
     >>> parse_question("mean(income, 0, 1000) where age >= 20 by sex")
     Mean(where='age >= 20', by='sex', missing=Drop(), column='income', bounds=(0.0, 1000.0))
     """
-    reader = Reader(text)
+    reader = Reader(text, GRAMMAR)
     kind = reader.next.says.lower()
     if reader.next.kind != "word" or kind not in KINDS:
-        hint = nearest(kind, KINDS) if kind else GRAMMAR
-        raise reader.wrong("expected a question", hint=f"{hint}: {GRAMMAR}" if hint != GRAMMAR else GRAMMAR)
+        meant = get_close_matches(kind, KINDS, n=1)
+        raise reader.wrong("expected a question", hint=": ".join([*meant, GRAMMAR]))
     reader.take()
     reader.expect("(")
     of = column = ""
@@ -37,6 +38,8 @@ def parse_question(text: str, missing: Missing | None = None) -> Count | Proport
     reader.expect(")")
     where = _condition(reader) if reader.takes("where") else ""
     by = reader.column() if reader.takes("by") else None
+    if by is not None and reader.next.means("where"):
+        raise reader.wrong("where comes before by", hint=f"{text[: reader.text.lower().rfind(' by ')]} where … by {by}")
     if reader.next.kind != "end":
         raise reader.wrong("expected where, by or the end", hint=GRAMMAR)
     missing = missing or Drop()

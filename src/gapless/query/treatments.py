@@ -52,14 +52,16 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Leave out rows with a gap where the question looks: the baseline.
+    """Leave out rows with a gap in any column that the question looks at: complete cases, the baseline.
 
-    A comparison with a gap is not true. Unbiased when cells are missing completely at random.
+    Columns whose gaps are asked about by `is missing` are no reason to leave a row out. Shares and means are unbiased
+    when cells are missing completely at random.
     """
 
     def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
         """One release: the sums of what each row adds."""
-        told = f"rows with a gap in {listing(asked.targets)} are left out" if asked.targets and not table.filled else ""
+        gaps = [name for name in asked.targets if name in asked.tally.needs]
+        told = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
         return release_sums(asked, asked.tally, table.tally(asked.tally), table, grant, told)
 
     def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
@@ -71,7 +73,7 @@ def release_sums(
     asked: Compiled, tally: Tally, value: Private[Integers, L1], table: PrivateTable, grant: Grant, told: str
 ) -> Answer:
     """Release a vector of sums with all of the grant, and read the answer from it."""
-    mechanism = for_counts(grant.left, value.distance)
+    mechanism = for_counts(grant.even([value], grant.left), value.distance)
     released = grant.release(value, mechanism, what=asked.text)
     estimates = asked.estimates(released.value, tally.unit, Noise.of(mechanism, tally.unit))
     return Answer(asked.text, estimates, measures(told, asked.about), protects(table), (released.entry,), COVERS)

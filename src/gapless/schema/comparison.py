@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
-from gapless.schema.columns import Column, Ordinal, _Binned, _Levels
+from gapless.schema.columns import Column, Ordinal, _Binned, _Calendar, _Levels
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -20,6 +21,8 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+CLOSE = 1e-9  # of the narrowest bin: as near to an edge is on it
+BEGIN = {"year": (re.compile(r"\d{4}"), "-01-01"), "month": (re.compile(r"\d{4}-\d{2}"), "-01")}
 
 
 def holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
@@ -43,18 +46,34 @@ def holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
 
 
 def _bins_hold(column: _Binned, sign: str, value: str) -> NDArray[np.bool_]:
-    position = column.position(value)
     lows, highs = column.ends_of_bins()
+    position = _at_edge(column.position(_moment(column, value)), np.append(lows, highs[-1]))
     compare = SIGNS[sign]
     at_low, at_high = compare(lows, position), compare(highs, position)
     inside = (lows < position) & (position < highs)
     split = (at_low != at_high) | (inside & (sign in ("==", "!=")))
     if split.any():
         cut = int(np.flatnonzero(split)[0])
-        starts = " and ".join(column.label(start) for start in lows[cut : cut + 2])
-        raise SchemaError(
-            f"{sign} {value} splits a bin of column {column.name!r} at {value}",
-            hint=f"< or >= with the nearest edges: {starts}; or put a bin edge at {value}: edges = [...]",
-        )
+        edges = [column.label(edge) for edge in np.append(lows, highs[-1])[cut : cut + 2]]
+        if sign in ("==", "!="):
+            hint = f">= {edges[0]} and {'<' if cut + 1 < len(lows) else '<='} {edges[1]}: the whole bin"
+        elif position == lows[cut]:
+            hint = f"{'<' if sign == '<=' else '>='} {edges[0]}: a bin begins there and holds its lower edge"
+        else:
+            hint = f"< or >= with the nearest edges: {' and '.join(edges)}; or put a bin edge there: edges = [...]"
+        raise SchemaError(f"{sign} {value} splits a bin of column {column.name!r} at {value}", hint=hint)
     bins: NDArray[np.bool_] = at_low
     return bins
+
+
+def _at_edge(position: float, edges: NDArray[np.float64]) -> float:
+    """The edge that is meant: 0.3 is not to the last bit the third of ten equal parts of 1."""
+    nearest = float(edges[np.abs(edges - position).argmin()])
+    return nearest if abs(nearest - position) <= CLOSE * float(np.diff(edges).min()) else position
+
+
+def _moment(column: _Binned, value: str) -> str:
+    """A year or a month as the day on which it begins, for columns that know nothing finer."""
+    if isinstance(column, _Calendar) and (start := BEGIN.get(column.resolution)) and start[0].fullmatch(value):
+        return value + start[1]
+    return value
