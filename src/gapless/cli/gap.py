@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gapless.cli.app import Data, Encoding, Json, SchemaOption, app, console, notes
-from gapless.errors import SchemaError
 
 if TYPE_CHECKING:
     from gapless.missing.mechanisms import MAR, MCAR, MNAR
@@ -50,11 +49,10 @@ def gap(
     from gapless.schema.source import load
 
     chosen = _mechanism(mechanism, rate, how, observed)
+    check_writable(output, unlike=(data, schema, schema_output))
+    if schema_output is not None:
+        check_writable(schema_output, unlike=(data, schema))
     public = Schema.read(schema)
-    for path in (output, schema_output):
-        if path is not None and path.resolve() in (data.resolve(), schema.resolve()):
-            raise SchemaError(f"{path} would overwrite what it is made from", hint="another name with -o")
-    check_writable(output)
     frame = load(data, encoding=encoding)
     table = Table.read(frame, public)
     flags = chosen.mask(table, seed=seed)

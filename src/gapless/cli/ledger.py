@@ -36,15 +36,17 @@ def ledger(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
 ) -> None:
     """Show what was spent on what, and what is promised; with --mcar or the like, to the people behind the gaps too."""
+    from gapless.files import check_writable, replace
     from gapless.privacy import Ledger
 
     assumption = _assumption(mcar, missing_at_least, dependent=dependent)
+    if plot is not None:
+        check_writable(plot, unlike=(path,))
     account = Ledger.open(path)
     assumption = assumption or account.budget.ground_truth
     figure = None if assumption is None else account.ground_truth(assumption)
     if plot is not None:
         from gapless.evaluate.gap_curve import gap_curve
-        from gapless.files import replace
 
         with replace(plot) as partial:
             partial.write_text(gap_curve(account), encoding="utf-8")

@@ -175,7 +175,7 @@ class FittedModel:
     def _distribution(self, gaps: Gaps) -> Distribution:
         if gaps == "filled":
             return self.filled
-        if gaps != "as observed":
+        if gaps.replace("-", " ") != "as observed":  # the command line has as-observed
             raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
         if self.gapped is None:
             raise ModelError("this model did not measure the gaps", hint="fit it with missing=Extended()")
