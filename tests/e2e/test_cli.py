@@ -12,6 +12,7 @@ import pytest
 
 import gapless as gl
 from gapless.cli import main
+from gapless.synth.release import _dictionary
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 CELL = "Xq7cellq7X"
@@ -180,6 +181,14 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     assert json.loads((out / "ledger.json").read_text(encoding="utf-8"))["table"] == "people"
     assert "not finished" not in (out / "README.txt").read_text()
     assert {path.name for path in out.iterdir()} == RELEASE | {"manifest.json", "people.ledger", "people.ledger.seal"}
+
+
+def test_a_dictionary_tells_levels_apart_and_which_columns_are_text():
+    code = gl.MissingCode("", "not-applicable")
+    columns = [gl.Categorical("town", ["O'Neil, East", "West"]), gl.Integer("hours", bounds=(0, 9), missing=[code])]
+    text = "\n".join(_dictionary(gl.Schema("t", columns)))
+    assert "- cells: `O'Neil, East`, `West`\n" in text
+    assert "- not applicable: an empty cell; in synthetic.parquet the column is text" in text
 
 
 def test_the_ledger_tells_the_promise_to_the_people_behind_the_gaps(tmp_path):

@@ -353,6 +353,9 @@ def test_a_public_table_is_imputed(method):
     assert whole.codes[1][1] == 1
     again = model.impute(table, seed=1)
     assert all(np.array_equal(a, b) for a, b in zip(whole.codes, again.codes, strict=True))
+    for before, after, codes in zip(table.to_polars(), whole.to_polars(), table.codes, strict=True):
+        stay = codes == whole.codes[SCHEMA.names.index(before.name)]
+        assert after.filter(stay).equals(before.filter(stay))
     empty = gl.Table(SCHEMA, [np.zeros(0)] * 3, rows=0)
     assert len(model.impute(empty)) == 0
 

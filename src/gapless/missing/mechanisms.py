@@ -184,7 +184,7 @@ MECHANISMS: dict[str, type[MCAR | MAR | MNAR]] = {"mcar": MCAR, "mar": MAR, "mna
 
 
 def with_gaps(table: Table, flags: Flags) -> Table:
-    """The table with these cells missing: the plain gap of their column."""
+    """The table with these cells missing, the plain gap of their column, and all others as they were."""
     schema = gappy(table.schema, flags)
     codes = []
     for old, column, flag in zip(table.codes, schema.columns, flags.T, strict=True):
@@ -192,7 +192,7 @@ def with_gaps(table: Table, flags: Flags) -> Table:
         if flag.any():
             new[flag] = column.code_of_gap(column.gaps[0])
         codes.append(new)
-    return Table(schema, codes, rows=table.rows)
+    return table.with_codes(codes, schema=schema)
 
 
 def gappy(schema: Schema, flags: Flags) -> Schema:

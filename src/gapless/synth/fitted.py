@@ -134,7 +134,7 @@ class FittedModel:
         return Table(self.schema, list(codes.T), rows=int(rows), seed=seed)
 
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
-        """A public table with its gaps drawn from the model, given the other cells of each row.
+        """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
 
         For a private table: `ImputeFirst(FromModel(model))` before a synthesizer.
         """
@@ -150,7 +150,7 @@ class FittedModel:
         seed = _seed(seed)
         rng = np.random.default_rng(seed)
         codes = fill_given(table.codes, self, lambda: rng.random(table.rows))
-        return Table(table.schema, codes, rows=table.rows, seed=seed)
+        return table.with_codes(codes, schema=table.schema, seed=seed)
 
     def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless.data import Table
+from gapless.data.table import text_in_parquet
 from gapless.errors import ReadError
 from gapless.files import check_writable, replace
 from gapless.privacy import Ledger, Loss
@@ -193,13 +194,20 @@ def _dictionary(schema: Schema) -> Iterator[str]:
     yield from (f"# Data dictionary: {schema.name}", "", *([schema.description, ""] if schema.description else []))
     for column in schema.columns:
         yield from (f"## {column.name}", "", f"{column.kind}. {column.description}".strip(), "")
-        yield f"- cells: {', '.join(column.cells[: column.values_size])}"
+        yield f"- cells: {', '.join(f'`{cell}`' for cell in column.cells[: column.values_size])}"
         if column.not_applicable is not None:
-            yield f"- not applicable: `{column.not_applicable}`"
+            as_text = "; in synthetic.parquet the column is text, since null is a gap" * text_in_parquet(column)
+            yield f"- not applicable: {_code(column.not_applicable)}{as_text}"
         if column.may_be_missing:
-            codes = ", ".join(f"`{code.code}` ({code.kind})" for code in column.missing if code.kind in column.gaps)
+            codes = ", ".join(
+                f"{_code(code.code)} ({code.kind})" for code in column.missing if code.kind in column.gaps
+            )
             yield f"- may be missing: {codes or 'an empty cell'}"
         yield ""
+
+
+def _code(code: str) -> str:
+    return f"`{code}`" if code else "an empty cell"
 
 
 def _json(content: Any) -> str:
