@@ -527,7 +527,10 @@ def test_gaps_in_a_public_table(tmp_path):
     ("arguments", "said"),
     [
         (["--rate", "x"], "--rate 0.2, or --rate income=0.2"),
-        (["--rate", "2"], "a rate of 2.0"),
+        (["--rate", "20"], "--rate 20 is no share from 0 to 1. Try: --rate 0.2, or --rate income=0.2"),
+        (["--rate", "income=0.2", "--rate", "income=0.3"], "two rates for income"),
+        (["--rate", "0.2", "--rate", "0.3"], "two rates for all columns"),
+        (["--rate", "0.2", "--rate", "income=0.3"], "a rate for all columns, and one for some"),
         (["--rate", "0.2", "--mechanism", "odd"], "no mechanism 'odd'"),
         (["--rate", "0.2", "--how", "self"], "--how is for --mechanism mnar"),
         (["--rate", "colour=0.2"], "no column 'colour'"),

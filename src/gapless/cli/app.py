@@ -122,6 +122,8 @@ def schema_draft(
     draft = Schema.draft(data, name=name, encoding=encoding)
     for column, why in draft.left_out.items():
         notes.print(f"left out {column}: {why}")
+    for column, remark in draft.remarks.items():
+        notes.print(f"look at {column}: {remark}")
     if output is None:
         print(draft.to_toml())
         return

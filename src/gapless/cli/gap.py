@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 @app.command(
-    epilog="Example: `gapless gap truth.csv --schema truth.toml --mechanism mar --rate 0.2 --seed 0 -o gapped.csv`"
+    epilog="Example: `gapless gap truth.csv --schema truth.toml --mechanism mar --rate 0.2 --seed 0 -o gapped.csv "
+    "--schema-output gapped.toml`"
 )
 def gap(
     data: Data,
@@ -96,12 +97,19 @@ def _mechanism(name: str, rate: list[str], how: str | None, observed: list[str] 
 
 def _rates(texts: list[str]) -> Any:
     """0.2 for all columns, or income=0.2 for one."""
-    try:
-        if len(texts) == 1 and "=" not in texts[0]:
-            return float(texts[0])
-        pairs = [text.rpartition("=") for text in texts]
-        if not all(column for column, _, _ in pairs):
-            raise ValueError  # noqa: TRY301 one message for both
-        return {column: float(value) for column, _, value in pairs}
-    except ValueError:
-        raise typer.BadParameter(f"--rate {' '.join(texts)!r}. Try: --rate 0.2, or --rate income=0.2") from None
+    rates: dict[str, float] = {}
+    for text in texts:
+        column, _, value = text.rpartition("=")
+        if column in rates:
+            raise typer.BadParameter(f"two rates for {column or 'all columns'}. Try: --rate {text}")
+        try:
+            rates[column] = float(value)
+        except ValueError:
+            rates[column] = -1.0
+        if not 0 <= rates[column] <= 1:
+            raise typer.BadParameter(f"--rate {text} is no share from 0 to 1. Try: --rate 0.2, or --rate income=0.2")
+    if "" not in rates:
+        return rates
+    if len(rates) > 1:
+        raise typer.BadParameter("a rate for all columns, and one for some. Try: --rate 0.2, or --rate income=0.2")
+    return rates[""]

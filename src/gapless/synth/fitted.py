@@ -64,7 +64,9 @@ def grant_for(synthesizer: Any, table: PrivateTable, missing: Missing, spend: Lo
             hint="people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)",
         )
     if not hasattr(missing, "prepare") or isinstance(missing, type):
-        raise ModelError(f"{to}: missing = {missing!r}", hint="missing=Extended(), Observed(), CompleteRows(), …")
+        imputer = hasattr(missing, "impute") and not isinstance(missing, type)
+        hint = f"missing=ImputeFirst({missing!r})" if imputer else "missing=Extended(), Observed(), CompleteRows(), …"
+        raise ModelError(f"{to}: missing = {missing!r}", hint=hint)
     return table.ledger.grant(spend, to=to)
 
 
