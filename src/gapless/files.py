@@ -3,15 +3,23 @@
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 
 from gapless.errors import ReadError
 
 
-def check_writable(path: Path) -> None:
-    """Be sure that a file can be put there, without touching what is there."""
+def check_writable(path: Path, *, unlike: Iterable[Path | None] = (), new: bool = False) -> None:
+    """Be sure that a file can be put there, without touching what is there.
+
+    It must be none of the files `unlike` it, the inputs and other outputs of the same command, whatever they are called
+    by; with `new` nothing may be there yet.
+    """
+    if any(_same(path, other) for other in unlike if other is not None):
+        raise ReadError(f"{path} would take the place of another file of this command", hint="another name for it")
+    if new and os.path.lexists(path):
+        raise ReadError(f"{path} exists", hint="another name, so that nothing is lost")
     _beside(path).rmdir()
 
 
@@ -40,7 +48,15 @@ def replace(path: Path) -> Iterator[Path]:
             folder.rmdir()
 
 
+def _same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+
+
 def _beside(path: Path) -> Path:
+    """A new folder to write in; not beside a ledger or its seal, which nothing replaces."""
+    real = path.resolve()
+    if (real.exists() and real.suffix == ".seal") or real.with_name(f"{real.name}.seal").exists():
+        raise ReadError(f"{path} is a ledger", hint="another name: a ledger must remember what was spent")
     try:
         return Path(mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import gapless as gl
 from gapless.cli import main
+from gapless.synth.release import _dictionary
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 CELL = "Xq7cellq7X"
@@ -181,6 +183,14 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     assert {path.name for path in out.iterdir()} == RELEASE | {"manifest.json", "people.ledger", "people.ledger.seal"}
 
 
+def test_a_dictionary_tells_levels_apart_and_which_columns_are_text():
+    code = gl.MissingCode("", "not-applicable")
+    columns = [gl.Categorical("town", ["O'Neil, East", "West"]), gl.Integer("hours", bounds=(0, 9), missing=[code])]
+    text = "\n".join(_dictionary(gl.Schema("t", columns)))
+    assert "- cells: `O'Neil, East`, `West`\n" in text
+    assert "- not applicable: an empty cell; in synthetic.parquet the column is text" in text
+
+
 def test_the_ledger_tells_the_promise_to_the_people_behind_the_gaps(tmp_path):
     fill(tmp_path)
     options = ("people.csv", "-s", "people.toml", "--epsilon", 1, "--ledger", "p.ledger", "--missing", "observed")
@@ -231,6 +241,11 @@ def test_a_fitted_model_is_sampled_as_often_as_one_likes(folder):
         done = run("sample", "people.model", "--rows", 7, "--seed", 7, "-o", name, cwd=folder)
         assert (done.returncode, done.stdout) == (0, f"7 rows in {name}\n")
     assert (folder / "one.csv").read_bytes() == (folder / "two.csv").read_bytes()
+    done = run("sample", "people.model", "--gaps", "as observed", "--seed", 1, "-o", "gaps.csv", cwd=folder)
+    assert done.returncode == 0
+    model = gl.load(folder / "people.model")
+    model.sample(seed=1, gaps="as-observed").write(folder / "same.csv")
+    assert (folder / "gaps.csv").read_bytes() == (folder / "same.csv").read_bytes()
     done = run("sample", "people.model", "--gaps", "as-observed", "--json", "-o", "gaps.parquet", cwd=folder)
     assert json.loads(done.stdout)["rows"] == len(pl.read_parquet(folder / "gaps.parquet"))
 
@@ -278,6 +293,23 @@ WRONG = {
     "not a model": (("sample", "people.csv", "-o", "x.csv"), 1, "ModelError: people.csv is not a gapless model"),
     "output is a file": ((*SYNTH, "--epsilon", "1", "-o", "people.csv"), 1, "ReadError: cannot make people.csv"),
     "output in a file": ((*SYNTH, "--epsilon", "1", "-o", "people.csv/x"), 1, "ReadError: cannot make"),
+    "bad data": (("synth", "people.toml", *SYNTH[2:], "--epsilon", "1", "-o", "new/out"), 1, "unknown ending"),
+    "spend is no number": ((*SYNTH, "--epsilon", "1", "--spend", "x", "-o", "out"), 3, "--spend 'x' is not a share"),
+    "spend is too much": (
+        ("fit", *SYNTH[1:], "--epsilon", "1", "--ledger", "p.ledger", "--spend", "101%", "-o", "m.model"),
+        3,
+        "--spend '101%' is not a share",
+    ),
+    "new ledger for a comparison": (
+        ("evaluate", "people.csv", "people.csv", "-s", "people.toml", "--ledger", "p.ledger", "--spend", "5%"),
+        3,
+        "p.ledger is new and has no budget\n  Try: the ledger that `gapless synth`",
+    ),
+    "ledger among the files": (
+        (*SYNTH, "--epsilon", "1", "--ledger", "out/synthetic.csv", "-o", "out"),
+        1,
+        "might take the place of a file of the release",
+    ),
     "output beside the data": ((*SYNTH, "--epsilon", "1", "-o", "."), 1, "ReadError: . holds other files"),
     "model in no folder": (
         ("fit", *SYNTH[1:], "--epsilon", "1", "--ledger", "p.ledger", "-o", "no/people.model"),
@@ -307,6 +339,48 @@ def test_real_processes_leave_with_the_same_codes(name, folder):
     assert "Traceback" not in done.stderr
 
 
+FIT = ("fit", "people.csv", "-s", "people.toml", "--epsilon", 1, "--ledger", "p.ledger")
+EVALUATE = ("evaluate", "people.csv", "fake.csv", "-s", "people.toml", "--ledger", "out/people.ledger")
+GAP = ("gap", "people.csv", "-s", "people.toml", "--rate", 0.1)
+TAKEN = {
+    "fit, a new ledger": (*FIT, "-o", "p.ledger"),
+    "fit, its seal": (*FIT, "-o", "p.ledger.seal"),
+    "fit, another ledger": (*FIT, "-o", "out/people.ledger"),
+    "fit, the data": (*FIT, "-o", "people.csv"),
+    "fit, a model": (*FIT, "-o", "out/synthetic.model"),
+    "ledger, itself": ("ledger", "out/people.ledger", "--plot", "out/people.ledger"),
+    "ledger, its seal": ("ledger", "out/people.ledger", "--plot", "out/people.ledger.seal"),
+    "ledger, through a link": ("ledger", "out/people.ledger", "--plot", "link"),
+    "ledger, another": ("ledger", "out/people.ledger", "--plot", "other.ledger"),
+    "evaluate, the truth": (*EVALUATE, "-o", "people.csv"),
+    "evaluate, the fake": (*EVALUATE, "-o", "./fake.csv"),
+    "evaluate, the schema": (*EVALUATE, "-o", "people.toml"),
+    "evaluate, the schema through a hard link": (*EVALUATE, "-o", "hard.toml"),
+    "evaluate, the ledger": (*EVALUATE, "-o", "out/people.ledger"),
+    "gap, the data": (*GAP, "-o", "people.csv"),
+    "gap, the schema": (*GAP, "-o", "g.csv", "--schema-output", "people.toml"),
+    "gap, one file for both": (*GAP, "-o", "g.csv", "--schema-output", "./g.csv"),
+    "sample, the private table": ("sample", "out/synthetic.model", "-o", "people.csv"),
+    "sample, the release": ("sample", "out/synthetic.model", "-o", "out/synthetic.csv"),
+    "sample, the model": ("sample", "out/synthetic.model", "-o", "out/synthetic.model"),
+}
+
+
+@pytest.mark.parametrize("arguments", TAKEN.values(), ids=TAKEN)
+def test_no_output_takes_the_place_of_an_input_a_ledger_or_a_release(arguments, released, folder, run_here):
+    shutil.copytree(released, folder, dirs_exist_ok=True)
+    shutil.copy(folder / "people.csv", folder / "fake.csv")
+    (folder / "link").symlink_to("out/people.ledger")
+    (folder / "hard.toml").hardlink_to(folder / "people.toml")
+    for seal in ("", ".seal"):
+        shutil.copy(folder / f"out/people.ledger{seal}", folder / f"other.ledger{seal}")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    code, _, err = run_here(*arguments)
+    assert code == 1
+    assert "would take the place" in err or "exists" in err or "is a ledger" in err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
 def test_a_finished_release_is_not_touched(released):
     before = {path: path.read_bytes() for path in (released / "out").iterdir()}
     done = run(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out", cwd=released)
@@ -334,10 +408,23 @@ def test_a_spent_pure_budget_is_spent_in_spite_of_rounding(run_here):
     assert "the budget of this table is spent" in err
 
 
-def test_a_release_that_was_begun_can_be_finished(folder, run_here):
-    (folder / "bad.csv").write_text("age,sex,income\n1\n")
-    assert run_here("synth", "bad.csv", *SYNTH[2:], "--epsilon", 1, "-o", "out")[0] == 1
+def test_a_refused_release_leaves_nothing_behind(folder, run_here):
+    assert run_here(*SYNTH, "--epsilon", 1, "--ledger", "p.ledger", "-o", "one")[0] == 0
+    before = sorted(folder.rglob("*"))
+    for spend in ((), ("--spend", "10%")):
+        assert run_here(*SYNTH, "--ledger", "p.ledger", *spend, "-o", "new/two")[0] == 3
+        assert sorted(folder.rglob("*")) == before
+    (folder / "mine").mkdir()
+    assert run_here(*SYNTH, "--ledger", "p.ledger", "-o", "mine")[0] == 3
+    assert (folder / "mine").is_dir()
+
+
+def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("gapless.evaluate.report.release_page", lambda *_: 1 / 0)
+        assert run_here(*SYNTH, "--epsilon", 1, "--spend", "50%", "-o", "out")[0] == 1
     assert "not finished" in (folder / "out" / "README.txt").read_text()
+    assert (folder / "out" / "synthetic.model").exists()
     code, out, _ = run_here(*SYNTH, "--epsilon", 1, "-o", "out", "--json")
     assert code == 0
     assert set(json.loads(out)["files"]) == RELEASE | {"manifest.json"}
@@ -450,11 +537,13 @@ def test_gaps_in_a_public_table(tmp_path):
     ("arguments", "said"),
     [
         (["--rate", "x"], "--rate 0.2, or --rate income=0.2"),
-        (["--rate", "2"], "a rate of 2.0"),
+        (["--rate", "20"], "--rate 20 is no share from 0 to 1. Try: --rate 0.2, or --rate income=0.2"),
+        (["--rate", "income=0.2", "--rate", "income=0.3"], "two rates for income"),
+        (["--rate", "0.2", "--rate", "0.3"], "two rates for all columns"),
+        (["--rate", "0.2", "--rate", "income=0.3"], "a rate for all columns, and one for some"),
         (["--rate", "0.2", "--mechanism", "odd"], "no mechanism 'odd'"),
         (["--rate", "0.2", "--how", "self"], "--how is for --mechanism mnar"),
         (["--rate", "colour=0.2"], "no column 'colour'"),
-        (["--rate", "0.2", "-o", "people.csv"], "would overwrite"),
     ],
 )
 def test_gaps_that_cannot_be_made(arguments, said, tmp_path):

@@ -293,8 +293,13 @@ def test_a_synthesizer_as_imputer_pays_its_share_and_a_fitted_model_nothing(tmp_
     by = {who: sum(e.loss for e in table.ledger.entries if e.to == who) for who in ("MST.fit", "Independent.fit")}
     assert by["MST.fit"] == pytest.approx(0.2 * capacity, rel=1e-6)
     assert by["Independent.fit"] == pytest.approx(0.3 * capacity, rel=1e-6)
-    free = gl.ImputeFirst(gl.FromModel(model_of(gl.MST)))
-    gl.Independent(missing=free).fit(table, spend=table.ledger.left)
+    (tmp_path / "other").mkdir()
+    other = private(people(), SCHEMA, tmp_path / "other")
+    fitted = gl.MST().fit(other, spend=other.ledger.left)
+    of_a_test = gl.ImputeFirst(gl.FromModel(model_of(gl.MST)))  # without noise it might carry cells of its table
+    with pytest.raises(gl.ModelError, match="fitted with the noise of a test"):
+        gl.Independent(missing=of_a_test).fit(table, spend=table.ledger.left)
+    gl.Independent(missing=gl.ImputeFirst(gl.FromModel(fitted))).fit(table, spend=table.ledger.left)
     assert {e.what for e in table.ledger.entries if e.to == "Independent.fit"} == {*SCHEMA.names, "number of rows"}
     assert table.ledger.left.value == 0
 
@@ -353,6 +358,9 @@ def test_a_public_table_is_imputed(method):
     assert whole.codes[1][1] == 1
     again = model.impute(table, seed=1)
     assert all(np.array_equal(a, b) for a, b in zip(whole.codes, again.codes, strict=True))
+    for before, after, codes in zip(table.to_polars(), whole.to_polars(), table.codes, strict=True):
+        stay = codes == whole.codes[SCHEMA.names.index(before.name)]
+        assert after.filter(stay).equals(before.filter(stay))
     empty = gl.Table(SCHEMA, [np.zeros(0)] * 3, rows=0)
     assert len(model.impute(empty)) == 0
 

@@ -62,7 +62,7 @@ def test_without_noise_it_tells_the_truth(tmp_path):
     assert report.rows == 2000
     assert report.rates == pytest.approx({name: exact.rates[name] for name in ("sex", "income")})
     assert dict(report.patterns) == pytest.approx(dict(exact.frequent))
-    assert not report.at_random
+    assert report.dependence_found
     assert report.links[0].gaps_of == "income"
     assert report.links[0].on == "age"
     assert [link.found for link in report.links] == [True, False, False, False]
@@ -76,7 +76,18 @@ def test_a_report_says_what_it_could_not_have_found(tmp_path):
     table = private(people(200, driven=False), SCHEMA, tmp_path, budget=gl.Budget(0.05, 1e-6))
     report = gl.describe_gaps(table, spend=table.ledger.left)
     assert all(link.detectable > 1 for link in report.links)
-    assert "with 80% probability: from none to none" in str(report) or not report.at_random
+    assert "with 80% probability: from none to none" in str(report) or report.dependence_found
+
+
+def test_only_a_private_table_is_paid_for():
+    table = gl.Table.read(people(20), SCHEMA)
+    for paid in (gl.describe_gaps, gl.gap_rates):
+        with pytest.raises(
+            gl.ReadError, match=r"pays for a PrivateTable, and this is a Table\n  Try: patterns\(table\)"
+        ):
+            paid(table, spend=gl.Loss(0.1, 2))
+        with pytest.raises(gl.ReadError, match=r"this is a str\n  Try: people = gapless\.read"):
+            paid("people.csv", spend=gl.Loss(0.1, 2))
 
 
 @pytest.mark.parametrize("cells", [None, "F"])

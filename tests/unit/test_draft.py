@@ -12,8 +12,8 @@ from gapless.missing import check
 @pytest.fixture
 def people(tmp_path):
     rows = [
-        f"p{i:03},{i % 3:03},{20 + i},{'yes' if i % 2 else 'no'},{'F' if i % 3 else 'M'},{i}.5,2020-01-{1 + i % 28:02},"
-        f"2020-01-05T10:00:{i % 60:02}+01:00,,NA,{'NA' if i % 5 else 'maybe'}"
+        f"p{i:03},{i % 3:03},{20 + i % 50},{'yes' if i % 2 else 'no'},{'F' if i % 3 else 'M'},{i}.5,"
+        f"2020-01-{1 + i % 28:02},2020-01-05T10:00:{i % 60:02}+01:00,,NA,{'NA' if i % 5 else 'maybe'}"
         for i in range(80)
     ]
     path = tmp_path / "people.csv"
@@ -105,6 +105,53 @@ def test_typed_frames_are_drafted_as_well():
     }
     assert gl.Schema.from_toml(draft.to_toml()) == draft.schema
     assert check(frame, draft.schema).refused == ()
+
+
+def test_whole_numbers_that_differ_in_every_row_are_left_out():
+    frame = pl.DataFrame({"id": range(1000, 1070), "n": [i % 69 for i in range(70)], "x": [i / 2 for i in range(70)]})
+    draft = gl.Schema.draft(frame)
+    assert draft.left_out == {"id": "a different whole number in every row, such as an identifier"}
+
+
+def test_words_among_numbers_and_dates_are_proposed_as_codes():
+    frame = pl.DataFrame(
+        {
+            "n": [*map(str, range(20)), "Unknown", "refused"],
+            "d": [*(f"2020-01-{i:02}" for i in range(1, 22)), "unbekannt"],
+            "answer": ["yes", "unknown"] * 11,  # among words it may be a level
+        }
+    )
+    schema = gl.Schema.draft(frame).schema
+    assert schema["n"].kind == "integer"
+    assert schema["n"].missing == (gl.MissingCode("Unknown"), gl.MissingCode("refused", "refused"))
+    assert schema["d"].kind == "date"
+    assert schema["d"].missing == (gl.MissingCode("unbekannt"),)
+    assert schema["answer"].levels == ("unknown", "yes")
+    assert check(frame, schema).refused == ()
+
+
+def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
+    frame = pl.DataFrame(
+        {
+            "age": [*range(20, 60), 999],
+            "hours": [*(i / 2 for i in range(40)), -8.0],
+            "grade": [1, 2, 3, 9] * 10 + [1],
+            "change": [-2, -1, *range(39)],
+            "count": [*range(40), 99],
+            "high": [*range(960, 1000), 999],
+        }
+    )
+    draft = gl.Schema.draft(frame)
+    assert {name: remark.partition(" ")[0] for name, remark in draft.remarks.items()} == {
+        "age": "999",
+        "hours": "-8",
+        "grade": "9",
+        "count": "99",
+    }
+    assert "bounds = [20, 999] # read from the data; 999 looks like a code for a gap" in " ".join(
+        draft.to_toml().split()
+    )
+    assert gl.Schema.from_toml(draft.to_toml()) == draft.schema
 
 
 def test_names_that_would_break_a_comment_do_not_break_the_file(tmp_path):

@@ -119,4 +119,6 @@ def test_a_slip_in_a_fit_is_told_before_anything_is_spent(method, tmp_path):
     for slip in ("extended", gl.Extended):
         with pytest.raises(gl.ModelError, match=rf"{method.__name__}.fit: missing = .*\n  Try: missing=Extended\(\)"):
             method(missing=slip).fit(table, spend=table.ledger.left)
+    with pytest.raises(gl.ModelError, match=r"\n  Try: missing=ImputeFirst\(FromMean\(\)\)"):
+        method(missing=gl.FromMean()).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries

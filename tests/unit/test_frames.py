@@ -145,6 +145,62 @@ def test_text_files_say_the_kind_of_a_gap(tmp_path):
     assert public.to_polars()["x"].to_list() == [0, 1, None, None, None]
 
 
+def test_values_that_were_read_are_kept_and_moved_only_if_they_are_none(tmp_path):
+    schema = gl.Schema(
+        "t",
+        [
+            gl.Integer("age", bounds=(0, 99), bins=2, may_be_missing=True, missing=[-9]),
+            gl.Number("weight", bounds=(0, 10), bins=1, outside="clamp", may_be_missing=True),
+            gl.Date("born", bounds=("1990-01-01", "1999-12-31"), may_be_missing=True),
+            gl.Date("month", bounds=("1990-01-01", "1999-12-31"), resolution="month", may_be_missing=True),
+        ],
+    )
+    text = "age,weight,born,month\n7,0.30,1993-05-17,1993-05-17\n120,-1,,1990-01-01\n49.5,inf,2024-01-01,\n-9,,x,x\n"
+    (tmp_path / "t.csv").write_text(text)
+    schema.write(tmp_path / "t.toml")
+    public = gl.Table.read(tmp_path / "t.csv", tmp_path / "t.toml")  # a schema by its path
+    frame = public.to_polars()
+    assert frame["age"].to_list() == [7, 99, 50, None]  # 49.5 lies in the second bin
+    assert frame["weight"].to_list() == [0.3, 0.0, 10.0, None]
+    assert frame["born"].to_list() == [dt.date(1993, 5, 17), None, dt.date(1999, 12, 31), None]
+    assert frame["month"].to_list() == [dt.date(1993, 5, 1), dt.date(1990, 1, 1), None, None]
+    pandas = public.to_pandas()
+    assert pandas["age"].dtype == pd.Int64Dtype()
+    assert pandas["born"].dtype == np.dtype("datetime64[s]")
+    assert gl.Table.read(pandas, schema).to_polars().equals(frame)
+
+
+def test_a_cell_that_was_a_gap_for_a_while_forgets_its_value():
+    schema = gl.Schema("t", [gl.Number("x", bounds=(0, 100), bins=1, may_be_missing=True)])
+    public = gl.Table.read(pl.DataFrame({"x": [12.5] * 100}), schema)
+    gapped = gl.MCAR(0.5).apply(public, seed=0)
+    assert set(gapped.to_polars()["x"].to_list()) == {12.5, None}
+    again = gapped.with_codes(public.codes, schema=gapped.schema, seed=1).to_polars()["x"]
+    assert (again == 12.5).to_list() == gapped.to_polars()["x"].is_not_null().to_list()
+
+
+def test_parquet_tells_not_applicable_from_a_gap(tmp_path):
+    code = (gl.MissingCode("n/a", "not-applicable"),)
+    schema = gl.Schema(
+        "t",
+        [
+            gl.Number("x", bounds=(0, 1), bins=2, may_be_missing=True, missing=code),
+            gl.Boolean("y", may_be_missing=True, missing=code),
+            gl.Categorical("z", ["a"], missing=code),
+            gl.Integer("whole", bounds=(0, 9)),
+        ],
+    )
+    public = gl.Table(schema, [np.arange(4), np.arange(4), np.array([0, 1, 0, 1]), np.arange(4)], rows=4)
+    public.write(tmp_path / "t.parquet")
+    frame = pl.read_parquet(tmp_path / "t.parquet")
+    assert frame["x"].to_list()[2:] == ["n/a", None]
+    assert frame["y"].to_list() == ["false", "true", "n/a", None]
+    assert frame.schema["z"] == pl.Enum(["a", "n/a"])
+    assert frame.schema["whole"] == pl.Int64
+    again = gl.Table.read(tmp_path / "t.parquet", schema)
+    assert [codes.tolist() for codes in again.codes] == [codes.tolist() for codes in public.codes]
+
+
 def test_a_lacking_extra_is_named(monkeypatch):
     import sys
 

@@ -158,10 +158,22 @@ def test_what_is_refused(make, match):
 
 def test_a_private_table_gets_no_gaps(tmp_path):
     sealed = private([("a",)], gl.Schema("t", [gl.Categorical("x", ["a"])]), tmp_path)
-    with pytest.raises(gl.SealedError, match="public Table, not in a PrivateTable"):
+    with pytest.raises(gl.SealedError, match="gaps are made in a public Table, not a PrivateTable"):
         gl.MCAR(0.1).apply(sealed)
-    with pytest.raises(gl.SealedError, match="public Table"):
-        gl.MAR(0.1, reference=sealed).apply(people())
+    with pytest.raises(gl.SealedError, match="reference= is a public Table"):
+        gl.MAR(0.1, reference=sealed)
+
+
+def test_what_is_no_table_at_all_is_told_how_to_become_one():
+    for make in (
+        lambda: gl.MAR(0.2, reference="x"),
+        lambda: gl.MNAR(0.2, reference="x"),
+        lambda: gl.MCAR(0.2).apply("x"),
+        lambda: gl.patterns("x"),
+        lambda: gl.little_test("x"),
+    ):
+        with pytest.raises(gl.ReadError, match=r"a public Table, not a str\n  Try: Table\.read\(data, schema\)"):
+            make()
 
 
 def test_a_frame_keeps_its_cells():

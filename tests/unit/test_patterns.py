@@ -43,6 +43,14 @@ def test_the_picture_shows_gappy_columns_only_and_cuts_the_tail():
     assert "  … and 1 rarer patterns" in gl.patterns(table, most=1).picture()
 
 
+def test_patterns_print_as_their_picture_and_need_a_number_of_them():
+    found = gl.patterns(read(["x", None, None], ["1", None, None], [True] * 3))
+    assert str(found) == f"3 rows, 1 of them complete (■ observed, · missing):\n{found.picture()}"
+    for most in (-1, 0, True, 1.5):
+        with pytest.raises(gl.SchemaError, match="most = "):
+            gl.patterns(read(["x"], ["1"], [True]), most=most)
+
+
 @pytest.mark.parametrize("rows", [0, 1])
 def test_tables_without_rows_or_gaps_have_a_picture_too(rows):
     table = read(["x"] * rows, ["1"] * rows, [True] * rows)
@@ -66,7 +74,7 @@ def test_a_sealed_table_shows_no_patterns(tmp_path):
         ledger=tmp_path / "t.ledger",
         budget=gl.Budget(1.0),
     )
-    with pytest.raises(gl.SealedError, match="public Table, not of a PrivateTable"):
+    with pytest.raises(gl.SealedError, match="looks at a public Table, not a PrivateTable"):
         gl.patterns(private)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,7 +45,7 @@ SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema, 
 Epsilon = Annotated[float | None, typer.Option(help="The promise ε, for a new ledger.")]
 Delta = Annotated[float, typer.Option(help="The promise δ; 0 for pure differential privacy.")]
 Spend = Annotated[
-    str | None, typer.Option(help="Share of the whole budget to spend, such as 50%. By default all that is left.")
+    str | None, typer.Option(help="Share of the whole budget to spend: 50%, or 50. By default all that is left.")
 ]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The table's ledger; made if there is none.")]
 Method = Annotated[str, typer.Option("--method", "-m", help="auto, aim, mst, privbayes or independent.")]
@@ -104,7 +104,7 @@ def _compare_demo(data: Path, folder: Path, schema: Schema) -> None:
     from gapless.evaluate import compare
 
     with _working("comparing"):
-        beside = folder.resolve().with_name(f"{folder.resolve().name}-comparison.html")
+        beside = _comparison_of(folder)
         compare(data, folder / "synthetic.csv", schema=schema).write(beside)
     console.print(f"\n{beside.name} lies beside it: exact numbers, only because the bundled table is public")
 
@@ -122,6 +122,8 @@ def schema_draft(
     draft = Schema.draft(data, name=name, encoding=encoding)
     for column, why in draft.left_out.items():
         notes.print(f"left out {column}: {why}")
+    for column, remark in draft.remarks.items():
+        notes.print(f"look at {column}: {remark}")
     if output is None:
         print(draft.to_toml())
         return
@@ -170,18 +172,19 @@ def synth(
     """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
     from gapless.evaluate.report import release_page
     from gapless.schema import Schema
-    from gapless.synth.release import MODEL, open_release, write_release
+    from gapless.synth.release import keep_model, open_release, write_release
 
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing, expected_rows)
     chosen = _gaps(gaps, synthesizer.missing)
+    _percent(spend or "100%")  # a slip is told before anything is made
     account = ledger or output / f"{_file_name(public.name)}.ledger"
     budget = _budget(epsilon, delta, account)
-    open_release(output)
-    people = _read(data, public, account, budget, encoding)
-    with _progress(method) as progress:
-        model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
-    model.save(output / MODEL)  # whatever happens from here on, what was paid for is kept
+    with open_release(output, account):
+        people = _read(data, public, account, budget, encoding)
+        with _progress(method) as progress:
+            model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
+        keep_model(output, model)
     with _working("sampling"):
         sample = model.sample(rows, seed=seed, gaps=chosen)
     report = release_page(model, sample, people.ledger)
@@ -218,12 +221,14 @@ def fit(
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
     from gapless.files import check_writable
+    from gapless.privacy.ledger_file import seal_of
     from gapless.schema import Schema
 
+    check_writable(output, unlike=(ledger, seal_of(ledger)), new=True)  # a model was paid for: none is replaced
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing, expected_rows)
+    _percent(spend or "100%")  # a slip is told before anything is made
     budget = _budget(epsilon, delta, ledger)
-    check_writable(output)
     people = _read(data, public, ledger, budget, encoding)
     with _progress(method) as progress:
         model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
@@ -245,8 +250,10 @@ def sample(
     as_json: Json = False,
 ) -> None:
     """Draw synthetic rows from a model: free, as often as you like."""
+    from gapless.files import check_writable
     from gapless.synth import load
 
+    check_writable(output, new=True)  # it might be the private table, or part of a release
     table = load(model).sample(rows, seed=seed, gaps=_gaps(gaps))
     table.write(output)
     if as_json:
@@ -271,14 +278,16 @@ def _synthesizer(method: str, missing: str, expected_rows: int | None) -> Any:
     return METHODS[method](missing=STRATEGIES[missing](), **more)
 
 
-def _budget(epsilon: float | None, delta: float, ledger: Path) -> Budget | None:
+def _budget(
+    epsilon: float | None, delta: float, ledger: Path, *, hint: str = "--epsilon 1 --delta 1e-6"
+) -> Budget | None:
     from gapless.privacy import Budget
     from gapless.privacy.ledger_file import seal_of
 
     if epsilon is not None:
         return Budget(epsilon, delta)
     if not ledger.exists() and not seal_of(ledger).exists():
-        raise BudgetError(f"{ledger} is new and has no budget", hint="--epsilon 1 --delta 1e-6")
+        raise BudgetError(f"{ledger} is new and has no budget", hint=hint)
     return None
 
 
@@ -286,6 +295,8 @@ def _read(data: Path, schema: Schema, ledger: Path, budget: Budget | None, encod
     from gapless.data import read
     from gapless.privacy import Rows
 
+    if budget is None:
+        _budget(None, 0.0, ledger, hint="the ledger that `gapless synth`, fit or ask made for this table")
     protect = Rows(schema.rows_per_person)
     with _working("reading"):
         return read(data, schema, protect=protect, ledger=ledger, budget=budget, encoding=encoding)
@@ -300,13 +311,16 @@ def _loss(people: PrivateTable, spend: str | None) -> Loss:
 
 
 def _percent(spend: str) -> float:
-    try:
-        return float(spend.removesuffix("%"))
-    except ValueError:
-        raise BudgetError(f"--spend {spend!r} is not a share", hint="--spend 50%") from None
+    """The share as a number: 50% and 50 are the same, half of the whole budget."""
+    with suppress(ValueError):
+        percent = float(spend.removesuffix("%"))
+        if 0 < percent <= 100:
+            return percent
+    raise BudgetError(f"--spend {spend!r} is not a share of the budget", hint="--spend 50%")
 
 
 def _gaps(gaps: str, missing: Missing | None = None) -> Any:
+    gaps = gaps.replace(" ", "-")  # as it is called in Python
     if gaps not in ("filled", "as-observed"):
         raise typer.BadParameter(f"no gaps {gaps!r}. Try: filled, as-observed")
     if gaps == "as-observed" and missing is not None and missing.rows != "extended":
@@ -320,10 +334,14 @@ def _file_name(name: str) -> str:
 
 def _free_name(folder: Path) -> Path:
     number, free = 1, folder
-    while free.exists():
+    while free.exists() or _comparison_of(free).exists():
         number += 1
         free = folder.with_name(f"{folder.name}-{number}")
     return free
+
+
+def _comparison_of(folder: Path) -> Path:
+    return folder.resolve().with_name(f"{folder.resolve().name}-comparison.html")
 
 
 @contextmanager

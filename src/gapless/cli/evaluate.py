@@ -35,9 +35,9 @@ def evaluate(
     from gapless.files import check_writable
     from gapless.schema import Schema
 
-    public = Schema.read(schema)
     if output is not None:
-        check_writable(output)
+        check_writable(output, unlike=(truth, fake, schema, ledger))
+    public = Schema.read(schema)
     if spend is None:
         result = _looking(truth, fake, public, ledger, encoding, tasks=tasks)
     elif ledger is None:

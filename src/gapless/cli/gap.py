@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gapless.cli.app import Data, Encoding, Json, SchemaOption, app, console, notes
-from gapless.errors import SchemaError
 
 if TYPE_CHECKING:
     from gapless.missing.mechanisms import MAR, MCAR, MNAR
 
 
 @app.command(
-    epilog="Example: `gapless gap truth.csv --schema truth.toml --mechanism mar --rate 0.2 --seed 0 -o gapped.csv`"
+    epilog="Example: `gapless gap truth.csv --schema truth.toml --mechanism mar --rate 0.2 --seed 0 -o gapped.csv "
+    "--schema-output gapped.toml`"
 )
 def gap(
     data: Data,
@@ -50,11 +50,10 @@ def gap(
     from gapless.schema.source import load
 
     chosen = _mechanism(mechanism, rate, how, observed)
+    check_writable(output, unlike=(data, schema, schema_output))
+    if schema_output is not None:
+        check_writable(schema_output, unlike=(data, schema))
     public = Schema.read(schema)
-    for path in (output, schema_output):
-        if path is not None and path.resolve() in (data.resolve(), schema.resolve()):
-            raise SchemaError(f"{path} would overwrite what it is made from", hint="another name with -o")
-    check_writable(output)
     frame = load(data, encoding=encoding)
     table = Table.read(frame, public)
     flags = chosen.mask(table, seed=seed)
@@ -98,12 +97,19 @@ def _mechanism(name: str, rate: list[str], how: str | None, observed: list[str] 
 
 def _rates(texts: list[str]) -> Any:
     """0.2 for all columns, or income=0.2 for one."""
-    try:
-        if len(texts) == 1 and "=" not in texts[0]:
-            return float(texts[0])
-        pairs = [text.rpartition("=") for text in texts]
-        if not all(column for column, _, _ in pairs):
-            raise ValueError  # noqa: TRY301 one message for both
-        return {column: float(value) for column, _, value in pairs}
-    except ValueError:
-        raise typer.BadParameter(f"--rate {' '.join(texts)!r}. Try: --rate 0.2, or --rate income=0.2") from None
+    rates: dict[str, float] = {}
+    for text in texts:
+        column, _, value = text.rpartition("=")
+        if column in rates:
+            raise typer.BadParameter(f"two rates for {column or 'all columns'}. Try: --rate {text}")
+        try:
+            rates[column] = float(value)
+        except ValueError:
+            rates[column] = -1.0
+        if not 0 <= rates[column] <= 1:
+            raise typer.BadParameter(f"--rate {text} is no share from 0 to 1. Try: --rate 0.2, or --rate income=0.2")
+    if "" not in rates:
+        return rates
+    if len(rates) > 1:
+        raise typer.BadParameter("a rate for all columns, and one for some. Try: --rate 0.2, or --rate income=0.2")
+    return rates[""]

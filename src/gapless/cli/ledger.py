@@ -37,12 +37,15 @@ def ledger(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
 ) -> None:
     """Show what was spent on what, and what is promised; with --mcar or the like, to the people behind the gaps too."""
+    from gapless.files import check_writable, replace
     from gapless.privacy import Ledger
     from gapless.privacy.assumptions import named_rates
 
     if plot is not None and plot.suffix.lower() != ".svg":
         raise typer.BadParameter(f"--plot {plot} is drawn as SVG. Try: --plot {plot.with_suffix('.svg')}")
     assumption = _assumption(mcar, missing_at_least, dependent=dependent)
+    if plot is not None:
+        check_writable(plot, unlike=(path,))
     account = Ledger.open(path)
     named = None if assumption is None else named_rates(assumption)
     needed = {column for entry in account.entries for column in entry.reads or ()}
@@ -52,7 +55,6 @@ def ledger(
     figure = None if assumption is None else account.ground_truth(assumption)
     if plot is not None:
         from gapless.evaluate.gap_curve import gap_curve
-        from gapless.files import replace
 
         with replace(plot) as partial:
             partial.write_text(gap_curve(account, named), encoding="utf-8")

@@ -101,6 +101,21 @@ def classify(series: pl.Series, column: Column) -> Cells:
     raise TypeError(column)
 
 
+def values_of(series: pl.Series, column: Column, codes: Codes) -> NDArray[np.float64] | None:
+    """What cells with these codes say, as numbers on their column's line; NaN where there is none, None for levels.
+
+    A cell that is no value of its column, and was not lost, is moved into its bin.
+    """
+    if not isinstance(column, _Binned):
+        return None
+    positions = _moments(series, column) if isinstance(column, _Calendar) else _numbers(series)
+    first, last = column.ends_of_bins()
+    bins = np.minimum(codes, column.values_size - 1)
+    moved = np.clip(np.floor(positions) if column.whole else positions, first[bins], last[bins])
+    values = np.where(column.within(positions), positions, moved)
+    return np.where(codes < column.values_size, values, np.nan)
+
+
 def _texts(series: pl.Series) -> pl.Series:
     texts = series.cast(pl.String)
     return texts.fill_null("").str.strip_chars()

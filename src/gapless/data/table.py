@@ -14,12 +14,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data.counting import count
-from gapless.data.encode import code_type, encode
+from gapless.data.encode import code_type, encode, values_of
 from gapless.data.private_table import WhichRows
 from gapless.errors import ReadError
 from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
-from gapless.schema.columns import Codes, _Levels, as_text
+from gapless.schema.columns import Codes, _Binned, _Levels, as_text
 from gapless.schema.source import TEXT_ENDINGS, load
 from gapless.schema.words import listing
 
@@ -29,12 +29,20 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """Public rows, kept as codes; values are drawn inside their bins when they are asked for.
+    """Public rows, kept as codes. Numbers and moments that were read are kept too; all others are drawn in their bins.
 
     The same table always gives the same values: what `to_pandas` shows is what `write` writes.
     """
 
-    def __init__(self, schema: Schema, codes: Sequence[NDArray[Any]], *, rows: int, seed: int = 0) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        codes: Sequence[NDArray[Any]],
+        *,
+        rows: int,
+        seed: int = 0,
+        values: Sequence[NDArray[np.float64] | None] | None = None,
+    ) -> None:
         self.schema = schema
         self.codes: tuple[Codes, ...] = tuple(
             np.asarray(one).astype(code_type(column), copy=False)
@@ -42,12 +50,30 @@ class Table:
         )
         self.rows = rows
         self._seed = seed
+        # Numbers on the line of each column, NaN where one is to be drawn.
+        self._values = (None,) * len(self.codes) if values is None else tuple(values)
 
     @classmethod
-    def read(cls, data: Any, schema: Schema, *, encoding: str = "utf-8") -> Table:
+    def read(cls, data: Any, schema: Schema | str | Path, *, encoding: str = "utf-8") -> Table:
         """Read a public table. For a sensitive one use `gapless.read`."""
+        if isinstance(schema, str | Path):
+            schema = Schema.read(schema)
         frame = load(data, encoding=encoding)
-        return cls(schema, encode(frame, schema), rows=frame.height)
+        codes = encode(frame, schema)
+        values = [values_of(frame[c.name], c, one) for c, one in zip(schema.columns, codes, strict=True)]
+        return cls(schema, codes, rows=frame.height, values=values)
+
+    def with_codes(self, codes: Sequence[NDArray[Any]], *, schema: Schema, seed: int = 0) -> Table:
+        """The same rows with other codes, under a schema of the same values; where a code stays, the value does."""
+        values: list[NDArray[np.float64] | None] = []
+        for (column, old, drawn, filled), new in zip(self._drawn(), codes, strict=True):
+            known = None
+            if isinstance(column, _Binned):
+                known = np.full(self.rows, np.nan)
+                known[filled] = drawn.astype(np.int64) if column.whole else drawn
+                known[old != new] = np.nan
+            values.append(known)
+        return Table(schema, codes, rows=self.rows, seed=seed, values=values)
 
     def __len__(self) -> int:
         return self.rows
@@ -68,10 +94,16 @@ class Table:
 
     def _drawn(self) -> Iterator[tuple[Column, Codes, NDArray[Any], NDArray[np.bool_]]]:
         """For each column: its codes, the values where there are any, and which cells have one."""
-        for place, (column, codes) in enumerate(zip(self.schema.columns, self.codes, strict=True)):
+        columns = zip(self.schema.columns, self.codes, self._values, strict=True)
+        for place, (column, codes, known) in enumerate(columns):
             filled = codes < column.values_size
             rng = np.random.default_rng([self._seed, place])  # public: these rows are no secret
-            yield column, codes, column.draw(codes[filled], rng), filled
+            values = column.draw(codes[filled], rng)
+            if known is not None:
+                kept = np.nan_to_num(known[filled])
+                kept = kept.astype(np.int64).astype(values.dtype) if values.dtype.kind != "f" else kept
+                values = np.where(np.isnan(known[filled]), values, kept)
+            yield column, codes, values, filled
 
     def to_polars(self) -> pl.DataFrame:
         """A polars frame with the declared types; gaps are null."""
@@ -100,8 +132,14 @@ class Table:
 
     def to_text(self) -> pl.DataFrame:
         """A polars frame for a text file: gaps and *not applicable* as the codes the schema declares."""
+        return self._coded(self.schema.names)
+
+    def _coded(self, names: Sequence[str]) -> pl.DataFrame:
+        """A polars frame with these columns as text."""
         frame = self.to_polars()
         for column, codes in zip(self.schema.columns, self.codes, strict=True):
+            if column.name not in names:
+                continue
             texts = {column.code_of_gap(kind): column.text_of_gap(kind) for kind in column.gaps}
             if column.not_applicable is not None:
                 texts[column.code_of_gap("not-applicable")] = column.not_applicable
@@ -114,9 +152,13 @@ class Table:
         return frame
 
     def write(self, path: str | Path) -> None:
-        """Write a CSV (also .gz, .tsv) or Parquet file; the old file stays until the new one is whole."""
+        """Write a CSV (also .gz, .tsv) or Parquet file; the old file stays until the new one is whole.
+
+        In Parquet a number, date or boolean that may be *not applicable* is text, as in CSV: null is a gap.
+        """
         path = Path(path)
-        write_frame(self.to_polars() if _is_parquet(path) else self.to_text(), path)
+        coded = [column.name for column in self.schema.columns if not _is_parquet(path) or text_in_parquet(column)]
+        write_frame(self._coded(coded), path)
 
 
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
@@ -132,6 +174,12 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
         raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
     with replace(path) as partial:
         partial.write_bytes(content.getvalue())
+
+
+def text_in_parquet(column: Column) -> bool:
+    """Whether a typed column could not tell *not applicable* from a gap, and a Parquet file has it as text."""
+    named = isinstance(column, _Levels) and not isinstance(column, Boolean)
+    return column.not_applicable == "" or (column.not_applicable is not None and not named)
 
 
 def _is_parquet(path: Path) -> bool:

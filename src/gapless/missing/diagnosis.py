@@ -36,6 +36,7 @@ from scipy.special import chndtr, gammainccinv
 from gapless.data import PrivateTable
 from gapless.data.workload import Views
 from gapless.errors import SchemaError
+from gapless.missing.tables import check_private
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Grant, Loss, for_counts
 from gapless.schema import Column
@@ -105,9 +106,12 @@ class GapReport:
     links: tuple[Link, ...]
 
     @property
-    def at_random(self) -> bool:
-        """Whether nothing was found against gaps that are completely at random."""
-        return not any(link.found for link in self.links)
+    def dependence_found(self) -> bool:
+        """Whether gaps of some column were found to depend on another. If not, `detectable` says what was looked for.
+
+        That none was found does not show that gaps are completely at random.
+        """
+        return any(link.found for link in self.links)
 
     def __str__(self) -> str:
         lines = [f"About {max(0, round(self.rows))} rows. Missing (± noise):"]
@@ -156,6 +160,7 @@ def describe_gaps(table: PrivateTable, *, spend: Loss) -> GapReport:
     shared evenly by its counts, all of distance 1 for a row. What is computed from them is free. All noise of the rates
     and the check is fixed before anything is read.
     """
+    check_private(table, "describe_gaps()")
     columns = table.schema.columns
     gappy = [place for place, column in enumerate(columns) if column.gaps]
     if not gappy:

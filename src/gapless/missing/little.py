@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from gapless.data import Table
-from gapless.errors import ModelError, SealedError
+from gapless.errors import ModelError
 from gapless.missing.mechanisms import ORDERED
+from gapless.missing.tables import check_public
 
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -65,11 +66,7 @@ def little_test(table: Table) -> LittleTest:
 
     References: Little 1988.
     """
-    if not isinstance(table, Table):
-        raise SealedError(
-            f"little_test() looks at the cells of a public Table, not of a {type(table).__name__}",
-            hint="describe_gaps(table, spend=…) has a check for private ones",
-        )
+    check_public(table, "little_test() looks at", private="describe_gaps(table, spend=…) has a check for it")
     values, owner = _variables(table)
     observed = np.stack([codes < c.size for codes, c in zip(table.codes, table.schema.columns, strict=True)], axis=1)
     seen = observed[:, owner]

@@ -28,7 +28,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data import Table
-from gapless.errors import SchemaError, SealedError
+from gapless.errors import SchemaError
+from gapless.missing.tables import check_public
 from gapless.privacy import assumptions
 from gapless.privacy.assumptions import Rate, checked_rate
 from gapless.schema import Column, MissingCode, Schema
@@ -37,6 +38,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
 CalibratedOn: TypeAlias = Literal["reference", "table"]
 
+_EXPERIMENTS = "Table.read(data, schema), for data that are nobody's secret"
 ORDERED = ("ordinal", "integer", "number", "date", "datetime")  # kinds of columns on a scale
 
 
@@ -46,10 +48,13 @@ class MCAR(assumptions.MCAR):
     Both what makes such gaps in a public table and what ground-truth accounting may assume about a private one.
 
     Args:
-        rate: the probability that a cell is missing: one for all columns, or by column, 0 where none is named.
+        rate: the probability that a cell is missing, by column, 0 where none is named; or one number. That one holds
+            for every column in which gaps are made (`apply` makes them in all), and as an assumption for every column
+            that may be missing by its schema.
         columns: "independent" draws each cell by itself. "dependent" draws one number for each row, and a cell is
             missing where it is below the rate: cells of a row go missing together as much as the rates allow, the worst
             case for ground-truth accounting (PRIVACY A2).
+        failure: as an assumption, the probability that a rate is wrong; 0 for public rates.
 
     >>> MCAR({"income": 0.2}).rate_of("income"), MCAR({"income": 0.2}).rate_of("age"), MCAR(0.1).rate_of("age")
     (0.2, 0.0, 0.1)
@@ -90,6 +95,7 @@ class MAR:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", checked_rate(self.rate, type(self).__name__))
         object.__setattr__(self, "observed", _checked_share("observed", self.observed))
+        _check_reference(self.reference)
 
     @property
     def calibrated_on(self) -> CalibratedOn:
@@ -139,6 +145,7 @@ class MNAR:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", checked_rate(self.rate, type(self).__name__))
         object.__setattr__(self, "inputs", _checked_share("inputs", self.inputs))
+        _check_reference(self.reference)
         if self.how not in ("logistic", "self", "quantile"):
             raise SchemaError(f"no MNAR called {self.how!r}", hint="logistic, self, quantile")
         if not 0 < self.quantile <= 0.5:
@@ -184,7 +191,7 @@ MECHANISMS: dict[str, type[MCAR | MAR | MNAR]] = {"mcar": MCAR, "mar": MAR, "mna
 
 
 def with_gaps(table: Table, flags: Flags) -> Table:
-    """The table with these cells missing: the plain gap of their column."""
+    """The table with these cells missing, the plain gap of their column, and all others as they were."""
     schema = gappy(table.schema, flags)
     codes = []
     for old, column, flag in zip(table.codes, schema.columns, flags.T, strict=True):
@@ -192,7 +199,7 @@ def with_gaps(table: Table, flags: Flags) -> Table:
         if flag.any():
             new[flag] = column.code_of_gap(column.gaps[0])
         codes.append(new)
-    return Table(schema, codes, rows=table.rows)
+    return table.with_codes(codes, schema=schema)
 
 
 def gappy(schema: Schema, flags: Flags) -> Schema:
@@ -232,12 +239,7 @@ def _begin(
     rate: Rate, table: Table, reference: Table | None, seed: int | None
 ) -> tuple[Table, Floats, np.random.Generator]:
     """The table to calibrate on, the rate of each column, and chance."""
-    for one in (table, reference):
-        if one is not None and not isinstance(one, Table):
-            raise SealedError(
-                f"gaps are made in a public Table, not in a {type(one).__name__}",
-                hint="Table.read(data, schema) for data that are nobody's secret",
-            )
+    check_public(table, "gaps are made in", private=_EXPERIMENTS)
     schema = table.schema
     if isinstance(rate, Mapping):
         schema.positions(rate)
@@ -253,6 +255,11 @@ def _begin(
 
 def _rate_of(rate: Rate, column: str) -> float:
     return rate.get(column, 0.0) if isinstance(rate, Mapping) else rate
+
+
+def _check_reference(reference: Table | None) -> None:
+    if reference is not None:
+        check_public(reference, "reference= is", private=_EXPERIMENTS)
 
 
 def _checked_share(name: str, share: Any) -> Any:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import Table
-from gapless.errors import SealedError
+from gapless.errors import SchemaError
+from gapless.missing.tables import check_public
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ class Patterns:
     complete: int  # rows without any gap
     pairs: tuple[Pair, ...]  # every two columns that have gaps
 
+    def __str__(self) -> str:
+        return f"{self.rows} rows, {self.complete} of them complete (■ observed, · missing):\n{self.picture()}"
+
     def picture(self) -> str:
         """A text picture: one line for each frequent pattern, ■ observed, · missing."""
         gappy = [name for name in self.columns if self.rates[name] > 0]
@@ -59,11 +63,9 @@ class Patterns:
 
 def patterns(table: Table, *, most: int = 12) -> Patterns:
     """Describe the gaps of a table that you are allowed to look at."""
-    if not isinstance(table, Table):
-        raise SealedError(
-            f"patterns() looks at the cells of a public Table, not of a {type(table).__name__}",
-            hint="`gapless check` shows its gaps to the holder",
-        )
+    check_public(table, "patterns() looks at", private="`gapless check` shows its gaps to the holder")
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise SchemaError(f"most = {most!r} patterns", hint="a whole number of at least 1")
     gaps = [codes >= column.size for codes, column in zip(table.codes, table.schema.columns, strict=True)]
     return patterns_of(table.schema.names, gaps, table.rows, most=most)
 

@@ -30,6 +30,7 @@ from gapless.schema.columns import (
     DateTime,
     Integer,
     MissingCode,
+    MissingKind,
     Number,
     as_text,
 )
@@ -37,6 +38,13 @@ from gapless.schema.schema import Schema
 from gapless.schema.source import is_plain, load
 
 USUAL_CODES = ("", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", ".", "?")
+# Words that stand for a gap among numbers and dates; among other words they may be a level.
+GAP_WORDS: dict[str, MissingKind] = {
+    **dict.fromkeys(
+        ("unknown", "not known", "don't know", "missing", "not stated", "unbekannt", "weiß nicht"), "unknown"
+    ),
+    **dict.fromkeys(("refused", "declined", "no answer", "keine angabe", "k.a.", "verweigert"), "refused"),
+}
 MOST_DRAFTED_LEVELS = 60
 _FACTS = ("levels", "bounds", "may_be_missing", "missing", "kind")
 _HEAD = """\
@@ -48,10 +56,11 @@ _HEAD = """\
 
 @dataclass(frozen=True)
 class Draft:
-    """A proposed schema, the facts in it that were read from the data, and what was left out and why."""
+    """A proposed schema, the facts in it read from the data, what was left out and why, and what looks odd."""
 
     schema: Schema
     left_out: Mapping[str, str]
+    remarks: Mapping[str, str]
 
     def to_toml(self) -> str:
         """The schema as TOML, with a comment behind each fact that was read from the data."""
@@ -60,6 +69,9 @@ class Draft:
         comments = {
             ("column", name, key): mark for name, keys in content["column"].items() for key in keys if key in _FACTS
         }
+        for name, remark in self.remarks.items():
+            key = "bounds" if "bounds" in content["column"][name] else "levels"
+            comments["column", name, key] = f"{mark}; {remark}"
         if self.left_out:
             comments["table", "", "ignore"] = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
         return _HEAD + toml.dump(content, comments)
@@ -74,17 +86,20 @@ def draft(data: Any, *, name: str | None = None, encoding: str = "utf-8") -> Dra
     frame = load(data, encoding=encoding, for_holder=True)
     columns: list[Column] = []
     left_out: dict[str, str] = {}
+    remarks: dict[str, str] = {}
     for series in frame:
         column = _column(series)
         if isinstance(column, str):
             left_out[series.name] = column
         else:
             columns.append(column)
+            if remark := _remark(series, column):
+                remarks[series.name] = remark
     if not columns:
         raise SchemaError("no column can be used", hint="numbers, dates, or text with few levels")
     if name is None:
         name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
-    return Draft(Schema(name, columns, ignore=tuple(left_out), unchecked=True), left_out)
+    return Draft(Schema(name, columns, ignore=tuple(left_out), unchecked=True), left_out, remarks)
 
 
 def _column(series: pl.Series) -> Column | str:
@@ -93,10 +108,13 @@ def _column(series: pl.Series) -> Column | str:
     texts = {as_text(text) for text in series.cast(pl.String).unique() if text is not None}
     codes = sorted(texts & set(USUAL_CODES))
     texts -= set(USUAL_CODES)
-    has_gaps = bool(codes) or series.null_count() > 0
+    words = {text for text in texts if text.casefold() in GAP_WORDS}
+    if _on_a_line(texts - words):
+        codes += sorted(words)
+        texts -= words
     common: dict[str, Any] = {
-        "may_be_missing": has_gaps,
-        "missing": tuple(MissingCode(code) for code in codes),
+        "may_be_missing": bool(codes) or series.null_count() > 0,
+        "missing": tuple(MissingCode(code, GAP_WORDS.get(code.casefold(), "unknown")) for code in codes),
     }
     if not texts:
         return "it holds no value at all"
@@ -104,6 +122,8 @@ def _column(series: pl.Series) -> Column | str:
         return Boolean(series.name, **common)
     numbers = _numbers(texts)
     if numbers is not None:
+        if len(numbers) == len(series) > MOST_DRAFTED_LEVELS and all(number == int(number) for number in numbers):
+            return "a different whole number in every row, such as an identifier"
         return _numeric(series.name, numbers, texts, common)
     for kind in (Date, DateTime):
         moments = _moments(texts, kind.moment)
@@ -113,6 +133,30 @@ def _column(series: pl.Series) -> Column | str:
     if len(texts) > MOST_DRAFTED_LEVELS:
         return f"text with more than {MOST_DRAFTED_LEVELS} levels, such as names or identifiers"
     return Categorical(series.name, sorted(texts), **common)
+
+
+def _on_a_line(texts: set[str]) -> bool:
+    """Whether all of these are numbers, or all of them moments."""
+    read = (_numbers(texts), _moments(texts, dt.date), _moments(texts, dt.datetime))
+    return bool(texts) and any(one is not None for one in read)
+
+
+def _remark(series: pl.Series, column: Column) -> str:
+    """A word on an extreme that is written like a code: the only negative, or nines and the like, far from the rest."""
+    codes = {code.code for code in column.missing}
+    numbers = _numbers({as_text(text) for text in series.cast(pl.String).unique() if text is not None} - codes)
+    if numbers is None or len(numbers) < 3:
+        return ""
+    lowest, second, *_ = ordered = sorted(numbers)
+    *_, last, highest = ordered
+    digits = set(as_text(highest))
+    if lowest < 0 <= second and lowest == int(lowest):
+        odd = lowest
+    elif len(digits) == 1 and digits <= set("789") and highest - last > last - lowest:
+        odd = highest
+    else:
+        return ""
+    return f"{odd:g} looks like a code for a gap: missing = [{odd:g}]?"
 
 
 def _numeric(name: str, numbers: list[float], texts: set[str], common: Mapping[str, Any]) -> Column | str:

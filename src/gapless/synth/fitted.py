@@ -64,7 +64,9 @@ def grant_for(synthesizer: Any, table: PrivateTable, missing: Missing, spend: Lo
             hint="people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)",
         )
     if not hasattr(missing, "prepare") or isinstance(missing, type):
-        raise ModelError(f"{to}: missing = {missing!r}", hint="missing=Extended(), Observed(), CompleteRows(), …")
+        imputer = hasattr(missing, "impute") and not isinstance(missing, type)
+        hint = f"missing=ImputeFirst({missing!r})" if imputer else "missing=Extended(), Observed(), CompleteRows(), …"
+        raise ModelError(f"{to}: missing = {missing!r}", hint=hint)
     return table.ledger.grant(spend, to=to)
 
 
@@ -134,7 +136,7 @@ class FittedModel:
         return Table(self.schema, list(codes.T), rows=int(rows), seed=seed)
 
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
-        """A public table with its gaps drawn from the model, given the other cells of each row.
+        """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
 
         For a private table: `ImputeFirst(FromModel(model))` before a synthesizer.
         """
@@ -150,7 +152,7 @@ class FittedModel:
         seed = _seed(seed)
         rng = np.random.default_rng(seed)
         codes = fill_given(table.codes, self, lambda: rng.random(table.rows))
-        return Table(table.schema, codes, rows=table.rows, seed=seed)
+        return table.with_codes(codes, schema=table.schema, seed=seed)
 
     def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
@@ -175,7 +177,7 @@ class FittedModel:
     def _distribution(self, gaps: Gaps) -> Distribution:
         if gaps == "filled":
             return self.filled
-        if gaps != "as observed":
+        if gaps.replace("-", " ") != "as observed":  # the command line has as-observed
             raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
         if self.gapped is None:
             raise ModelError("this model did not measure the gaps", hint="fit it with missing=Extended()")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -12,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from gapless.data import Table
+from gapless.data.table import text_in_parquet
 from gapless.errors import ReadError
-from gapless.files import replace
+from gapless.files import check_writable, replace
 from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE, epsilon_of
 from gapless.privacy.rounding import rounded_up
@@ -26,13 +28,17 @@ MODEL = "synthetic.model"
 _LEDGERS = (".ledger", ".ledger.seal")
 
 
-def open_release(folder: Path) -> None:
+@contextlib.contextmanager
+def open_release(folder: Path, ledger: Path) -> Iterator[None]:
     """Make the folder, and be sure that it can be written to, before any budget is spent.
 
     It must be new, empty but for a ledger, or a release that was begun: a release is published as a whole, and
-    no private file may lie in it.
+    no private file may lie in it. If what follows is refused, the folder goes again unless something lies in it.
     """
     readme = folder / _README_FILE
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(_LEDGERS[0]):
+        raise ReadError(f"{ledger} might take the place of a file of the release", hint="--ledger people.ledger")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / _MANIFEST).exists():
@@ -42,7 +48,20 @@ def open_release(folder: Path) -> None:
             raise ReadError(f"{folder} holds other files", hint="a folder of its own for the release")
     except OSError as error:
         raise ReadError(f"cannot make {folder}: {error.strerror}", hint="a folder that is yours") from None
-    _write(readme, _UNFINISHED)
+    try:
+        check_writable(readme)
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for one in made:
+                one.rmdir()  # only an empty folder can go
+        raise
+
+
+def keep_model(folder: Path, model: FittedModel) -> None:
+    """Save the model: whatever happens from here on, what was paid for is kept, in a release that was begun."""
+    _write(folder / _README_FILE, _UNFINISHED)
+    model.save(folder / MODEL)
 
 
 def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledger, *, report: str) -> list[str]:
@@ -175,13 +194,20 @@ def _dictionary(schema: Schema) -> Iterator[str]:
     yield from (f"# Data dictionary: {schema.name}", "", *([schema.description, ""] if schema.description else []))
     for column in schema.columns:
         yield from (f"## {column.name}", "", f"{column.kind}. {column.description}".strip(), "")
-        yield f"- cells: {', '.join(column.cells[: column.values_size])}"
+        yield f"- cells: {', '.join(f'`{cell}`' for cell in column.cells[: column.values_size])}"
         if column.not_applicable is not None:
-            yield f"- not applicable: `{column.not_applicable}`"
+            as_text = "; in synthetic.parquet the column is text, since null is a gap" * text_in_parquet(column)
+            yield f"- not applicable: {_code(column.not_applicable)}{as_text}"
         if column.may_be_missing:
-            codes = ", ".join(f"`{code.code}` ({code.kind})" for code in column.missing if code.kind in column.gaps)
+            codes = ", ".join(
+                f"{_code(code.code)} ({code.kind})" for code in column.missing if code.kind in column.gaps
+            )
             yield f"- may be missing: {codes or 'an empty cell'}"
         yield ""
+
+
+def _code(code: str) -> str:
+    return f"`{code}`" if code else "an empty cell"
 
 
 def _json(content: Any) -> str:
