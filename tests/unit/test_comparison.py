@@ -9,8 +9,9 @@ import pytest
 
 import gapless as gl
 from gapless.evaluate import charts, page
-from gapless.evaluate.private import distance_less_noise
+from gapless.evaluate.private import NoisyDistance, noisy_distance
 from gapless.evaluate.report import release_page
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace
 from gapless.schema import Categorical, Integer, Schema
 from gapless.testing import noise
 from gapless.testing.tables import letters_schema, private
@@ -147,8 +148,11 @@ def test_a_private_table_is_compared_by_noisy_counts_and_pays(tmp_path, budget):
     assert all(entry.reads is None for entry in entries)  # every row is counted, gaps as cells
     assert result.spent == "30.00% of the budget"
     assert result.promise == str(table.ledger.guarantee())
-    low, high = result["one-way distance"].between
-    assert low == result["one-way distance"].value <= high
+    for score in result.scores[:2]:
+        low, high = score.between
+        assert low <= score.value <= high
+        assert low < high
+    assert result["two-way distance"].about.startswith("Mean total variation distance of ")
     assert len(result.pairs) == 6
     result.write(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -158,18 +162,20 @@ def test_a_private_table_is_compared_by_noisy_counts_and_pays(tmp_path, budget):
 
 
 def test_without_noise_the_private_distance_is_the_public_one(tmp_path):
-    table, fake = sealed(tmp_path), people(1500, 1)
+    table, fake = sealed(tmp_path, budget=gl.Budget(1000.0)), people(1500, 1)
     exact = gl.compare(people(2000, 0), fake)
     with noise.no_noise():
         noisy = gl.compare_private(table, fake, spend=table.ledger.left)
     assert noisy.rows == (2000, 1500)
     for one, two in zip(noisy.columns, exact.columns, strict=True):
-        assert one.between[1] == pytest.approx(two.distance)
+        assert one.distance == pytest.approx(two.distance, abs=1e-3)
         assert one.truth == pytest.approx(two.truth)
         assert one.gaps == (pytest.approx(two.gaps) if two.gaps else None)
-    assert {p.columns: p.between[1] for p in noisy.pairs if p.between} == pytest.approx(
-        {p.columns: p.distance for p in exact.pairs}
+    assert {p.columns: p.distance for p in noisy.pairs} == pytest.approx(
+        {p.columns: p.distance for p in exact.pairs}, abs=1e-3
     )
+    for name in ("one-way distance", "two-way distance"):
+        assert noisy[name].value == pytest.approx(exact[name].value, abs=1e-3)
 
 
 def test_pairs_can_be_chosen_and_what_is_wrong_costs_nothing(tmp_path):
@@ -206,13 +212,23 @@ def test_a_table_lost_in_noise_tells_nothing(tmp_path, rows):
 
 def test_the_share_of_noise_is_taken_off():
     law = np.full(4, 0.25)
-    value, between = distance_less_noise(np.array([400.0, 200, 200, 200]), law, 10.0)
+    found = noisy_distance(np.array([400.0, 200, 200, 200]), law, DiscreteGaussian(10.0))
     spread = 10 * math.sqrt(1 - 0.5 + 4 / 16)
-    assert between == (value, pytest.approx(0.15))
-    assert value == pytest.approx(0.15 - math.sqrt(2 / math.pi) * 4 * spread / 2000)
-    assert distance_less_noise(np.array([10.0, 10.0]), np.array([0.5, 0.5]), 10.0) == (None, None)
-    assert distance_less_noise(np.array([1000.0, 0.0]), None, 1.0) == (None, None)
-    assert distance_less_noise(np.array([500.0, 501.0]), np.array([0.5, 0.5]), 10.0)[0] == 0
+    assert found.noisy == pytest.approx(0.15)
+    assert found.by_noise == pytest.approx(math.sqrt(2 / math.pi) * 4 * spread / 2000)
+    assert found.std == pytest.approx(10 * math.sqrt(1.5**2 + 3 * 0.5**2) / 2000)
+    assert found.value == pytest.approx(math.sqrt(0.15**2 - found.by_noise**2))
+    low, high = found.between
+    assert low == pytest.approx(0.15 - found.by_noise - 2 * found.std)
+    assert high == pytest.approx(0.15 + 2 * found.std)
+    less = noisy_distance(np.array([400.0, 200, 200, 200]), law, DiscreteLaplace(10.0))
+    assert less.by_noise == pytest.approx(10 * 4 * math.sqrt(0.75) / 2000, rel=0.001)
+    hidden = NoisyDistance(0.2, 0.21, 0.02)
+    assert hidden.value == 0
+    assert hidden.between == (0.0, pytest.approx(math.sqrt(math.pi / 2 * (0.24**2 - 0.21**2))))
+    assert NoisyDistance(1.4, 0.1, 0.0).between == (1.0, 1.0)
+    assert noisy_distance(np.array([10.0, 10.0]), np.array([0.5, 0.5]), DiscreteGaussian(10.0)) is None
+    assert noisy_distance(np.array([1000.0, 0.0]), None, DiscreteGaussian(1.0)) is None
 
 
 # ---------------------------------------------------------------------- pages and charts
