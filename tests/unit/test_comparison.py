@@ -46,7 +46,7 @@ def test_a_comparison_tells_the_same_in_all_its_forms(tmp_path):
     truth, fake = people(300, 0), people(200, 1)
     told = []
     result = gl.compare(truth, fake, progress=lambda *step: told.append(step[0]))
-    assert told == ["columns", "pairs", "subgroups"]
+    assert told == ["columns", "pairs", "subgroups", "a second sample"]
     assert result["one-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=1))
     assert result["two-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=2))
     assert result["three-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=3))
@@ -63,7 +63,7 @@ def test_a_comparison_tells_the_same_in_all_its_forms(tmp_path):
     assert "&lt;script&gt;" in text
     assert "people &amp; &lt;co&gt;" in text
     assert "Patterns of gaps" in text
-    with pytest.raises(gl.SchemaError, match="no score 'x'"):
+    with pytest.raises(gl.SchemaError, match="no score 'x'\n  Try: one of: one-way distance; two-way distance; "):
         result["x"]
 
 
@@ -97,6 +97,7 @@ def test_frames_and_paths_need_a_schema(tmp_path):
 @pytest.mark.parametrize("rows", [(0, 0), (0, 30), (30, 0), (1, 1)])
 def test_tiny_tables_make_a_page_too(tmp_path, rows):
     result = gl.compare(people(rows[0], 0), people(rows[1], 1))
+    assert ("without rows there is nothing to compare" in str(result)) == (0 in rows)
     result.write(tmp_path / "report.html")
     json.dumps(result.to_dict(), allow_nan=False)
 
@@ -109,6 +110,31 @@ def test_a_single_column_and_a_filled_table(tmp_path):
     assert [score.name for score in result.scores if "gap" in score.name] == []
     result.write(tmp_path / "report.html")
     assert "is filled" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_second_sample_of_the_truth_is_what_a_score_is_measured_by():
+    """Another sample reaches about what is told, one of shuffled cells does not."""
+    truth, second = people(4000, 0), people(1000, 1)
+    bad = gl.Table(SCHEMA, [np.minimum(codes, 1) for codes in second.codes], rows=1000)
+    result, worse = gl.compare(truth, second), gl.compare(truth, bad)
+    for score in result.scores:
+        assert score.value / 4 < score.second_sample < 4 * score.value, score
+    for name in ("one-way distance", "two-way distance", "Wasserstein distance, rows"):
+        assert worse[name].value > 4 * worse[name].second_sample
+    assert "second sample" in str(result)
+    heavy = gl.compare(truth, second, weights=np.arange(1000) < 250)  # weights of 0 are no rows
+    few = gl.compare(truth, gl.Table(SCHEMA, [codes[:250] for codes in second.codes], rows=250))
+    assert [score.second_sample for score in heavy.scores] == [score.second_sample for score in few.scores]
+    assert all(score.second_sample is None for score in gl.compare(people(1, 0), second).scores)
+
+
+def test_a_filled_table_is_compared_with_complete_rows_by_rows():
+    truth = people(3000, 0)
+    result = gl.compare(truth, people(3000, 1, gaps=False))["Wasserstein distance, rows"]
+    assert result.about.endswith("Among rows without a gap, since one of the two tables is filled.")
+    assert 0.6 * result.value < result.second_sample < 1.6 * result.value
+    gone = gl.Table(SCHEMA, [np.full(5, c.extended_size - 1) for c in SCHEMA.columns], rows=5)
+    assert gl.compare(gone, people(9, 1, gaps=False))["Wasserstein distance, rows"].value is None
 
 
 def test_tasks_and_the_promise_of_a_ledger(tmp_path):
@@ -147,6 +173,7 @@ def test_a_private_table_is_compared_by_noisy_counts_and_pays(tmp_path, budget):
     assert [entry.loss for entry in entries] == pytest.approx([share.value / 8] * 4 + [share.value / 12] * 6)
     assert all(entry.reads is None for entry in entries)  # every row is counted, gaps as cells
     assert result.spent == "30.00% of the budget"
+    assert " about " in str(result).splitlines()[0]  # the number of rows is noisy
     assert result.promise == str(table.ledger.guarantee())
     for score in result.scores[:2]:
         low, high = score.between
@@ -267,6 +294,30 @@ def test_the_report_of_a_release_reads_released_values_only(tmp_path):
             assert NASTY not in text
         assert table.ledger.spent == before
     assert release_page(model, model.sample(0), table.ledger)
+
+
+def test_the_report_of_a_very_wide_table_is_bounded(tmp_path, monkeypatch):
+    """Of 60 columns the first 40 are drawn, and nothing is asked of the model about the others."""
+    schema = letters_schema((3,) * 60)
+    table = private([("a",) * 60] * 20, schema, tmp_path)
+    model = gl.Independent().fit(table, spend=table.ledger.left)
+    asked, marginal = set(), type(model).marginal
+
+    def listen(self, columns, **rest):
+        asked.update([columns] if isinstance(columns, str) else columns)
+        return marginal(self, columns, **rest)
+
+    monkeypatch.setattr(type(model), "marginal", listen)
+    sample = model.sample(100, seed=1)
+    text = release_page(model, sample, table.ledger)
+    assert asked == set(schema.names[:40])
+    assert text.count("<title>Shares of ") == 40
+    assert "The first 40 of 60 columns are drawn" in text
+    assert len(text) < 500_000
+    gl.compare(model.sample(20, seed=1), model.sample(20, seed=2)).write(tmp_path / "page.html")
+    told = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert told.count("<title>Shares of ") == 40
+    assert "The first 40 of 60 columns are drawn" in told
 
 
 def test_a_model_too_large_to_be_asked_still_has_a_report(tmp_path, monkeypatch):

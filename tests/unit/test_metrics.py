@@ -119,6 +119,18 @@ def test_sliced_wasserstein_of_one_column_is_its_wasserstein():
     assert ev.wasserstein_distance(one, two) == pytest.approx(0.5 * (2 / 3) + 0.5 * (2 / 3 - 0.5))
 
 
+def test_gaps_against_fills_are_not_what_the_distance_of_rows_sees():
+    truth, filled = mixed(2000, 0), mixed(2000, 1, gaps=False)
+    complete = np.all([codes < c.size for codes, c in zip(truth.codes, MIXED.columns, strict=True)], axis=0)
+    kept = table(MIXED, [codes[complete] for codes in truth.codes])
+    assert ev.wasserstein_distance(truth, filled) == ev.wasserstein_distance(kept, filled)
+    assert ev.wasserstein_distance(truth, filled) == pytest.approx(ev.wasserstein_distance(filled, truth))
+    assert ev.wasserstein_distance(truth, filled) < 2 * ev.wasserstein_distance(truth, mixed(2000, 1))
+    assert ev.wasserstein_distance(truth, filled, weights=np.arange(2000) % 2) > 0
+    gone = table(MIXED, [np.full(30, c.extended_size - 1) for c in MIXED.columns])
+    assert ev.wasserstein_distance(gone, filled) == 1
+
+
 def test_associations_by_hand():
     pair = (MIXED["town"], MIXED["grade"])
     assert ev.association(np.full((4, 3), 1 / 12), pair) == pytest.approx(0)

@@ -45,6 +45,30 @@ def check_weights(table: Table, weights: ArrayLike | None) -> Floats | None:
     return given
 
 
+def alike(truth: Table, other: Table) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows of each table to compare as wholes: all if both have gaps or neither, else those without a gap.
+
+    A gap in one table and a fill in the other would be all that such a comparison sees.
+    """
+    complete = ~gap_rows(truth), ~gap_rows(other)
+    if complete[0].all() == complete[1].all():
+        return np.ones(truth.rows, dtype=np.bool_), np.ones(other.rows, dtype=np.bool_)
+    return complete
+
+
+def rows_of(table: Table, kept: NDArray[np.bool_]) -> Table:
+    """Some rows of a table."""
+    return Table(table.schema, [codes[kept] for codes in table.codes], rows=int(kept.sum()))
+
+
+def gap_rows(table: Table) -> NDArray[np.bool_]:
+    """Which rows have a gap."""
+    found = np.zeros(table.rows, dtype=np.bool_)
+    for column, codes in zip(table.schema.columns, table.codes, strict=True):
+        found |= codes >= column.size
+    return found
+
+
 def shares(table: Table, columns: Sequence[int], weights: Floats | None = None) -> Floats | None:
     """The share of each combination of observed cells, among rows without a gap there; None if there is no such row.
 

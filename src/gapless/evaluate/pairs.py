@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gapless.data import Table
 from gapless.evaluate.laws import (
@@ -18,6 +18,7 @@ from gapless.evaluate.laws import (
     check_weights,
     half_l1,
     is_ordered,
+    rows_of,
     shares,
     shares_side_by_side,
 )
@@ -150,7 +151,7 @@ def compare_subgroups(
             inside = [table_codes == cell for table_codes in codes]
             if not inside[0].any():
                 continue
-            parts = [_rows(table, kept) for table, kept in zip((truth, other), inside, strict=True)]
+            parts = [rows_of(table, kept) for table, kept in zip((truth, other), inside, strict=True)]
             given = None if checked is None else checked[inside[1]]
             errors = [
                 half_l1(shares(parts[0], [o]), shares(parts[1], [o], given))
@@ -161,7 +162,3 @@ def compare_subgroups(
             error = sum(errors) / len(errors) if errors else 0.0
             found.append(Subgroup(column.name, column.cells[cell], shown[0], shown[1], parts[0].rows, error))
     return tuple(sorted(found, key=lambda one: -one.error))
-
-
-def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:
-    return Table(table.schema, [codes[kept] for codes in table.codes], rows=int(kept.sum()))

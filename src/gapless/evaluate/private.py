@@ -133,17 +133,19 @@ def _column(
         column.cells[: column.size],
         tuple((np.maximum(seen, 0.0) / sum_seen).tolist()),
         tuple([0.0] * column.size if law is None else law.tolist()),
-        found and found.value,
+        None if found is None else found.value,
         None,
         (min(1.0, max(0.0, float(gaps.sum()) / total)), rate) if column.gaps else None,
         noise_std / sum_seen,
-        found and found.between,
+        None if found is None else found.between,
     )
 
 
 def _pair(other: Table, names: tuple[str, str], found: NoisyDistance | None) -> Pair:
     both = other.schema[names[0]], other.schema[names[1]]
-    return Pair(names, found and found.value, measure_of(both), None, None, found and found.between)
+    if found is None:
+        return Pair(names, None, measure_of(both), None, None)
+    return Pair(names, found.value, measure_of(both), None, None, found.between)
 
 
 @dataclass(frozen=True, slots=True)

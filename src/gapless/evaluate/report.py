@@ -22,21 +22,20 @@ TRUTH = ("the truth", "the compared table")
 NOISY = ("noisy counts of the truth", "the compared table")
 MODEL = ("the model, fitted to noisy counts", "the synthetic rows")
 MOST_SUBGROUPS = 15
-MOST_HEAT = 40  # columns in a heat map
+MOST_COLUMNS = 40  # are drawn: the first ones of the schema
 
 
 def comparison_page(one: Comparison) -> str:
     """Everything that was compared, on one page."""
     names = TRUTH if one.spent is None else NOISY
-    rows = f"{one.rows[0]:,} rows of truth{'' if one.spent is None else ' (noisy)'}, {one.rows[1]:,} rows compared"
     return page(
         f"How close? {one.table}",
         tag("h1", f"How close? {one.table}"),
-        tag("p", rows + (", weighted" if one.weighted else "") + ".", class_="soft"),
+        tag("p", one.sizes[0].upper() + one.sizes[1:] + ".", class_="soft"),
         tag("div", tag("p", one.nature), class_="note warn" if one.spent is None else "note"),
         _cards(one.scores),
         _promise(one),
-        _columns(one.columns, names),
+        _columns(one.columns[:MOST_COLUMNS], names, of=len(one.columns)),
         _pair_errors(one),
         _patterns(one, names),
         _tasks(one),
@@ -72,7 +71,9 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
     """
     gapped = any((codes >= c.size).any() for codes, c in zip(sample.codes, sample.schema.columns, strict=True))
     gaps: Gaps = "as observed" if gapped and model.gapped is not None else "filled"
-    columns = [_released_column(model, sample, place, gaps) for place in range(len(sample.schema.columns))]
+    columns = [
+        _released_column(model, sample, place, gaps) for place in range(len(sample.schema.columns))[:MOST_COLUMNS]
+    ]
     return page(
         f"Report: {sample.schema.name}",
         tag("h1", f"Report: {sample.schema.name}"),
@@ -102,7 +103,7 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
                 "were missing and are filled were completed from the model: no noise level covers that.",
             ),
         ),
-        _columns(columns, MODEL),
+        _columns(columns, MODEL, of=len(sample.schema.columns)),
         _released_gaps(model),
         _released_pairs(model, sample),
         _footer(),
@@ -118,6 +119,8 @@ def _cards(scores: Sequence[Score]) -> Html:
         lines = [tag("small", score.about, class_="soft about")]
         if score.best:
             lines.insert(0, tag("small", f"the truth itself: {score.best:.3f}. "))
+        if score.second_sample is not None:
+            lines.insert(0, tag("small", f"a second sample: {score.second_sample:.3f}. "))
         if score.between is not None:
             lines.insert(0, tag("small", f"noise leaves open {score.between[0]:.3f} to {score.between[1]:.3f}. "))
         value = "–" if score.value is None else f"{score.value:,.0f}" if score.value >= 100 else f"{score.value:.3f}"
@@ -125,7 +128,7 @@ def _cards(scores: Sequence[Score]) -> Html:
     return tag("div", *cards, class_="cards")
 
 
-def _columns(columns: Sequence[ColumnScore], names: tuple[str, str]) -> Html:
+def _columns(columns: Sequence[ColumnScore], names: tuple[str, str], *, of: int) -> Html:
     cards = []
     for column in columns:
         chart = bars(
@@ -145,7 +148,12 @@ def _columns(columns: Sequence[ColumnScore], names: tuple[str, str]) -> Html:
     told = "Shares of each cell among the rows in which the column is not missing."
     if any(column.noise is not None for column in columns):
         told += " Whiskers: ±1.96 standard deviations of noise."
+    told += _left_out(of)
     return section("Columns", key(names), tag("p", told), tag("div", *cards, class_="columns"))
+
+
+def _left_out(columns: int) -> str:
+    return f" The first {MOST_COLUMNS} of {columns} columns are drawn." if columns > MOST_COLUMNS else ""
 
 
 def _footer() -> Html:
@@ -168,15 +176,15 @@ def _pair_errors(one: Comparison) -> Html:
         more = f"; {pair.measure} {' and '.join(strengths)}" if len(strengths) == 2 else ""
         told[pair.columns] = f"{pair.columns[0]} × {pair.columns[1]}: {pair.distance or 0:.3f}{more}"
     named = [column.name for column in one.columns if any(column.name in pair for pair in values)]
-    names = named[:MOST_HEAT]
+    names = named[:MOST_COLUMNS]
     shown = {pair: value for pair, value in values.items() if set(pair) <= set(names)}
     changed = sorted((p for p in one.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[:8]
     parts = [
         tag("p", "Total variation distance of the tables of two columns, in hundredths: 0 is equal, 100 disjoint."),
         tag("div", heat_map("Errors of pairs of columns", names, shown, told=told), class_="wide keep"),
     ]
-    if len(named) > MOST_HEAT:
-        parts.append(tag("p", f"The first {MOST_HEAT} of {len(named)} columns are drawn.", class_="soft"))
+    if len(named) > MOST_COLUMNS:
+        parts.append(tag("p", _left_out(len(named)), class_="soft"))
     if changed:
         rows = [
             (" × ".join(p.columns), p.measure, _number(p.truth), _number(p.other), _number(p.difference))
@@ -320,7 +328,7 @@ def _released_scores(model: FittedModel, sample: Table, columns: Sequence[Column
 def _edge_distances(model: FittedModel, sample: Table, gaps: Gaps) -> Iterable[float]:
     columns = sample.schema.columns
     for one, other in model.facts.get("edges", ()):
-        if columns[one].size * columns[other].size <= DENSE_CELLS:
+        if max(one, other) < MOST_COLUMNS and columns[one].size * columns[other].size <= DENSE_CELLS:
             law = _joint(model, (one, other), gaps)
             if law is not None:
                 yield half_l1(law, shares(sample, (one, other)))
@@ -337,12 +345,12 @@ def _joint(model: FittedModel, places: tuple[int, int], gaps: Gaps) -> Floats | 
 
 
 def _released_gaps(model: FittedModel) -> Html:
-    may = [column for column in model.schema.columns if column.gaps]
+    may = [column for column in model.schema.columns[:MOST_COLUMNS] if column.gaps]
     if model.gapped is None or not may:
         return Html("")
     rows = []
     for column in may:
-        law, seen = _law(model, model.schema.positions([column.name])[0], "as observed")
+        law, seen = _law(model, model.schema.names.index(column.name), "as observed")
         if law is None:
             continue
         noise = model.facts.get("noise", {}).get(column.name)
@@ -354,7 +362,7 @@ def _released_gaps(model: FittedModel) -> Html:
 
 
 def _released_pairs(model: FittedModel, sample: Table) -> Html:
-    columns = sample.schema.columns[:MOST_HEAT]
+    columns = sample.schema.columns[:MOST_COLUMNS]
     values, told = {}, {}
     for one, other in combinations(range(len(columns)), 2):
         both = columns[one], columns[other]

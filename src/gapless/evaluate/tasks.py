@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
 from gapless.errors import ReadError, SchemaError
-from gapless.evaluate.laws import Floats, check_tables, check_weights, is_ordered, points, positions
+from gapless.evaluate.laws import Floats, alike, check_tables, check_weights, is_ordered, points, positions
 
 ROWS = 5_000  # as in [MD]: a sample of each table, a tenth of it for testing
 TEST_SHARE = 0.1
@@ -198,7 +198,7 @@ class Detection:
         propensity_mse: the mean of (p̂ - c)², with p̂ the probability that a row is of the other table, and c its share
             among all rows: 0 if p̂ never leaves c, c (1 - c) if rows are told apart for certain.
         rows: how many rows of each table were used.
-        complete: whether rows of the truth with a gap were left out, because the other table is filled.
+        complete: whether rows with a gap were left out, because only one table has any.
     """
 
     auc: float
@@ -210,8 +210,8 @@ class Detection:
 def detection(truth: Table, other: Table, *, weights: ArrayLike | None = None, seed: int = 0) -> Detection | None:
     """Try to tell the two tables apart: histogram boosting, out-of-fold in 5 folds, 5,000 rows of each.
 
-    If the other table is filled, rows of the truth with gaps would betray themselves: then only its complete rows are
-    used. None if a table has fewer than 25 rows left.
+    If one table has gaps and the other has none, rows with gaps would betray themselves: then only rows without a gap
+    are used. None if a table has fewer than 25 rows left.
     """
     check_tables(truth, other)
     mass = _whole(other, check_weights(other, weights))
@@ -220,13 +220,8 @@ def detection(truth: Table, other: Table, *, weights: ArrayLike | None = None, s
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 an extra
     from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415 an extra
 
-    gaps = [
-        np.any([codes >= c.size for codes, c in zip(t.codes, t.schema.columns, strict=True)], axis=0)
-        for t in (truth, other)
-    ]
-    filled = bool(gaps[0].any()) and not gaps[1].any()
-    usable = np.flatnonzero(~gaps[0]) if filled else np.arange(truth.rows)
-    rows = _sample(usable, seed), _sample(np.arange(other.rows), seed)
+    kept = alike(truth, other)
+    rows = _sample(np.flatnonzero(kept[0]), seed), _sample(np.flatnonzero(kept[1]), seed)
     if min(map(len, rows)) < 25:
         return None
     x = np.concatenate([points(truth)[rows[0]], points(other)[rows[1]]])
@@ -242,7 +237,7 @@ def detection(truth: Table, other: Table, *, weights: ArrayLike | None = None, s
         float(roc_auc_score(y, guess, sample_weight=mass)),
         float(mass @ (guess - share) ** 2 / mass.sum()),
         (len(rows[0]), len(rows[1])),
-        filled,
+        not (kept[0].all() and kept[1].all()),
     )
 
 
