@@ -2,13 +2,14 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.evaluate import charts, page
+from gapless.evaluate import charts, page, report
 from gapless.evaluate.private import NoisyDistance, noisy_distance
 from gapless.evaluate.report import release_page
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
@@ -278,6 +279,55 @@ def test_many_cells_are_folded_into_few_bars():
     assert "27 others" in rest
     few = charts.bars("x", cells[:3], ([0.5, 0.5, 0], [1, 0, 0]), ("a", "b"), ordered=True, noise=0.1)
     assert few.count("whisker") == 3
+
+
+def test_spans_of_days_are_told_apart_and_in_full_on_hover():
+    days = [f"20{i:02d}-01-05..20{i:02d}-06-07" for i in range(3)] + ["2004-12-30..2005-01-09"]
+    drawn = charts.bars("x", days, ([0.25] * 4, [0.25] * 4), ("a", "b"), ordered=True)
+    for label, cell in zip(("2000-01-05..06-07", "2001-01-05..06-07"), days, strict=False):
+        assert f"<title>{cell}</title>{label}</text>" in drawn
+    assert "</title>from 2004-12-30</text>" in drawn
+    assert charts.labels(["2001-01-01..2003-12-31"]) == ["2001..2003"]
+    assert charts.labels(["2001-01-01T00:00:00..2001-03-04T23:59:59"]) == ["2001-01-01..03-04"]
+    alike = charts.labels(["employed by the state of A", "employed by the state of B"])
+    assert alike[0] != alike[1]
+    assert max(map(len, alike)) <= 18
+    many = [f"{10 * i}..{10 * i + 9}" for i in range(28)]
+    assert "<title>0..19</title>0..19<" in charts.bars("x", many, ([0] * 28, [0] * 28), ("a", "b"), ordered=True)
+
+
+def test_whiskers_stay_in_the_drawing_and_clear_of_the_numbers():
+    drawn = charts.bars("x", ["c"], ([0.9], [0.9]), ("a", "b"), ordered=True, noise=0.5)
+    end = float(re.search(r'H([\d.]+)M[^"]*" class="whisker"', drawn)[1])
+    number = float(re.search(r'<text x="([\d.]+)" y="12.0" class="soft tiny">', drawn)[1])
+    assert end + 5 < number < 290
+
+
+def test_heat_is_the_same_on_every_page_and_has_a_key():
+    names, told = ["a", "b"], {("a", "b"): "x"}
+    drawn = [charts.heat_map("x", names, {("a", "b"): v}, full=0.3, told=told) for v in (0.03, 0.15, 0.3, 0.9)]
+    heats = [re.search(r'fill-opacity="([\d.]+)"><title>x', one)[1] for one in drawn]
+    assert heats == ["0.100", "0.500", "1.000", "1.000"]
+    assert "30 and more" in drawn[0]
+
+
+def test_equal_dots_are_both_seen():
+    drawn = charts.dots("x", [("a", 0.5, 0.5)], ("one", "two"))
+    assert re.findall(r'r="([\d.]+)" class="(\w+)"', drawn) == [("6.5", "ring"), ("4", "other")]
+
+
+def test_exact_and_noisy_pages_look_different_and_explain_what_is_empty(tmp_path):
+    exact = report.comparison_page(gl.compare(people(50, 0), people(50, 1)))
+    assert 'class="note warn"' in exact
+    assert "Not for others, unless the truth is public" in exact
+    table = sealed(tmp_path)
+    noisy = report.comparison_page(
+        gl.compare_private(table, people(50, 1), spend=table.ledger.left, pairs=[("age", "sex")])
+    )
+    assert 'class="note warn"' not in noisy
+    assert "1 of 6 pairs are shown; the others were not measured" in noisy
+    assert "; noise leaves open " in noisy
+    assert '<p class="soft">About ' in noisy
 
 
 def test_the_report_of_a_release_reads_released_values_only(tmp_path):

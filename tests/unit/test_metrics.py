@@ -149,6 +149,25 @@ def test_associations_by_hand():
     assert found["age", "only"].difference is None
 
 
+def test_not_applicable_is_a_level_where_it_says_most():
+    """Cigarettes apply to smokers only: a rank among the others would see nothing."""
+    schema = Schema(
+        "smoke",
+        [Boolean("smoker"), Ordinal("many", ["few", "more"], missing=[MissingCode("-", "not-applicable")])],
+    )
+    truth = table(schema, [[0] * 80 + [1] * 20, [2] * 80 + [0, 1] * 10])
+    (pair,) = ev.compare_pairs(truth, truth)
+    assert pair.measure == "Cramér's V"
+    assert pair.truth == pytest.approx(1)
+
+
+def test_an_association_that_is_undefined_is_not_zero():
+    schema = Schema("two", [Boolean("x"), Boolean("y")])
+    truth, flat = table(schema, [[0, 1, 1, 0], [0, 1, 1, 0]]), table(schema, [[0, 1], [1, 1]])
+    (pair,) = ev.compare_pairs(truth, flat)
+    assert (pair.truth, pair.other, pair.difference) == (1, None, None)
+
+
 def test_subgroups_by_hand():
     schema = letters_schema((2, 2))
     truth = table(schema, [[0, 0, 1, 1], [0, 0, 1, 1]])

@@ -394,7 +394,9 @@ def _task_scores(one: Table, two: Table, weights: Floats | None, learned: Sequen
     if told is not None:
         rows = f" {_COMPLETE}" if told.complete else ""
         yield Score("detection AUC", told.auc, 0.5, f"How well a classifier tells the two tables apart.{rows}")
-        yield Score("propensity MSE", told.propensity_mse, 0.0, f"The same as a mean squared propensity.{rows}")
+        yield Score(
+            "propensity MSE", told.propensity_mse, 0.0, f"How far its guesses are from a toss-up: a mean square.{rows}"
+        )
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

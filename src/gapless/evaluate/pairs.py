@@ -29,9 +29,9 @@ from gapless.schema import Column
 class Pair:
     """Two columns in both tables: how far apart their joint laws are, and how strongly the two go together.
 
-    Associations are Spearman's rank correlation for two columns on a line, else Cramér's V; None where a column does
-    not vary, or the pair has too many cells. From noisy counts the distance comes with what the noise leaves open,
-    `between`, and may be None.
+    Associations are Spearman's rank correlation for two columns on a line, else Cramér's V (`measure_of`); None where a
+    column does not vary, or the pair has too many cells. From noisy counts the distance comes with what the noise
+    leaves open, `between`, and may be None.
     """
 
     columns: tuple[str, str]
@@ -43,10 +43,8 @@ class Pair:
 
     @property
     def difference(self) -> float | None:
-        """By how much the association differs; an association that only one table has differs by its size."""
-        if self.truth is None and self.other is None:
-            return None
-        return abs((self.truth or 0.0) - (self.other or 0.0))
+        """By how much the association differs; None if it is undefined in a table."""
+        return None if self.truth is None or self.other is None else abs(self.truth - self.other)
 
 
 def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = None) -> tuple[Pair, ...]:
@@ -67,8 +65,9 @@ def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = Non
 
 
 def measure_of(both: tuple[Column, Column]) -> str:
-    """The name of the association that suits the two columns."""
-    return "Spearman's ρ" if all(map(is_ordered, both)) else "Cramér's V"
+    """The name of the association that suits: ρ if both are on a line, with no *not applicable* beside it."""
+    on_a_line = all(is_ordered(column) and column.size == column.values_size for column in both)
+    return "Spearman's ρ" if on_a_line else "Cramér's V"
 
 
 def association(law: Floats | None, both: tuple[Column, Column]) -> float | None:
@@ -76,7 +75,7 @@ def association(law: Floats | None, both: tuple[Column, Column]) -> float | None
 
     .. math:: V = \sqrt{\frac{\sum (p_{ij} - p_i p_j)^2 / p_i p_j}{\min(r, c) - 1}}
 
-    with r and c the cells that occur. *Not applicable* is a cell of V, and left out of ρ.
+    with r and c the cells that occur. *Not applicable* has no place on a line, so a column that may be it is one for V.
 
     >>> from gapless.schema import Categorical, Ordinal
     >>> two = (Ordinal("x", ["a", "b"]), Ordinal("y", ["a", "b"]))
@@ -87,10 +86,6 @@ def association(law: Floats | None, both: tuple[Column, Column]) -> float | None
         return None
     if measure_of(both) == "Cramér's V":
         return _cramers_v(law)
-    law = law[: both[0].values_size, : both[1].values_size]
-    if law.sum() == 0:
-        return None
-    law = law / law.sum()
     x, y = (_ranks(law.sum(axis=axis)) for axis in (1, 0))
     spread = math.sqrt(float(law.sum(axis=1) @ x**2) * float(law.sum(axis=0) @ y**2))
     return max(-1.0, min(1.0, float(x @ law @ y) / spread)) if spread > 1e-12 else None
