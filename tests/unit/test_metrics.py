@@ -303,7 +303,26 @@ def test_wrong_arguments_are_told(tmp_path):
     for metric in (ev.kway_distance, ev.compare_pairs, ev.compare_subgroups, ev.compare_gaps, ev.wasserstein_distance):
         with pytest.raises(gl.SealedError, match="PrivateTable is not a public table"):
             metric(sealed, a)
+        with pytest.raises(
+            gl.SchemaError, match=r"a DataFrame is not a table with a schema\n  Try: Table.read\(data, sch"
+        ):
+            metric(pl.DataFrame({"x0": ["a"]}), a)
+    for slip in ({"k": 1.5}, {"k": 0}, {"k": 6}, {"most_sets": 2.5}):
+        with pytest.raises(gl.SchemaError, match=r"no sets of|most_sets"):
+            ev.kway_distance(a, b, **slip)
+    with pytest.raises(gl.SchemaError, match="weights must be numbers"):
+        gl.compare(a, b, weights="a")
     pytest.importorskip("sklearn")
+    assert ev.f1_scores(a, b, labels=[]) == {}
+    with pytest.raises(gl.SchemaError, match=r"labels = 'grade' is one name\n  Try: labels=\['grade'\]"):
+        ev.f1_scores(a, b, labels="grade")
+    with pytest.raises(gl.SchemaError, match="every cell is positive"):
+        ev.f1_scores(a, b, labels=["grade"], positive={"grade": ["low", "middle", "high"]})
+    with pytest.raises(gl.SchemaError, match="no cell is positive"):
+        ev.f1_scores(a, b, labels=["grade"], positive={"grade": []})
+    with pytest.raises(gl.SchemaError, match="positive cells of 'town', which is no label"):
+        ev.f1_scores(a, b, labels=["grade"], positive={"town": ["a"]})
+    assert ev.positive_cells(a, "grade", "high").tolist() == [False, False, True]
     with pytest.raises(gl.SchemaError, match="nothing can be learned"):
         ev.f1_scores(mixed(0, 0), b)
     with pytest.raises(gl.SchemaError, match="no column 'agee'"):

@@ -127,12 +127,12 @@ def heat_map(
 
     Squares without a number are left out.
     """
-    size, left, top = 26.0, 132.0, 34.0
     many = len(names)
+    size, left, top = min(44.0, max(26.0, 360 / max(1, many))), 132.0, 34.0
     parts = _heat_key(left, full)
     for row, one in enumerate(names[1:], start=1):
         y = top + (row - 1) * size
-        parts.append(tag("text", tag("title", one), short(one, 18), x=left - 8, y=y + 17, text_anchor="end"))
+        parts.append(tag("text", tag("title", one), short(one, 18), x=left - 8, y=y + size / 2 + 4, text_anchor="end"))
         for column, two in enumerate(names[:row]):
             pair = (two, one) if (two, one) in values else (one, two)
             if pair not in values:
@@ -147,7 +147,7 @@ def heat_map(
                     "text",
                     number,
                     x=x + size / 2,
-                    y=y + 17,
+                    y=y + size / 2 + 4,
                     text_anchor="middle",
                     class_="tiny on-hot" if heat > 0.55 else "tiny",
                     pointer_events="none",
@@ -161,11 +161,16 @@ def heat_map(
     worst = sorted(values, key=lambda pair: -values[pair])[:5]
     return svg(
         max(left + max(1, many) * size + 70, 320),
-        bottom + 90,
+        bottom + _slant(names),
         title,
         *parts,
         about="The largest: " + "; ".join(told[pair] for pair in worst),
     )
+
+
+def _slant(names: Sequence[str]) -> float:
+    """The height of the longest name, written at 45 degrees."""
+    return 20 + 5 * max((len(short(name, 16)) for name in names), default=0)
 
 
 def _heat_key(left: float, full: float) -> list[Html]:
@@ -182,7 +187,7 @@ def pattern_picture(
     title: str, names: Sequence[str], patterns: Sequence[tuple[tuple[str, ...], float, float]], legend: tuple[str, str]
 ) -> Html:
     """A row for each pattern: full squares are observed, open ones missing; bars say how frequent it is."""
-    size, top = 22.0, 96.0
+    size, top = 22.0, _slant(names)
     wide = size * len(names)
     most = max([share for _, *both in patterns for share in both] + [1e-9])
     parts = []

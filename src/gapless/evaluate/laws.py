@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gapless.data import Table
+from gapless.data import PrivateTable, Table
 from gapless.errors import SchemaError, SealedError
 from gapless.schema import Boolean, Column, Ordinal
 from gapless.schema.columns import _Binned
@@ -22,10 +22,15 @@ MOST_CORNERS = 100
 def check_tables(*tables: Table) -> None:
     """Refuse what is no public table, and tables whose cells cannot be compared."""
     for table in tables:
-        if not isinstance(table, Table):
+        if isinstance(table, PrivateTable):
             raise SealedError(
-                f"a {type(table).__name__} is not a public table",
-                hint="Table.read(data, schema) for public rows; compare_private(table, fake, spend=…) for private ones",
+                "a PrivateTable is not a public table",
+                hint="compare_private(table, fake, spend=…) compares it for a price",
+            )
+        if not isinstance(table, Table):
+            raise SchemaError(
+                f"a {type(table).__name__} is not a table with a schema",
+                hint="Table.read(data, schema) makes one of it",
             )
     first = [(column.name, column.cells) for column in tables[0].schema.columns]
     for table in tables[1:]:
@@ -37,7 +42,10 @@ def check_weights(table: Table, weights: ArrayLike | None) -> Floats | None:
     """One weight for each row: finite, not negative, not all zero. Only their ratios matter."""
     if weights is None:
         return None
-    given = np.asarray(weights, dtype=np.float64)
+    try:
+        given = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SchemaError("weights must be numbers", hint="one weight for each row") from None
     if given.shape != (table.rows,):
         raise SchemaError(f"{given.size} weights for {table.rows} rows", hint="one weight for each row")
     if not (np.isfinite(given).all() and (given >= 0).all() and (given.any() or not given.size)):

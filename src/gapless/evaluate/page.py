@@ -31,7 +31,7 @@ p { margin: .4rem 0 .8rem; max-width: 48rem; }
 .note p { margin: .2rem 0; }
 .warn { background: var(--warn); border: 2px solid var(--hot); border-left-width: 10px; border-radius: 8px; }
 .warn strong { color: var(--hot); text-transform: uppercase; letter-spacing: .04em; }
-.cards { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fill, minmax(13.5rem, 1fr)); padding: 0; }
+.cards { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fit, minmax(13.5rem, 1fr)); padding: 0; }
 .columns { columns: 19rem; column-gap: .8rem; } .columns .card { break-inside: avoid; margin-bottom: .8rem; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .8rem 1rem;
   min-width: 0; }

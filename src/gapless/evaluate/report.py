@@ -13,7 +13,7 @@ from gapless.errors import ModelError
 from gapless.evaluate.charts import bars, dots, heat_map, key, pattern_picture, percent
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score
 from gapless.evaluate.laws import DENSE_CELLS, Floats, half_l1, shares
-from gapless.evaluate.page import Html, page, section, table, tag
+from gapless.evaluate.page import Html, join, page, section, table, tag
 from gapless.evaluate.pairs import association, measure_of
 from gapless.privacy import Ledger
 from gapless.synth.fitted import FittedModel, Gaps
@@ -132,7 +132,11 @@ def _cards(scores: Sequence[Score]) -> Html:
             lines.insert(0, tag("small", f"noise leaves open {score.between[0]:.3f} to {score.between[1]:.3f}. "))
         value = "–" if score.value is None else f"{score.value:,.0f}" if score.value >= 100 else f"{score.value:.3f}"
         cards.append(tag("div", tag("small", score.name), tag("b", value), *lines, class_="card"))
-    return tag("div", *cards, class_="cards")
+    shown = tag("div", *cards, class_="cards")
+    if all(score.second_sample is None for score in scores):
+        return shown
+    told = "A second sample: about what as many other people of the same kind would score, from two parts of the truth."
+    return join([shown, tag("p", tag("small", told, class_="soft"))])
 
 
 def _columns(columns: Sequence[ColumnScore], names: tuple[str, str], *, of: int) -> Html:
@@ -199,12 +203,16 @@ def _pair_errors(one: Comparison) -> Html:
     about = "Total variation distance of the tables of two columns, in hundredths: 0 is equal, 100 disjoint."
     if one.spent is not None:
         possible = math.comb(len(one.columns), 2)
-        about += f" {len(values)} of {possible} pairs are shown; the others were not measured, or are lost in noise. "
-        about += "A 0 says that the noise is larger than the difference: the text of a square has what it leaves open."
+        if len(values) < possible:
+            about += (
+                f" {len(values)} of {possible} pairs are shown; the others were not measured, or are lost in noise."
+            )
+        about += " A 0 says that the noise is larger than the difference: the text of a square has what it leaves open."
     picture = heat_map("Errors of pairs of columns", names, shown, full=0.3, told=told)
-    changed = sorted((p for p in one.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[:12]
+    changed = sorted((p for p in one.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[:10]
     rows = [
-        (" × ".join(p.columns), p.measure, _number(p.truth), _number(p.other), _number(p.difference)) for p in changed
+        (" × ".join(p.columns), _unbroken(p.measure), _number(p.truth), _number(p.other), _number(p.difference))
+        for p in changed
     ]
     head = ("columns", "association", "truth", "compared", "difference")
     return section(
@@ -292,6 +300,10 @@ def _subgroups(one: Comparison) -> Html:
     )
     head = ("subgroup", "rows", "share, truth", "share, compared", "error")
     return section("Subgroups", tag("p", told), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _number(value: float | None, digits: int = 3) -> str:
@@ -405,7 +417,11 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
     edges = len(model.facts.get("edges", ()))
     names = [column.name for column in columns]
     rows = [
-        (" × ".join(pair), measure_of((sample.schema[pair[0]], sample.schema[pair[1]])), f"{values[pair]:.2f}")
+        (
+            " × ".join(pair),
+            _unbroken(measure_of((sample.schema[pair[0]], sample.schema[pair[1]]))),
+            f"{values[pair]:.2f}",
+        )
         for pair in sorted(values, key=lambda pair: -values[pair])[:12]
     ]
     return section(

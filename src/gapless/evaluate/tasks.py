@@ -33,7 +33,7 @@ def f1_scores(
     other: Table,
     *,
     labels: Sequence[str] | None = None,
-    positive: Mapping[str, Sequence[object]] | None = None,
+    positive: Mapping[str, str | Sequence[object]] | None = None,
     weights: ArrayLike | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -52,8 +52,8 @@ def f1_scores(
     Args:
         truth: the table to test on.
         other: the table to train on.
-        labels: by default every column.
-        positive: the positive cells of some labels, such as `{"income": [">50K"]}`.
+        labels: by default every column; none if the list is empty.
+        positive: the positive cells of some labels, such as `{"income": [">50K"]}`; one cell may stand alone.
         weights: one for each row of `other`, used in training.
         seed: of the samples and the classifiers.
         progress: called with a label, the fits done and their number.
@@ -95,7 +95,7 @@ def classifiers(seed: int = 0) -> dict[str, Any]:
     }
 
 
-def positive_cells(table: Table, label: str, named: Sequence[object] | None = None) -> Flags:
+def positive_cells(table: Table, label: str, named: str | Sequence[object] | None = None) -> Flags:
     """Which cells of a label are positive: those named, else the second half of its levels or bins.
 
     The rule reads the schema alone: of five levels the last two, of two the last. *Not applicable* is negative.
@@ -104,8 +104,12 @@ def positive_cells(table: Table, label: str, named: Sequence[object] | None = No
     flags = np.zeros(column.size, dtype=np.bool_)
     if named is None:
         flags[(column.values_size + 1) // 2 : column.values_size] = True
-    else:
-        flags[[column.code_of(cell) for cell in named]] = True
+        return flags
+    if isinstance(named, str):
+        named = [named]
+    flags[[column.code_of(cell) for cell in named]] = True
+    if flags.all() or not flags.any():
+        raise SchemaError(f"{label!r}: {'every' if flags.all() else 'no'} cell is positive", hint="some cells, not all")
     return flags
 
 
@@ -114,7 +118,7 @@ def roc_auc(
     other: Table,
     *,
     label: str,
-    positive: Sequence[object] | None = None,
+    positive: str | Sequence[object] | None = None,
     weights: ArrayLike | None = None,
     seed: int = 0,
 ) -> float | None:
@@ -143,7 +147,7 @@ def coefficient_error(
     other: Table,
     *,
     label: str,
-    positive: Sequence[object] | None = None,
+    positive: str | Sequence[object] | None = None,
     weights: ArrayLike | None = None,
 ) -> float | None:
     r"""The mean squared error of the coefficients of a linear predictor, the β-MSE of [IW] §4.2.
@@ -256,7 +260,7 @@ def _tasks(
     truth: Table,
     other: Table,
     labels: Sequence[str] | None,
-    positive: Mapping[str, Sequence[object]] | None,
+    positive: Mapping[str, str | Sequence[object]] | None,
     weights: ArrayLike | None,
     seed: int,
 ) -> dict[str, Task]:
@@ -264,9 +268,13 @@ def _tasks(
     check_tables(truth, other)
     mass = _whole(other, check_weights(other, weights))
     needs_sklearn()
-    positive = positive or {}
-    places = dict(zip(labels := labels or truth.schema.names, truth.schema.positions(labels), strict=True))
+    if isinstance(labels, str):
+        raise SchemaError(f"labels = {labels!r} is one name", hint=f"labels=[{labels!r}]")
+    positive, labels = positive or {}, truth.schema.names if labels is None else labels
+    places = dict(zip(labels, truth.schema.positions(labels), strict=True))
     truth.schema.positions(positive)  # an unknown name is told
+    if unasked := [name for name in positive if name not in places]:
+        raise SchemaError(f"positive cells of {unasked[0]!r}, which is no label", hint=f"labels=[…, {unasked[0]!r}]")
     if truth.rows == 0 or other.rows == 0:
         raise SchemaError("nothing can be learned from a table without rows", hint="a table with rows")
     test, train = _sample(np.arange(truth.rows), seed), _sample(np.arange(other.rows), seed)
