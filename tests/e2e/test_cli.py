@@ -497,6 +497,11 @@ def test_evaluate_can_pay_for_a_private_truth(folder, run_here):
     code, _, err = run_here(*pay)
     assert code == 3
     assert "--spend needs the ledger" in err
+    before = (folder / "people.ledger").read_bytes()
+    code, _, err = run_here(*pay, "--ledger", "people.ledger", "-o", "report.txt")
+    assert code == 1
+    assert "-o report.html" in err
+    assert (folder / "people.ledger").read_bytes() == before
     code, _, err = run_here(*pay, "--ledger", "people.ledger", "--tasks")
     assert code == 2
     assert "looks at the cells" in err

@@ -1,4 +1,4 @@
-"""What noise adds to a distance: the correction of `compare_private` is right on average.
+"""What noise adds to a distance: `compare_private` takes off what is right on average, and its range holds the truth.
 
 Each check compares a mean of 4,000 draws with its expectation at 5 standard errors: a false alarm has a probability of
 at most 6e-7. Noise at 1.25 or 0.8 of its scale must fail.
@@ -7,27 +7,28 @@ at most 6e-7. Noise at 1.25 or 0.8 of its scale must fail.
 import numpy as np
 import pytest
 
-from gapless.evaluate.private import distance_less_noise
+from gapless.evaluate.private import noisy_distance
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace
 from gapless.testing.noise import FixedNoise
 
 DRAWS, STD, ROWS = 4_000, 30.0, 1_000_000
 LAW = np.array([0.3, 0.2, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.03, 0.02])
+GAUSSIAN, LAPLACE = DiscreteGaussian(STD), DiscreteLaplace(STD / np.sqrt(2))
+BY_NOISE = {noise: noisy_distance(ROWS * LAW, LAW, noise).by_noise for noise in (GAUSSIAN, LAPLACE)}
+TO_TWO = np.array([1, -1, 0, 0, 0, 0, 0, 0, 0, 0])
+TO_ALL = np.array([1, -1, 1, -1, 1, -1, 1, -1, 1, -1]) / 5
 
 
-def distances(truth, *, scale=1.0, laplace=False, seed=1):
+def distances(truth, noise=GAUSSIAN, *, scale=1.0, seed=1):
     source = FixedNoise(seed)
+    draw = source.discrete_laplace if noise is LAPLACE else source.discrete_gaussian
     size = DRAWS * len(LAW)
-    width = STD / np.sqrt(2)  # a Laplace scale of about this standard deviation
-    drawn = source.discrete_laplace(scale * width, size) if laplace else source.discrete_gaussian(scale * STD, size)
-    counts = np.round(ROWS * truth) + drawn.reshape(DRAWS, len(LAW))
-    return np.array([distance_less_noise(one, LAW, STD)[1][1] for one in counts])
+    drawn = draw(scale * (noise.scale if noise is LAPLACE else noise.std), size)
+    return [noisy_distance(one, LAW, noise) for one in np.round(ROWS * truth) + drawn.reshape(DRAWS, len(LAW))]
 
 
-def by_noise():
-    exact = ROWS * LAW
-    exact[0] += 10 * ROWS  # far away: nothing is cut off at 0
-    value, (_, noisy) = distance_less_noise(exact, LAW, STD)
-    return (noisy - value) * exact.sum() / ROWS
+def noisy(found):
+    return np.array([one.noisy for one in found])
 
 
 def z(values, expected):
@@ -35,24 +36,42 @@ def z(values, expected):
 
 
 def test_noise_alone_adds_what_is_taken_off():
-    assert z(distances(LAW), by_noise()) < 5
+    assert z(noisy(distances(LAW)), BY_NOISE[GAUSSIAN]) < 5
 
 
 @pytest.mark.parametrize("scale", [0.8, 1.25])
 def test_other_noise_would_be_noticed(scale):
-    assert z(distances(LAW, scale=scale), by_noise()) > 5
+    assert z(noisy(distances(LAW, scale=scale)), BY_NOISE[GAUSSIAN]) > 5
 
 
-def test_laplace_noise_adds_no_more():
-    noisy = distances(LAW, laplace=True)
-    assert 0.85 * by_noise() < noisy.mean() < by_noise() + 5 * noisy.std() / np.sqrt(DRAWS)
+def test_of_laplace_noise_hardly_more_is_left_than_is_taken_off():
+    """The mean size of one cell's noise is a lower bound for that of a sum, which is between it and a Gaussian's."""
+    found = noisy(distances(LAW, LAPLACE))
+    error = 5 * found.std() / np.sqrt(DRAWS)
+    assert BY_NOISE[LAPLACE] - error < found.mean() < 1.06 * BY_NOISE[LAPLACE]
 
 
-@pytest.mark.parametrize("moved", [0.00002, 0.0001, 0.01])
-def test_the_noisy_distance_is_between_the_true_one_and_the_true_one_with_noise(moved):
-    truth = LAW.copy()
-    truth[0] += moved
-    truth[1] -= moved
-    noisy = distances(truth)
-    error = 5 * noisy.std() / np.sqrt(DRAWS)
-    assert moved - error < noisy.mean() < moved + by_noise() + error
+@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE])
+@pytest.mark.parametrize("spread", [TO_TWO, TO_ALL])
+@pytest.mark.parametrize("times", [0.1, 0.5, 2, 20])
+def test_the_range_holds_the_true_distance_at_its_expected_ends_and_in_most_draws(noise, spread, times):
+    true = times * BY_NOISE[noise]
+    found = distances(LAW + true * spread, noise)
+    mean, error = noisy(found).mean(), 5 * noisy(found).std() / np.sqrt(DRAWS)
+    by_noise = BY_NOISE[noise] * (1.06 if noise is LAPLACE else 1)
+    assert mean - by_noise - error < true < np.sqrt(np.pi / 2 * ((mean + error) ** 2 - BY_NOISE[noise] ** 2))
+    held = np.mean([one.between[0] <= true <= one.between[1] for one in found])
+    assert held > 0.9
+    assert all(one.between[0] <= one.value <= one.between[1] for one in found)
+
+
+@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE])
+def test_the_value_is_near_the_truth_if_differences_are_spread_like_noise(noise):
+    """Neither at the lower end, as if all difference were in a few cells, nor at the noisy distance."""
+    spread = np.random.default_rng(3).normal(size=len(LAW)) * np.sqrt(1 - 2 * LAW + len(LAW) * LAW**2)
+    spread = 2 * (spread - spread.mean()) / np.abs(spread - spread.mean()).sum()
+    true = BY_NOISE[noise]
+    found = distances(LAW + true * spread, noise)
+    assert np.mean([one.value for one in found]) == pytest.approx(true, rel=0.15)
+    assert np.mean([max(0.0, one.noisy - one.by_noise) for one in found]) < 0.6 * true
+    assert noisy(found).mean() > 1.3 * true

@@ -2,15 +2,17 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.evaluate import charts, page
-from gapless.evaluate.private import distance_less_noise
+from gapless.evaluate import charts, page, report
+from gapless.evaluate.private import NoisyDistance, noisy_distance
 from gapless.evaluate.report import release_page
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace
 from gapless.schema import Categorical, Integer, Schema
 from gapless.testing import noise
 from gapless.testing.tables import letters_schema, private
@@ -45,7 +47,7 @@ def test_a_comparison_tells_the_same_in_all_its_forms(tmp_path):
     truth, fake = people(300, 0), people(200, 1)
     told = []
     result = gl.compare(truth, fake, progress=lambda *step: told.append(step[0]))
-    assert told == ["columns", "pairs", "subgroups"]
+    assert told == ["columns", "pairs", "subgroups", "a second sample"]
     assert result["one-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=1))
     assert result["two-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=2))
     assert result["three-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=3))
@@ -62,7 +64,7 @@ def test_a_comparison_tells_the_same_in_all_its_forms(tmp_path):
     assert "&lt;script&gt;" in text
     assert "people &amp; &lt;co&gt;" in text
     assert "Patterns of gaps" in text
-    with pytest.raises(gl.SchemaError, match="no score 'x'"):
+    with pytest.raises(gl.SchemaError, match="no score 'x'\n  Try: one of: one-way distance; two-way distance; "):
         result["x"]
 
 
@@ -96,6 +98,7 @@ def test_frames_and_paths_need_a_schema(tmp_path):
 @pytest.mark.parametrize("rows", [(0, 0), (0, 30), (30, 0), (1, 1)])
 def test_tiny_tables_make_a_page_too(tmp_path, rows):
     result = gl.compare(people(rows[0], 0), people(rows[1], 1))
+    assert ("without rows there is nothing to compare" in str(result)) == (0 in rows)
     result.write(tmp_path / "report.html")
     json.dumps(result.to_dict(), allow_nan=False)
 
@@ -108,6 +111,31 @@ def test_a_single_column_and_a_filled_table(tmp_path):
     assert [score.name for score in result.scores if "gap" in score.name] == []
     result.write(tmp_path / "report.html")
     assert "is filled" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_second_sample_of_the_truth_is_what_a_score_is_measured_by():
+    """Another sample reaches about what is told, one of shuffled cells does not."""
+    truth, second = people(4000, 0), people(1000, 1)
+    bad = gl.Table(SCHEMA, [np.minimum(codes, 1) for codes in second.codes], rows=1000)
+    result, worse = gl.compare(truth, second), gl.compare(truth, bad)
+    for score in result.scores:
+        assert score.value / 4 < score.second_sample < 4 * score.value, score
+    for name in ("one-way distance", "two-way distance", "Wasserstein distance, rows"):
+        assert worse[name].value > 4 * worse[name].second_sample
+    assert "second sample" in str(result)
+    heavy = gl.compare(truth, second, weights=np.arange(1000) < 250)  # weights of 0 are no rows
+    few = gl.compare(truth, gl.Table(SCHEMA, [codes[:250] for codes in second.codes], rows=250))
+    assert [score.second_sample for score in heavy.scores] == [score.second_sample for score in few.scores]
+    assert all(score.second_sample is None for score in gl.compare(people(1, 0), second).scores)
+
+
+def test_a_filled_table_is_compared_with_complete_rows_by_rows():
+    truth = people(3000, 0)
+    result = gl.compare(truth, people(3000, 1, gaps=False))["Wasserstein distance, rows"]
+    assert result.about.endswith("Among rows without a gap, since one of the two tables is filled.")
+    assert 0.6 * result.value < result.second_sample < 1.6 * result.value
+    gone = gl.Table(SCHEMA, [np.full(5, c.extended_size - 1) for c in SCHEMA.columns], rows=5)
+    assert gl.compare(gone, people(9, 1, gaps=False))["Wasserstein distance, rows"].value is None
 
 
 def test_tasks_and_the_promise_of_a_ledger(tmp_path):
@@ -146,9 +174,13 @@ def test_a_private_table_is_compared_by_noisy_counts_and_pays(tmp_path, budget):
     assert [entry.loss for entry in entries] == pytest.approx([share.value / 8] * 4 + [share.value / 12] * 6)
     assert all(entry.reads is None for entry in entries)  # every row is counted, gaps as cells
     assert result.spent == "30.00% of the budget"
+    assert " about " in str(result).splitlines()[0]  # the number of rows is noisy
     assert result.promise == str(table.ledger.guarantee())
-    low, high = result["one-way distance"].between
-    assert low == result["one-way distance"].value <= high
+    for score in result.scores[:2]:
+        low, high = score.between
+        assert low <= score.value <= high
+        assert low < high
+    assert result["two-way distance"].about.startswith("Mean total variation distance of ")
     assert len(result.pairs) == 6
     result.write(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -158,18 +190,20 @@ def test_a_private_table_is_compared_by_noisy_counts_and_pays(tmp_path, budget):
 
 
 def test_without_noise_the_private_distance_is_the_public_one(tmp_path):
-    table, fake = sealed(tmp_path), people(1500, 1)
+    table, fake = sealed(tmp_path, budget=gl.Budget(1000.0)), people(1500, 1)
     exact = gl.compare(people(2000, 0), fake)
     with noise.no_noise():
         noisy = gl.compare_private(table, fake, spend=table.ledger.left)
     assert noisy.rows == (2000, 1500)
     for one, two in zip(noisy.columns, exact.columns, strict=True):
-        assert one.between[1] == pytest.approx(two.distance)
+        assert one.distance == pytest.approx(two.distance, abs=1e-3)
         assert one.truth == pytest.approx(two.truth)
         assert one.gaps == (pytest.approx(two.gaps) if two.gaps else None)
-    assert {p.columns: p.between[1] for p in noisy.pairs if p.between} == pytest.approx(
-        {p.columns: p.distance for p in exact.pairs}
+    assert {p.columns: p.distance for p in noisy.pairs} == pytest.approx(
+        {p.columns: p.distance for p in exact.pairs}, abs=1e-3
     )
+    for name in ("one-way distance", "two-way distance"):
+        assert noisy[name].value == pytest.approx(exact[name].value, abs=1e-3)
 
 
 def test_pairs_can_be_chosen_and_what_is_wrong_costs_nothing(tmp_path):
@@ -184,6 +218,10 @@ def test_pairs_can_be_chosen_and_what_is_wrong_costs_nothing(tmp_path):
         gl.compare_private(table, fake, spend=table.ledger.left, weights=[1])
     with pytest.raises(gl.SealedError, match="PrivateTable is sealed"):
         gl.compare(table, fake)
+    with pytest.raises(gl.SealedError, match=r"a Table is not a PrivateTable\n  Try: compare\(truth, fake\)"):
+        gl.compare_private(fake, fake, spend=table.ledger.left)
+    with pytest.raises(gl.SchemaError, match="no rows"):
+        gl.compare_private(table, people(0, 1), spend=table.ledger.left)
     assert table.ledger.spent.value == 0
     none = gl.compare_private(table, fake, spend=table.ledger.share(percent=50), pairs=[])
     assert none.pairs == ()
@@ -206,13 +244,23 @@ def test_a_table_lost_in_noise_tells_nothing(tmp_path, rows):
 
 def test_the_share_of_noise_is_taken_off():
     law = np.full(4, 0.25)
-    value, between = distance_less_noise(np.array([400.0, 200, 200, 200]), law, 10.0)
+    found = noisy_distance(np.array([400.0, 200, 200, 200]), law, DiscreteGaussian(10.0))
     spread = 10 * math.sqrt(1 - 0.5 + 4 / 16)
-    assert between == (value, pytest.approx(0.15))
-    assert value == pytest.approx(0.15 - math.sqrt(2 / math.pi) * 4 * spread / 2000)
-    assert distance_less_noise(np.array([10.0, 10.0]), np.array([0.5, 0.5]), 10.0) == (None, None)
-    assert distance_less_noise(np.array([1000.0, 0.0]), None, 1.0) == (None, None)
-    assert distance_less_noise(np.array([500.0, 501.0]), np.array([0.5, 0.5]), 10.0)[0] == 0
+    assert found.noisy == pytest.approx(0.15)
+    assert found.by_noise == pytest.approx(math.sqrt(2 / math.pi) * 4 * spread / 2000)
+    assert found.std == pytest.approx(10 * math.sqrt(1.5**2 + 3 * 0.5**2) / 2000)
+    assert found.value == pytest.approx(math.sqrt(0.15**2 - found.by_noise**2))
+    low, high = found.between
+    assert low == pytest.approx(0.15 - found.by_noise - 2 * found.std)
+    assert high == pytest.approx(0.15 + 2 * found.std)
+    less = noisy_distance(np.array([400.0, 200, 200, 200]), law, DiscreteLaplace(10.0))
+    assert less.by_noise == pytest.approx(10 * 4 * math.sqrt(0.75) / 2000, rel=0.001)
+    hidden = NoisyDistance(0.2, 0.21, 0.02)
+    assert hidden.value == 0
+    assert hidden.between == (0.0, pytest.approx(math.sqrt(math.pi / 2 * (0.24**2 - 0.21**2))))
+    assert NoisyDistance(1.4, 0.1, 0.0).between == (1.0, 1.0)
+    assert noisy_distance(np.array([10.0, 10.0]), np.array([0.5, 0.5]), DiscreteGaussian(10.0)) is None
+    assert noisy_distance(np.array([1000.0, 0.0]), None, DiscreteGaussian(1.0)) is None
 
 
 # ---------------------------------------------------------------------- pages and charts
@@ -237,6 +285,55 @@ def test_many_cells_are_folded_into_few_bars():
     assert few.count("whisker") == 3
 
 
+def test_spans_of_days_are_told_apart_and_in_full_on_hover():
+    days = [f"20{i:02d}-01-05..20{i:02d}-06-07" for i in range(3)] + ["2004-12-30..2005-01-09"]
+    drawn = charts.bars("x", days, ([0.25] * 4, [0.25] * 4), ("a", "b"), ordered=True)
+    for label, cell in zip(("2000-01-05..06-07", "2001-01-05..06-07"), days, strict=False):
+        assert f"<title>{cell}</title>{label}</text>" in drawn
+    assert "</title>from 2004-12-30</text>" in drawn
+    assert charts.labels(["2001-01-01..2003-12-31"]) == ["2001..2003"]
+    assert charts.labels(["2001-01-01T00:00:00..2001-03-04T23:59:59"]) == ["2001-01-01..03-04"]
+    alike = charts.labels(["employed by the state of A", "employed by the state of B"])
+    assert alike[0] != alike[1]
+    assert max(map(len, alike)) <= 18
+    many = [f"{10 * i}..{10 * i + 9}" for i in range(28)]
+    assert "<title>0..19</title>0..19<" in charts.bars("x", many, ([0] * 28, [0] * 28), ("a", "b"), ordered=True)
+
+
+def test_whiskers_stay_in_the_drawing_and_clear_of_the_numbers():
+    drawn = charts.bars("x", ["c"], ([0.9], [0.9]), ("a", "b"), ordered=True, noise=0.5)
+    end = float(re.search(r'H([\d.]+)M[^"]*" class="whisker"', drawn)[1])
+    number = float(re.search(r'<text x="([\d.]+)" y="12.0" class="soft tiny">', drawn)[1])
+    assert end + 5 < number < 290
+
+
+def test_heat_is_the_same_on_every_page_and_has_a_key():
+    names, told = ["a", "b"], {("a", "b"): "x"}
+    drawn = [charts.heat_map("x", names, {("a", "b"): v}, full=0.3, told=told) for v in (0.03, 0.15, 0.3, 0.9)]
+    heats = [re.search(r'fill-opacity="([\d.]+)"><title>x', one)[1] for one in drawn]
+    assert heats == ["0.100", "0.500", "1.000", "1.000"]
+    assert "30 and more" in drawn[0]
+
+
+def test_equal_dots_are_both_seen():
+    drawn = charts.dots("x", [("a", 0.5, 0.5)], ("one", "two"))
+    assert re.findall(r'r="([\d.]+)" class="(\w+)"', drawn) == [("6.5", "ring"), ("4", "other")]
+
+
+def test_exact_and_noisy_pages_look_different_and_explain_what_is_empty(tmp_path):
+    exact = report.comparison_page(gl.compare(people(50, 0), people(50, 1)))
+    assert 'class="note warn"' in exact
+    assert "Not for others, unless the truth is public" in exact
+    table = sealed(tmp_path)
+    noisy = report.comparison_page(
+        gl.compare_private(table, people(50, 1), spend=table.ledger.left, pairs=[("age", "sex")])
+    )
+    assert 'class="note warn"' not in noisy
+    assert "1 of 6 pairs are shown; the others were not measured" in noisy
+    assert "; noise leaves open " in noisy
+    assert '<p class="soft">About ' in noisy
+
+
 def test_the_report_of_a_release_reads_released_values_only(tmp_path):
     """It takes no private table, and one row more or less does not show in it but through the model."""
     table = sealed(tmp_path)
@@ -251,6 +348,30 @@ def test_the_report_of_a_release_reads_released_values_only(tmp_path):
             assert NASTY not in text
         assert table.ledger.spent == before
     assert release_page(model, model.sample(0), table.ledger)
+
+
+def test_the_report_of_a_very_wide_table_is_bounded(tmp_path, monkeypatch):
+    """Of 60 columns the first 40 are drawn, and nothing is asked of the model about the others."""
+    schema = letters_schema((3,) * 60)
+    table = private([("a",) * 60] * 20, schema, tmp_path)
+    model = gl.Independent().fit(table, spend=table.ledger.left)
+    asked, marginal = set(), type(model).marginal
+
+    def listen(self, columns, **rest):
+        asked.update([columns] if isinstance(columns, str) else columns)
+        return marginal(self, columns, **rest)
+
+    monkeypatch.setattr(type(model), "marginal", listen)
+    sample = model.sample(100, seed=1)
+    text = release_page(model, sample, table.ledger)
+    assert asked == set(schema.names[:40])
+    assert text.count("<title>Shares of ") == 40
+    assert "The first 40 of 60 columns are drawn" in text
+    assert len(text) < 500_000
+    gl.compare(model.sample(20, seed=1), model.sample(20, seed=2)).write(tmp_path / "page.html")
+    told = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert told.count("<title>Shares of ") == 40
+    assert "The first 40 of 60 columns are drawn" in told
 
 
 def test_a_model_too_large_to_be_asked_still_has_a_report(tmp_path, monkeypatch):

@@ -119,6 +119,18 @@ def test_sliced_wasserstein_of_one_column_is_its_wasserstein():
     assert ev.wasserstein_distance(one, two) == pytest.approx(0.5 * (2 / 3) + 0.5 * (2 / 3 - 0.5))
 
 
+def test_gaps_against_fills_are_not_what_the_distance_of_rows_sees():
+    truth, filled = mixed(2000, 0), mixed(2000, 1, gaps=False)
+    complete = np.all([codes < c.size for codes, c in zip(truth.codes, MIXED.columns, strict=True)], axis=0)
+    kept = table(MIXED, [codes[complete] for codes in truth.codes])
+    assert ev.wasserstein_distance(truth, filled) == ev.wasserstein_distance(kept, filled)
+    assert ev.wasserstein_distance(truth, filled) == pytest.approx(ev.wasserstein_distance(filled, truth))
+    assert ev.wasserstein_distance(truth, filled) < 2 * ev.wasserstein_distance(truth, mixed(2000, 1))
+    assert ev.wasserstein_distance(truth, filled, weights=np.arange(2000) % 2) > 0
+    gone = table(MIXED, [np.full(30, c.extended_size - 1) for c in MIXED.columns])
+    assert ev.wasserstein_distance(gone, filled) == 1
+
+
 def test_associations_by_hand():
     pair = (MIXED["town"], MIXED["grade"])
     assert ev.association(np.full((4, 3), 1 / 12), pair) == pytest.approx(0)
@@ -135,6 +147,25 @@ def test_associations_by_hand():
     assert found["age", "grade"].measure == "Spearman's ρ"
     assert found["age", "only"].truth is None
     assert found["age", "only"].difference is None
+
+
+def test_not_applicable_is_a_level_where_it_says_most():
+    """Cigarettes apply to smokers only: a rank among the others would see nothing."""
+    schema = Schema(
+        "smoke",
+        [Boolean("smoker"), Ordinal("many", ["few", "more"], missing=[MissingCode("-", "not-applicable")])],
+    )
+    truth = table(schema, [[0] * 80 + [1] * 20, [2] * 80 + [0, 1] * 10])
+    (pair,) = ev.compare_pairs(truth, truth)
+    assert pair.measure == "Cramér's V"
+    assert pair.truth == pytest.approx(1)
+
+
+def test_an_association_that_is_undefined_is_not_zero():
+    schema = Schema("two", [Boolean("x"), Boolean("y")])
+    truth, flat = table(schema, [[0, 1, 1, 0], [0, 1, 1, 0]]), table(schema, [[0, 1], [1, 1]])
+    (pair,) = ev.compare_pairs(truth, flat)
+    assert (pair.truth, pair.other, pair.difference) == (1, None, None)
 
 
 def test_subgroups_by_hand():
@@ -272,7 +303,26 @@ def test_wrong_arguments_are_told(tmp_path):
     for metric in (ev.kway_distance, ev.compare_pairs, ev.compare_subgroups, ev.compare_gaps, ev.wasserstein_distance):
         with pytest.raises(gl.SealedError, match="PrivateTable is not a public table"):
             metric(sealed, a)
+        with pytest.raises(
+            gl.SchemaError, match=r"a DataFrame is not a table with a schema\n  Try: Table.read\(data, sch"
+        ):
+            metric(pl.DataFrame({"x0": ["a"]}), a)
+    for slip in ({"k": 1.5}, {"k": 0}, {"k": 6}, {"most_sets": 2.5}):
+        with pytest.raises(gl.SchemaError, match=r"no sets of|most_sets"):
+            ev.kway_distance(a, b, **slip)
+    with pytest.raises(gl.SchemaError, match="weights must be numbers"):
+        gl.compare(a, b, weights="a")
     pytest.importorskip("sklearn")
+    assert ev.f1_scores(a, b, labels=[]) == {}
+    with pytest.raises(gl.SchemaError, match=r"labels = 'grade' is one name\n  Try: labels=\['grade'\]"):
+        ev.f1_scores(a, b, labels="grade")
+    with pytest.raises(gl.SchemaError, match="every cell is positive"):
+        ev.f1_scores(a, b, labels=["grade"], positive={"grade": ["low", "middle", "high"]})
+    with pytest.raises(gl.SchemaError, match="no cell is positive"):
+        ev.f1_scores(a, b, labels=["grade"], positive={"grade": []})
+    with pytest.raises(gl.SchemaError, match="positive cells of 'town', which is no label"):
+        ev.f1_scores(a, b, labels=["grade"], positive={"town": ["a"]})
+    assert ev.positive_cells(a, "grade", "high").tolist() == [False, False, True]
     with pytest.raises(gl.SchemaError, match="nothing can be learned"):
         ev.f1_scores(mixed(0, 0), b)
     with pytest.raises(gl.SchemaError, match="no column 'agee'"):

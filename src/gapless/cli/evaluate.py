@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gapless.cli.app import Encoding, Json, SchemaOption, _loss, _progress, _read, _working, app, console
-from gapless.errors import BudgetError
+from gapless.errors import BudgetError, ReadError
 
 if TYPE_CHECKING:
     from gapless.evaluate import Comparison
@@ -36,6 +36,8 @@ def evaluate(
     from gapless.schema import Schema
 
     if output is not None:
+        if output.suffix.lower() not in (".html", ".htm"):
+            raise ReadError(f"{output} is written as an HTML page", hint=f"-o {output.with_suffix('.html')}")
         check_writable(output, unlike=(truth, fake, schema, ledger))
     public = Schema.read(schema)
     if spend is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from gapless.evaluate.page import Html, join, svg, tag
 
 MOST_BARS = 14
+_DAYS = re.compile(r"(\d{4}-\d\d-\d\d)(?:T[\d:]+)?\.\.(\d{4}-\d\d-\d\d)(?:T[\d:]+)?")
 
 
 def percent(share: float) -> str:
@@ -25,6 +27,28 @@ def short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def labels(cells: Sequence[str], most: int = 18) -> list[str]:
+    """Texts that fit and can be told apart: of a span of days the common part or the end is left out.
+
+    >>> labels(["2020-01-01..2020-12-31", "2021-03-01..2021-03-20", "2021-12-30..2022-01-02", "1..5"])
+    ['2020', '2021-03-01..03-20', 'from 2021-12-30', '1..5']
+    """
+    told = [short(_fewer_digits(cell) if len(cell) > most else cell, most) for cell in cells]
+    twice = {one for one in told if told.count(one) > 1}
+    half = most // 2
+    return [f"{cell[:half - 1]}…{cell[-half:]}" if one in twice and len(cell) > most else one
+            for one, cell in zip(told, cells, strict=True)]  # fmt: skip
+
+
+def _fewer_digits(cell: str) -> str:
+    if (days := _DAYS.fullmatch(cell)) is None:
+        return cell
+    first, last = days.groups()
+    if first.endswith("-01-01") and last.endswith("-12-31"):
+        return first[:4] if first[:4] == last[:4] else f"{first[:4]}..{last[:4]}"
+    return f"{first}..{last[5:]}" if first[:4] == last[:4] else f"from {first}"
+
+
 def bars(
     title: str,
     cells: Sequence[str],
@@ -39,32 +63,21 @@ def bars(
     if len(cells) < len(laws[0]):
         noise = None  # merged cells have another noise
     left, width, row = 122.0, 150.0, 29.0
-    most = max([*first, *second, 1e-9])
+    reach = 0.0 if noise is None else 1.96 * noise
+    most = max([*(share + reach for share in first), *second, 1e-9])
     parts = []
-    for i, (cell, one, two) in enumerate(zip(cells, first, second, strict=True)):
+    for i, (cell, label, one, two) in enumerate(zip(cells, labels(cells), first, second, strict=True)):
         top = i * row + 3
-        parts.append(tag("text", tag("title", cell), short(cell, 18), x=left - 8, y=top + 15, text_anchor="end"))
+        parts.append(tag("text", tag("title", cell), label, x=left - 8, y=top + 15, text_anchor="end"))
         for name, share, offset, kind in ((names[0], one, 0, "truth"), (names[1], two, 11, "other")):
-            length = width * share / most
-            parts.append(
-                tag(
-                    "rect",
-                    tag("title", f"{cell}: {percent(share)} in {name}"),
-                    x=left,
-                    y=top + offset,
-                    width=f"{max(length, 0.8):.1f}",
-                    height=10,
-                    rx=1.5,
-                    class_=kind,
-                )
-            )
-            end = left + length
+            told = f"{cell}: {percent(share)} in {name}"
+            end = width * share / most
+            shape = {"x": left, "y": top + offset, "width": f"{max(end, 0.8):.1f}", "height": 10, "rx": 1.5}
+            parts.append(tag("rect", tag("title", told), **shape, class_=kind))
             if noise is not None and kind == "truth":
-                ends = [left + width * max(0.0, share + sign * 1.96 * noise) / most for sign in (-1, 1)]
-                ends[1] = min(ends[1], left + width + 20)
-                parts.append(_line(ends[0], top + 5, ends[1], top + 5, "whisker"))
-                end = max(end, ends[1])
-            parts.append(tag("text", percent(share), x=f"{end + 5:.1f}", y=top + offset + 9, class_="soft tiny"))
+                low, end = (width * max(0.0, share + sign * reach) / most for sign in (-1, 1))
+                parts += _whisker(left + low, left + end, top + 5)
+            parts.append(tag("text", percent(share), x=f"{left + end + 6:.1f}", y=top + offset + 9, class_="soft tiny"))
     told = "; ".join(f"{c} {percent(a)} and {percent(b)}" for c, a, b in zip(cells, first, second, strict=True))
     return svg(330, len(cells) * row + 4, title, *parts, about=f"Shares in {names[0]} and in {names[1]}: {told}")
 
@@ -79,7 +92,7 @@ def _fold(
     if ordered:
         step = -(-many // MOST_BARS)
         starts = range(0, many, step)
-        names = [cells[s] if step == 1 else f"{cells[s]} … {cells[min(s + step, many) - 1]}" for s in starts]
+        names = [_span(cells[s], cells[min(s + step, many) - 1]) for s in starts]
         return names, [sum(first[s : s + step]) for s in starts], [sum(second[s : s + step]) for s in starts]
     order = sorted(range(many), key=lambda i: -max(first[i], second[i]))
     kept, rest = order[: MOST_BARS - 1], order[MOST_BARS - 1 :]
@@ -90,22 +103,41 @@ def _fold(
     )
 
 
+def _span(first: str, last: str) -> str:
+    """Neighbours on a line as one cell.
+
+    >>> _span("0..4", "10..14"), _span("[1, 2)", "[2, 3)"), _span("low", "high")
+    ('0..14', '[1, 3)', 'low … high')
+    """
+    for mark in ("..", ", "):
+        if mark in first and mark in last:
+            return first.partition(mark)[0] + mark + last.partition(mark)[2]
+    return first if first == last else f"{first} … {last}"
+
+
 def heat_map(
-    title: str, names: Sequence[str], values: Mapping[tuple[str, str], float], *, told: Mapping[tuple[str, str], str]
+    title: str,
+    names: Sequence[str],
+    values: Mapping[tuple[str, str], float],
+    *,
+    full: float,
+    told: Mapping[tuple[str, str], str],
 ) -> Html:
-    """A triangle of squares, hotter where the number is larger; squares without a number are left out."""
-    size, left, top = 26.0, 132.0, 8.0
-    most = max([*values.values(), 1e-9])
+    """A triangle of squares, hotter where the number is larger, at full heat from `full` on, the same on every page.
+
+    Squares without a number are left out.
+    """
     many = len(names)
-    parts = []
+    size, left, top = min(44.0, max(26.0, 360 / max(1, many))), 132.0, 34.0
+    parts = _heat_key(left, full)
     for row, one in enumerate(names[1:], start=1):
         y = top + (row - 1) * size
-        parts.append(tag("text", tag("title", one), short(one, 18), x=left - 8, y=y + 17, text_anchor="end"))
+        parts.append(tag("text", tag("title", one), short(one, 18), x=left - 8, y=y + size / 2 + 4, text_anchor="end"))
         for column, two in enumerate(names[:row]):
             pair = (two, one) if (two, one) in values else (one, two)
             if pair not in values:
                 continue
-            x, heat = left + column * size, values[pair] / most
+            x, heat = left + column * size, min(1.0, values[pair] / full)
             shape = {"x": x + 1, "y": y + 1, "width": size - 2, "height": size - 2, "rx": 3}
             parts.append(tag("rect", **shape, class_="cold"))
             parts.append(tag("rect", tag("title", told[pair]), **shape, class_="hot", fill_opacity=f"{heat:.3f}"))
@@ -115,7 +147,7 @@ def heat_map(
                     "text",
                     number,
                     x=x + size / 2,
-                    y=y + 17,
+                    y=y + size / 2 + 4,
                     text_anchor="middle",
                     class_="tiny on-hot" if heat > 0.55 else "tiny",
                     pointer_events="none",
@@ -128,19 +160,34 @@ def heat_map(
         parts.append(tag("text", tag("title", name), short(name, 16), transform=turned))
     worst = sorted(values, key=lambda pair: -values[pair])[:5]
     return svg(
-        left + max(1, many) * size + 70,
-        bottom + 90,
+        max(left + max(1, many) * size + 70, 320),
+        bottom + _slant(names),
         title,
         *parts,
         about="The largest: " + "; ".join(told[pair] for pair in worst),
     )
 
 
+def _slant(names: Sequence[str]) -> float:
+    """The height of the longest name, written at 45 degrees."""
+    return 20 + 5 * max((len(short(name, 16)) for name in names), default=0)
+
+
+def _heat_key(left: float, full: float) -> list[Html]:
+    """What the heat means: from 0 to `full`, in hundredths."""
+    parts = [tag("text", "0", x=left - 6, y=15, text_anchor="end", class_="soft")]
+    for step in range(6):
+        shape = {"x": left + 18 * step, "y": 4, "width": 18, "height": 13}
+        parts += [tag("rect", **shape, class_="cold"), tag("rect", **shape, class_="hot", fill_opacity=step / 5)]
+    more = "" if full >= 1 else " and more"
+    return [*parts, tag("text", f"{100 * full:.0f}{more}", x=left + 18 * 6 + 6, y=15, class_="soft")]
+
+
 def pattern_picture(
     title: str, names: Sequence[str], patterns: Sequence[tuple[tuple[str, ...], float, float]], legend: tuple[str, str]
 ) -> Html:
     """A row for each pattern: full squares are observed, open ones missing; bars say how frequent it is."""
-    size, top = 22.0, 96.0
+    size, top = 22.0, _slant(names)
     wide = size * len(names)
     most = max([share for _, *both in patterns for share in both] + [1e-9])
     parts = []
@@ -180,7 +227,7 @@ def pattern_picture(
 
 
 def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str, str]) -> Html:
-    """Two dots on a line from 0 to 1 for each row."""
+    """A ring and a dot on a line from 0 to 1 for each row: both are seen where they meet."""
     left, width, row = 140.0, 420.0, 24.0
     bottom = len(rows) * row + 6
     parts = []
@@ -193,9 +240,9 @@ def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str,
         places = [left + width * share for share in (one, two)]
         parts.append(tag("text", tag("title", name), short(name, 20), x=left - 12, y=y + 4, text_anchor="end"))
         parts.append(_line(places[0], y, places[1], y, "whisker"))
-        for place, share, kind, who in zip(places, (one, two), ("truth", "other"), names, strict=True):
+        for place, share, kind, size, who in zip(places, (one, two), ("ring", "other"), (6.5, 4), names, strict=True):
             told = tag("title", f"{name}: {share:.3f} from {who}")
-            parts.append(tag("circle", told, cx=f"{place:.1f}", cy=y, r=5.5, class_=kind))
+            parts.append(tag("circle", told, cx=f"{place:.1f}", cy=y, r=size, class_=kind))
     about = "; ".join(f"{name} {one:.2f} and {two:.2f}" for name, one, two in rows)
     return svg(left + width + 20, bottom + 20, title, *parts, about=f"From {names[0]} and from {names[1]}: {about}")
 
@@ -204,6 +251,12 @@ def key(names: tuple[str, str]) -> Html:
     """Which colour is what."""
     parts = [join([tag("i", class_=kind), name]) for kind, name in zip(("truth", "other"), names, strict=True)]
     return tag("p", *parts, class_="key")
+
+
+def _whisker(low: float, high: float, y: float) -> list[Html]:
+    """A line with ends, on a line of the card's colour that sets it off from the bar."""
+    path = f"M{low:.1f} {y:.1f}H{high:.1f}M{low:.1f} {y - 3:.1f}v6M{high:.1f} {y - 3:.1f}v6"
+    return [tag("path", d=path, class_=kind) for kind in ("halo", "whisker")]
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Html:

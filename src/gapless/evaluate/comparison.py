@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from gapless.data import PrivateTable, Table
 from gapless.errors import SchemaError, SealedError
 from gapless.evaluate.distance import kway_distance
 from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
-from gapless.evaluate.laws import Floats, check_tables, check_weights, half_l1, shares
+from gapless.evaluate.laws import Floats, alike, check_tables, check_weights, half_l1, rows_of, shares
 from gapless.evaluate.pairs import Pair, Subgroup, compare_pairs, compare_subgroups
 from gapless.evaluate.tasks import (
     coefficient_error,
@@ -26,11 +27,14 @@ from gapless.evaluate.tasks import (
     roc_auc,
 )
 from gapless.evaluate.transport import column_wasserstein, wasserstein_distance
-from gapless.files import replace
+from gapless.files import replace as replace_file
 from gapless.privacy import Ledger
 from gapless.schema import Schema
 
 Progress = Callable[[str, int, int], object]
+
+_ROWS = "Wasserstein distance, rows"
+_COMPLETE = "Among rows without a gap, since one of the two tables is filled."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class Score:
         best: what the truth itself reaches.
         about: what it means, in a sentence.
         between: for a noisy number, what the noise leaves open.
+        second_sample: about what another sample of the same people would reach, from two parts of the truth.
     """
 
     name: str
@@ -50,6 +55,7 @@ class Score:
     best: float | None
     about: str
     between: tuple[float, float] | None = None
+    second_sample: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,7 @@ class Comparison:
     def __getitem__(self, name: str) -> Score:
         found = [score for score in self.scores if score.name == name]
         if not found:
-            raise SchemaError(f"no score {name!r}", hint="one of: " + ", ".join(score.name for score in self.scores))
+            raise SchemaError(f"no score {name!r}", hint="one of: " + "; ".join(score.name for score in self.scores))
         return found[0]
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,18 +142,27 @@ class Comparison:
             )
         from gapless.evaluate.report import comparison_page  # noqa: PLC0415 pages are drawn only when asked for
 
-        with replace(Path(path)) as partial:
+        with replace_file(Path(path)) as partial:
             partial.write_text(comparison_page(self), encoding="utf-8")
 
     def __str__(self) -> str:
         width = max(len(score.name) for score in self.scores)
-        lines = [f"{self.table}: {self.rows[0]} rows of truth, {self.rows[1]} rows compared with it", self.nature, ""]
+        lines = [f"{self.table}: {self.sizes}", self.nature, ""]
         for score in self.scores:
             value = "-" if score.value is None else f"{score.value:.4f}"
             left = "" if score.between is None else f"  ({score.between[0]:.4f} to {score.between[1]:.4f})"
             best = "" if score.best is None else f"  best {score.best:.4g}"
-            lines.append(f"  {score.name:<{width}}  {value:>8}{best}{left}")
+            again = "" if score.second_sample is None else f"  second sample {score.second_sample:.4f}"
+            lines.append(f"  {score.name:<{width}}  {value:>8}{best}{again}{left}")
         return "\n".join(lines)
+
+    @property
+    def sizes(self) -> str:
+        """How many rows were compared, and whether there were any."""
+        about = "" if self.spent is None else "about "
+        told = f"{about}{self.rows[0]:,} rows of truth, {self.rows[1]:,} rows compared with it"
+        told += ", weighted" if self.weighted else ""
+        return told if all(self.rows) else f"{told}: without rows there is nothing to compare"
 
     @property
     def nature(self) -> str:
@@ -188,17 +203,13 @@ def compare(
     one, two = _table(truth, schema), _table(other, schema)
     check_tables(one, two)
     checked = check_weights(two, weights)
-    tell = progress or (lambda _what, _done, _of: None)
+    tell = progress or _silent
     if tasks:
         needs_sklearn()  # before minutes are spent
-    tell("columns", 0, 1)
-    gaps = compare_gaps(one, two, weights=checked)
-    columns = tuple(_columns(one, two, checked, gaps))
-    tell("pairs", 0, 1)
-    pairs = compare_pairs(one, two, weights=checked)
-    tell("subgroups", 0, 1)
-    subgroups = compare_subgroups(one, two, weights=checked)
-    scores = list(_scores(one, two, checked, columns, pairs, subgroups, gaps))
+    parts = _measure(one, two, checked, tell)
+    tell("a second sample", 0, 1)
+    again = _second_sample(one, two, checked)
+    scores = [replace(score, second_sample=again.get(score.name)) for score in parts.scores]
     learned: tuple[TaskScore, ...] = ()
     if tasks:
         learned = _learned(one, two, checked, tell)
@@ -207,12 +218,35 @@ def compare(
     promise = (
         None if ledger is None else str((ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)).guarantee())
     )
-    patterns = gaps.patterns if any(gaps.truth.values()) or gaps.kept else ()
-    rows = one.rows, two.rows
+    return replace(parts, scores=tuple(scores), tasks=learned, promise=promise)
+
+
+def _measure(one: Table, two: Table, weights: Floats | None, tell: Progress) -> Comparison:
+    """Everything that needs no training."""
+    tell("columns", 0, 1)
+    gaps = compare_gaps(one, two, weights=weights)
+    columns = tuple(_columns(one, two, weights, gaps))
+    tell("pairs", 0, 1)
+    pairs = compare_pairs(one, two, weights=weights)
+    tell("subgroups", 0, 1)
+    subgroups = compare_subgroups(one, two, weights=weights)
     return Comparison(
-        one.schema.name, rows, checked is not None, tuple(scores), columns, pairs, subgroups, patterns, learned, None,
-        promise,
-    )  # fmt: skip
+        one.schema.name,
+        (one.rows, two.rows),
+        weights is not None,
+        tuple(_scores(one, two, weights, columns, pairs, subgroups, gaps)),
+        columns,
+        pairs,
+        subgroups,
+        gaps.patterns if any(gaps.truth.values()) or gaps.kept else (),
+        (),
+        None,
+        None,
+    )
+
+
+def _silent(_what: str, _done: int, _of: int) -> None:
+    """No progress is told."""
 
 
 def _table(data: Any, schema: Schema | None) -> Table:
@@ -266,11 +300,13 @@ def _scores(
         0.0,
         "How far cells must move along their column, scaled to 1; mean over columns.",
     )
+    kept = alike(one, two)
+    rows = "" if all(part.all() for part in kept) else f" {_COMPLETE}"
     yield Score(
-        "Wasserstein distance, rows",
-        wasserstein_distance(one, two, weights=weights),
+        _ROWS,
+        wasserstein_distance(one, two, weights=weights) if all(part.any() for part in kept) else None,
         0.0,
-        "How far whole rows must move, each column scaled to 1 (sliced).",
+        f"How far whole rows must move, each column scaled to 1 (sliced).{rows}",
     )
     if pairs:
         yield Score(
@@ -294,6 +330,30 @@ def _scores(
             0.0,
             "Mean difference of the shares of rows that miss two columns.",
         )
+
+
+def _second_sample(one: Table, two: Table, weights: Floats | None) -> dict[str, float]:
+    """About what another sample of the same people would score, of as many rows as the compared table.
+
+    The truth is cut at random into two parts with sizes in the proportion n : m of the tables. The chance part of a
+    distance of samples goes with √(1/n + 1/m), so that of the parts is larger by √(1 + m/n), which is taken off.
+    """
+    mass = np.ones(two.rows) if weights is None else weights
+    if one.rows < 2 or not mass.any():
+        return {}
+    size = float(mass.sum() ** 2 / (mass**2).sum())  # of a sample without weights that varies as much
+    times = min(size / one.rows, 9.0)  # one part must not vanish
+    found = {score.name: score.value for score in _measure(*_cut(one, times), None, _silent).scores}
+    complete = rows_of(one, alike(one, two)[0])
+    found[_ROWS] = wasserstein_distance(*_cut(complete, times)) if complete.rows > 1 else None
+    return {name: value / math.sqrt(1 + times) for name, value in found.items() if value is not None}
+
+
+def _cut(table: Table, times: float) -> tuple[Table, Table]:
+    """Two parts of a table at random, always the same, the second `times` as large as the first."""
+    first = min(max(1, round(table.rows / (1 + times))), table.rows - 1)
+    chosen = np.random.default_rng(0).permutation(table.rows) < first
+    return rows_of(table, chosen), rows_of(table, ~chosen)
 
 
 def _learned(one: Table, two: Table, weights: Floats | None, tell: Progress) -> tuple[TaskScore, ...]:
@@ -332,9 +392,11 @@ def _task_scores(one: Table, two: Table, weights: Floats | None, learned: Sequen
         )
     told = detection(one, two, weights=weights)
     if told is not None:
-        rows = " Among complete rows of the truth, since the other table is filled." if told.complete else ""
+        rows = f" {_COMPLETE}" if told.complete else ""
         yield Score("detection AUC", told.auc, 0.5, f"How well a classifier tells the two tables apart.{rows}")
-        yield Score("propensity MSE", told.propensity_mse, 0.0, f"The same as a mean squared propensity.{rows}")
+        yield Score(
+            "propensity MSE", told.propensity_mse, 0.0, f"How far its guesses are from a toss-up: a mean square.{rows}"
+        )
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

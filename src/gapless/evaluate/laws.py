@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gapless.data import Table
+from gapless.data import PrivateTable, Table
 from gapless.errors import SchemaError, SealedError
 from gapless.schema import Boolean, Column, Ordinal
 from gapless.schema.columns import _Binned
@@ -22,10 +22,15 @@ MOST_CORNERS = 100
 def check_tables(*tables: Table) -> None:
     """Refuse what is no public table, and tables whose cells cannot be compared."""
     for table in tables:
-        if not isinstance(table, Table):
+        if isinstance(table, PrivateTable):
             raise SealedError(
-                f"a {type(table).__name__} is not a public table",
-                hint="Table.read(data, schema) for public rows; compare_private(table, fake, spend=…) for private ones",
+                "a PrivateTable is not a public table",
+                hint="compare_private(table, fake, spend=…) compares it for a price",
+            )
+        if not isinstance(table, Table):
+            raise SchemaError(
+                f"a {type(table).__name__} is not a table with a schema",
+                hint="Table.read(data, schema) makes one of it",
             )
     first = [(column.name, column.cells) for column in tables[0].schema.columns]
     for table in tables[1:]:
@@ -37,12 +42,39 @@ def check_weights(table: Table, weights: ArrayLike | None) -> Floats | None:
     """One weight for each row: finite, not negative, not all zero. Only their ratios matter."""
     if weights is None:
         return None
-    given = np.asarray(weights, dtype=np.float64)
+    try:
+        given = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SchemaError("weights must be numbers", hint="one weight for each row") from None
     if given.shape != (table.rows,):
         raise SchemaError(f"{given.size} weights for {table.rows} rows", hint="one weight for each row")
     if not (np.isfinite(given).all() and (given >= 0).all() and (given.any() or not given.size)):
         raise SchemaError("weights must be finite, not negative and not all zero", hint="weights of 0 or more")
     return given
+
+
+def alike(truth: Table, other: Table) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows of each table to compare as wholes: all if both have gaps or neither, else those without a gap.
+
+    A gap in one table and a fill in the other would be all that such a comparison sees.
+    """
+    complete = ~gap_rows(truth), ~gap_rows(other)
+    if complete[0].all() == complete[1].all():
+        return np.ones(truth.rows, dtype=np.bool_), np.ones(other.rows, dtype=np.bool_)
+    return complete
+
+
+def rows_of(table: Table, kept: NDArray[np.bool_]) -> Table:
+    """Some rows of a table."""
+    return Table(table.schema, [codes[kept] for codes in table.codes], rows=int(kept.sum()))
+
+
+def gap_rows(table: Table) -> NDArray[np.bool_]:
+    """Which rows have a gap."""
+    found = np.zeros(table.rows, dtype=np.bool_)
+    for column, codes in zip(table.schema.columns, table.codes, strict=True):
+        found |= codes >= column.size
+    return found
 
 
 def shares(table: Table, columns: Sequence[int], weights: Floats | None = None) -> Floats | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gapless.data import Table
 from gapless.evaluate.laws import (
@@ -18,6 +18,7 @@ from gapless.evaluate.laws import (
     check_weights,
     half_l1,
     is_ordered,
+    rows_of,
     shares,
     shares_side_by_side,
 )
@@ -28,9 +29,9 @@ from gapless.schema import Column
 class Pair:
     """Two columns in both tables: how far apart their joint laws are, and how strongly the two go together.
 
-    Associations are Spearman's rank correlation for two columns on a line, else Cramér's V; None where a column does
-    not vary, or the pair has too many cells. From noisy counts the distance comes with what the noise leaves open,
-    `between`, and may be None.
+    Associations are Spearman's rank correlation for two columns on a line, else Cramér's V (`measure_of`); None where a
+    column does not vary, or the pair has too many cells. From noisy counts the distance comes with what the noise
+    leaves open, `between`, and may be None.
     """
 
     columns: tuple[str, str]
@@ -42,10 +43,8 @@ class Pair:
 
     @property
     def difference(self) -> float | None:
-        """By how much the association differs; an association that only one table has differs by its size."""
-        if self.truth is None and self.other is None:
-            return None
-        return abs((self.truth or 0.0) - (self.other or 0.0))
+        """By how much the association differs; None if it is undefined in a table."""
+        return None if self.truth is None or self.other is None else abs(self.truth - self.other)
 
 
 def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = None) -> tuple[Pair, ...]:
@@ -66,8 +65,9 @@ def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = Non
 
 
 def measure_of(both: tuple[Column, Column]) -> str:
-    """The name of the association that suits the two columns."""
-    return "Spearman's ρ" if all(map(is_ordered, both)) else "Cramér's V"
+    """The name of the association that suits: ρ if both are on a line, with no *not applicable* beside it."""
+    on_a_line = all(is_ordered(column) and column.size == column.values_size for column in both)
+    return "Spearman's ρ" if on_a_line else "Cramér's V"
 
 
 def association(law: Floats | None, both: tuple[Column, Column]) -> float | None:
@@ -75,7 +75,7 @@ def association(law: Floats | None, both: tuple[Column, Column]) -> float | None
 
     .. math:: V = \sqrt{\frac{\sum (p_{ij} - p_i p_j)^2 / p_i p_j}{\min(r, c) - 1}}
 
-    with r and c the cells that occur. *Not applicable* is a cell of V, and left out of ρ.
+    with r and c the cells that occur. *Not applicable* has no place on a line, so a column that may be it is one for V.
 
     >>> from gapless.schema import Categorical, Ordinal
     >>> two = (Ordinal("x", ["a", "b"]), Ordinal("y", ["a", "b"]))
@@ -86,10 +86,6 @@ def association(law: Floats | None, both: tuple[Column, Column]) -> float | None
         return None
     if measure_of(both) == "Cramér's V":
         return _cramers_v(law)
-    law = law[: both[0].values_size, : both[1].values_size]
-    if law.sum() == 0:
-        return None
-    law = law / law.sum()
     x, y = (_ranks(law.sum(axis=axis)) for axis in (1, 0))
     spread = math.sqrt(float(law.sum(axis=1) @ x**2) * float(law.sum(axis=0) @ y**2))
     return max(-1.0, min(1.0, float(x @ law @ y) / spread)) if spread > 1e-12 else None
@@ -150,7 +146,7 @@ def compare_subgroups(
             inside = [table_codes == cell for table_codes in codes]
             if not inside[0].any():
                 continue
-            parts = [_rows(table, kept) for table, kept in zip((truth, other), inside, strict=True)]
+            parts = [rows_of(table, kept) for table, kept in zip((truth, other), inside, strict=True)]
             given = None if checked is None else checked[inside[1]]
             errors = [
                 half_l1(shares(parts[0], [o]), shares(parts[1], [o], given))
@@ -161,7 +157,3 @@ def compare_subgroups(
             error = sum(errors) / len(errors) if errors else 0.0
             found.append(Subgroup(column.name, column.cells[cell], shown[0], shown[1], parts[0].rows, error))
     return tuple(sorted(found, key=lambda one: -one.error))
-
-
-def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:
-    return Table(table.schema, [codes[kept] for codes in table.codes], rows=int(kept.sum()))

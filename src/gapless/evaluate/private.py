@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations, islice
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import PrivateTable, Table
-from gapless.errors import SchemaError
+from gapless.errors import SchemaError, SealedError
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score
 from gapless.evaluate.laws import Floats, check_tables, check_weights, half_l1, shares
 from gapless.evaluate.pairs import Pair, measure_of
 from gapless.model.marginal import Measurement, estimate_total
-from gapless.privacy import Loss, for_counts
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Loss, for_counts
 
 MOST_PAIRS = 20
 PAIR_CELLS = 10_000
+
+Noise = DiscreteLaplace | DiscreteGaussian
 
 
 def compare_private(
@@ -36,13 +39,15 @@ def compare_private(
     docs/proofs/comparison.md.
 
     A distance of noisy shares is too large: noise adds to it. With y the noisy counts of the K observed cells, n their
-    sum, σ the noise and q the other table's shares, noise alone would make
+    sum, a the mean size of the noise and q the other table's shares, the noisy distance is N = ‖y/n - q‖₁/2, and noise
+    alone would make it
 
-    .. math:: b = \frac{1}{2n} \sqrt{\tfrac{2}{\pi}} \sum_i \sigma \sqrt{1 - 2 q_i + K q_i^2},
+    .. math:: B = \frac{a}{2n} \sum_i \sqrt{1 - 2 q_i + K q_i^2}.
 
-    and the noisy distance is, on average, between the true one and the true one plus b. So the value told is the noisy
-    distance less b, and `between` goes from it to the noisy distance. There is no unbiased estimate of an L1 distance.
-    A marginal whose sum is below twice its noise tells nothing, and its distance is None.
+    The value told is √(N² - B²), right on average if the true differences are spread over the cells as the noise is.
+    Whatever they are, the true distance lies between N - B and √(π/2 · (N² - B²)) for expected N: `between` is that
+    with N two standard deviations lower and higher. A mean over marginals is told from the means of N and B. There is
+    no unbiased estimate of an L1 distance. A marginal whose sum is below twice its noise tells nothing: None.
 
     Args:
         table: the private table.
@@ -52,35 +57,47 @@ def compare_private(
             spread evenly over all pairs of at most 10,000 cells.
         weights: one for each row of `other`.
     """
+    if not isinstance(table, PrivateTable):
+        raise SealedError(
+            f"a {type(table).__name__} is not a PrivateTable",
+            hint="compare(truth, fake) for a truth that is public; gapless.read(data, schema, …) seals a private one",
+        )
     check_tables(other)
     checked = check_weights(other, weights)
+    if not other.rows:
+        raise SchemaError(
+            "the compared table has no rows, and noise would be paid for nothing", hint="a table with rows"
+        )
     schema = table.schema
     if [(c.name, c.cells) for c in schema.columns] != [(c.name, c.cells) for c in other.schema.columns]:
         raise SchemaError("the two tables have different schemas", hint="read both with the same schema")
     chosen = _chosen(table, pairs)
     grant = table.ledger.grant(spend, to="compare_private")
     requests = []
-    stds: list[float] = []
+    noises: list[Noise] = []
     parts: list[list[tuple[str, ...]]] = [[(name,) for name in schema.names], [*chosen]]
     for part in filter(None, parts):
         counts = table.marginals(part, rows="extended")
         noise = for_counts(spend / (2 if chosen else 1) / len(part), counts[0].distance)
         requests += [(value, noise, " × ".join(names)) for value, names in zip(counts, part, strict=True)]
-        stds += [noise.noise_std] * len(part)
+        noises += [noise] * len(part)
     released = [one.value.astype(np.float64) for one in grant.release_all(requests)]
     many = len(schema.columns)
-    columns = [_column(other, c, released[c], stds[c], checked) for c in range(many)]
-    measured = [
-        _pair(other, names, y, std, checked) for names, y, std in zip(chosen, released[many:], stds[many:], strict=True)
+    places = [*((c,) for c in range(many)), *map(schema.positions, chosen)]
+    found = [
+        noisy_distance(y[tuple(slice(schema.columns[c].size) for c in at)], shares(other, at, checked), noise)
+        for at, y, noise in zip(places, released, noises, strict=True)
     ]
-    known = [Measurement((c,), y, std) for c, (y, std) in enumerate(zip(released[:many], stds, strict=False))]
+    columns = [_column(other, c, released[c], noises[c].noise_std, checked, found[c]) for c in range(many)]
+    measured = [_pair(other, names, one) for names, one in zip(chosen, found[many:], strict=True)]
+    known = [Measurement((c,), released[c], noises[c].noise_std) for c in range(many)]
     return Comparison(
         schema.name,
         (max(0, round(estimate_total(known))), other.rows),
         checked is not None,
         (
-            _mean("one-way distance", "Mean total variation distance of all columns, noise taken off.", columns),
-            *([_mean("two-way distance", f"The same of {len(chosen)} pairs.", measured)] if chosen else []),
+            _mean("one-way distance", "columns", found[:many]),
+            *([_mean("two-way distance", "pairs of columns", found[many:])] if chosen else []),
             *_gap_error(columns),
         ),
         tuple(columns),
@@ -109,11 +126,12 @@ def _chosen(table: PrivateTable, pairs: Sequence[tuple[str, str]] | None) -> lis
     return list(islice(fitting, 0, None, max(1, math.ceil(len(fitting) / MOST_PAIRS))))
 
 
-def _column(other: Table, place: int, counts: Floats, noise_std: float, weights: Floats | None) -> ColumnScore:
+def _column(
+    other: Table, place: int, counts: Floats, noise_std: float, weights: Floats | None, found: NoisyDistance | None
+) -> ColumnScore:
     column = other.schema.columns[place]
     law, total = shares(other, [place], weights), max(1.0, float(counts.sum()))
     seen, gaps = counts[: column.size], counts[column.size :]
-    value, between = distance_less_noise(seen, law, noise_std)
     missing = other.codes[place] >= column.size
     mass = np.ones(other.rows) if weights is None else weights
     rate = float(mass @ missing / mass.sum()) if other.rows else 0.0
@@ -124,46 +142,77 @@ def _column(other: Table, place: int, counts: Floats, noise_std: float, weights:
         column.cells[: column.size],
         tuple((np.maximum(seen, 0.0) / sum_seen).tolist()),
         tuple([0.0] * column.size if law is None else law.tolist()),
-        value,
+        None if found is None else found.value,
         None,
         (min(1.0, max(0.0, float(gaps.sum()) / total)), rate) if column.gaps else None,
         noise_std / sum_seen,
-        between,
+        None if found is None else found.between,
     )
 
 
-def _pair(other: Table, names: tuple[str, str], counts: Floats, noise_std: float, weights: Floats | None) -> Pair:
-    places = other.schema.positions(names)
-    both = other.schema.columns[places[0]], other.schema.columns[places[1]]
-    seen = counts[: both[0].size, : both[1].size]
-    value, between = distance_less_noise(seen, shares(other, places, weights), noise_std)
-    return Pair(names, value, measure_of(both), None, None, between)
+def _pair(other: Table, names: tuple[str, str], found: NoisyDistance | None) -> Pair:
+    both = other.schema[names[0]], other.schema[names[1]]
+    if found is None:
+        return Pair(names, None, measure_of(both), None, None)
+    return Pair(names, found.value, measure_of(both), None, None, found.between)
 
 
-def distance_less_noise(
-    counts: Floats, law: Floats | None, noise_std: float
-) -> tuple[float | None, tuple[float, float] | None]:
-    """The total variation distance of noisy counts from a law, the expected share of noise taken off, and its range.
+@dataclass(frozen=True, slots=True)
+class NoisyDistance:
+    """A total variation distance from noisy counts: docs/proofs/comparison.md.
 
-    >>> distance_less_noise(np.array([750.0, 250.0]), np.array([0.5, 0.5]), 0.0)
-    (0.25, (0.25, 0.25))
+    Attributes:
+        noisy: the distance of the noisy shares.
+        by_noise: what it would be on average if the true distance were 0.
+        std: about the standard deviation of `noisy`.
+
+    >>> NoisyDistance(0.5, 0.3, 0.0).value
+    0.4
     """
-    total = float(counts.sum())
-    if law is None or total <= 2 * noise_std * math.sqrt(counts.size):
-        return None, None
-    noisy = min(1.0, half_l1(counts / total, law))
+
+    noisy: float
+    by_noise: float
+    std: float
+
+    @property
+    def value(self) -> float:
+        """The distance, noise taken off as if the true differences were spread over the cells like it."""
+        return math.sqrt(max(0.0, min(1.0, self.noisy) ** 2 - self.by_noise**2))
+
+    @property
+    def between(self) -> tuple[float, float]:
+        """What the noise leaves open, however the differences are spread."""
+        low, high = (self.noisy + sign * 2 * self.std for sign in (-1, 1))
+        spread = math.sqrt(math.pi / 2 * max(0.0, high**2 - self.by_noise**2))
+        return min(1.0, max(0.0, low - self.by_noise)), min(1.0, high, spread)
+
+
+def noisy_distance(counts: Floats, law: Floats | None, noise: Noise) -> NoisyDistance | None:
+    """The distance of noisy counts from a law; None if the counts are lost in noise, or there is no law."""
+    total, std = float(counts.sum()), noise.noise_std
+    if law is None or total <= 2 * std * math.sqrt(counts.size):
+        return None
+    mean_size = math.sqrt(1 / 2 if isinstance(noise, DiscreteLaplace) else 2 / math.pi)  # of noise with std 1
+    signs = np.sign(counts / total - law)
     spreads = np.sqrt(np.maximum(0.0, 1 - 2 * law + counts.size * law**2))
-    by_noise = noise_std * math.sqrt(2 / math.pi) * float(spreads.sum()) / (2 * total)
-    least = max(0.0, noisy - by_noise)
-    return least, (least, noisy)
+    return NoisyDistance(
+        half_l1(counts / total, law),
+        std * mean_size * float(spreads.sum()) / (2 * total),
+        std * float(np.linalg.norm(signs - (signs * law).sum())) / (2 * total),
+    )
 
 
-def _mean(name: str, about: str, parts: Sequence[ColumnScore] | Sequence[Pair]) -> Score:
-    known = [(part.distance, part.between) for part in parts if part.distance is not None and part.between is not None]
+def _mean(name: str, what: str, found: Sequence[NoisyDistance | None]) -> Score:
+    """The mean over marginals; their noise is independent, so that of the mean is known better than that of each."""
+    known = [one for one in found if one is not None]
+    about = f"Mean total variation distance of {len(known)} {what}, noise taken off: 0 is equal, 1 disjoint."
+    if len(known) < len(found):
+        about += f" {len(found) - len(known)} more are lost in noise."
     if not known:
         return Score(name, None, 0.0, about)
-    low, high = (float(np.mean([between[end] for _, between in known])) for end in (0, 1))
-    return Score(name, float(np.mean([distance for distance, _ in known])), 0.0, about, (low, high))
+    noisy, by_noise = (float(np.mean([getattr(one, part) for one in known])) for part in ("noisy", "by_noise"))
+    mean = NoisyDistance(noisy, by_noise, float(np.linalg.norm([one.std for one in known])) / len(known))
+    return Score(name, mean.value, 0.0, about, mean.between)
 
 
 def _gap_error(columns: Sequence[ColumnScore]) -> list[Score]:

@@ -13,7 +13,7 @@ from gapless.errors import ModelError
 from gapless.evaluate.charts import bars, dots, heat_map, key, pattern_picture, percent
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score
 from gapless.evaluate.laws import DENSE_CELLS, Floats, half_l1, shares
-from gapless.evaluate.page import Html, page, section, table, tag
+from gapless.evaluate.page import Html, join, page, section, table, tag
 from gapless.evaluate.pairs import association, measure_of
 from gapless.privacy import Ledger
 from gapless.synth.fitted import FittedModel, Gaps
@@ -22,27 +22,33 @@ TRUTH = ("the truth", "the compared table")
 NOISY = ("noisy counts of the truth", "the compared table")
 MODEL = ("the model, fitted to noisy counts", "the synthetic rows")
 MOST_SUBGROUPS = 15
-MOST_HEAT = 40  # columns in a heat map
+MOST_COLUMNS = 40  # are drawn: the first ones of the schema
 
 
 def comparison_page(one: Comparison) -> str:
     """Everything that was compared, on one page."""
     names = TRUTH if one.spent is None else NOISY
-    rows = f"{one.rows[0]:,} rows of truth{'' if one.spent is None else ' (noisy)'}, {one.rows[1]:,} rows compared"
     return page(
         f"How close? {one.table}",
         tag("h1", f"How close? {one.table}"),
-        tag("p", rows + (", weighted" if one.weighted else "") + ".", class_="soft"),
-        tag("div", tag("p", one.nature), class_="note warn" if one.spent is None else "note"),
+        tag("p", one.sizes[0].upper() + one.sizes[1:] + ".", class_="soft"),
+        _nature(one),
         _cards(one.scores),
         _promise(one),
-        _columns(one.columns, names),
+        _columns(one.columns[:MOST_COLUMNS], names, of=len(one.columns)),
         _pair_errors(one),
         _patterns(one, names),
         _tasks(one),
         _subgroups(one),
         _footer(),
     )
+
+
+def _nature(one: Comparison) -> Html:
+    if one.spent is not None:
+        return tag("div", tag("p", one.nature), class_="note")
+    return tag("div", tag("p", tag("strong", "Not for others, unless the truth is public")), tag("p", one.nature),
+               class_="note warn")  # fmt: skip
 
 
 def _promise(one: Comparison) -> Html:
@@ -72,7 +78,9 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
     """
     gapped = any((codes >= c.size).any() for codes, c in zip(sample.codes, sample.schema.columns, strict=True))
     gaps: Gaps = "as observed" if gapped and model.gapped is not None else "filled"
-    columns = [_released_column(model, sample, place, gaps) for place in range(len(sample.schema.columns))]
+    columns = [
+        _released_column(model, sample, place, gaps) for place in range(len(sample.schema.columns))[:MOST_COLUMNS]
+    ]
     return page(
         f"Report: {sample.schema.name}",
         tag("h1", f"Report: {sample.schema.name}"),
@@ -102,7 +110,7 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
                 "were missing and are filled were completed from the model: no noise level covers that.",
             ),
         ),
-        _columns(columns, MODEL),
+        _columns(columns, MODEL, of=len(sample.schema.columns)),
         _released_gaps(model),
         _released_pairs(model, sample),
         _footer(),
@@ -118,14 +126,20 @@ def _cards(scores: Sequence[Score]) -> Html:
         lines = [tag("small", score.about, class_="soft about")]
         if score.best:
             lines.insert(0, tag("small", f"the truth itself: {score.best:.3f}. "))
+        if score.second_sample is not None:
+            lines.insert(0, tag("small", f"a second sample: {score.second_sample:.3f}. "))
         if score.between is not None:
             lines.insert(0, tag("small", f"noise leaves open {score.between[0]:.3f} to {score.between[1]:.3f}. "))
         value = "–" if score.value is None else f"{score.value:,.0f}" if score.value >= 100 else f"{score.value:.3f}"
         cards.append(tag("div", tag("small", score.name), tag("b", value), *lines, class_="card"))
-    return tag("div", *cards, class_="cards")
+    shown = tag("div", *cards, class_="cards")
+    if all(score.second_sample is None for score in scores):
+        return shown
+    told = "A second sample: about what as many other people of the same kind would score, from two parts of the truth."
+    return join([shown, tag("p", tag("small", told, class_="soft"))])
 
 
-def _columns(columns: Sequence[ColumnScore], names: tuple[str, str]) -> Html:
+def _columns(columns: Sequence[ColumnScore], names: tuple[str, str], *, of: int) -> Html:
     cards = []
     for column in columns:
         chart = bars(
@@ -145,7 +159,21 @@ def _columns(columns: Sequence[ColumnScore], names: tuple[str, str]) -> Html:
     told = "Shares of each cell among the rows in which the column is not missing."
     if any(column.noise is not None for column in columns):
         told += " Whiskers: ±1.96 standard deviations of noise."
+    told += _left_out(of)
     return section("Columns", key(names), tag("p", told), tag("div", *cards, class_="columns"))
+
+
+def _side(*cards: Html) -> Html:
+    """Cards side by side where there is room."""
+    return tag("div", *cards, class_="side")
+
+
+def _titled(title: str, inside: Html | None) -> list[Html]:
+    return [] if inside is None else [tag("div", tag("h3", title), inside, class_="wide keep")]
+
+
+def _left_out(columns: int) -> str:
+    return f" The first {MOST_COLUMNS} of {columns} columns are drawn." if columns > MOST_COLUMNS else ""
 
 
 def _footer() -> Html:
@@ -166,28 +194,35 @@ def _pair_errors(one: Comparison) -> Html:
     for pair in one.pairs:
         strengths = [f"{strength:.2f}" for strength in (pair.truth, pair.other) if strength is not None]
         more = f"; {pair.measure} {' and '.join(strengths)}" if len(strengths) == 2 else ""
+        if pair.between is not None:
+            more += f"; noise leaves open {pair.between[0]:.3f} to {pair.between[1]:.3f}"
         told[pair.columns] = f"{pair.columns[0]} × {pair.columns[1]}: {pair.distance or 0:.3f}{more}"
     named = [column.name for column in one.columns if any(column.name in pair for pair in values)]
-    names = named[:MOST_HEAT]
+    names = named[:MOST_COLUMNS]
     shown = {pair: value for pair, value in values.items() if set(pair) <= set(names)}
-    changed = sorted((p for p in one.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[:8]
-    parts = [
-        tag("p", "Total variation distance of the tables of two columns, in hundredths: 0 is equal, 100 disjoint."),
-        tag("div", heat_map("Errors of pairs of columns", names, shown, told=told), class_="wide keep"),
+    about = "Total variation distance of the tables of two columns, in hundredths: 0 is equal, 100 disjoint."
+    if one.spent is not None:
+        possible = math.comb(len(one.columns), 2)
+        if len(values) < possible:
+            about += (
+                f" {len(values)} of {possible} pairs are shown; the others were not measured, or are lost in noise."
+            )
+        about += " A 0 says that the noise is larger than the difference: the text of a square has what it leaves open."
+    picture = heat_map("Errors of pairs of columns", names, shown, full=0.3, told=told)
+    changed = sorted((p for p in one.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[:10]
+    rows = [
+        (" × ".join(p.columns), _unbroken(p.measure), _number(p.truth), _number(p.other), _number(p.difference))
+        for p in changed
     ]
-    if len(named) > MOST_HEAT:
-        parts.append(tag("p", f"The first {MOST_HEAT} of {len(named)} columns are drawn.", class_="soft"))
-    if changed:
-        rows = [
-            (" × ".join(p.columns), p.measure, _number(p.truth), _number(p.other), _number(p.difference))
-            for p in changed
-        ]
-        head = ("columns", "association", "truth", "compared", "difference")
-        parts += [
-            tag("h3", "Associations that changed most"),
-            tag("div", table(head, rows, right=(2, 3, 4)), class_="wide"),
-        ]
-    return section("Pairs of columns", *parts)
+    head = ("columns", "association", "truth", "compared", "difference")
+    return section(
+        "Pairs of columns",
+        tag("p", about + _left_out(len(named))),
+        _side(
+            tag("div", picture, class_="wide keep"),
+            *_titled("Associations that changed most", table(head, rows, right=(2, 3, 4)) if rows else None),
+        ),
+    )
 
 
 def _patterns(one: Comparison, names: tuple[str, str]) -> Html:
@@ -199,7 +234,14 @@ def _patterns(one: Comparison, names: tuple[str, str]) -> Html:
     if not any(column.gaps[1] for column in one.columns if column.gaps is not None):
         told += " The compared table is filled, so its gaps are not scored."
     picture = pattern_picture("Patterns of gaps", columns, patterns, names)
-    return section("Gaps", key(names), tag("p", told), tag("div", picture, class_="wide keep"))
+    rates = [(column.name, *map(percent, column.gaps)) for column in one.columns if column.gaps and any(column.gaps)]
+    shares_of_gaps = table(("column", "truth", "compared"), rates[:MOST_COLUMNS], right=(1, 2))
+    return section(
+        "Gaps",
+        key(names),
+        tag("p", told),
+        _side(tag("div", picture, class_="wide keep"), *_titled("Shares of gaps", shares_of_gaps)),
+    )
 
 
 def _tasks(one: Comparison) -> Html:
@@ -260,6 +302,10 @@ def _subgroups(one: Comparison) -> Html:
     return section("Subgroups", tag("p", told), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))
 
 
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def _number(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
@@ -276,7 +322,7 @@ def _released_column(model: FittedModel, sample: Table, place: int, gaps: Gaps) 
         missing = sample.codes[place] >= column.size
         rates = 1 - seen, float(missing.mean()) if sample.rows else 0.0
     noise_std = model.facts.get("noise", {}).get(column.name)
-    if noise_std is not None and model.gapped is not None:
+    if noise_std is not None and model.gapped is not None and column.gaps and gaps == "filled":
         seen = _law(model, place, "as observed")[1]
     shown = rows if law is None else law
     return ColumnScore(
@@ -304,12 +350,13 @@ def _law(model: FittedModel, place: int, gaps: Gaps) -> tuple[Floats | None, flo
 
 
 def _released_scores(model: FittedModel, sample: Table, columns: Sequence[ColumnScore], gaps: Gaps) -> Iterable[Score]:
-    yield Score("synthetic rows", float(sample.rows), None, f"Drawn by {model.method}.")
-    yield Score("rows, estimated", max(0.0, model.total), None, "The noisy number of rows of the private table.")
+    about = f"Drawn by {model.method}. The private table has about {max(0.0, model.total):,.0f} (a noisy number)."
+    yield Score("synthetic rows", float(sample.rows), None, about)
     about = "Mean distance of the rows from the model, over columns: 0 is equal, 1 disjoint."
     yield Score("rows from model, one-way", _mean([column.distance or 0.0 for column in columns]), None, about)
     if pairs := list(_edge_distances(model, sample, gaps)):
-        yield Score("rows from model, two-way", _mean(pairs), None, "The same for pairs that are modelled together.")
+        about = f"Mean distance of the rows from the model, over {len(pairs)} pairs of columns modelled together."
+        yield Score("rows from model, two-way", _mean(pairs), None, about)
     noise = [column.noise * len(column.cells) for column in columns if column.noise is not None]
     if noise:
         by_noise = _mean(noise) * math.sqrt(2 / math.pi) / 2
@@ -320,7 +367,7 @@ def _released_scores(model: FittedModel, sample: Table, columns: Sequence[Column
 def _edge_distances(model: FittedModel, sample: Table, gaps: Gaps) -> Iterable[float]:
     columns = sample.schema.columns
     for one, other in model.facts.get("edges", ()):
-        if columns[one].size * columns[other].size <= DENSE_CELLS:
+        if max(one, other) < MOST_COLUMNS and columns[one].size * columns[other].size <= DENSE_CELLS:
             law = _joint(model, (one, other), gaps)
             if law is not None:
                 yield half_l1(law, shares(sample, (one, other)))
@@ -337,12 +384,12 @@ def _joint(model: FittedModel, places: tuple[int, int], gaps: Gaps) -> Floats | 
 
 
 def _released_gaps(model: FittedModel) -> Html:
-    may = [column for column in model.schema.columns if column.gaps]
+    may = [column for column in model.schema.columns[:MOST_COLUMNS] if column.gaps]
     if model.gapped is None or not may:
         return Html("")
     rows = []
     for column in may:
-        law, seen = _law(model, model.schema.positions([column.name])[0], "as observed")
+        law, seen = _law(model, model.schema.names.index(column.name), "as observed")
         if law is None:
             continue
         noise = model.facts.get("noise", {}).get(column.name)
@@ -354,7 +401,7 @@ def _released_gaps(model: FittedModel) -> Html:
 
 
 def _released_pairs(model: FittedModel, sample: Table) -> Html:
-    columns = sample.schema.columns[:MOST_HEAT]
+    columns = sample.schema.columns[:MOST_COLUMNS]
     values, told = {}, {}
     for one, other in combinations(range(len(columns)), 2):
         both = columns[one], columns[other]
@@ -368,15 +415,28 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
     if not values:
         return Html("")
     edges = len(model.facts.get("edges", ()))
+    names = [column.name for column in columns]
+    rows = [
+        (
+            " × ".join(pair),
+            _unbroken(measure_of((sample.schema[pair[0]], sample.schema[pair[1]]))),
+            f"{values[pair]:.2f}",
+        )
+        for pair in sorted(values, key=lambda pair: -values[pair])[:12]
+    ]
     return section(
         "What goes together",
         tag(
             "p",
             "How strongly two columns go together in the synthetic rows, in hundredths: Spearman's ρ on a line, "
             f"without its sign, else Cramér's V. The model knows {edges} pairs by measurement (structure.svg); "
-            "the others follow from these, and may be weaker than in the truth.",
+            "the others follow from these, and may be weaker than in the truth."
+            + _left_out(len(sample.schema.columns)),
         ),
-        tag("div", heat_map("Associations", [c.name for c in columns], values, told=told), class_="wide keep"),
+        _side(
+            tag("div", heat_map("Associations", names, values, full=1.0, told=told), class_="wide keep"),
+            *_titled("The strongest", table(("columns", "association", ""), rows, right=(2,))),
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
 from gapless.errors import ReadError, SchemaError
-from gapless.evaluate.laws import Floats, check_tables, check_weights, is_ordered, points, positions
+from gapless.evaluate.laws import Floats, alike, check_tables, check_weights, is_ordered, points, positions
 
 ROWS = 5_000  # as in [MD]: a sample of each table, a tenth of it for testing
 TEST_SHARE = 0.1
@@ -33,7 +33,7 @@ def f1_scores(
     other: Table,
     *,
     labels: Sequence[str] | None = None,
-    positive: Mapping[str, Sequence[object]] | None = None,
+    positive: Mapping[str, str | Sequence[object]] | None = None,
     weights: ArrayLike | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -52,8 +52,8 @@ def f1_scores(
     Args:
         truth: the table to test on.
         other: the table to train on.
-        labels: by default every column.
-        positive: the positive cells of some labels, such as `{"income": [">50K"]}`.
+        labels: by default every column; none if the list is empty.
+        positive: the positive cells of some labels, such as `{"income": [">50K"]}`; one cell may stand alone.
         weights: one for each row of `other`, used in training.
         seed: of the samples and the classifiers.
         progress: called with a label, the fits done and their number.
@@ -95,7 +95,7 @@ def classifiers(seed: int = 0) -> dict[str, Any]:
     }
 
 
-def positive_cells(table: Table, label: str, named: Sequence[object] | None = None) -> Flags:
+def positive_cells(table: Table, label: str, named: str | Sequence[object] | None = None) -> Flags:
     """Which cells of a label are positive: those named, else the second half of its levels or bins.
 
     The rule reads the schema alone: of five levels the last two, of two the last. *Not applicable* is negative.
@@ -104,8 +104,12 @@ def positive_cells(table: Table, label: str, named: Sequence[object] | None = No
     flags = np.zeros(column.size, dtype=np.bool_)
     if named is None:
         flags[(column.values_size + 1) // 2 : column.values_size] = True
-    else:
-        flags[[column.code_of(cell) for cell in named]] = True
+        return flags
+    if isinstance(named, str):
+        named = [named]
+    flags[[column.code_of(cell) for cell in named]] = True
+    if flags.all() or not flags.any():
+        raise SchemaError(f"{label!r}: {'every' if flags.all() else 'no'} cell is positive", hint="some cells, not all")
     return flags
 
 
@@ -114,7 +118,7 @@ def roc_auc(
     other: Table,
     *,
     label: str,
-    positive: Sequence[object] | None = None,
+    positive: str | Sequence[object] | None = None,
     weights: ArrayLike | None = None,
     seed: int = 0,
 ) -> float | None:
@@ -143,7 +147,7 @@ def coefficient_error(
     other: Table,
     *,
     label: str,
-    positive: Sequence[object] | None = None,
+    positive: str | Sequence[object] | None = None,
     weights: ArrayLike | None = None,
 ) -> float | None:
     r"""The mean squared error of the coefficients of a linear predictor, the β-MSE of [IW] §4.2.
@@ -198,7 +202,7 @@ class Detection:
         propensity_mse: the mean of (p̂ - c)², with p̂ the probability that a row is of the other table, and c its share
             among all rows: 0 if p̂ never leaves c, c (1 - c) if rows are told apart for certain.
         rows: how many rows of each table were used.
-        complete: whether rows of the truth with a gap were left out, because the other table is filled.
+        complete: whether rows with a gap were left out, because only one table has any.
     """
 
     auc: float
@@ -210,8 +214,8 @@ class Detection:
 def detection(truth: Table, other: Table, *, weights: ArrayLike | None = None, seed: int = 0) -> Detection | None:
     """Try to tell the two tables apart: histogram boosting, out-of-fold in 5 folds, 5,000 rows of each.
 
-    If the other table is filled, rows of the truth with gaps would betray themselves: then only its complete rows are
-    used. None if a table has fewer than 25 rows left.
+    If one table has gaps and the other has none, rows with gaps would betray themselves: then only rows without a gap
+    are used. None if a table has fewer than 25 rows left.
     """
     check_tables(truth, other)
     mass = _whole(other, check_weights(other, weights))
@@ -220,13 +224,8 @@ def detection(truth: Table, other: Table, *, weights: ArrayLike | None = None, s
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 an extra
     from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415 an extra
 
-    gaps = [
-        np.any([codes >= c.size for codes, c in zip(t.codes, t.schema.columns, strict=True)], axis=0)
-        for t in (truth, other)
-    ]
-    filled = bool(gaps[0].any()) and not gaps[1].any()
-    usable = np.flatnonzero(~gaps[0]) if filled else np.arange(truth.rows)
-    rows = _sample(usable, seed), _sample(np.arange(other.rows), seed)
+    kept = alike(truth, other)
+    rows = _sample(np.flatnonzero(kept[0]), seed), _sample(np.flatnonzero(kept[1]), seed)
     if min(map(len, rows)) < 25:
         return None
     x = np.concatenate([points(truth)[rows[0]], points(other)[rows[1]]])
@@ -242,7 +241,7 @@ def detection(truth: Table, other: Table, *, weights: ArrayLike | None = None, s
         float(roc_auc_score(y, guess, sample_weight=mass)),
         float(mass @ (guess - share) ** 2 / mass.sum()),
         (len(rows[0]), len(rows[1])),
-        filled,
+        not (kept[0].all() and kept[1].all()),
     )
 
 
@@ -261,7 +260,7 @@ def _tasks(
     truth: Table,
     other: Table,
     labels: Sequence[str] | None,
-    positive: Mapping[str, Sequence[object]] | None,
+    positive: Mapping[str, str | Sequence[object]] | None,
     weights: ArrayLike | None,
     seed: int,
 ) -> dict[str, Task]:
@@ -269,9 +268,13 @@ def _tasks(
     check_tables(truth, other)
     mass = _whole(other, check_weights(other, weights))
     needs_sklearn()
-    positive = positive or {}
-    places = dict(zip(labels := labels or truth.schema.names, truth.schema.positions(labels), strict=True))
+    if isinstance(labels, str):
+        raise SchemaError(f"labels = {labels!r} is one name", hint=f"labels=[{labels!r}]")
+    positive, labels = positive or {}, truth.schema.names if labels is None else labels
+    places = dict(zip(labels, truth.schema.positions(labels), strict=True))
     truth.schema.positions(positive)  # an unknown name is told
+    if unasked := [name for name in positive if name not in places]:
+        raise SchemaError(f"positive cells of {unasked[0]!r}, which is no label", hint=f"labels=[…, {unasked[0]!r}]")
     if truth.rows == 0 or other.rows == 0:
         raise SchemaError("nothing can be learned from a table without rows", hint="a table with rows")
     test, train = _sample(np.arange(truth.rows), seed), _sample(np.arange(other.rows), seed)

@@ -6,7 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import Table
-from gapless.evaluate.laws import Floats, check_tables, check_weights, half_l1, is_ordered, points, positions, shares
+from gapless.evaluate.laws import (
+    Floats,
+    alike,
+    check_tables,
+    check_weights,
+    half_l1,
+    is_ordered,
+    points,
+    positions,
+)
 from gapless.schema import Column
 
 DIRECTIONS = 64
@@ -44,7 +53,10 @@ def wasserstein_distance(truth: Table, other: Table, *, weights: ArrayLike | Non
     Rows become points: a column on a line one coordinate in [0, 1], other levels (and gaps, as one more level) corners
     at distance 1 of each other (`laws.points`). The mean is over L = 64 fixed directions u of the sphere in d
     dimensions. The paper does not say how it computed the distance of joint laws; slices need no solver, use every row
-    and take weights. 0 for equal tables; if only one of the two has a row it is 1.
+    and take weights. 0 for equal tables.
+
+    If one table has gaps and the other has none, only rows without a gap are compared: otherwise the gaps would be most
+    of what is seen. If only one of the two has such a row it is 1.
 
     Args:
         truth: the table that is right.
@@ -53,13 +65,14 @@ def wasserstein_distance(truth: Table, other: Table, *, weights: ArrayLike | Non
     """
     check_tables(truth, other)
     checked = check_weights(other, weights)
-    if truth.rows == 0 or other.rows == 0:
-        return float(truth.rows != other.rows)
-    one, two = points(truth), points(other)
+    kept = alike(truth, other)
+    mass = (np.ones(other.rows) if checked is None else checked)[kept[1]]
+    one, two = points(truth)[kept[0]], points(other)[kept[1]]
+    if len(one) == 0 or not mass.any():
+        return float((len(one) == 0) != (not mass.any()))
     rng = np.random.default_rng(0)  # always the same directions
     directions = rng.normal(size=(one.shape[1], DIRECTIONS))
     directions /= np.linalg.norm(directions, axis=0)
-    mass = np.ones(other.rows) if checked is None else checked
     slices = [_on_a_line(x, y, mass) for x, y in zip((one @ directions).T, (two @ directions).T, strict=True)]
     return float(np.sqrt(one.shape[1]) * np.mean(slices))
 
@@ -69,8 +82,3 @@ def _on_a_line(one: Floats, two: Floats, mass: Floats) -> float:
     order = np.argsort(places, kind="stable")
     flow = np.concatenate([np.full(len(one), 1 / len(one)), -mass / mass.sum()])[order]
     return float(np.abs(np.cumsum(flow)[:-1]) @ np.diff(places[order]))
-
-
-def column_laws(truth: Table, other: Table, weights: Floats | None) -> list[tuple[Floats | None, Floats | None]]:
-    """The laws of each column in both tables."""
-    return [(shares(truth, [c]), shares(other, [c], weights)) for c in range(len(truth.schema.columns))]
