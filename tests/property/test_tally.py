@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from gapless import HotDeck, Integer, MissingCode, Number, Ordinal, Rows, Schema
 from gapless.data.tally import Tally
+from gapless.errors import QuestionError
 from gapless.privacy import L1
 from gapless.query import parse_question
 from gapless.query.condition import compile_condition, needed, parse_condition
@@ -160,7 +161,13 @@ def test_conditions_follow_three_valued_logic(tree, a, c):
     codes = {"a": CELLS[0].index(a), "c": CELLS[2].index(c)}
     if a in ("", "-1"):
         codes["a"] = {"-1": 4, "": 5}[a]
-    found = compile_condition(condition, SCHEMA)({name: np.array([code]) for name, code in codes.items()})[0]
+    try:
+        compiled = compile_condition(condition, SCHEMA)
+    except QuestionError as error:
+        if "is never between" not in str(error):
+            raise
+        reject()  # such as a >= 1 and a <= 0: refused, not answered
+    found = compiled({name: np.array([code]) for name, code in codes.items()})[0]
     assert {1: True, 0: None, -1: False}[int(found)] == truth(tree, {"a": a, "c": c})
     for name, cell in (("a", a), ("c", c)):
         if cell == "" and name in needed(condition):
