@@ -286,11 +286,11 @@ def test_many_cells_are_folded_into_few_bars():
 
 
 def test_spans_of_days_are_told_apart_and_in_full_on_hover():
-    days = [f"20{i:02d}-01-05..20{i:02d}-06-07" for i in range(3)] + ["2004-12-30..2005-01-09"]
-    drawn = charts.bars("x", days, ([0.25] * 4, [0.25] * 4), ("a", "b"), ordered=True)
+    days = [f"20{i:02d}-01-05..20{i:02d}-06-07" for i in range(3)]
+    drawn = charts.bars("x", days, ([0.25] * 3, [0.25] * 3), ("a", "b"), ordered=True)
     for label, cell in zip(("2000-01-05..06-07", "2001-01-05..06-07"), days, strict=False):
         assert f"<title>{cell}</title>{label}</text>" in drawn
-    assert "</title>from 2004-12-30</text>" in drawn
+    assert charts.labels([*days, "2004-12-30..2005-01-09"])[::3] == ["from 2000-01-05", "from 2004-12-30"]
     assert charts.labels(["2001-01-01..2003-12-31"]) == ["2001..2003"]
     assert charts.labels(["2001-01-01T00:00:00..2001-03-04T23:59:59"]) == ["2001-01-01..03-04"]
     alike = charts.labels(["employed by the state of A", "employed by the state of B"])

@@ -59,7 +59,7 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem
     --truth: #6b7a99; --other: #0b7a75; --hot: #c2410c; --cold: #eef0f4; --on-hot: #fff; --note: #fff;
     --warn: #fff; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  body { font-size: 10.5pt; } main { max-width: none; padding: 0; } h2 { break-after: avoid; }
+  body { font-size: 10.5pt; } main { max-width: none; padding: 0; } h2, section > p { break-after: avoid; }
   .card, tr, .keep { break-inside: avoid; } .columns { columns: 2; } .wide svg { max-width: 100%; }
   @page { margin: 16mm; } }
 """
