@@ -237,7 +237,7 @@ def pattern_picture(
 
 def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str, str]) -> Html:
     """A ring and a dot on a line from 0 to 1 for each row: both are seen where they meet."""
-    left, width, row = 140.0, 420.0, 24.0
+    left, width, row = 140.0, 330.0, 24.0
     bottom = len(rows) * row + 6
     parts = []
     for tick in (0, 0.25, 0.5, 0.75, 1):

@@ -281,12 +281,14 @@ def _tasks(one: Comparison) -> Html:
             "p",
             "Each column in turn is a label. Nine classifiers are trained on 90% of up to 5,000 rows, and tested on "
             "10% of up to 5,000 rows of the truth. A label is positive in the second half of the cells that the schema "
-            "lists. Dots: mean F1 of the nine.",
+            "lists. Rings and dots: mean F1 of the nine, from the truth and from the compared table.",
         ),
         key(names),
-        tag("div", dots("F1 for each label", rows, names), class_="wide keep"),
+        _side(
+            tag("div", dots("F1 for each label", rows, names), class_="wide keep"),
+            tag("div", table(("classifier", "F1 truth", "F1 compared"), by_model, right=(1, 2)), class_="wide keep"),
+        ),
         tag("div", table(head, details, right=(2, 3, 4, 5, 6)), class_="wide"),
-        tag("div", table(("classifier", "F1 truth", "F1 compared"), by_model, right=(1, 2)), class_="wide keep"),
     )
 
 
