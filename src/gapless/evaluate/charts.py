@@ -28,25 +28,34 @@ def short(text: str, most: int) -> str:
 
 
 def labels(cells: Sequence[str], most: int = 18) -> list[str]:
-    """Texts that fit and can be told apart: of a span of days the common part or the end is left out.
+    """Texts that fit and can be told apart: spans of whole years by years, of days by month and day or their start.
 
-    >>> labels(["2020-01-01..2020-12-31", "2021-03-01..2021-03-20", "2021-12-30..2022-01-02", "1..5"])
-    ['2020', '2021-03-01..03-20', 'from 2021-12-30', '1..5']
+    >>> labels(["2020-01-01..2020-12-31", "2021-01-01..2022-12-31"])
+    ['2020', '2021..2022']
+    >>> labels(["2021-03-01..2021-08-31", "2021-09-01..2021-12-15", "not applicable"])
+    ['2021-03-01..08-31', '2021-09-01..12-15', 'not applicable']
+    >>> labels(["2021-03-01..2021-08-31", "2021-09-01..2022-02-28"])
+    ['from 2021-03-01', 'from 2021-09-01']
     """
-    told = [short(_fewer_digits(cell) if len(cell) > most else cell, most) for cell in cells]
-    twice = {one for one in told if told.count(one) > 1}
+    spans = [_DAYS.fullmatch(cell) for cell in cells]
+    days = [span.groups() for span in spans if span is not None]
+    years = all(first.endswith("-01-01") and last.endswith("-12-31") for first, last in days)
+    within = all(first[:4] == last[:4] for first, last in days)
+    fewer = []
+    for cell, span in zip(cells, spans, strict=True):
+        if span is None:
+            fewer.append(short(cell, most))
+            continue
+        first, last = span.groups()
+        if years:
+            fewer.append(first[:4] if first[:4] == last[:4] else f"{first[:4]}..{last[:4]}")
+        else:
+            fewer.append(f"{first}..{last[5:]}" if within else f"from {first}")
     half = most // 2
-    return [f"{cell[:half - 1]}…{cell[-half:]}" if one in twice and len(cell) > most else one
-            for one, cell in zip(told, cells, strict=True)]  # fmt: skip
-
-
-def _fewer_digits(cell: str) -> str:
-    if (days := _DAYS.fullmatch(cell)) is None:
-        return cell
-    first, last = days.groups()
-    if first.endswith("-01-01") and last.endswith("-12-31"):
-        return first[:4] if first[:4] == last[:4] else f"{first[:4]}..{last[:4]}"
-    return f"{first}..{last[5:]}" if first[:4] == last[:4] else f"from {first}"
+    return [
+        f"{cell[: half - 1]}…{cell[-half:]}" if fewer.count(one) > 1 and len(cell) > most else one
+        for one, cell in zip(fewer, cells, strict=True)
+    ]
 
 
 def bars(
@@ -228,7 +237,7 @@ def pattern_picture(
 
 def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str, str]) -> Html:
     """A ring and a dot on a line from 0 to 1 for each row: both are seen where they meet."""
-    left, width, row = 140.0, 420.0, 24.0
+    left, width, row = 140.0, 330.0, 24.0
     bottom = len(rows) * row + 6
     parts = []
     for tick in (0, 0.25, 0.5, 0.75, 1):

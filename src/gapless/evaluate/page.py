@@ -21,7 +21,7 @@ body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 sys
 main { max-width: 74rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; } h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 0; }
-.wide h3 { margin-bottom: .5rem; } .wide + .wide { margin-top: .8rem; }
+.wide h3 { margin-bottom: .5rem; } .wide + .wide, .side + .wide { margin-top: .8rem; }
 .side { display: flex; flex-wrap: wrap; gap: .8rem; align-items: flex-start; }
 .side > .wide { flex: 1 1 24rem; margin: 0; min-width: 0; }
 p { margin: .4rem 0 .8rem; max-width: 48rem; }
@@ -59,7 +59,7 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem
     --truth: #6b7a99; --other: #0b7a75; --hot: #c2410c; --cold: #eef0f4; --on-hot: #fff; --note: #fff;
     --warn: #fff; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  body { font-size: 10.5pt; } main { max-width: none; padding: 0; } h2 { break-after: avoid; }
+  body { font-size: 10.5pt; } main { max-width: none; padding: 0; } h2, section > p { break-after: avoid; }
   .card, tr, .keep { break-inside: avoid; } .columns { columns: 2; } .wide svg { max-width: 100%; }
   @page { margin: 16mm; } }
 """
