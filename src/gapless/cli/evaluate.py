@@ -36,9 +36,9 @@ def evaluate(
     from gapless.schema import Schema
 
     if output is not None:
+        check_writable(output, unlike=(truth, fake, schema, ledger))
         if output.suffix.lower() not in (".html", ".htm"):
             raise ReadError(f"{output} is written as an HTML page", hint=f"-o {output.with_suffix('.html')}")
-        check_writable(output, unlike=(truth, fake, schema, ledger))
     public = Schema.read(schema)
     if spend is None:
         result = _looking(truth, fake, public, ledger, encoding, tasks=tasks)

@@ -41,11 +41,11 @@ def ledger(
     from gapless.privacy import Ledger
     from gapless.privacy.assumptions import named_rates
 
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise typer.BadParameter(f"--plot {plot} is drawn as SVG. Try: --plot {plot.with_suffix('.svg')}")
     assumption = _assumption(mcar, missing_at_least, dependent=dependent)
     if plot is not None:
         check_writable(plot, unlike=(path,))
+        if plot.suffix.lower() != ".svg":
+            raise typer.BadParameter(f"--plot {plot} is drawn as SVG. Try: --plot {plot.with_suffix('.svg')}")
     account = Ledger.open(path)
     named = None if assumption is None else named_rates(assumption)
     needed = {column for entry in account.entries for column in entry.reads or ()}

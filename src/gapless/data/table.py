@@ -179,7 +179,7 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
 def text_in_parquet(column: Column) -> bool:
     """Whether a typed column could not tell *not applicable* from a gap, and a Parquet file has it as text."""
     named = isinstance(column, _Levels) and not isinstance(column, Boolean)
-    return column.not_applicable == "" or (column.not_applicable is not None and not named)
+    return not column.empty_is_a_gap or (column.not_applicable is not None and not named)
 
 
 def _is_parquet(path: Path) -> bool:

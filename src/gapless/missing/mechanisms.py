@@ -21,6 +21,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -226,8 +227,10 @@ def _may_be_missing(column: Column) -> Column:
     if column.gaps:
         return column
     missing = column.missing
-    if column.not_applicable == "":  # the empty cell has a meaning: a gap needs a word of its own
-        missing = (*missing, MissingCode("NA"))
+    if not column.empty_is_a_gap:  # the empty cell has a meaning: a gap needs a word of its own
+        taken = {code.code for code in missing} | set(map(str, column.cells))
+        words = chain(("NA", "missing"), (f"missing {number}" for number in count(2)))
+        missing = (*missing, MissingCode(next(word for word in words if word not in taken)))
     outside = None if column.outside == column.default_outside else column.outside
     return replace(column, may_be_missing=True, missing=missing, outside=outside)
 

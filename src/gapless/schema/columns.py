@@ -153,6 +153,11 @@ class Column:
         """The code that says a value makes no sense here, if one is declared."""
         return next((code.code for code in self.missing if code.kind == "not-applicable"), None)
 
+    @property
+    def empty_is_a_gap(self) -> bool:
+        """Whether an empty cell is missing; else a code says that it means *not applicable*."""
+        return not any(code.code == "" and code.kind == "not-applicable" for code in self.missing)
+
     @cached_property
     def gaps(self) -> tuple[MissingKind, ...]:
         """The kinds of gaps this column can show, one state each.
