@@ -24,7 +24,7 @@ from gapless.model.marginal import Columns, Floats, Measurement
 
 EM_STEPS = 50
 ROUNDS = 2
-ROWS = 30_000
+ROWS = 15_000
 
 
 def complete_table(table: Floats, sizes: Sequence[int], steps: int = EM_STEPS) -> Floats:
