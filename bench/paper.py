@@ -341,6 +341,10 @@ STYLE = (
 )
 
 
+def spread(values):
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
 def lines_of(results, settings, metric, below):
     """For each treatment of gaps and each tick the mean and standard deviation; without gaps it is a level line."""
     ticks = list(dict.fromkeys(below(s) for s in settings if s.missing != "no gaps"))
@@ -349,7 +353,6 @@ def lines_of(results, settings, metric, below):
         values = [one[metric] for one in results.of(setting) if metric in one]
         for tick in (ticks if setting.missing == "no gaps" else [below(setting)]) if values else []:
             found.setdefault(setting.missing, {}).setdefault(tick, []).extend(values)
-    spread = lambda values: statistics.stdev(values) if len(values) > 1 else 0.0  # noqa: E731 used on the next line only
     return ticks, {
         missing: {tick: (statistics.mean(values), spread(values)) for tick, values in line.items()}
         for missing, line in found.items()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gapless.cli import main
 from gapless.cli.ask import EXAMPLES
 from gapless.data import PrivateTable
 
@@ -48,21 +47,6 @@ def run(*arguments, cwd):
     return subprocess.run(
         [GAPLESS, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False
     )
-
-
-@pytest.fixture
-def run_here(folder, monkeypatch, capsys):
-    """The same in this process, which is faster."""
-
-    def run_main(*arguments):
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["gapless", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        printed = capsys.readouterr()
-        return left.value.code, printed.out, printed.err
-
-    return run_main
 
 
 def test_a_question_is_answered_under_the_ledger(folder):

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.cli import main
 from gapless.synth.release import _dictionary
 
 GAPLESS = Path(sys.executable).parent / "gapless"
@@ -77,21 +76,6 @@ def released(tmp_path_factory):
     assert "differential privacy" in done.stdout
     assert "\x1b" not in done.stdout
     return folder
-
-
-@pytest.fixture
-def run_here(folder, monkeypatch, capsys):
-    """The same in this process, which is faster: `main` from its arguments to its exit code."""
-
-    def run_main(*arguments):
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["gapless", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        printed = capsys.readouterr()
-        return left.value.code, printed.out, printed.err
-
-    return run_main
 
 
 # ---------------------------------------------------------------------- the story

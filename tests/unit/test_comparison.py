@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.evaluate import charts, page, report
+from gapless.evaluate import charts, page
+from gapless.evaluate.comparison_page import comparison_page
 from gapless.evaluate.private import NoisyDistance, noisy_distance
 from gapless.evaluate.report import release_page
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
@@ -321,13 +322,11 @@ def test_equal_dots_are_both_seen():
 
 
 def test_exact_and_noisy_pages_look_different_and_explain_what_is_empty(tmp_path):
-    exact = report.comparison_page(gl.compare(people(50, 0), people(50, 1)))
+    exact = comparison_page(gl.compare(people(50, 0), people(50, 1)))
     assert 'class="note warn"' in exact
     assert "Not for others, unless the truth is public" in exact
     table = sealed(tmp_path)
-    noisy = report.comparison_page(
-        gl.compare_private(table, people(50, 1), spend=table.ledger.left, pairs=[("age", "sex")])
-    )
+    noisy = comparison_page(gl.compare_private(table, people(50, 1), spend=table.ledger.left, pairs=[("age", "sex")]))
     assert 'class="note warn"' not in noisy
     assert "1 of 6 pairs are shown; the others were not measured" in noisy
     assert "; noise leaves open " in noisy

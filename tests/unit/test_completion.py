@@ -281,7 +281,7 @@ def test_the_same_released_values_give_the_same_model():
     assert one.potentials.keys() == other.potentials.keys()
     for columns, potential in one.potentials.items():
         assert np.array_equal(potential, other.potentials[columns])
-    assert np.array_equal(state, np.random.get_state()[1])  # noqa: NPY002
+    assert np.array_equal(state, np.random.get_state()[1])  # noqa: NPY002 the global state must stay
 
 
 def test_a_model_with_a_column_that_is_missing_throughout():

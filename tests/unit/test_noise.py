@@ -229,7 +229,7 @@ def draws():
 def test_the_system_source_cannot_be_seeded():
     runs = []
     for _ in range(2):
-        np.random.seed(0)  # noqa: NPY002
+        np.random.seed(0)  # noqa: NPY002 what a user may do
         random.seed(0)
         runs.append(draws())
     for first, second in zip(*runs, strict=True):

@@ -44,7 +44,7 @@ def influence(links: Links, space: Space, cover: tuple[str, ...] | None = None) 
     point = (links.radius == 0) & (links.cells < np.array(space.observed)).all(axis=1)
     boxes = _Boxes([cost[:, :observed] for cost, observed in zip(space.costs, space.observed, strict=True)])
     boxes.add_points(links.cells[point], rim[point])
-    exact = _Depth(links, space)
+    exact = _Depth(links, space, links.radius)
     return boxes.deepest(links.cells[~point], links.radius[~point], weight[~point], rim[~point], best=best, exact=exact)
 
 
@@ -64,9 +64,8 @@ def overlap(groups: Ints, starts: Ints, ends: Ints, count: int) -> Ints:
 class _Depth:
     """The depth of single points of the domain."""
 
-    def __init__(self, links: Links, space: Space) -> None:
-        assert links.radius is not None  # noqa: S101 for the type checker
-        self.links, self.space, self.radius = links, space, links.radius
+    def __init__(self, links: Links, space: Space, radius: Ints) -> None:
+        self.links, self.space, self.radius = links, space, radius
         self.members = np.argsort(links.kinds, kind="stable")
         self.sizes = np.bincount(links.kinds, minlength=len(links.cells))
         self.begins = np.append(0, np.cumsum(self.sizes))

@@ -140,7 +140,7 @@ class Comparison:
                 "exact numbers from the cells of the truth do not belong into a release folder",
                 hint="another folder; or compare_private(…, spend=…) for numbers that may be released",
             )
-        from gapless.evaluate.report import comparison_page  # noqa: PLC0415 pages are drawn only when asked for
+        from gapless.evaluate.comparison_page import comparison_page  # noqa: PLC0415 pages are drawn only when asked for
 
         with replace_file(Path(path)) as partial:
             partial.write_text(comparison_page(self), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The pages: a comparison, and the report of a release, which uses released values only."""
+"""The report of a release: from released values only, free, and safe to publish."""
 
 from __future__ import annotations
 
@@ -11,64 +11,17 @@ import numpy as np
 
 from gapless.data import Table
 from gapless.errors import ModelError
-from gapless.evaluate.charts import bars, dots, heat_map, key, pattern_picture, percent
-from gapless.evaluate.comparison import ColumnScore, Comparison, Score
+from gapless.evaluate.charts import heat_map, percent
+from gapless.evaluate.comparison import ColumnScore, Score
 from gapless.evaluate.laws import DENSE_CELLS, Floats, half_l1, shares
-from gapless.evaluate.page import Html, join, page, section, table, tag
+from gapless.evaluate.page import Html, page, section, table, tag
 from gapless.evaluate.pairs import association, measure_of
+from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out, side, titled, unbroken
 from gapless.privacy import Ledger
 from gapless.synth.fitted import FittedModel, Gaps
 
 LawOf = Callable[[int, Gaps], tuple[Floats | None, float]]
-
-TRUTH = ("the truth", "the compared table")
-NOISY = ("noisy counts of the truth", "the compared table")
 MODEL = ("the model, fitted to noisy counts", "the synthetic rows")
-MOST_SUBGROUPS = 15
-MOST_COLUMNS = 40  # are drawn: the first ones of the schema
-
-
-def comparison_page(one: Comparison) -> str:
-    """Everything that was compared, on one page."""
-    names = TRUTH if one.spent is None else NOISY
-    return page(
-        f"How close? {one.table}",
-        tag("h1", f"How close? {one.table}"),
-        tag("p", one.sizes[0].upper() + one.sizes[1:] + ".", class_="soft"),
-        _nature(one),
-        _cards(one.scores),
-        _promise(one),
-        _columns(one.columns[:MOST_COLUMNS], names, of=len(one.columns)),
-        _pair_errors(one),
-        _patterns(one, names),
-        _tasks(one),
-        _subgroups(one),
-        _footer(),
-    )
-
-
-def _nature(one: Comparison) -> Html:
-    if one.spent is not None:
-        return tag("div", tag("p", one.nature), class_="note")
-    return tag("div", tag("p", tag("strong", "Not for others, unless the truth is public")), tag("p", one.nature),
-               class_="note warn")  # fmt: skip
-
-
-def _promise(one: Comparison) -> Html:
-    if one.promise is None:
-        return Html("")
-    told = [tag("p", one.promise)]
-    if one.spent is not None:
-        told.append(
-            tag(
-                "p",
-                f"Private, and paid with {one.spent}: the shares called noisy, their distances and rates of gaps. "
-                "Free: everything about the compared table alone, and this page.",
-            )
-        )
-    else:
-        told.append(tag("p", "The promise is for what the ledger lists. This page is not in it: see the note above."))
-    return section("Privacy", *told)
 
 
 def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
@@ -101,7 +54,7 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
             ),
             class_="note",
         ),
-        _cards(list(_released_scores(model, sample, columns, gaps))),
+        cards(list(_released_scores(model, sample, columns, gaps))),
         section(
             "How to read it",
             tag(
@@ -115,209 +68,11 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
                 "were missing and are filled were completed from the model: no noise level covers that.",
             ),
         ),
-        _columns(columns, MODEL, of=len(sample.schema.columns)),
+        column_cards(columns, MODEL, of=len(sample.schema.columns)),
         _released_gaps(model, law_of),
         _released_pairs(model, sample),
-        _footer(),
+        footer(),
     )
-
-
-# ---------------------------------------------------------------------- parts of both
-
-
-def _cards(scores: Sequence[Score]) -> Html:
-    cards = []
-    for score in scores:
-        lines = [tag("small", score.about, class_="soft about")]
-        if score.best:
-            lines.insert(0, tag("small", f"the truth itself: {score.best:.3f}. "))
-        if score.second_sample is not None:
-            lines.insert(0, tag("small", f"a second sample: {score.second_sample:.3f}. "))
-        if score.between is not None:
-            lines.insert(0, tag("small", f"noise leaves open {score.between[0]:.3f} to {score.between[1]:.3f}. "))
-        value = "–" if score.value is None else f"{score.value:,.0f}" if score.value >= 100 else f"{score.value:.3f}"
-        cards.append(tag("div", tag("small", score.name), tag("b", value), *lines, class_="card"))
-    shown = tag("div", *cards, class_="cards")
-    if all(score.second_sample is None for score in scores):
-        return shown
-    told = "A second sample: about what as many other people of the same kind would score, from two parts of the truth."
-    return join([shown, tag("p", tag("small", told, class_="soft"))])
-
-
-def _columns(columns: Sequence[ColumnScore], names: tuple[str, str], *, of: int) -> Html:
-    cards = []
-    for column in columns:
-        chart = bars(
-            f"Shares of {column.name}",
-            column.cells,
-            (column.truth, column.other),
-            names,
-            ordered=column.kind != "categorical",
-            noise=column.noise,
-        )
-        distance = "" if column.distance is None else f"distance {column.distance:.3f}"
-        head = tag("div", tag("h3", column.name), tag("small", distance, class_="soft"), class_="head")
-        gaps = Html("")
-        if column.gaps is not None and any(column.gaps):
-            gaps = tag("small", f"missing: {percent(column.gaps[0])} and {percent(column.gaps[1])}", class_="soft")
-        cards.append(tag("div", head, chart, gaps, class_="card"))
-    told = "Shares of each cell among the rows in which the column is not missing."
-    if any(column.noise is not None for column in columns):
-        told += " Whiskers: ±1.96 standard deviations of noise."
-    told += _left_out(of)
-    return section("Columns", key(names), tag("p", told), tag("div", *cards, class_="columns"))
-
-
-def _side(*cards: Html) -> Html:
-    """Cards side by side where there is room."""
-    return tag("div", *cards, class_="side")
-
-
-def _titled(title: str, inside: Html | None) -> list[Html]:
-    return [] if inside is None else [tag("div", tag("h3", title), inside, class_="wide keep")]
-
-
-def _left_out(columns: int) -> str:
-    return f" The first {MOST_COLUMNS} of {columns} columns are drawn." if columns > MOST_COLUMNS else ""
-
-
-def _footer() -> Html:
-    from gapless import __version__  # noqa: PLC0415 the package's own room imports nothing at import
-
-    told = "One file, no script, nothing fetched from anywhere."
-    return tag("footer", tag("small", f"Made by gapless {__version__}. {told}", class_="soft"))
-
-
-# ---------------------------------------------------------------------- a comparison
-
-
-def _pair_errors(one: Comparison) -> Html:
-    values = {pair.columns: pair.distance for pair in one.pairs if pair.distance is not None}
-    if not values:
-        return Html("")
-    told = {}
-    for pair in one.pairs:
-        strengths = [f"{strength:.2f}" for strength in (pair.truth, pair.other) if strength is not None]
-        more = f"; {pair.measure} {' and '.join(strengths)}" if len(strengths) == 2 else ""
-        if pair.between is not None:
-            more += f"; noise leaves open {pair.between[0]:.3f} to {pair.between[1]:.3f}"
-        told[pair.columns] = f"{pair.columns[0]} × {pair.columns[1]}: {pair.distance or 0:.3f}{more}"
-    named = [column.name for column in one.columns if any(column.name in pair for pair in values)]
-    names = named[:MOST_COLUMNS]
-    shown = {pair: value for pair, value in values.items() if set(pair) <= set(names)}
-    about = "Total variation distance of the tables of two columns, in hundredths: 0 is equal, 100 disjoint."
-    if one.spent is not None:
-        possible = math.comb(len(one.columns), 2)
-        if len(values) < possible:
-            about += (
-                f" {len(values)} of {possible} pairs are shown; the others were not measured, or are lost in noise."
-            )
-        about += " A 0 says that the noise is larger than the difference: the text of a square has what it leaves open."
-    picture = heat_map("Errors of pairs of columns", names, shown, full=0.3, told=told)
-    changed = sorted((p for p in one.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[:10]
-    rows = [
-        (" × ".join(p.columns), _unbroken(p.measure), _number(p.truth), _number(p.other), _number(p.difference))
-        for p in changed
-    ]
-    head = ("columns", "association", "truth", "compared", "difference")
-    return section(
-        "Pairs of columns",
-        tag("p", about + _left_out(len(named))),
-        _side(
-            tag("div", picture, class_="wide keep"),
-            *_titled("Associations that changed most", table(head, rows, right=(2, 3, 4)) if rows else None),
-        ),
-    )
-
-
-def _patterns(one: Comparison, names: tuple[str, str]) -> Html:
-    if not one.patterns:
-        return Html("")
-    columns = [column.name for column in one.columns if column.gaps is not None and any(column.gaps)]
-    patterns = [(pattern.missing, pattern.truth, pattern.other) for pattern in one.patterns]
-    told = "Columns that are missing together: a full square is observed, an open one missing."
-    if not any(column.gaps[1] for column in one.columns if column.gaps is not None):
-        told += " The compared table is filled, so its gaps are not scored."
-    picture = pattern_picture("Patterns of gaps", columns, patterns, names)
-    rates = [(column.name, *map(percent, column.gaps)) for column in one.columns if column.gaps and any(column.gaps)]
-    shares_of_gaps = table(("column", "truth", "compared"), rates[:MOST_COLUMNS], right=(1, 2))
-    return section(
-        "Gaps",
-        key(names),
-        tag("p", told),
-        _side(tag("div", picture, class_="wide keep"), *_titled("Shares of gaps", shares_of_gaps)),
-    )
-
-
-def _tasks(one: Comparison) -> Html:
-    if not one.tasks:
-        return Html("")
-    rows = [(task.label, task.means[1], task.means[0]) for task in one.tasks]
-    details = [
-        (
-            task.label,
-            ", ".join(task.positive[:3]) + (" …" if len(task.positive) > 3 else ""),
-            *(f"{mean:.3f}" for mean in reversed(task.means)),
-            _number(task.auc_of_truth),
-            _number(task.auc),
-            _number(task.coefficient_mse, 5),
-        )
-        for task in one.tasks
-    ]
-    models = list(one.tasks[0].f1)
-    by_model = [
-        (
-            model,
-            f"{np.mean([task.f1_of_truth[model] for task in one.tasks]):.3f}",
-            f"{np.mean([task.f1[model] for task in one.tasks]):.3f}",
-        )
-        for model in models
-    ]
-    names = ("the truth", "the compared table")
-    head = ("label", "positive", "F1 truth", "F1 compared", "AUC truth", "AUC compared", "coefficient MSE")
-    return section(
-        "What can be learned",
-        tag(
-            "p",
-            "Each column in turn is a label. Nine classifiers are trained on 90% of up to 5,000 rows, and tested on "
-            "10% of up to 5,000 rows of the truth. A label is positive in the second half of the cells that the schema "
-            "lists. Rings and dots: mean F1 of the nine, from the truth and from the compared table.",
-        ),
-        key(names),
-        _side(
-            tag("div", dots("F1 for each label", rows, names), class_="wide keep"),
-            tag("div", table(("classifier", "F1 truth", "F1 compared"), by_model, right=(1, 2)), class_="wide keep"),
-        ),
-        tag("div", table(head, details, right=(2, 3, 4, 5, 6)), class_="wide"),
-    )
-
-
-def _subgroups(one: Comparison) -> Html:
-    if not one.subgroups:
-        return Html("")
-    large = [group for group in one.subgroups if group.rows >= max(1, one.rows[0] // 100)]
-    rows = [
-        (f"{group.column} = {group.cell}", f"{group.rows:,}", percent(group.truth), percent(group.other),
-         f"{group.error:.3f}")
-        for group in large[:MOST_SUBGROUPS]
-    ]  # fmt: skip
-    told = (
-        "Rows that share a cell: the mean distance of all other columns among them. The worst of those with at least "
-        f"1% of the rows; {len(one.subgroups) - len(large)} smaller ones differ by chance alone, and are left out."
-    )
-    head = ("subgroup", "rows", "share, truth", "share, compared", "error")
-    return section("Subgroups", tag("p", told), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))
-
-
-def _unbroken(text: str) -> str:
-    return text.replace(" ", "\N{NO-BREAK SPACE}")
-
-
-def _number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-# ---------------------------------------------------------------------- a release
 
 
 def _released_column(model: FittedModel, sample: Table, place: int, gaps: Gaps, law_of: LawOf) -> ColumnScore:
@@ -426,7 +181,7 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
     rows = [
         (
             " × ".join(pair),
-            _unbroken(measure_of((sample.schema[pair[0]], sample.schema[pair[1]]))),
+            unbroken(measure_of((sample.schema[pair[0]], sample.schema[pair[1]]))),
             f"{values[pair]:.2f}",
         )
         for pair in sorted(values, key=lambda pair: -values[pair])[:12]
@@ -437,12 +192,11 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
             "p",
             "How strongly two columns go together in the synthetic rows, in hundredths: Spearman's ρ on a line, "
             f"without its sign, else Cramér's V. The model knows {edges} pairs by measurement (structure.svg); "
-            "the others follow from these, and may be weaker than in the truth."
-            + _left_out(len(sample.schema.columns)),
+            "the others follow from these, and may be weaker than in the truth." + left_out(len(sample.schema.columns)),
         ),
-        _side(
+        side(
             tag("div", heat_map("Associations", names, values, full=1.0, told=told), class_="wide keep"),
-            *_titled("The strongest", table(("columns", "association", ""), rows, right=(2,))),
+            *titled("The strongest", table(("columns", "association", ""), rows, right=(2,))),
         ),
     )
 

@@ -4,7 +4,7 @@ from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.privacy.budget import Budget, Loss, Rows
 from gapless.privacy.ground_truth import ground_truth
 from gapless.privacy.groups import StabilityCost, stability_cost
-from gapless.privacy.ledger import Grant, GroundTruth, Guarantee, Ledger
+from gapless.privacy.ledger import Grant, Ledger
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
     DiscreteGaussian,
@@ -14,6 +14,7 @@ from gapless.privacy.mechanisms import (
     for_counts,
 )
 from gapless.privacy.private import L1, L2, Columns, Linf, Private, Released, Smooth
+from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.smooth import SmoothCauchy, SmoothValue
 
 __all__ = [

@@ -277,7 +277,7 @@ def _parse_header(path: Path, line: str) -> dict[str, Any]:
             and 0 < header["capacity"] <= budget.room(order) * (1 - ROUNDING / 2)
         )
         if not (honest and isinstance(header["table"], str)):
-            raise ValueError  # noqa: TRY301
+            raise ValueError  # noqa: TRY301 one message for every foreign file
     except (ValueError, TypeError, KeyError, BudgetError, SchemaError):
         raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file") from None
     if version != (VERSION if budget.ground_truth is None else FILTERED):

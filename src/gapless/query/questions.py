@@ -87,8 +87,6 @@ class Count(_Question):
     def _head(self) -> str:
         return "count()"
 
-    __str__ = _Question.__str__
-
 
 @dataclass(frozen=True, slots=True)
 class Proportion(_Question):
@@ -113,8 +111,6 @@ class Proportion(_Question):
     def _head(self) -> str:
         return f"proportion({self.of.strip()})"
 
-    __str__ = _Question.__str__
-
 
 @dataclass(frozen=True, slots=True)
 class _OfNumbers(_Question):
@@ -134,8 +130,12 @@ class _OfNumbers(_Question):
         if self.bounds is not None:
             object.__setattr__(self, "bounds", _checked(self.bounds))
 
-    def _numbers(self, schema: Schema) -> Numbers:
-        return numbers_of(schema, known(schema, self.column), self.bounds)
+    def _shape(self, schema: Schema) -> tuple[Shape, str]:
+        numbers = numbers_of(schema, known(schema, self.column), self.bounds)
+        return self._shape_of(numbers), numbers.about
+
+    def _shape_of(self, numbers: Numbers) -> Shape:
+        raise NotImplementedError
 
     def _head(self) -> str:
         bounds = "" if self.bounds is None else f", {self.bounds[0]:g}, {self.bounds[1]:g}"
@@ -146,11 +146,8 @@ class _OfNumbers(_Question):
 class Sum(_OfNumbers):
     """The sum of a column's values."""
 
-    def _shape(self, schema: Schema) -> tuple[Shape, str]:
-        numbers = self._numbers(schema)
-        return sum_shape(numbers), numbers.about
-
-    __str__ = _Question.__str__
+    def _shape_of(self, numbers: Numbers) -> Shape:
+        return sum_shape(numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,22 +158,16 @@ class Mean(_OfNumbers):
     mean(income, 0, 100000) where age >= 20
     """
 
-    def _shape(self, schema: Schema) -> tuple[Shape, str]:
-        numbers = self._numbers(schema)
-        return mean_shape(numbers), numbers.about
-
-    __str__ = _Question.__str__
+    def _shape_of(self, numbers: Numbers) -> Shape:
+        return mean_shape(numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Variance(_OfNumbers):
     """The sample variance of a column's values, over n − 1; n is released with it, and at least two rows."""
 
-    def _shape(self, schema: Schema) -> tuple[Shape, str]:
-        numbers = self._numbers(schema)
-        return variance_shape(numbers), numbers.about
-
-    __str__ = _Question.__str__
+    def _shape_of(self, numbers: Numbers) -> Shape:
+        return variance_shape(numbers)
 
 
 def _checked(bounds: Bounds) -> Bounds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
@@ -80,6 +81,11 @@ def _seed(seed: int | None) -> int:
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
         raise ModelError(f"seed = {seed!r}", hint="a whole number, not negative")
     return secrets.randbits(64) if seed is None else int(seed)
+
+
+def _some(chance: Chance, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Fresh numbers of some rows: each row keeps its own place in what chance gives."""
+    return chance()[rows]
 
 
 def _association(law: NDArray[np.float64]) -> float:
@@ -166,7 +172,7 @@ class FittedModel:
             broken = np.flatnonzero(breaks(codes, forbidden) & (given < 0).any(axis=1))
             if not len(broken):
                 break
-            codes[broken] = self.filled.fill(given[broken], lambda rows=broken: chance()[rows])  # type: ignore[misc]
+            codes[broken] = self.filled.fill(given[broken], partial(_some, chance, broken))
         return codes
 
     def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:

@@ -137,19 +137,19 @@ class NoNoise:
 
     name: str = "none: NOT PRIVATE"
 
-    def discrete_laplace(self, scale: float, size: int) -> Integers:  # noqa: ARG002
+    def discrete_laplace(self, scale: float, size: int) -> Integers:  # noqa: ARG002 no noise
         """Zeros."""
         return np.zeros(size, dtype=np.int64)
 
-    def discrete_gaussian(self, std: float, size: int) -> Integers:  # noqa: ARG002
+    def discrete_gaussian(self, std: float, size: int) -> Integers:  # noqa: ARG002 no noise
         """Zeros."""
         return np.zeros(size, dtype=np.int64)
 
-    def choose(self, scores: Floats, scale: float) -> int:  # noqa: ARG002
+    def choose(self, scores: Floats, scale: float) -> int:  # noqa: ARG002 no noise
         """The first of the best."""
         return int(np.argmax(scores))
 
-    def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:  # noqa: ARG002
+    def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:  # noqa: ARG002 no noise
         """The centre itself, to the nearest whole number."""
         return round(centre)
 

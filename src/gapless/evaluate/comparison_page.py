@@ -1,0 +1,181 @@
+"""The page of a comparison."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gapless.evaluate.charts import dots, heat_map, key, pattern_picture, percent
+from gapless.evaluate.comparison import Comparison
+from gapless.evaluate.page import Html, page, section, table, tag
+from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out, side, titled, unbroken
+
+TRUTH = ("the truth", "the compared table")
+NOISY = ("noisy counts of the truth", "the compared table")
+MOST_SUBGROUPS = 15
+
+
+def comparison_page(one: Comparison) -> str:
+    """Everything that was compared, on one page."""
+    names = TRUTH if one.spent is None else NOISY
+    return page(
+        f"How close? {one.table}",
+        tag("h1", f"How close? {one.table}"),
+        tag("p", one.sizes[0].upper() + one.sizes[1:] + ".", class_="soft"),
+        _nature(one),
+        cards(one.scores),
+        _promise(one),
+        column_cards(one.columns[:MOST_COLUMNS], names, of=len(one.columns)),
+        _pair_errors(one),
+        _patterns(one, names),
+        _tasks(one),
+        _subgroups(one),
+        footer(),
+    )
+
+
+def _nature(one: Comparison) -> Html:
+    if one.spent is not None:
+        return tag("div", tag("p", one.nature), class_="note")
+    return tag("div", tag("p", tag("strong", "Not for others, unless the truth is public")), tag("p", one.nature),
+               class_="note warn")  # fmt: skip
+
+
+def _promise(one: Comparison) -> Html:
+    if one.promise is None:
+        return Html("")
+    told = [tag("p", one.promise)]
+    if one.spent is not None:
+        told.append(
+            tag(
+                "p",
+                f"Private, and paid with {one.spent}: the shares called noisy, their distances and rates of gaps. "
+                "Free: everything about the compared table alone, and this page.",
+            )
+        )
+    else:
+        told.append(tag("p", "The promise is for what the ledger lists. This page is not in it: see the note above."))
+    return section("Privacy", *told)
+
+
+def _pair_errors(one: Comparison) -> Html:
+    values = {pair.columns: pair.distance for pair in one.pairs if pair.distance is not None}
+    if not values:
+        return Html("")
+    told = {}
+    for pair in one.pairs:
+        strengths = [f"{strength:.2f}" for strength in (pair.truth, pair.other) if strength is not None]
+        more = f"; {pair.measure} {' and '.join(strengths)}" if len(strengths) == 2 else ""
+        if pair.between is not None:
+            more += f"; noise leaves open {pair.between[0]:.3f} to {pair.between[1]:.3f}"
+        told[pair.columns] = f"{pair.columns[0]} × {pair.columns[1]}: {pair.distance or 0:.3f}{more}"
+    named = [column.name for column in one.columns if any(column.name in pair for pair in values)]
+    names = named[:MOST_COLUMNS]
+    shown = {pair: value for pair, value in values.items() if set(pair) <= set(names)}
+    about = "Total variation distance of the tables of two columns, in hundredths: 0 is equal, 100 disjoint."
+    if one.spent is not None:
+        possible = math.comb(len(one.columns), 2)
+        if len(values) < possible:
+            about += (
+                f" {len(values)} of {possible} pairs are shown; the others were not measured, or are lost in noise."
+            )
+        about += " A 0 says that the noise is larger than the difference: the text of a square has what it leaves open."
+    picture = heat_map("Errors of pairs of columns", names, shown, full=0.3, told=told)
+    changed = sorted((p for p in one.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[:10]
+    rows = [
+        (" × ".join(p.columns), unbroken(p.measure), _number(p.truth), _number(p.other), _number(p.difference))
+        for p in changed
+    ]
+    head = ("columns", "association", "truth", "compared", "difference")
+    return section(
+        "Pairs of columns",
+        tag("p", about + left_out(len(named))),
+        side(
+            tag("div", picture, class_="wide keep"),
+            *titled("Associations that changed most", table(head, rows, right=(2, 3, 4)) if rows else None),
+        ),
+    )
+
+
+def _patterns(one: Comparison, names: tuple[str, str]) -> Html:
+    if not one.patterns:
+        return Html("")
+    columns = [column.name for column in one.columns if column.gaps is not None and any(column.gaps)]
+    patterns = [(pattern.missing, pattern.truth, pattern.other) for pattern in one.patterns]
+    told = "Columns that are missing together: a full square is observed, an open one missing."
+    if not any(column.gaps[1] for column in one.columns if column.gaps is not None):
+        told += " The compared table is filled, so its gaps are not scored."
+    picture = pattern_picture("Patterns of gaps", columns, patterns, names)
+    rates = [(column.name, *map(percent, column.gaps)) for column in one.columns if column.gaps and any(column.gaps)]
+    shares_of_gaps = table(("column", "truth", "compared"), rates[:MOST_COLUMNS], right=(1, 2))
+    return section(
+        "Gaps",
+        key(names),
+        tag("p", told),
+        side(tag("div", picture, class_="wide keep"), *titled("Shares of gaps", shares_of_gaps)),
+    )
+
+
+def _tasks(one: Comparison) -> Html:
+    if not one.tasks:
+        return Html("")
+    rows = [(task.label, task.means[1], task.means[0]) for task in one.tasks]
+    details = [
+        (
+            task.label,
+            ", ".join(task.positive[:3]) + (" …" if len(task.positive) > 3 else ""),
+            *(f"{mean:.3f}" for mean in reversed(task.means)),
+            _number(task.auc_of_truth),
+            _number(task.auc),
+            _number(task.coefficient_mse, 5),
+        )
+        for task in one.tasks
+    ]
+    models = list(one.tasks[0].f1)
+    by_model = [
+        (
+            model,
+            f"{np.mean([task.f1_of_truth[model] for task in one.tasks]):.3f}",
+            f"{np.mean([task.f1[model] for task in one.tasks]):.3f}",
+        )
+        for model in models
+    ]
+    names = ("the truth", "the compared table")
+    head = ("label", "positive", "F1 truth", "F1 compared", "AUC truth", "AUC compared", "coefficient MSE")
+    return section(
+        "What can be learned",
+        tag(
+            "p",
+            "Each column in turn is a label. Nine classifiers are trained on 90% of up to 5,000 rows, and tested on "
+            "10% of up to 5,000 rows of the truth. A label is positive in the second half of the cells that the schema "
+            "lists. Rings and dots: mean F1 of the nine, from the truth and from the compared table.",
+        ),
+        key(names),
+        side(
+            tag("div", dots("F1 for each label", rows, names), class_="wide keep"),
+            tag("div", table(("classifier", "F1 truth", "F1 compared"), by_model, right=(1, 2)), class_="wide keep"),
+        ),
+        tag("div", table(head, details, right=(2, 3, 4, 5, 6)), class_="wide"),
+    )
+
+
+def _subgroups(one: Comparison) -> Html:
+    if not one.subgroups:
+        return Html("")
+    large = [group for group in one.subgroups if group.rows >= max(1, one.rows[0] // 100)]
+    rows = [
+        (f"{group.column} = {group.cell}", f"{group.rows:,}", percent(group.truth), percent(group.other),
+         f"{group.error:.3f}")
+        for group in large[:MOST_SUBGROUPS]
+    ]  # fmt: skip
+    told = (
+        "Rows that share a cell: the mean distance of all other columns among them. The worst of those with at least "
+        f"1% of the rows; {len(one.subgroups) - len(large)} smaller ones differ by chance alone, and are left out."
+    )
+    head = ("subgroup", "rows", "share, truth", "share, compared", "error")
+    return section("Subgroups", tag("p", told), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
