@@ -177,6 +177,7 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
     if not values:
         return Html("")
     edges = len(model.facts.get("edges", ()))
+    limits = "".join(f" {sentence}" for sentence in model.facts.get("limits", ()))
     names = [column.name for column in columns]
     rows = [
         (
@@ -192,7 +193,9 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
             "p",
             "How strongly two columns go together in the synthetic rows, in hundredths: Spearman's ρ on a line, "
             f"without its sign, else Cramér's V. The model knows {edges} pairs by measurement (structure.svg); "
-            "the others follow from these, and may be weaker than in the truth." + left_out(len(sample.schema.columns)),
+            "the others follow from these, and may be weaker than in the truth."
+            + limits
+            + left_out(len(sample.schema.columns)),
         ),
         side(
             tag("div", heat_map("Associations", names, values, full=1.0, told=told), class_="wide keep"),

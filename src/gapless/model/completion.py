@@ -23,7 +23,8 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Columns, Floats, Measurement
 
 EM_STEPS = 50
-ROUNDS = 2
+ROUNDS = 4  # of filling, at the most
+SETTLED = 0.01  # a share of rows: margins that move less need no further round
 ROWS = 15_000
 
 
@@ -78,11 +79,15 @@ def complete_model(
         for one, table in zip(largest, gapped.marginals(largest), strict=True)
     ]
 
-    def refit(tables: Sequence[Measurement]) -> GraphicalModel:
+    def refit(tables: Sequence[Measurement], start: GraphicalModel) -> GraphicalModel:
         inner = [_margin(one, tables, noise) for one, noise in measured.items() if one not in largest]
-        return GraphicalModel.fit(sizes, [*inner, *tables], total=gapped.total, zeros=zeros, cap_cells=cap_cells)
+        return GraphicalModel.fit(
+            sizes, [*inner, *tables], total=gapped.total, start=start, zeros=zeros, cap_cells=cap_cells
+        )
 
-    model = refit(tables)
+    # What is known of complete rows is the place to begin: the potentials of their cells.
+    complete = {columns: table[tuple(slice(sizes[c]) for c in columns)] for columns, table in gapped.potentials.items()}
+    model = refit(tables, GraphicalModel(sizes, complete, gapped.total))
     rng = np.random.default_rng(0)  # public: the same released values always give the same model
     rows = gapped.sample(ROWS, rng).astype(np.int64)
     observed = np.where(rows < np.array(sizes), rows, -1)
@@ -91,17 +96,21 @@ def complete_model(
         return model
     given = dict(enumerate(observed[lacking].T))
     for _ in range(ROUNDS):
-        filled = observed.copy()
+        filled, before = observed.copy(), [model.marginal([c]) for c in range(len(sizes))]
         filled[lacking] = model.sample(int(lacking.sum()), rng, given=given)
         margins = [
-            gapped.total * _shrunk(np.bincount(codes, minlength=size) / ROWS, model.marginal([c]), (seen < 0).sum())
-            for c, (codes, seen, size) in enumerate(zip(filled.T, observed.T, sizes, strict=True))
+            _shrunk(np.bincount(codes, minlength=size) / ROWS, law, (seen < 0).sum())
+            for codes, seen, size, law in zip(filled.T, observed.T, sizes, before, strict=True)
         ]
         tables = [
-            Measurement(one.columns, _rake(one.counts, [margins[c] for c in one.columns]), one.noise_std)
-            for one in tables
+            Measurement(
+                table.columns, _rake(table.counts, [gapped.total * margins[c] for c in table.columns]), table.noise_std
+            )
+            for table in tables
         ]
-        model = refit(tables)
+        model = refit(tables, model)
+        if max(0.5 * float(np.abs(new - old).sum()) for new, old in zip(margins, before, strict=True)) < SETTLED:
+            break
     return model
 
 

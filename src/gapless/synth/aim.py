@@ -24,6 +24,7 @@ COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
 CHOICE_SHARE = 0.1  # of each round
 ROUNDS_PER_COLUMN = 4  # to begin with; annealing makes them fewer
 REFITS = 60  # wide tables choose several marginals between two fits
+SWEEPS = 3  # at the most, between two choices
 POOL = 3000  # candidates looked at between two fits
 
 
@@ -81,7 +82,9 @@ class AIM:
             # The tree may grow with the budget that is used: early choices must not take all the room.
             limit = self.cap_cells * min(1.0, 1 - (grant.left - share).value / rest.value)
             fitting = _within(tree, survey.marginals, chosen, limit) or chosen or survey.marginals
-            candidates = _pool(list(dict.fromkeys(fitting)), turn)
+            # What was measured twice and is not followed by the model would teach it nothing a third time.
+            stuck = {marginal for marginal in model.unexplained if chosen.count(marginal) > 1}
+            candidates = _pool([m for m in dict.fromkeys(fitting) if m not in stuck] or fitting, turn)
             expected = model.marginals(candidates)
             scores = _scores(survey, candidates, expected, weights, model.total, share)
             waiting, news = list(range(len(candidates))), False
@@ -100,9 +103,21 @@ class AIM:
                 if last or not waiting:
                     break
             if not last:
-                model, turn = survey.fit(start=model, sweeps=2), turn + 1
+                model, turn = survey.fit(start=model, sweeps=SWEEPS), turn + 1
                 share = share if news else share * 2
-        return survey.conclude(AIMModel, {"rounds": len(chosen), "marginals": len(set(chosen))})
+        settings = {"rounds": len(chosen), "marginals": len(set(chosen))}
+        return survey.conclude(AIMModel, settings, limits=_no_room(tree, weights, chosen, self.cap_cells))
+
+
+def _no_room(tree: JunctionTree, weights: Mapping[Columns, float], chosen: Sequence[Columns], cap: int) -> list[str]:
+    """What part of the workload would make the tree larger than it may be, whatever the budget, in words."""
+    telling = [marginal for marginal in weights if all(tree.sizes[c] > 1 for c in marginal)]
+    left = set(telling).difference(_within(tree, telling, chosen, cap))
+    share = sum(weights[marginal] for marginal in left) / sum(weights[marginal] for marginal in telling)
+    return [
+        f"The tree (cap_cells = {cap:,}) has no room for {len(left)} of {len(telling)} marginals of the workload, "
+        f"{share:.0%} by weight, whatever the budget."
+    ][: len(left)]
 
 
 def _within(tree: JunctionTree, marginals: Sequence[Columns], chosen: Sequence[Columns], limit: float) -> list[Columns]:

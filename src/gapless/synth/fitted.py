@@ -238,6 +238,7 @@ class FittedModel:
             f"{self.method}: {len(self.schema.columns)} columns of '{self.schema.name}', "
             f"about {max(0, round(self.total))} rows",
             *(f"  {name}: {value}" for name, value in self.facts.get("settings", {}).items()),
+            *(f"  {sentence}" for sentence in self.facts.get("limits", ())),
             *(f"  constraint not enforced: {rule}" for rule in self.not_enforced()),
             *(f"  {line}" for line in self.facts.get("structure", ())),
         ]

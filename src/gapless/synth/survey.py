@@ -56,7 +56,7 @@ class Survey:
         self.marginals = self._within_cap(marginals)
         self._forbidden, self._dependencies, _ = constraints_of(table.schema)
         # Columns by themselves, and those of which one decides another: what is always measured.
-        self._always: list[Columns] = [(c,) for c in range(len(columns))]
+        self._always: list[Columns] = self._telling([(c,) for c in range(len(columns))]) or [(0,)]
         self._always += self._within_cap([rule.columns for rule in self._dependencies])
         self.workload: Workload
         self._raw: list[Measurement] = []
@@ -64,6 +64,7 @@ class Survey:
 
     def _within_cap(self, marginals: Sequence[Columns]) -> list[Columns]:
         """The marginals that are small enough; a column that fits in none of its marginals is an error."""
+        marginals = self._telling(marginals)
         kept = [one for one in marginals if math.prod(self.sizes[c] for c in one) <= self.cap_cells]
         asked = {c for one in marginals for c in one}
         if lost := sorted(asked - {c for one in kept for c in one}):
@@ -73,6 +74,10 @@ class Survey:
                 hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
             )
         return kept
+
+    def _telling(self, marginals: Sequence[Columns]) -> list[Columns]:
+        """The marginals without columns of one cell, which tell nothing that the others do not."""
+        return [marginal for marginal in marginals if all(self.sizes[c] > 1 for c in marginal)]
 
     def prepare(self) -> Loss:
         """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
@@ -138,7 +143,7 @@ class Survey:
         return [one.scaled_to(self.total) for one in self._raw]
 
     def fit(
-        self, *, start: GraphicalModel | None = None, sweeps: int = 12, forbidden: Sequence[Forbidden] = ()
+        self, *, start: GraphicalModel | None = None, sweeps: int = 200, forbidden: Sequence[Forbidden] = ()
     ) -> GraphicalModel:
         """The model of the rows as they are counted."""
         return GraphicalModel.fit(
@@ -160,8 +165,11 @@ class Survey:
         """A marginal in words."""
         return " × ".join(self.schema.names[c] for c in marginal)
 
-    def conclude(self, kind: type[M], settings: Mapping[str, Any]) -> M:
-        """The finished model: a last fit from the start, and the gaps completed."""
+    def conclude(self, kind: type[M], settings: Mapping[str, Any], *, limits: Sequence[str] = ()) -> M:
+        """The finished model: a last fit from the start, and the gaps completed.
+
+        `limits` are sentences on what the model could not take in.
+        """
         self.tell("fitting", 0, 1)
         observed = [column.size for column in self.schema.columns]
         model = self.fit(forbidden=self._forbidden)
@@ -179,10 +187,12 @@ class Survey:
             filled = complete_model(model, observed, _noise(self._raw), zeros=zeros, cap_cells=ENGINE_CELLS)
         self.tell("fitting", 1, 1)
         told = {"missing": repr(self._missing)} | dict(settings)
+        far = ", ".join(self.name(marginal) for marginal in model.unexplained)
         facts = {
             "settings": told,
             "structure": list(self._structure()),
             "noise": noise_of_columns(self.schema.names, self.measurements),
+            "limits": [*limits, *([f"Further from the model than noise explains: {far}."] if far else [])],
             "edges": sorted({pair for one in self._raw for pair in combinations(sorted(one.columns), 2)}),
             "guarantee": str(self._table.ledger.guarantee()),
         }
