@@ -42,9 +42,9 @@ class AIM:
     marginal's counts are from the model's probabilities, less the error that noise would bring. A measurement that
     shows nothing beyond noise doubles the share of the following rounds (annealing).
 
-    With `Extended()` every row counts. With `missing=Observed()` it is the AIM on partial marginals of [MD], but for the
-    score: which rows are observed may depend on a column, so the model is told the counts of the column that explains
-    the most, and the rest is scored (`Workload.conditional_misfit`).
+    With `Extended()` every row counts. With `missing=Observed()` it is the AIM on partial marginals of [MD], but for
+    the score: which rows are observed may depend on a column, so the counts of the column that explains the most are
+    taken as they are, and the rest is scored (`Workload.conditional_misfit`).
 
     Args:
         missing: what to do about gaps.
