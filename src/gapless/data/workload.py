@@ -237,9 +237,9 @@ def _given(law: Floats, column: int) -> Floats:
     """The law of all columns given one of them; even where that one has no probability: the proof needs a law."""
     slices = np.moveaxis(law, column, 0).reshape(law.shape[column], -1)
     known = slices.sum(axis=1, keepdims=True)
-    even = np.full_like(slices, 1 / slices.shape[1])
-    given = np.divide(slices, known, out=even, where=known > 0)
-    return given / given.sum(axis=1, keepdims=True)
+    given: Floats = np.full(slices.shape, 1 / slices.shape[1])
+    np.divide(slices, known, out=given, where=known > 0)
+    return given
 
 
 def _least_misfit(counts: Integers, given: Sequence[Floats]) -> float:
