@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.data.workload import Workload, _dependence
+from gapless.data.workload import Workload, _dependence, _given
 from gapless.privacy import L1, Linf, Private, Rows
 from gapless.privacy.private import Key
 from gapless.testing.tables import letters_schema, private, reveal
 
 ROUNDING = 1e-12
+MISFITS = ("misfit", "conditional_misfit")
 SHAPES = {(2, 2): 8, (2, 3): 6, (3, 3): 5}  # and the largest total whose tables are all tried
 
 
@@ -41,24 +42,24 @@ def with_rows(table, cells):
     return more
 
 
-def sealed(tables, unit=1):
-    """A workload whose marginals are exactly these tables, and what opens its scores."""
+def sealed(tables, unit=1, observed=None):
+    """A workload whose marginals are exactly these tables, and what opens its scores; cells beyond are gaps."""
     workload, key = Workload.__new__(Workload), Key()
     workload._places = {(number,): number for number in range(len(tables))}
     workload._sealed = [Private(lambda t=t: t, distance=L1(unit), reads=None, key=key) for t in tables]
     workload._all = Private.gather(workload._sealed)
     workload._shapes = {(number,): table.shape for number, table in enumerate(tables)}
     workload._unit = unit
-    workload._shapes = {(number,): table.shape for number, table in enumerate(tables)}
+    workload._observed = {(number,): tuple(map(slice, observed or table.shape)) for number, table in enumerate(tables)}
     return workload, list(workload._places), key
 
 
-def misfits(tables, laws, weights=None, offsets=None, unit=1):
+def misfits(tables, laws, weights=None, offsets=None, unit=1, *, kind="misfit", observed=None):
     """The real scores of these tables, and the distance declared for them."""
-    workload, candidates, key = sealed(tables, unit)
+    workload, candidates, key = sealed(tables, unit, observed)
     weights = np.ones(len(tables)) if weights is None else weights
     offsets = np.zeros(len(tables)) if offsets is None else offsets
-    scores = workload.misfit(candidates, laws, weights, offsets)
+    scores = getattr(workload, kind)(candidates, laws, weights, offsets)
     return scores._open(key), scores.distance.at_most
 
 
@@ -184,38 +185,88 @@ def test_misfit_of_every_small_table(shape):
     assert reached == 1
 
 
+@pytest.mark.parametrize("kind", MISFITS)
 @pytest.mark.parametrize("rows", [2, 3])
-def test_misfit_with_several_rows_of_one_person(rows):
+def test_misfit_with_several_rows_of_one_person(rows, kind):
     """All k in one cell that the model thinks impossible: k, and never more."""
     laws = list(laws_for((2, 2)))
     reached = 0.0
     for table in every_table((2, 2), 4):
-        before, distance = misfits([table] * len(laws), laws, unit=rows)
+        before, distance = misfits([table] * len(laws), laws, unit=rows, kind=kind)
         assert distance == rows
         for cells in itertools.combinations_with_replacement([None, 0, 1, 2, 3], rows):
-            after, _ = misfits([with_rows(table, cells)] * len(laws), laws)
+            after, _ = misfits([with_rows(table, cells)] * len(laws), laws, kind=kind)
             reached = max(reached, np.abs(after - before).max())
     assert reached == pytest.approx(rows, abs=ROUNDING)
 
 
+@pytest.mark.parametrize("kind", MISFITS)
 @settings(max_examples=200, deadline=None)
-@given(counts_tables, st.integers(0, 2**32 - 1), st.integers(1, 4))
-def test_misfit_of_any_tables_weights_and_offsets(table, seed, unit):
+@given(table=counts_tables, seed=st.integers(0, 2**32 - 1), unit=st.integers(1, 4))
+def test_misfit_of_any_tables_weights_and_offsets(kind, table, seed, unit):
     """Also for "probabilities" that are neither positive nor of sum one: these are made so."""
     rng = np.random.default_rng(seed)
     law = rng.normal(0.3, 1, table.shape)
     law.flat[rng.integers(table.size)] = 0.5  # one is positive
     weights, offsets = rng.random(3), rng.normal(0, 1e3, 3)
-    before, distance = misfits([table] * 3, [law] * 3, weights, offsets, unit)
+    before, distance = misfits([table] * 3, [law] * 3, weights, offsets, unit, kind=kind)
     assert distance == unit * weights.max()
     for cell in range(table.size):
-        after, _ = misfits([with_rows(table, [cell] * unit)] * 3, [law] * 3, weights, offsets, unit)
+        after, _ = misfits([with_rows(table, [cell] * unit)] * 3, [law] * 3, weights, offsets, unit, kind=kind)
         assert (np.abs(after - before) <= unit * weights + 1e-13 * (table.sum() + 1e3)).all()
 
 
-def test_misfit_of_a_table_without_rows():
+@pytest.mark.parametrize("kind", MISFITS)
+def test_misfit_of_a_table_without_rows(kind):
     laws = list(laws_for((2, 3)))
-    assert not misfits([np.zeros((2, 3), dtype=np.int64)] * len(laws), laws)[0].any()
+    assert not misfits([np.zeros((2, 3), dtype=np.int64)] * len(laws), laws, kind=kind)[0].any()
+
+
+def given_law(law, axis):
+    """p(x | x_j), even where x_j has no probability."""
+    slices = np.moveaxis(law, axis, 0)
+    return np.moveaxis(
+        np.array([s / s.sum() if s.sum() > 0 else np.full(s.shape, 1 / s.size) for s in slices]), 0, axis
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_conditional_misfit_of_every_small_table(shape):
+    """A row moves each term by 1 - p(x | x_j) at most, so their least by the largest of these; 1 is reached."""
+    most, laws = min(SHAPES[shape], 3), list(laws_for(shape))
+    unlikely = 1 - np.minimum(*(np.array([given_law(law, axis).ravel() for law in laws]) for axis in range(2)))
+    reached = 0.0
+    for table in every_table(shape, most):
+        before, distance = misfits([table] * len(laws), laws, kind="conditional_misfit")
+        assert distance == 1
+        for cell in range(table.size):
+            after, _ = misfits([with_rows(table, [cell])] * len(laws), laws, kind="conditional_misfit")
+            moved = np.abs(after - before)
+            assert (moved <= unlikely[:, cell] + ROUNDING).all()
+            reached = max(reached, moved.max())
+    assert reached == pytest.approx(1, abs=ROUNDING)
+
+
+def test_conditional_misfit_looks_at_observed_cells_only():
+    """The last state of each column is a gap: such rows move nothing, others as in the table without gaps."""
+    laws = list(laws_for((3, 3)))
+    gaps = [cell for cell in range(9) if 2 in divmod(cell, 3)]
+    for table in every_table((3, 3), 3):
+        score = [misfits([table] * len(laws), laws, kind="conditional_misfit", observed=(2, 2))[0]]
+        score += [misfits([table[:2, :2]] * len(laws), [p[:2, :2] for p in laws], kind="conditional_misfit")[0]]
+        more = with_rows(table, gaps)
+        score += [misfits([more] * len(laws), laws, kind="conditional_misfit", observed=(2, 2))[0]]
+        assert score[0].tolist() == score[1].tolist() == score[2].tolist()
+
+
+def test_conditional_misfit_does_not_see_what_gaps_do_to_a_column():
+    """Independent columns, the incomes of the old missing more often; `misfit` calls that a relation."""
+    law = np.outer([0.5, 0.5], [0.25, 0.75])
+    gappy, related = np.array([[100, 300], [10, 30]]), np.array([[60, 140], [40, 160]])
+    plain, _ = misfits([gappy, related], [law, law])
+    conditional, _ = misfits([gappy, related], [law, law], kind="conditional_misfit")
+    assert plain[0] > plain[1]
+    assert conditional.tolist() == [0, 20]
 
 
 def exact_misfit(table, law):
@@ -243,6 +294,12 @@ def test_the_error_of_floating_point_is_what_the_proof_allows(shape):
     law = np.maximum(law, 0.0) / np.maximum(law, 0.0).sum()
     assert abs(Fraction(float(score)) - (exact_misfit(table, law) - 10**6)) <= allowed
     assert abs(Fraction(_dependence(table)) - exact_dependence(table)) <= allowed
+    score = misfits([table], [law], np.ones(1), offset, kind="conditional_misfit")[0][0]
+    exact = min(
+        sum(exact_misfit(c, p) for c, p in zip(np.moveaxis(table, axis, 0), _given(law, axis), strict=True))
+        for axis in range(2)
+    )
+    assert abs(Fraction(float(score)) - (exact - 10**6)) <= allowed
 
 
 # ------------------------------------------------------------------ planted wrong scores
@@ -275,6 +332,27 @@ def test_the_search_finds_probabilities_that_are_none():
     law = np.full((2, 2), 0.7)  # sum 2.8
     assert largest_jump(lambda table: 0.5 * np.abs(table - table.sum() * law).sum(), (2, 2), 4) > 1
     assert largest_jump(lambda table: misfits([table], [law])[0][0], (2, 2), 4) <= 1
+
+
+def test_the_search_finds_misfits_that_are_added_instead_of_the_least_taken():
+    """A row is in a slice of every column."""
+    law = np.eye(2) / 2
+
+    def added(table):
+        return sum(0.5 * np.abs(table - table.sum(axis=1 - axis, keepdims=True) * law * 2).sum() for axis in range(2))
+
+    assert largest_jump(added, (2, 2), 3) == 2
+    assert largest_jump(lambda table: misfits([table], [law], kind="conditional_misfit")[0][0], (2, 2), 3) == 1
+
+
+def test_the_search_finds_slices_without_totals_of_their_own():
+    """p instead of p(x | x_j), times the slice's rows and the number of slices: its sums are not one."""
+    law = np.array([[0.0, 0.9], [0.05, 0.05]])
+
+    def planted(table):
+        return 0.5 * np.abs(table - 2 * table.sum(axis=1, keepdims=True) * law).sum()
+
+    assert largest_jump(planted, (2, 2), 3) > 1
 
 
 def test_the_search_finds_the_mean_weight_declared_for_the_largest():
@@ -344,19 +422,22 @@ def test_sealed_scores_of_neighbouring_tables(name, which, pair, seed):
     weights, offsets = rng.random(len(SETS)), rng.normal(0, 10, len(SETS))
     results = []
     for workload, ledger in workloads(name, which, k, rows, more):
-        scores = [workload.misfit(SETS, laws, weights, offsets), workload.dependence(SETS)]
-        assert [one.distance for one in scores] == [Linf(k * weights.max()), Linf(2.0 * k)]
+        scores = [getattr(workload, kind)(SETS, laws, weights, offsets) for kind in MISFITS]
+        scores.append(workload.dependence(SETS))
+        assert [one.distance for one in scores] == [Linf(k * weights.max())] * 2 + [Linf(2.0 * k)]
         few = workload.among(scores[0], [3, 1])
         assert few.distance == scores[0].distance
         opened = [reveal(one, ledger) for one in scores]
         assert reveal(few, ledger).tolist() == opened[0][[3, 1]].tolist()
         results.append(opened)
-    (misfit, dependence), (misfit_after, dependence_after) = results
+    (misfit, conditional, dependence), (misfit_after, conditional_after, dependence_after) = results
     assert (np.abs(misfit_after - misfit) <= k * weights + ROUNDING).all()
+    assert (np.abs(conditional_after - conditional) <= k * weights + ROUNDING).all()
     assert (np.abs(dependence_after - dependence) <= 2 * k + ROUNDING).all()
-    if which == "observed":  # a candidate on which no new row is observed does not move at all
-        for place, one in enumerate(SETS):
-            if all(any(gap(r[c]) for c in one) for r in more):
+    for place, one in enumerate(SETS):  # a candidate on which no new row is observed does not move at all
+        if all(any(gap(r[c]) for c in one) for r in more):
+            assert conditional_after[place] == conditional[place]
+            if which == "observed":
                 assert misfit_after[place] == misfit[place]
                 assert dependence_after[place] == dependence[place]
 
@@ -374,8 +455,9 @@ def test_a_row_with_a_gap_in_what_a_score_reads_changes_nothing(name, which, pai
     laws = dict(zip(SETS, public_laws(which, seed), strict=True))
     results = []
     for workload, ledger in workloads(name, which, k, rows, more):
-        scores = workload.misfit(chosen, [laws[one] for one in chosen], np.ones(len(chosen)), np.zeros(len(chosen)))
-        scores = [scores, workload.dependence(chosen), workload.among(scores, [0])]
+        public = [laws[one] for one in chosen], np.ones(len(chosen)), np.zeros(len(chosen))
+        scores = [getattr(workload, kind)(chosen, *public) for kind in MISFITS]
+        scores += [workload.dependence(chosen), workload.among(scores[0], [0])]
         reads = {one.reads for one in scores}
         assert len(reads) == 1
         results.append([reveal(one, ledger) for one in scores])

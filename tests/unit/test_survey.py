@@ -295,6 +295,26 @@ def test_gaps_do_not_attract_the_choice(tmp_path):
     assert first == "x2 × x3"
 
 
+def driven(rows=4000):
+    """x0 drives the gaps of the others, 5 % or 75 %, and has nothing to do with their values; x2 follows x1."""
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 2, (rows, 4))
+    codes[:, 2] = np.where(rng.random(rows) < 0.5, codes[:, 1], codes[:, 2])
+    cells_ = np.array(list("ab"), dtype=object)[codes]
+    cells_[:, 1:][rng.random((rows, 3)) < np.where(codes[:, :1] == 1, 0.75, 0.05)] = None
+    return [tuple(row) for row in cells_]
+
+
+@pytest.mark.parametrize(("method", "missing"), [("mst", "extended"), ("mst", "observed"), ("aim", "observed")])
+def test_a_column_that_drives_gaps_does_not_attract_the_choice(method, missing, tmp_path):
+    """Gap states depend on x0 and, through it, on each other: more than x2 does on x1. Nobody asked for that."""
+    table = table_of(tmp_path, driven(), budget=gl.Budget(10.0, 1e-6))
+    with no_noise():
+        fit(method, missing, table)
+    first = next(e.what for e in table.ledger.entries if " × " in e.what)
+    assert first == "x1 × x2"
+
+
 def choice_losses(table):
     return [e.loss for e in table.ledger.entries if e.what.startswith("choice")]
 

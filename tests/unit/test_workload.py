@@ -43,6 +43,29 @@ def test_misfit_by_hand(tmp_path):
     assert scores.distance == Linf(0.5)
 
 
+def test_conditional_misfit_by_hand(which, tmp_path):
+    """x0 × x1: a a, a b, b n/a against an even law. Given x1: ½ each, 1½ off; given x0: ¼ each, 2¼ off."""
+    table, load = workload(tmp_path, which)
+    even = np.ones((2, 4) if which == "observed" else (3, 6))
+    scores = load.conditional_misfit([(0, 1)], [even], np.array([0.5]), np.array([1.0]))
+    assert reveal(scores, table.ledger).tolist() == [0.5 * (1.5 - 1.0)]
+    assert scores.distance == Linf(0.5)
+
+
+def test_conditional_misfit_of_a_law_without_probability_where_rows_are(tmp_path):
+    """Given x2 = b the law says nothing: even. Rows of x2 × x0: a a, b b, b b."""
+    table, load = workload(tmp_path)
+    law = np.array([[1.0, 0.0], [0.0, 0.0]])
+    scores = load.conditional_misfit([(2, 0)], [law], np.ones(1), np.zeros(1))
+    assert reveal(scores, table.ledger).tolist() == [1.0]
+
+
+def test_conditional_misfit_of_a_single_column_is_none(which, tmp_path):
+    table, load = workload(tmp_path, which)
+    law = np.array([0.1, 0.9] if which == "observed" else [0.1, 0.8, 0.1])
+    assert reveal(load.conditional_misfit([(0,)], [law], np.ones(1), np.zeros(1)), table.ledger).tolist() == [0.0]
+
+
 def test_dependence_by_hand(tmp_path):
     """x2 × x0 has three observed rows: a a, b b, b b. Expected 1/3 2/3 2/3 4/3 against 1 0 0 2."""
     table, load = workload(tmp_path)
@@ -75,17 +98,26 @@ def test_laws_are_made_probabilities(tmp_path):
     assert reveal(cut, table.ledger).tolist() == [2.0]  # two of four rows where the model thinks none possible
 
 
+@pytest.mark.parametrize("misfit", ["misfit", "conditional_misfit"])
 @pytest.mark.parametrize("weights", [[1.0, -0.1], [np.nan, 1.0]])
-def test_weights_that_are_negative_or_no_numbers(weights, tmp_path):
+def test_weights_that_are_negative_or_no_numbers(weights, misfit, tmp_path):
     _, load = workload(tmp_path)
     with pytest.raises(ModelError, match="weight"):
-        load.misfit([(0,), (0,)], [np.full(2, 0.5)] * 2, np.array(weights), np.zeros(2))
+        getattr(load, misfit)([(0,), (0,)], [np.full(2, 0.5)] * 2, np.array(weights), np.zeros(2))
 
 
-def test_a_law_too_many_is_noticed(tmp_path):
+@pytest.mark.parametrize("misfit", ["misfit", "conditional_misfit"])
+def test_a_law_of_another_shape(misfit, tmp_path):
+    _, load = workload(tmp_path, "extended")
+    with pytest.raises(ModelError, match="shape of its marginal"):
+        getattr(load, misfit)([(0, 1)], [np.full((2, 4), 1 / 8)], np.ones(1), np.zeros(1))
+
+
+@pytest.mark.parametrize("misfit", ["misfit", "conditional_misfit"])
+def test_a_law_too_many_is_noticed(misfit, tmp_path):
     table, load = workload(tmp_path)
     with pytest.raises(ValueError, match="zip"):
-        reveal(load.misfit([(0,)], [np.full(2, 0.5)] * 2, np.ones(1), np.zeros(1)), table.ledger)
+        reveal(getattr(load, misfit)([(0,)], [np.full(2, 0.5)] * 2, np.ones(1), np.zeros(1)), table.ledger)
 
 
 def test_scores_open_with_the_key_of_their_own_table_only(tmp_path):

@@ -32,8 +32,10 @@ class Workload:
         self._sealed = table.marginals([[names[c] for c in marginal] for marginal in marginals], rows=rows)
         self._all = Private.gather(self._sealed).transform(once(list), distance=None, reads=None)
         self._unit = table.protect.at_most
-        sizes = [c.extended_size if rows == "extended" else c.size for c in table.schema.columns]
+        columns = table.schema.columns
+        sizes = [column.extended_size if rows == "extended" else column.size for column in columns]
         self._shapes = {marginal: tuple(sizes[c] for c in marginal) for marginal in marginals}
+        self._observed = {marginal: tuple(slice(columns[c].size) for c in marginal) for marginal in marginals}
 
     def counts(self, marginal: tuple[int, ...]) -> Private[Integers, L1]:
         """The counts of one marginal."""
@@ -53,18 +55,62 @@ class Workload:
         Distance: one row at cell e changes c - |c| p by e - p, so s by at most :math:`w \tfrac12 \lVert e - p\rVert_1
         \le w`; k rows by k w. Unlike ‖c - N p‖ it does not prefer marginals with many gaps (PRIVACY C3).
         """
-        if any(p.shape != self._shapes[one] for one, p in zip(candidates, expected, strict=True)):
+        self._check(candidates, expected)
+        laws = [np.maximum(p, 0.0) / np.maximum(p, 0.0).sum() for p in expected]  # the proof needs probabilities
+
+        def misfits(counts: Sequence[Integers]) -> Iterator[float]:
+            for c, law in zip(self._chosen(counts, candidates), laws, strict=True):
+                yield 0.5 * float(np.abs(c - c.sum() * law).sum())
+
+        return self._weighted(misfits, candidates, weights, offsets)
+
+    def conditional_misfit(
+        self,
+        candidates: Sequence[tuple[int, ...]],
+        expected: Sequence[Floats],
+        weights: Floats,
+        offsets: Floats,
+    ) -> Private[Floats, Linf]:
+        r"""How badly public probabilities p describe how observed cells go together, given the best of the columns.
+
+        .. math:: s = w \bigl(\min_j \tfrac12 \lVert c(x) - c_j(x_j)\,p(x \mid x_j) \rVert_1 - o\bigr)
+
+        c counts the rows observed on the candidate, also where every row is counted. Which these are may depend on a
+        column: the old leave out their income, so those with an income are young. That shifts :math:`c_j` and says
+        nothing about income given age, so the column whose own counts explain the most is taken as it is. A candidate
+        with a single column has a score of 0, less its offset.
+
+        Distance: a row is in one slice of column j, and each slice has a total of its own, so each term moves by at
+        most 1 as in `misfit`, and so does the least of them; k rows move s by at most k w.
+        """
+        self._check(candidates, expected)
+        shown = [p[self._observed[candidate]] for candidate, p in zip(candidates, expected, strict=True)]
+        laws = [[_given(np.maximum(p, 0.0), column) for column in range(p.ndim)] for p in shown]
+
+        def misfits(counts: Sequence[Integers]) -> Iterator[float]:
+            for candidate, c, given in zip(candidates, self._chosen(counts, candidates), laws, strict=True):
+                yield _least_misfit(c[self._observed[candidate]], given)
+
+        return self._weighted(misfits, candidates, weights, offsets)
+
+    def _check(self, candidates: Sequence[tuple[int, ...]], expected: Sequence[Floats]) -> None:
+        if any(p.shape != self._shapes[candidate] for candidate, p in zip(candidates, expected, strict=True)):
             raise ModelError("a law does not have the shape of its marginal", hint="one probability for each cell")
+
+    def _weighted(
+        self,
+        misfits: Callable[[Sequence[Integers]], Iterable[float]],
+        candidates: Sequence[tuple[int, ...]],
+        weights: Floats,
+        offsets: Floats,
+    ) -> Private[Floats, Linf]:
+        """Misfits that move by at most 1 for each row, less public offsets, times public weights."""
         weights, offsets = weights.copy(), offsets.copy()  # what is declared now must be what is used then
         if not (weights >= 0).all():
             raise ModelError("a weight of the workload is negative", hint="weights of 0 or more")
-        laws = [np.maximum(p, 0.0) / np.maximum(p, 0.0).sum() for p in expected]  # the proof needs probabilities
 
         def scores(counts: Sequence[Integers]) -> Floats:
-            misfits = [
-                0.5 * np.abs(c - c.sum() * p).sum() for c, p in zip(self._chosen(counts, candidates), laws, strict=True)
-            ]
-            weighted: Floats = weights * (np.array(misfits) - offsets)
+            weighted: Floats = weights * (np.array(list(misfits(counts))) - offsets)
             return weighted
 
         return self._all.transform(
@@ -185,6 +231,24 @@ def _needed_by_all(reads: Iterable[Columns | None]) -> Columns | None:
         if not needed:
             return None
     return needed
+
+
+def _given(law: Floats, column: int) -> Floats:
+    """The law of all columns given one of them; even where that one has no probability: the proof needs a law."""
+    slices = np.moveaxis(law, column, 0).reshape(law.shape[column], -1)
+    known = slices.sum(axis=1, keepdims=True)
+    given: Floats = np.full(slices.shape, 1 / slices.shape[1])
+    np.divide(slices, known, out=given, where=known > 0)
+    return given
+
+
+def _least_misfit(counts: Integers, given: Sequence[Floats]) -> float:
+    """The misfit to laws given one column, each slice with its own total, for the column where it is least."""
+    misfits = []
+    for column, law in enumerate(given):
+        slices = np.moveaxis(counts, column, 0).reshape(law.shape)
+        misfits.append(0.5 * float(np.abs(slices - slices.sum(axis=1, keepdims=True) * law).sum()))
+    return min(misfits)
 
 
 def _dependence(counts: Integers) -> float:

@@ -43,7 +43,9 @@ class AIM:
     marginal's counts are from the model's probabilities, less the error that noise would bring. A measurement that
     shows nothing beyond noise doubles the share of the following rounds (annealing).
 
-    With `missing=Observed()` it is the AIM on partial marginals of [MD]; with `Extended()` every row counts.
+    With `Extended()` every row counts. With `missing=Observed()` it is the AIM on partial marginals of [MD], but for
+    the score: which rows are observed may depend on a column, so the counts of the column that explains the most are
+    taken as they are, and the rest is scored (`Workload.conditional_misfit`).
 
     Args:
         missing: what to do about gaps.
@@ -175,9 +177,13 @@ def _scores(
     total: float,
     share: Loss,
 ) -> Private[Floats, Linf]:
-    """How much each candidate would teach the model beyond the noise of its measurement."""
+    """How much each candidate would teach the model beyond the noise of its measurement.
+
+    Where rows with gaps are left out, candidates count different rows, and what that does to a column is no lesson.
+    """
     noise = for_counts(share * (1 - CHOICE_SHARE), survey.workload.counts(candidates[0]).distance)
-    return survey.workload.misfit(
+    misfit = survey.workload.misfit if survey.extended else survey.workload.conditional_misfit
+    return misfit(
         candidates,
         expected,
         np.array([weights[one] for one in candidates]),

@@ -27,13 +27,15 @@ class MST:
     r"""A maximum spanning tree: fast, and good where few pairs of columns matter.
 
     A third of the budget measures every column; a third chooses, one by one with the exponential mechanism, pairs that
-    connect the columns, by how far their counts are from those of independent columns; a third measures these pairs.
+    connect the columns, by how far their observed cells are from those of independent columns; a third measures these
+    pairs, with their gaps if `missing` counts these. A tree has few pairs: that a gap depends on a column is worth one
+    of them only if the values depend on it too, for otherwise the completion has nothing to correct.
 
     Args:
         missing: what to do about gaps.
         cap_cells: the largest pair.
 
-    References: McKenna, Miklau, Sheldon 2021; the score is self-normalised (PRIVACY C3).
+    References: McKenna, Miklau, Sheldon 2021; the score is `Workload.conditional_misfit`, self-normalised (PRIVACY C3).
     """
 
     missing: Missing = field(default_factory=Extended)
@@ -69,7 +71,7 @@ class MST:
         part = list(range(len(survey.sizes)))  # the connected part to which each column belongs
         pairs = survey.marginals
         nothing = np.zeros(len(pairs))
-        scores = survey.workload.misfit(pairs, survey.fit().marginals(pairs), nothing + 1, nothing)
+        scores = survey.workload.conditional_misfit(pairs, survey.fit().marginals(pairs), nothing + 1, nothing)
         open_places = list(range(len(pairs)))
         tree: list[Columns] = []
         share = spend / (len(part) - 1)
