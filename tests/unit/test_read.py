@@ -2,6 +2,7 @@
 
 import datetime as dt
 import gzip
+import os
 
 import numpy as np
 import pandas as pd
@@ -391,3 +392,63 @@ def test_a_cell_takes_one_byte_while_its_codes_fit(levels, bytes_per_cell):
     (codes,) = gl.Table.read(pl.DataFrame({"x": range(levels)}), gl.Schema("t", [column])).codes
     assert codes.nbytes == bytes_per_cell * levels
     assert codes.tolist() == list(range(levels))
+
+
+def small(ledger=None, **more):
+    schema = gl.Schema("small", [gl.Categorical("sex", ["F", "M"])])
+    return lambda data: gl.read(data, schema, protect=gl.Rows(1), ledger=ledger, **more)
+
+
+@pytest.mark.parametrize(
+    ("file", "ledger"),
+    [
+        ("people.csv", "people.ledger"),
+        ("people.csv.gz", "people.ledger"),
+        ("PEOPLE.TSV.GZ", "PEOPLE.ledger"),
+        ("people.2024.txt", "people.2024.ledger"),
+        ("people.parquet", "people.ledger"),
+        ("people.pq", "people.ledger"),
+    ],
+)
+def test_a_ledger_lies_beside_the_data(file, ledger, tmp_path):
+    if file.endswith(("parquet", "pq")):
+        pl.DataFrame({"sex": ["F", "M"]}).write_parquet(tmp_path / file)
+    else:
+        (tmp_path / file).write_text("sex\nF\nM\n")
+    people = small(budget=gl.Budget(1.0))(tmp_path / file)
+    assert people.ledger.path == tmp_path / ledger
+    assert small()(str(tmp_path / file)).ledger.budget == gl.Budget(1.0)
+
+
+def test_a_link_to_the_data_has_no_budget_of_its_own(tmp_path):
+    (tmp_path / "safe").mkdir()
+    (tmp_path / "safe" / "people.csv").write_text("sex\nF\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "safe" / "people.csv")
+    assert small(budget=gl.Budget(1.0))(tmp_path / "link.csv").ledger.path == tmp_path / "safe" / "people.ledger"
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
+def test_a_frame_has_no_place_for_a_ledger(kind):
+    with pytest.raises(gl.LedgerError, match=r'a DataFrame has no place .*\n  Try: ledger="people.ledger"'):
+        small(budget=gl.Budget(1.0))(kind({"sex": ["F"]}))
+
+
+def test_a_folder_that_cannot_be_written_needs_another_place_for_the_ledger(tmp_path, monkeypatch):
+    (tmp_path / "people.csv").write_text("sex\nF\n")
+    (tmp_path / "kept").mkdir()
+    allowed = os.access
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path and allowed(path, mode))
+    with pytest.raises(gl.LedgerError, match=r"no ledger can be made beside the data: .*\n  Try: ledger=PATH"):
+        small(budget=gl.Budget(1.0))(tmp_path / "people.csv")
+    small(tmp_path / "kept" / "p.ledger", budget=gl.Budget(1.0))(tmp_path / "people.csv")
+
+
+def test_another_budget_for_a_ledger_is_told_what_is_left_and_how_to_go_on(tmp_path):
+    (tmp_path / "people.csv").write_text("sex\nF\n")
+    people = small(budget=gl.Budget(1.0))(tmp_path / "people.csv")
+    gl.Independent().fit(people, spend=people.ledger.share(percent=60))
+    with pytest.raises(gl.LedgerError, match=r"\n  Try: leave budget= out: .* 40.00% of it is left"):
+        small(budget=gl.Budget(2.0))(tmp_path / "people.csv")
+    gl.Independent().fit(people, spend=people.ledger.left)
+    with pytest.raises(gl.LedgerError, match="use the releases that were paid for"):
+        small(budget=gl.Budget(2.0))(tmp_path / "people.csv")
