@@ -265,7 +265,11 @@ WRONG = {
     "epsilon is negative": ((*SYNTH, "--epsilon", "-1", "-o", "out"), 3, "BudgetError: epsilon = -1"),
     "epsilon is nan": ((*SYNTH, "--epsilon", "nan", "-o", "out"), 3, "BudgetError: epsilon = nan"),
     "epsilon is infinite": ((*SYNTH, "--epsilon", "inf", "-o", "out"), 3, "BudgetError: epsilon = inf"),
-    "no epsilon": ((*SYNTH, "-o", "out"), 3, "people.ledger is new and has no budget\n  Try: --epsilon 1"),
+    "no epsilon": (
+        (*SYNTH, "-o", "out"),
+        3,
+        "people.ledger is new and has no budget\n  Try: --epsilon 1 --delta 1e-6 for a table that was never released",
+    ),
     "delta is one": ((*SYNTH, "--epsilon", "1", "--delta", "1", "-o", "out"), 3, "BudgetError: delta = 1"),
     "unknown method": ((*SYNTH, "--epsilon", "1", "-m", "independant", "-o", "out"), 2, "Try: independent"),
     "unknown treatment": ((*SYNTH, "--epsilon", "1", "--missing", "extend", "-o", "out"), 2, "Try: extended"),

@@ -1,8 +1,10 @@
 """Reading: the same data give the same codes from every source; bad input gets an error that says what to do."""
 
 import datetime as dt
+import errno
 import gzip
 import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -436,11 +438,21 @@ def test_a_frame_has_no_place_for_a_ledger(kind):
 def test_a_folder_that_cannot_be_written_needs_another_place_for_the_ledger(tmp_path, monkeypatch):
     (tmp_path / "people.csv").write_text("sex\nF\n")
     (tmp_path / "kept").mkdir()
-    allowed = os.access
-    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path and allowed(path, mode))
-    with pytest.raises(gl.LedgerError, match=r"no ledger can be made beside the data: .*\n  Try: ledger=PATH"):
+    allowed = os.open
+
+    def refuse(path, flags, *mode):  # as the system does; a test that runs as root may write anywhere
+        if Path(path).parent == tmp_path and flags & os.O_CREAT:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return allowed(path, flags, *mode)
+
+    monkeypatch.setattr("os.open", refuse)
+    with pytest.raises(gl.LedgerError, match=r"people.ledger: Permission denied\n  Try: ledger=PATH in a folder"):
         small(budget=gl.Budget(1.0))(tmp_path / "people.csv")
     small(tmp_path / "kept" / "p.ledger", budget=gl.Budget(1.0))(tmp_path / "people.csv")
+    monkeypatch.undo()
+    (tmp_path / "people.ledger").mkdir()  # there is something, and it cannot be opened: no advice to take another
+    with pytest.raises(gl.LedgerError, match=r"cannot open the ledger .*\n  Try: whoever keeps it"):
+        small(budget=gl.Budget(1.0))(tmp_path / "people.csv")
 
 
 def test_another_budget_for_a_ledger_is_told_what_is_left_and_how_to_go_on(tmp_path):

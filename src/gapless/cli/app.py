@@ -314,16 +314,15 @@ def _synthesizer(method: str, missing: str, expected_rows: int | None) -> Any:
     return METHODS[method](missing=STRATEGIES[missing](), **more)
 
 
-def _budget(
-    epsilon: float | None, delta: float, ledger: Path, *, hint: str = "--epsilon 1 --delta 1e-6"
-) -> Budget | None:
+def _budget(epsilon: float | None, delta: float, ledger: Path, *, hint: str = "") -> Budget | None:
     from gapless.privacy import Budget
+    from gapless.privacy.ledger import FIRST
     from gapless.privacy.ledger_file import seal_of
 
     if epsilon is not None:
         return Budget(epsilon, delta)
     if not ledger.exists() and not seal_of(ledger).exists():
-        raise BudgetError(f"{ledger} is new and has no budget", hint=hint)
+        raise BudgetError(f"{ledger} is new and has no budget", hint=hint or f"--epsilon 1 --delta 1e-6 {FIRST}")
     return None
 
 

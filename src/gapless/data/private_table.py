@@ -7,7 +7,6 @@ tests/property/test_stability.py.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -444,11 +443,6 @@ def read(
     place = ledger_beside(data) if ledger is None else Path(ledger)
     frame = load(data, encoding=encoding)
     encoded = Encoded(tuple(encode(frame, schema)), frame.height)
-    if ledger is None and not place.exists() and not os.access(place.parent, os.W_OK):
-        raise LedgerError(
-            f"no ledger can be made beside the data: {place.parent} is not yours to write to",
-            hint="ledger=PATH names another place, kept for good and named whenever this table is read",
-        )
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget)
     rows = Private(lambda: encoded, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
     return PrivateTable(rows, schema, account)

@@ -37,6 +37,7 @@ from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smoot
 from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.rounding import rounded_up, told_up
 
+FIRST = "for a table that was never released from; else ledger=PATH, its ledger"
 SPENT = "use the releases that were paid for: the budget of this table is spent"
 
 T = TypeVar("T")
@@ -129,7 +130,7 @@ class Ledger:
         """Open an existing ledger and check every line of it."""
         path = Path(path)
         if not path.is_file():
-            raise LedgerError(f"no ledger {path}", hint="check the path; reading a table with a budget creates one")
+            raise LedgerError(f"no ledger {path}", hint="check the path: the ledger of a file lies beside it")
         with account(path) as path:
             ledger = cls(path, header_of(path))
             ledger._catch_up()
@@ -140,7 +141,9 @@ class Ledger:
         """Open the ledger of this very table, or create it if there is none."""
         path = Path(path)
         if budget is None and not path.exists():
-            raise BudgetError(f"{path} is new and has no budget", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
+            raise BudgetError(
+                f"{path} is new and has no budget", hint=f"budget=Budget(epsilon=1.0, delta=1e-6) {FIRST}"
+            )
         if budget is not None:
             with account(path) as path:
                 if path.stat().st_size == 0:  # new, and no other process was faster

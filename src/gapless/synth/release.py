@@ -41,7 +41,10 @@ def open_release(folder: Path, ledger: Path) -> Iterator[None]:
     readme = folder / _README_FILE
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(_LEDGERS[0]):
-        raise ReadError(f"{ledger} might take the place of a file of the release", hint="--ledger people.ledger")
+        raise ReadError(
+            f"{ledger} might take the place of a file of the release",
+            hint="leave --ledger out: it lies beside the data",
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         finished = (folder / _MANIFEST).exists()
