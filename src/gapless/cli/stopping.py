@@ -56,8 +56,8 @@ def told() -> str:
             return f"Stopped. What was spent stays spent, but the ledger cannot be read: {error}"
         if (spent := ledger.spent - before).value > 0:
             return (
-                f"Stopped. {ledger.percent(spent)} of the budget of '{ledger.table}' was spent by this command and is "
-                f"gone; {ledger.percent(ledger.left)} is left in {ledger.path}\n"
+                f"Stopped. {ledger.percent(spent)} of the budget of '{ledger.table}' was spent since the command began "
+                f"and is gone; {ledger.percent(ledger.left)} is left in {ledger.path}\n"
                 "  Try: the same command again; a release that has its model is finished for free, all else is paid "
                 "from what is left"
             )
