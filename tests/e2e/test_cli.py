@@ -690,8 +690,8 @@ def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
     assert 0 < account.spent.value < account.capacity.value
     assert err == (
         f"Stopped. {account.percent(account.spent)} of the budget of 'nhanes' was spent since the command began and is "
-        f"gone; {account.percent(account.left)} is left in {ledger}\n  Try: the same command again; a release that has its "
-        "model is finished for free, all else is paid from what is left\n"
+        f"gone; {account.percent(account.left)} is left in {ledger}\n  Try: the same command again; a release that has "
+        "its model is finished for free, all else is paid from what is left\n"
     )
     assert not (tmp_path / "out").exists()
 
