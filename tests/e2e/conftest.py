@@ -1,10 +1,13 @@
 """The command line in this process; each file has the `folder` in which it runs."""
 
+import re
 import sys
 
 import pytest
 
 from gapless.cli import main
+
+PYTHON = re.compile(r"(?<![-\w])(?!income)[a-z_]+=(?!=)|[A-Z]\w+\(|cap_cells|select\(\)|\b(?:Budget|True|None)\b")
 
 
 @pytest.fixture
@@ -17,6 +20,8 @@ def run_here(folder, monkeypatch, capsys):
         with pytest.raises(SystemExit) as left:
             main()
         printed = capsys.readouterr()
+        for hint in re.findall(r"Try: (.*)", printed.err):  # whatever went wrong, at a terminal no hint speaks Python
+            assert not PYTHON.search(hint), hint
         return left.value.code, printed.out, printed.err
 
     return run_main

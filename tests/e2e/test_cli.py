@@ -3,8 +3,10 @@
 import hashlib
 import json
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import polars as pl
@@ -81,12 +83,17 @@ def released(tmp_path_factory):
 # ---------------------------------------------------------------------- the story
 
 
-def test_demo_tells_the_whole_story(tmp_path):
+def test_demo_tells_the_whole_story(tmp_path, folder, run_here):
     done = run("demo", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "FOR THE HOLDER'S EYES" in done.stdout
-    assert f"The result lies in {tmp_path / 'gapless-demo'}" in done.stdout
-    assert set(json.loads((tmp_path / "gapless-demo" / "manifest.json").read_text())["sha256"]) == RELEASE
+    demo = tmp_path / "gapless-demo"
+    assert f"The result lies in {demo}" in done.stdout
+    assert set(json.loads((demo / "release" / "manifest.json").read_text())["sha256"]) == RELEASE
+    assert gl.Ledger.open(demo / "nhanes.ledger").left.value > 0  # beside the data, and something is left to try
+    code, _, err = run_here("demo", "-o", "people.csv/x")
+    assert code == 1
+    assert "cannot make people.csv/x" in err
 
 
 def test_a_draft_is_printed_or_written_and_never_overwrites(folder, run_here):
@@ -164,7 +171,8 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     assert "ε = " in (out / "privacy.md").read_text(encoding="utf-8")
     assert json.loads((out / "ledger.json").read_text(encoding="utf-8"))["table"] == "people"
     assert "not finished" not in (out / "README.txt").read_text()
-    assert {path.name for path in out.iterdir()} == RELEASE | {"manifest.json", "people.ledger", "people.ledger.seal"}
+    assert {path.name for path in out.iterdir()} == RELEASE | {"manifest.json"}
+    assert {"people.ledger", "people.ledger.seal"} <= {path.name for path in released.iterdir()}
 
 
 def test_a_dictionary_tells_levels_apart_and_which_columns_are_text():
@@ -207,11 +215,11 @@ def test_the_ledger_tells_the_promise_to_the_people_behind_the_gaps(tmp_path):
 
 
 def test_the_ledger_is_shown_in_words_and_for_a_machine(released):
-    done = run("ledger", "out/people.ledger", cwd=released)
+    done = run("ledger", "people.ledger", cwd=released)
     assert done.returncode == 0
     assert "Ledger of 'people': ε = 1, δ = 1e-06" in done.stdout
     assert ".fit" in done.stdout
-    told = json.loads(run("ledger", "out/people.ledger", "--json", cwd=released).stdout)
+    told = json.loads(run("ledger", "people.ledger", "--json", cwd=released).stdout)
     assert told["budget"] == {"epsilon": 1.0, "delta": 1e-6}
     assert [entry["what"] for entry in told["entries"]][:3] == ["age", "sex", "income"]
 
@@ -257,7 +265,11 @@ WRONG = {
     "epsilon is negative": ((*SYNTH, "--epsilon", "-1", "-o", "out"), 3, "BudgetError: epsilon = -1"),
     "epsilon is nan": ((*SYNTH, "--epsilon", "nan", "-o", "out"), 3, "BudgetError: epsilon = nan"),
     "epsilon is infinite": ((*SYNTH, "--epsilon", "inf", "-o", "out"), 3, "BudgetError: epsilon = inf"),
-    "no epsilon": ((*SYNTH, "-o", "out"), 3, "people.ledger is new and has no budget\n  Try: --epsilon 1"),
+    "no epsilon": (
+        (*SYNTH, "-o", "out"),
+        3,
+        "people.ledger is new and has no budget\n  Try: --epsilon 1 --delta 1e-6 for a table that was never released",
+    ),
     "delta is one": ((*SYNTH, "--epsilon", "1", "--delta", "1", "-o", "out"), 3, "BudgetError: delta = 1"),
     "unknown method": ((*SYNTH, "--epsilon", "1", "-m", "independant", "-o", "out"), 2, "Try: independent"),
     "unknown treatment": ((*SYNTH, "--epsilon", "1", "--missing", "extend", "-o", "out"), 2, "Try: extended"),
@@ -287,7 +299,7 @@ WRONG = {
     "new ledger for a comparison": (
         ("evaluate", "people.csv", "people.csv", "-s", "people.toml", "--ledger", "p.ledger", "--spend", "5%"),
         3,
-        "p.ledger is new and has no budget\n  Try: the ledger that `gapless synth`",
+        "p.ledger is new and has no budget\n  Try: --ledger PATH, the ledger of the releases from this table",
     ),
     "ledger among the files": (
         (*SYNTH, "--epsilon", "1", "--ledger", "out/synthetic.csv", "-o", "out"),
@@ -324,23 +336,24 @@ def test_real_processes_leave_with_the_same_codes(name, folder):
 
 
 FIT = ("fit", "people.csv", "-s", "people.toml", "--epsilon", 1, "--ledger", "p.ledger")
-EVALUATE = ("evaluate", "people.csv", "fake.csv", "-s", "people.toml", "--ledger", "out/people.ledger")
+EVALUATE = ("evaluate", "people.csv", "fake.csv", "-s", "people.toml", "--ledger", "people.ledger")
 GAP = ("gap", "people.csv", "-s", "people.toml", "--rate", 0.1)
 TAKEN = {
     "fit, a new ledger": (*FIT, "-o", "p.ledger"),
     "fit, its seal": (*FIT, "-o", "p.ledger.seal"),
-    "fit, another ledger": (*FIT, "-o", "out/people.ledger"),
+    "fit, another ledger": (*FIT, "-o", "people.ledger"),
+    "fit, the ledger beside the data": (*FIT[:-2], "-o", "people.ledger"),
     "fit, the data": (*FIT, "-o", "people.csv"),
     "fit, a model": (*FIT, "-o", "out/synthetic.model"),
-    "ledger, itself": ("ledger", "out/people.ledger", "--plot", "out/people.ledger"),
-    "ledger, its seal": ("ledger", "out/people.ledger", "--plot", "out/people.ledger.seal"),
-    "ledger, through a link": ("ledger", "out/people.ledger", "--plot", "link"),
-    "ledger, another": ("ledger", "out/people.ledger", "--plot", "other.ledger"),
+    "ledger, itself": ("ledger", "people.ledger", "--plot", "people.ledger"),
+    "ledger, its seal": ("ledger", "people.ledger", "--plot", "people.ledger.seal"),
+    "ledger, through a link": ("ledger", "people.ledger", "--plot", "link"),
+    "ledger, another": ("ledger", "people.ledger", "--plot", "other.ledger"),
     "evaluate, the truth": (*EVALUATE, "-o", "people.csv"),
     "evaluate, the fake": (*EVALUATE, "-o", "./fake.csv"),
     "evaluate, the schema": (*EVALUATE, "-o", "people.toml"),
     "evaluate, the schema through a hard link": (*EVALUATE, "-o", "hard.toml"),
-    "evaluate, the ledger": (*EVALUATE, "-o", "out/people.ledger"),
+    "evaluate, the ledger": (*EVALUATE, "-o", "people.ledger"),
     "gap, the data": (*GAP, "-o", "people.csv"),
     "gap, the schema": (*GAP, "-o", "g.csv", "--schema-output", "people.toml"),
     "gap, one file for both": (*GAP, "-o", "g.csv", "--schema-output", "./g.csv"),
@@ -354,10 +367,10 @@ TAKEN = {
 def test_no_output_takes_the_place_of_an_input_a_ledger_or_a_release(arguments, released, folder, run_here):
     shutil.copytree(released, folder, dirs_exist_ok=True)
     shutil.copy(folder / "people.csv", folder / "fake.csv")
-    (folder / "link").symlink_to("out/people.ledger")
+    (folder / "link").symlink_to("people.ledger")
     (folder / "hard.toml").hardlink_to(folder / "people.toml")
     for seal in ("", ".seal"):
-        shutil.copy(folder / f"out/people.ledger{seal}", folder / f"other.ledger{seal}")
+        shutil.copy(folder / f"people.ledger{seal}", folder / f"other.ledger{seal}")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     code, _, err = run_here(*arguments)
     assert code == 1
@@ -369,20 +382,59 @@ def test_a_finished_release_is_not_touched(released):
     before = {path: path.read_bytes() for path in (released / "out").iterdir()}
     done = run(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out", cwd=released)
     assert done.returncode == 1
-    assert "out holds a finished release\n  Try: another folder" in done.stderr
+    assert "out holds a finished release\n  Try: another folder, paid from what is left in people.ledger" in done.stderr
     assert {path: path.read_bytes() for path in (released / "out").iterdir()} == before
 
 
 def test_a_spent_budget_gives_nothing_more(released):
-    ledger = ("--ledger", "out/people.ledger")
-    for spend in ((), ("--spend", "10%")):
-        done = run(*SYNTH, *ledger, *spend, "-o", "again", cwd=released)
+    for spend in ((), ("--spend", "10%"), ("--epsilon", 1, "--delta", 1e-6)):
+        done = run(*SYNTH, *spend, "-o", "again", cwd=released)
         assert done.returncode == 3
         assert done.stderr.startswith("BudgetError: ")
     assert not (released / "again" / "manifest.json").exists()
-    done = run(*SYNTH, *ledger, "--epsilon", 5, "-o", "again", cwd=released)
+    done = run(*SYNTH, "--epsilon", 5, "-o", "again", cwd=released)
     assert done.returncode == 1
     assert "LedgerError" in done.stderr
+    assert "Try: use the releases that were paid for" in done.stderr
+
+
+def test_the_ledger_lies_beside_the_data_whatever_is_made_from_them(folder, run_here):
+    """Each command finds the one budget of the table: a new folder is no new one."""
+    promise = ("--epsilon", 1, "--delta", 1e-6)
+    table = ("people.csv", "-s", "people.toml")
+    assert run_here("fit", *table, *promise, "--spend", "20%", "-m", "independent", "-o", "p.model")[0] == 0
+    code, out, _ = run_here("synth", *table, *promise, "--spend", "20%", "-m", "independent", "-o", "one")
+    assert code == 0
+    assert "The ledger is people.ledger. Releases under other ledgers are not counted" in out
+    assert run_here("ask", *table, "--spend", "20%", "count()")[0] == 0
+    assert run_here("evaluate", "people.csv", "one/synthetic.csv", "-s", "people.toml", "--spend", "20%")[0] == 0
+    account = gl.Ledger.open(folder / "people.ledger")
+    assert account.left.value == pytest.approx(account.capacity.value / 5)
+    code, _, err = run_here(*SYNTH, "--epsilon", 5, "-o", "two")
+    assert code == 1
+    assert "the ledger of budget 'ε = 1, δ = 1e-06', not 'ε = 5, δ = 0'" in err
+    assert "20.00% of it is left" in err
+    assert run_here(*SYNTH, *promise, "-o", "two")[0] == 0
+    assert run_here(*SYNTH, *promise, "-o", "three")[0] == 3
+    assert [path.name for path in folder.rglob("*.ledger")] == ["people.ledger"]
+    people = gl.read(folder / "people.csv", gl.Schema.read(folder / "people.toml"), protect=gl.Rows(1))
+    assert people.ledger.left.value == 0
+
+
+def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_here):
+    old = folder / "old" / "people.ledger"
+    old.parent.mkdir()
+    assert run_here(*SYNTH, "--epsilon", 1, "--ledger", old, "--spend", "50%", "-o", "old")[0] == 0
+    for finished in (True, False):
+        code, _, err = run_here(*SYNTH, "--epsilon", 1, "-o", "old")
+        assert code == 1
+        assert f"people.ledger would be a second budget\n  Try: --ledger {Path('old', 'people.ledger')}" in err
+        if finished:
+            (folder / "old" / "manifest.json").unlink()
+            (folder / "old" / "README.txt").write_text("This release is not finished: manifest.json is written last.\n")
+    assert run_here(*SYNTH, "--ledger", old, "-o", "new")[0] == 0
+    assert gl.Ledger.open(old).left.value == 0
+    assert not (folder / "people.ledger").exists()
 
 
 def test_a_spent_pure_budget_is_spent_in_spite_of_rounding(run_here):
@@ -408,10 +460,14 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
         patch.setattr("gapless.evaluate.report.release_page", lambda *_: 1 / 0)
         assert run_here(*SYNTH, "--epsilon", 1, "--spend", "50%", "-o", "out")[0] == 1
     assert "not finished" in (folder / "out" / "README.txt").read_text()
-    assert (folder / "out" / "synthetic.model").exists()
-    code, out, _ = run_here(*SYNTH, "--epsilon", 1, "-o", "out", "--json")
-    assert code == 0
+    paid = (folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()
+    code, _, err = run_here(*SYNTH, "--epsilon", 1, "--ledger", "other.ledger", "-o", "out")
+    assert code == 1
+    assert "out was begun under another schema or ledger" in err
+    code, out, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out", "--json")
+    assert (code, err) == (0, "out was begun: it is finished with the model that was paid for. Nothing is spent.\n")
     assert set(json.loads(out)["files"]) == RELEASE | {"manifest.json"}
+    assert ((folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()) == paid
 
 
 BAD_DATA = {
@@ -434,7 +490,7 @@ def test_synth_never_prints_a_cell(content, folder, run_here):
     assert "Error: " in err
     assert "Internal" not in err
     assert CELL not in out + err
-    assert not (folder / "out" / "people.ledger").exists()
+    assert not list(folder.rglob("*.ledger"))
 
 
 def test_an_unforeseen_error_is_told_without_its_text(folder, run_here, monkeypatch):
@@ -468,28 +524,25 @@ def test_evaluate_compares_two_files(released, run_here):
     code, printed, _ = run_here("evaluate", "people.csv", out, "-s", "people.toml", "--json")
     told = json.loads(printed)
     assert (code, told["rows"][0], told["spent"]) == (0, 100, None)
-    ledger = released / "out" / "people.ledger"
+    ledger = released / "people.ledger"
     code, printed, _ = run_here("evaluate", "people.csv", out, "-s", "people.toml", "--ledger", ledger, "--json")
     assert "differential privacy" in json.loads(printed)["promise"]
 
 
 def test_evaluate_can_pay_for_a_private_truth(folder, run_here):
-    arguments = ("--ledger", "people.ledger", "--epsilon", 1, "--delta", 1e-6)
+    arguments = ("--epsilon", 1, "--delta", 1e-6)
     run("fit", "people.csv", "-s", "people.toml", *arguments, "--spend", "50%", "-o", "people.model", cwd=folder)
     run("sample", "people.model", "-o", "fake.csv", cwd=folder)
     pay = ("evaluate", "people.csv", "fake.csv", "-s", "people.toml", "--spend", "10%")
-    code, _, err = run_here(*pay)
-    assert code == 3
-    assert "--spend needs the ledger" in err
     before = (folder / "people.ledger").read_bytes()
-    code, _, err = run_here(*pay, "--ledger", "people.ledger", "-o", "report.txt")
+    code, _, err = run_here(*pay, "-o", "report.txt")
     assert code == 1
     assert "-o report.html" in err
     assert (folder / "people.ledger").read_bytes() == before
-    code, _, err = run_here(*pay, "--ledger", "people.ledger", "--tasks")
+    code, _, err = run_here(*pay, "--tasks")
     assert code == 2
     assert "looks at the cells" in err
-    code, printed, _ = run_here(*pay, "--ledger", "people.ledger", "--json")
+    code, printed, _ = run_here(*pay, "--json")
     assert code == 0
     assert json.loads(printed)["spent"] == "10.00% of the budget"
     assert len(gl.Ledger.open(folder / "people.ledger").entries) > 6
@@ -539,3 +592,137 @@ def test_gaps_that_cannot_be_made(arguments, said, tmp_path):
     done = run("gap", "people.csv", "-s", "people.toml", "-o", "out.csv", *arguments, cwd=fill(tmp_path))
     assert done.returncode == 2
     assert said in " ".join(done.stderr.replace("│", "").split())
+
+
+# ---------------------------------------------------------------------- hints, warnings, Ctrl-C, encodings
+
+
+WIDE = '[table]\nname = "wide"\n' + "".join(
+    f'[column.{name}]\nkind = "integer"\nbounds = [0, 29999]\nbins = 30000\n' for name in "ab"
+)
+HINTS = {
+    "a column too wide": (
+        ("fit", "wide.csv", "-s", "wide.toml", "--epsilon", 1, "-m", "mst", "-o", "m"),
+        "ignore in the schema",
+    ),
+    "more than is left": (("fit", *SYNTH[1:], "--spend", "60%", "-o", "m"), "Try: a smaller --spend"),
+    "another budget": (("fit", *SYNTH[1:], "--epsilon", 2, "-o", "m"), "Try: leave --epsilon and --delta out"),
+    "too little for knn": (
+        ("ask", *SYNTH[1:], "--spend", "1%", "mean(income)", "--missing", "knn", "--on", "age"),
+        "Try: --missing hot-deck, which works at any ε, or a larger --spend",
+    ),
+    "matched and asked": (
+        ("ask", *SYNTH[1:], "--spend", "9%", "mean(income)", "--missing", "hot-deck", "--on", "income"),
+        "--missing drop",
+    ),
+    "gaps that were not measured": (
+        ("sample", "p.model", "--gaps", "as-observed", "-o", "x.csv"),
+        "--missing extended",
+    ),
+    "another encoding": (("check", "latin.csv", "-s", "people.toml"), "Try: name its encoding: --encoding latin-1"),
+    "more rows per person": (("fit", "people.csv", "-s", "three.toml", "-o", "m"), "rows_per_person = 1 in the schema"),
+    "a rate beyond 1": (("ledger", "people.ledger", "--mcar", "sex=1.5"), "--mcar income=0.2"),
+    "no place for a model": (("fit", *SYNTH[1:], "-o", "p.model"), "Try: another name"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "told"), HINTS.values(), ids=HINTS)
+def test_hints_at_a_terminal_name_options(arguments, told, folder, run_here):
+    (folder / "wide.toml").write_text(WIDE)
+    (folder / "wide.csv").write_text("a,b\n1,2\n")
+    (folder / "three.toml").write_text(SCHEMA.replace('"people"\n', '"people"\nrows_per_person = 3\n'))
+    (folder / "latin.csv").write_bytes("age,sex,income\n1,\xff,3\n".encode("latin-1"))
+    paid = ("--epsilon", 1, "--spend", "50%", "-m", "independent", "--missing", "observed", "-o", "p.model")
+    assert run_here("fit", "people.csv", "-s", "people.toml", *paid)[0] == 0
+    code, _, err = run_here(*arguments)
+    assert code in {1, 2, 3}
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    ("promise", "told"),
+    [
+        (("--epsilon", 1, "--delta", 1e-6), ()),
+        (
+            ("--epsilon", 3, "--delta", 1e-5),
+            ("ε = 3 is above 1: odds about one person can shift by a factor of up to e^ε = 20.09",),
+        ),
+        (("--epsilon", 12), ("ε = 12 is above 10, A VERY WEAK PROMISE", "e^ε = 162800")),
+        (
+            ("--epsilon", 0.5, "--delta", 1e-3),
+            ("δ = 0.001 is one in 1,000, not clearly below one in the 10,000 rows assumed",),
+        ),
+    ],
+)
+def test_a_weak_promise_is_told_in_words_before_it_is_made(promise, told, folder, run_here):
+    code, _, err = run_here(*SYNTH, *promise, "-m", "independent", "-o", "out")
+    statement = (folder / "out" / "privacy.md").read_text(encoding="utf-8")
+    assert code == 0
+    assert err.count("Warning: ") == statement.count("**Warning: ") == bool(told)
+    for words in told:
+        assert words in err
+        assert words in statement
+        assert words in run_here("ledger", "people.ledger")[1]
+
+
+def test_delta_is_held_against_the_number_of_rows_that_the_schema_expects(folder, run_here):
+    (folder / "people.toml").write_text(SCHEMA.replace('"people"\n', '"people"\nexpected_rows = 2000000\n'))
+    code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out")
+    assert code == 0
+    assert "δ = 1e-06 is one in 1,000,000, not clearly below one in the 2,000,000 rows that the schema expects" in err
+    assert "2000000 rows expected" in (folder / "out" / "privacy.md").read_text(encoding="utf-8")
+
+
+def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
+    bundled = Path(gl.__file__).parent / "demo"
+    for name in ("nhanes.csv.gz", "nhanes.toml"):
+        shutil.copy(bundled / name, tmp_path)
+    command = [GAPLESS, "synth", "nhanes.csv.gz", "-s", "nhanes.toml", "--epsilon", "1", "-m", "aim", "-o", "out"]
+    ledger = tmp_path / "nhanes.ledger"
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
+        while not ledger.exists() or len(ledger.read_bytes().splitlines()) < 17:  # in the middle of the rounds
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    account = gl.Ledger.open(ledger)
+    assert 0 < account.spent.value < account.capacity.value
+    assert err == (
+        f"Stopped. {account.percent(account.spent)} of the budget of 'nhanes' was spent since the command began and is "
+        f"gone; {account.percent(account.left)} is left in {ledger}\n  Try: the same command again; a release that has "
+        "its model is finished for free, all else is paid from what is left\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_release_that_was_stopped_is_finished_for_free(folder, run_here, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("gapless.evaluate.report.release_page", lambda *_: signal.raise_signal(signal.SIGTERM))
+        code, _, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out")
+    assert code == 128 + signal.SIGTERM
+    assert "Stopped. 100.00% of the budget of 'people' was spent" in err
+    assert run_here(*SYNTH, "--epsilon", 1, "-o", "out")[0] == 0
+    assert (folder / "out" / "manifest.json").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr("gapless.missing.check", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+        assert run_here("check", "people.csv", "-s", "people.toml") == (130, "", "Stopped. Nothing was spent.\n")
+
+
+def test_evaluate_reads_each_file_in_its_own_encoding(tmp_path, folder, run_here):
+    (folder / "town.toml").write_text(
+        '[table]\nname = "town"\n[column.town]\nkind = "categorical"\nlevels = ["Köln", "Bonn"]\n', encoding="utf-8"
+    )
+    for encoding in ("latin-1", "utf-8"):
+        (folder / f"{encoding}.csv").write_text("town\nKöln\nBonn\n", encoding=encoding)
+    compared = ("-s", "town.toml", "--json")
+    for files in (
+        ("latin-1.csv", "utf-8.csv", "--encoding", "latin-1"),
+        ("utf-8.csv", "latin-1.csv", "--fake-encoding", "latin-1"),
+    ):
+        code, out, err = run_here("evaluate", *files, *compared)
+        assert (code, err) == (0, "")
+        assert {score["name"]: score["value"] for score in json.loads(out)["scores"]}["one-way distance"] == 0
+    code, _, err = run_here("evaluate", "utf-8.csv", "latin-1.csv", *compared)
+    assert code == 1
+    assert "latin-1.csv is not utf-8 text\n  Try: name its encoding: --fake-encoding latin-1" in err

@@ -116,6 +116,16 @@ def test_a_saved_model_is_the_same_model(method, missing, tmp_path):
     assert (tmp_path / "m").read_bytes() == (tmp_path / "again").read_bytes()
 
 
+def test_a_model_that_was_paid_for_is_not_replaced(tmp_path):
+    model = fitted("independent", "extended", private(people(20), schema(), tmp_path))
+    (tmp_path / "m").write_text("paid for")
+    with pytest.raises(gl.ModelError, match=r"m exists\n  Try: another name; overwrite=True"):
+        model.save(tmp_path / "m")
+    assert (tmp_path / "m").read_text() == "paid for"
+    model.save(tmp_path / "m", overwrite=True)
+    assert gl.load(tmp_path / "m").describe() == model.describe()
+
+
 @pytest.mark.parametrize(("method", "missing"), EVERY)
 def test_no_cell_of_the_data_is_in_the_model_file(method, missing, tmp_path):
     odd = pl.DataFrame({"a": ["x", "MARKER", "y"] * 40, "b": ["u", "u", "MARKER"] * 40})

@@ -12,7 +12,7 @@ import pytest
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-PAGES = ("report.html", "../demo-comparison.html")  # of a release, and of the bundled table, which is public
+PAGES = ("release/report.html", "comparison.html")  # of a release, and of the bundled table, which is public
 OWN = "not an origin"  # who asks, when the browser itself does at every start, whatever page it shows
 
 
@@ -89,10 +89,10 @@ def test_the_pages_name_no_address_and_no_script(demo, name):
 
 
 def test_the_report_of_a_release_says_what_its_numbers_are(demo):
-    text = (demo / "report.html").read_text(encoding="utf-8")
+    text = (demo / PAGES[0]).read_text(encoding="utf-8")
     assert "not how close they are to the truth" in text
     assert "differential privacy" in text
     assert "whisker" in text
     compared = (demo / PAGES[1]).read_text(encoding="utf-8")
     assert "may be shown only if it is public" in compared
-    assert not (demo / "comparison.html").exists()  # exact numbers have no place in a release folder
+    assert not (demo / "release" / "comparison.html").exists()  # exact numbers have no place in a release folder

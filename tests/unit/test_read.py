@@ -1,7 +1,10 @@
 """Reading: the same data give the same codes from every source; bad input gets an error that says what to do."""
 
 import datetime as dt
+import errno
 import gzip
+import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -391,3 +394,73 @@ def test_a_cell_takes_one_byte_while_its_codes_fit(levels, bytes_per_cell):
     (codes,) = gl.Table.read(pl.DataFrame({"x": range(levels)}), gl.Schema("t", [column])).codes
     assert codes.nbytes == bytes_per_cell * levels
     assert codes.tolist() == list(range(levels))
+
+
+def small(ledger=None, **more):
+    schema = gl.Schema("small", [gl.Categorical("sex", ["F", "M"])])
+    return lambda data: gl.read(data, schema, protect=gl.Rows(1), ledger=ledger, **more)
+
+
+@pytest.mark.parametrize(
+    ("file", "ledger"),
+    [
+        ("people.csv", "people.ledger"),
+        ("people.csv.gz", "people.ledger"),
+        ("PEOPLE.TSV.GZ", "PEOPLE.ledger"),
+        ("people.2024.txt", "people.2024.ledger"),
+        ("people.parquet", "people.ledger"),
+        ("people.pq", "people.ledger"),
+    ],
+)
+def test_a_ledger_lies_beside_the_data(file, ledger, tmp_path):
+    if file.endswith(("parquet", "pq")):
+        pl.DataFrame({"sex": ["F", "M"]}).write_parquet(tmp_path / file)
+    else:
+        (tmp_path / file).write_text("sex\nF\nM\n")
+    people = small(budget=gl.Budget(1.0))(tmp_path / file)
+    assert people.ledger.path == tmp_path / ledger
+    assert small()(str(tmp_path / file)).ledger.budget == gl.Budget(1.0)
+
+
+def test_a_link_to_the_data_has_no_budget_of_its_own(tmp_path):
+    (tmp_path / "safe").mkdir()
+    (tmp_path / "safe" / "people.csv").write_text("sex\nF\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "safe" / "people.csv")
+    assert small(budget=gl.Budget(1.0))(tmp_path / "link.csv").ledger.path == tmp_path / "safe" / "people.ledger"
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
+def test_a_frame_has_no_place_for_a_ledger(kind):
+    with pytest.raises(gl.LedgerError, match=r'a DataFrame has no place .*\n  Try: ledger="people.ledger"'):
+        small(budget=gl.Budget(1.0))(kind({"sex": ["F"]}))
+
+
+def test_a_folder_that_cannot_be_written_needs_another_place_for_the_ledger(tmp_path, monkeypatch):
+    (tmp_path / "people.csv").write_text("sex\nF\n")
+    (tmp_path / "kept").mkdir()
+    allowed = os.open
+
+    def refuse(path, flags, *mode):  # as the system does; a test that runs as root may write anywhere
+        if Path(path).parent == tmp_path and flags & os.O_CREAT:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return allowed(path, flags, *mode)
+
+    monkeypatch.setattr("os.open", refuse)
+    with pytest.raises(gl.LedgerError, match=r"people.ledger: Permission denied\n  Try: ledger=PATH in a folder"):
+        small(budget=gl.Budget(1.0))(tmp_path / "people.csv")
+    small(tmp_path / "kept" / "p.ledger", budget=gl.Budget(1.0))(tmp_path / "people.csv")
+    monkeypatch.undo()
+    (tmp_path / "people.ledger").mkdir()  # there is something, and it cannot be opened: no advice to take another
+    with pytest.raises(gl.LedgerError, match=r"cannot open the ledger .*\n  Try: whoever keeps it"):
+        small(budget=gl.Budget(1.0))(tmp_path / "people.csv")
+
+
+def test_another_budget_for_a_ledger_is_told_what_is_left_and_how_to_go_on(tmp_path):
+    (tmp_path / "people.csv").write_text("sex\nF\n")
+    people = small(budget=gl.Budget(1.0))(tmp_path / "people.csv")
+    gl.Independent().fit(people, spend=people.ledger.share(percent=60))
+    with pytest.raises(gl.LedgerError, match=r"\n  Try: leave budget= out: .* 40.00% of it is left"):
+        small(budget=gl.Budget(2.0))(tmp_path / "people.csv")
+    gl.Independent().fit(people, spend=people.ledger.left)
+    with pytest.raises(gl.LedgerError, match="use the releases that were paid for"):
+        small(budget=gl.Budget(2.0))(tmp_path / "people.csv")

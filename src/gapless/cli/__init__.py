@@ -6,26 +6,32 @@ import sys
 import traceback
 from pathlib import Path
 
+from gapless.cli.stopping import Stopped, stoppable, told
+from gapless.cli.words import spoken
 from gapless.errors import BudgetError, GaplessError, QuestionError, SchemaError
 
 EXIT_CODES = ((BudgetError, 3), (SchemaError, 2), (QuestionError, 2), (GaplessError, 1))
 
 
 def main() -> None:
-    """Run the command line; exit codes: 0 done, 2 usage, schema or question, 3 budget, 1 anything else."""
+    """Run the command line.
+
+    Exit codes: 0 done, 2 usage, schema or question, 3 budget, 130 and 143 stopped, 1 anything else.
+    """
     from gapless.cli.app import app
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ε shows a ? instead of an error
     try:
-        app()
+        with stoppable():
+            app()
     except GaplessError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{type(error).__name__}: {error.wrong}\n  Try: {spoken(error.hint)}", file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
-    except KeyboardInterrupt:
-        print("Stopped. What the ledger lists as spent stays spent.", file=sys.stderr)
-        sys.exit(130)
+    except Stopped as stopped:
+        print(told(), file=sys.stderr)
+        sys.exit(stopped.code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
+from shutil import which
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +17,8 @@ from rich.console import Console
 
 from gapless import __version__
 from gapless.cli.ledger import EXAMPLE, ledger
-from gapless.errors import BudgetError, SchemaError
+from gapless.cli.stopping import watch
+from gapless.errors import BudgetError, ReadError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +52,14 @@ Delta = Annotated[float, typer.Option(help="The promise δ; 0 for pure different
 Spend = Annotated[
     str | None, typer.Option(help="Share of the whole budget to spend: 50%, or 50. By default all that is left.")
 ]
-LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The table's ledger; made if there is none.")]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        help="The table's ledger, made if there is none. By default it lies beside DATA: people.ledger for people.csv.",
+        show_default=False,
+    ),
+]
 Method = Annotated[str, typer.Option("--method", "-m", help="auto, aim, mst, privbayes or independent.")]
 MissingOption = Annotated[
     str,
@@ -58,7 +70,13 @@ NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
 Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
 ExpectedRows = Annotated[
-    int | None, typer.Option("--expected-rows", min=1, help="About how many rows there are, if public; for auto.")
+    int | None,
+    typer.Option(
+        "--expected-rows",
+        min=1,
+        help="About how many rows there are, if public; for auto. By default expected_rows of the schema.",
+        show_default=False,
+    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell what was measured, and with how much noise.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
@@ -81,32 +99,43 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the result.")] = Path("gapless-demo"),
 ) -> None:
     """Make a release from a bundled incomplete table, start to finish."""
-    from importlib.resources import as_file, files
+    from importlib.resources import files
 
+    from gapless.evaluate import compare
     from gapless.schema import Schema
 
     folder = _free_name(output)
-    with as_file(files("gapless.demo")) as bundled:
-        schema = Schema.read(bundled / "nhanes.toml")
-        data = bundled / "nhanes.csv.gz"
-        console.print(f"The table: {schema.description}\n")
-        _print_check(_check(data, schema, "utf-8"))
-        console.print("\nNow a release at ε = 1, δ = 1e-6:\n")
-        synth(data, bundled / "nhanes.toml", output=folder, epsilon=1.0, delta=1e-6)
-        _compare_demo(data, folder, schema)
-    console.print(f"\nThe result lies in {folder.resolve()}")
-    console.print(f"Open {folder}/report.html and read {folder}/privacy.md, then try it on a table of your own:")
-    console.print("gapless schema draft people.csv")
-
-
-def _compare_demo(data: Path, folder: Path, schema: Schema) -> None:
-    """The bundled table is public, so that it may be looked at."""
-    from gapless.evaluate import compare
-
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise ReadError(f"cannot make {folder}: {error.strerror}", hint="-o, a folder that is yours") from None
+    data, schema, release = folder / "nhanes.csv.gz", folder / "nhanes.toml", folder / "release"
+    for path in (data, schema):
+        path.write_bytes((files("gapless.demo") / path.name).read_bytes())
+    public = Schema.read(schema)
+    console.print(f"The table: {public.description}\n")
+    _print_check(_check(data, public, "utf-8"))
+    console.print("\nNow a release with 80% of a budget of ε = 1, δ = 1e-6:\n")
+    synth(data, schema, output=release, epsilon=1.0, delta=1e-6, spend="80%")
     with _working("comparing"):
-        beside = _comparison_of(folder)
-        compare(data, folder / "synthetic.csv", schema=schema).write(beside)
-    console.print(f"\n{beside.name} lies beside it: exact numbers, only because the bundled table is public")
+        compare(data, release / "synthetic.csv", schema=public).write(folder / "comparison.html")
+    console.print(f"\nThe result lies in {folder.resolve()}")
+    console.print(
+        f"Open {release}/report.html and read {release}/privacy.md; {folder}/comparison.html has exact numbers,"
+    )
+    console.print("only because the bundled table is public. Now ask the table something with the budget that is left:")
+    asked = f"{_typed(data)} --schema {_typed(schema)} --spend 10%"
+    console.print(f'{_program()} ask {asked} "mean(systolic) where age >= 50 by sex"')
+
+
+def _program() -> str:
+    """How this program is called from here: as it was, unless the shell finds it by its name."""
+    found = which("gapless")
+    return "gapless" if found and Path(found).samefile(sys.argv[0]) else _typed(Path(sys.argv[0]))
+
+
+def _typed(path: Path) -> str:
+    return quote(str(path))
 
 
 @schema_app.command("draft", epilog="Example: `gapless schema draft people.csv -o people.toml`")
@@ -170,21 +199,26 @@ def synth(
     as_json: Json = False,
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
+    from gapless.data.private_table import ledger_beside
     from gapless.evaluate.report import release_page
     from gapless.schema import Schema
-    from gapless.synth.release import keep_model, open_release, write_release
+    from gapless.synth.release import keep_model, kept_model, open_release, write_release
 
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing, expected_rows)
     chosen = _gaps(gaps, synthesizer.missing)
     _percent(spend or "100%")  # a slip is told before anything is made
-    account = ledger or output / f"{_file_name(public.name)}.ledger"
-    budget = _budget(epsilon, delta, account)
-    with open_release(output, account):
-        people = _read(data, public, account, budget, encoding)
-        with _progress(method) as progress:
-            model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
-        keep_model(output, model)
+    ledger = ledger or ledger_beside(data)
+    budget = _budget(epsilon, delta, ledger)
+    with open_release(output, ledger):
+        people = _read(data, public, ledger, budget, encoding)
+        model = kept_model(output, public, people.ledger)
+        if model is None:
+            with _progress(method) as progress:
+                model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
+            keep_model(output, model, people.ledger)
+        else:
+            notes.print(f"{output} was begun: it is finished with the model that was paid for. Nothing is spent.")
     with _working("sampling"):
         sample = model.sample(rows, seed=seed, gaps=chosen)
     report = release_page(model, sample, people.ledger)
@@ -195,35 +229,36 @@ def synth(
     if verbose:
         console.print(f"{model.describe()}\n")
     console.print(str(people.ledger.guarantee()))
-    if ledger is None:
-        console.print(f"Releases of this table under other ledgers than {account} are not counted in this promise.")
+    console.print(f"The ledger is {ledger}. Releases under other ledgers are not counted in this promise.")
     console.print(f"\n{output}/")
     for name in names:
         console.print(f"  {name}")
 
 
 @app.command(
-    epilog="Example: `gapless fit people.csv -s people.toml --epsilon 1 --ledger people.ledger -o people.model`"
+    epilog="Example: `gapless fit people.csv -s people.toml --epsilon 1 --delta 1e-6 --spend 50% -o people.model`"
 )
 def fit(
     data: Data,
     schema: SchemaOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
-    ledger: Annotated[Path, typer.Option("--ledger", help="The table's ledger; made if there is none.")],
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
     method: Method = "auto",
     missing: MissingOption = "extended",
+    ledger: LedgerOption = None,
     spend: Spend = None,
     encoding: Encoding = "utf-8",
     expected_rows: ExpectedRows = None,
     as_json: Json = False,
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
+    from gapless.data.private_table import ledger_beside
     from gapless.files import check_writable
     from gapless.privacy.ledger_file import seal_of
     from gapless.schema import Schema
 
+    ledger = ledger or ledger_beside(data)
     check_writable(output, unlike=(ledger, seal_of(ledger)), new=True)  # a model was paid for: none is replaced
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing, expected_rows)
@@ -232,6 +267,7 @@ def fit(
     people = _read(data, public, ledger, budget, encoding)
     with _progress(method) as progress:
         model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
+    output = _free_name(output)  # somebody may have been faster meanwhile, and both were paid for
     model.save(output)
     if as_json:
         print(json.dumps({"model": str(output), "guarantee": asdict(people.ledger.guarantee())}))
@@ -278,16 +314,15 @@ def _synthesizer(method: str, missing: str, expected_rows: int | None) -> Any:
     return METHODS[method](missing=STRATEGIES[missing](), **more)
 
 
-def _budget(
-    epsilon: float | None, delta: float, ledger: Path, *, hint: str = "--epsilon 1 --delta 1e-6"
-) -> Budget | None:
+def _budget(epsilon: float | None, delta: float, ledger: Path, *, hint: str = "") -> Budget | None:
     from gapless.privacy import Budget
+    from gapless.privacy.ledger import FIRST
     from gapless.privacy.ledger_file import seal_of
 
     if epsilon is not None:
         return Budget(epsilon, delta)
     if not ledger.exists() and not seal_of(ledger).exists():
-        raise BudgetError(f"{ledger} is new and has no budget", hint=hint)
+        raise BudgetError(f"{ledger} is new and has no budget", hint=hint or f"--epsilon 1 --delta 1e-6 {FIRST}")
     return None
 
 
@@ -296,10 +331,14 @@ def _read(data: Path, schema: Schema, ledger: Path, budget: Budget | None, encod
     from gapless.privacy import Rows
 
     if budget is None:
-        _budget(None, 0.0, ledger, hint="the ledger that `gapless synth`, fit or ask made for this table")
+        _budget(None, 0.0, ledger, hint="--ledger PATH, the ledger of the releases from this table")
     protect = Rows(schema.rows_per_person)
     with _working("reading"):
-        return read(data, schema, protect=protect, ledger=ledger, budget=budget, encoding=encoding)
+        people = read(data, schema, protect=protect, ledger=ledger, budget=budget, encoding=encoding)
+    watch(people.ledger)
+    for caution in people.ledger.cautions(expected_rows=schema.expected_rows):
+        notes.print(f"Warning: {caution}")
+    return people
 
 
 def _loss(people: PrivateTable, spend: str | None) -> Loss:
@@ -328,20 +367,12 @@ def _gaps(gaps: str, missing: Missing | None = None) -> Any:
     return gaps.replace("-", " ")
 
 
-def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)
-
-
-def _free_name(folder: Path) -> Path:
-    number, free = 1, folder
-    while free.exists() or _comparison_of(free).exists():
+def _free_name(path: Path) -> Path:
+    number, free = 1, path
+    while os.path.lexists(free):
         number += 1
-        free = folder.with_name(f"{folder.name}-{number}")
+        free = path.with_name(f"{path.name}-{number}")
     return free
-
-
-def _comparison_of(folder: Path) -> Path:
-    return folder.resolve().with_name(f"{folder.resolve().name}-comparison.html")
 
 
 @contextmanager

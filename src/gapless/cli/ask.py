@@ -18,6 +18,7 @@ from gapless.cli.app import (
     Encoding,
     Epsilon,
     Json,
+    LedgerOption,
     SchemaOption,
     _budget,
     _loss,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from gapless.query import Count, Mean, Proportion, Sum, Variance
 
 EXAMPLES = (
-    "Example: `gapless ask people.csv --schema people.toml --ledger people.ledger --spend 10% "
+    "Example: `gapless ask people.csv --schema people.toml --spend 10% "
     '"mean(income) where age >= 20" --missing hot-deck --on sex,region`\n\n'
     'More: `"count() by sex"` · `"proportion(smoker == true) where age >= 20"` · `"variance(income, 0, 100000)"` · '
     "`--file questions.txt`, one question on each line, shares --spend evenly.\n\n"
@@ -47,7 +48,6 @@ COMMENT = re.compile(r"""^((?:[^#"']|"[^"]*"|'[^']*')*)#.*""")  # a # within quo
 def ask(
     data: Data,
     schema: SchemaOption,
-    ledger: Annotated[Path, typer.Option("--ledger", help="The table's ledger; made if there is none.")],
     spend: Annotated[str, typer.Option(help="Share of the whole budget for all questions together, such as 10%.")],
     question: Annotated[
         str | None, typer.Argument(metavar="QUESTION", help='Such as "mean(income) where age >= 20 by sex".')
@@ -59,6 +59,7 @@ def ask(
     scheme: Annotated[str | None, typer.Option(help="For knn: nearest, mean or majority.")] = None,
     cover: Annotated[str | None, typer.Option(help="For knn: columns of --on for a faster, wider bound.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="For hot-deck: how often a row may give.")] = None,
+    ledger: LedgerOption = None,
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
     encoding: Encoding = "utf-8",
@@ -68,6 +69,7 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Answer questions under the ledger: counts, proportions, sums, means, variances, also in groups."""
+    from gapless.data.private_table import ledger_beside
     from gapless.privacy import Ledger
     from gapless.query import preview as look_ahead
     from gapless.schema import Schema
@@ -75,6 +77,7 @@ def ask(
     public = Schema.read(schema)
     questions = _questions(question, file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = _share(spend)
+    ledger = ledger or ledger_beside(data)
     budget = _budget(epsilon, delta, ledger)
     # What cannot be answered, or not with so little, is told before anything is spent.
     promise = budget or Ledger.open(ledger).budget

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gapless.cli.app import Encoding, Json, SchemaOption, _loss, _progress, _read, _working, app, console
-from gapless.errors import BudgetError, ReadError
+from gapless.cli.app import Json, SchemaOption, _loss, _progress, _read, _working, app, console
+from gapless.cli.words import spoken
+from gapless.errors import ReadError
 
 if TYPE_CHECKING:
-    from gapless.evaluate import Comparison
+    from gapless.data import Table
     from gapless.schema import Schema
 
 
@@ -23,15 +24,26 @@ def evaluate(
     schema: SchemaOption,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="An HTML page, complete in itself.")] = None,
     tasks: Annotated[bool, typer.Option("--tasks", help="Train classifiers too: minutes.")] = False,
-    ledger: Annotated[Path | None, typer.Option("--ledger", help="Show this ledger's promise on the page.")] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            help="Show this ledger's promise on the page; with --spend, pay from it and not from the one beside TRUTH.",
+            show_default=False,
+        ),
+    ] = None,
     spend: Annotated[
         str | None,
         typer.Option(help="Treat TRUTH as private: noisy counts, paid with this share of the ledger's budget."),
     ] = None,
-    encoding: Encoding = "utf-8",
+    encoding: Annotated[str, typer.Option(help="Encoding of TRUTH, if it is a text file.")] = "utf-8",
+    fake_encoding: Annotated[str, typer.Option(help="Encoding of FAKE; a release is UTF-8.")] = "utf-8",
     as_json: Json = False,
 ) -> None:
     """Say how close a table is to the truth: exact and free if you may look at the truth, noisy with --spend."""
+    from gapless.data import Table
+    from gapless.data.private_table import ledger_beside
+    from gapless.evaluate import compare, compare_private
     from gapless.files import check_writable
     from gapless.schema import Schema
 
@@ -41,13 +53,17 @@ def evaluate(
             raise ReadError(f"{output} is written as an HTML page", hint=f"-o {output.with_suffix('.html')}")
     public = Schema.read(schema)
     if spend is None:
-        result = _looking(truth, fake, public, ledger, encoding, tasks=tasks)
-    elif ledger is None:
-        raise BudgetError("--spend needs the ledger of the table", hint="--ledger people.ledger --spend 10%")
+        with _working("reading"):
+            true, other = Table.read(truth, public, encoding=encoding), _fake(fake, public, fake_encoding)
+        with _progress("evaluate") as progress:
+            result = compare(true, other, tasks=tasks, ledger=ledger, progress=progress)
     elif tasks:
         raise typer.BadParameter("--tasks looks at the cells of the truth, and --spend says that nobody may")
     else:
-        result = _paying(truth, fake, public, ledger, encoding, spend)
+        other = _fake(fake, public, fake_encoding)
+        people = _read(truth, public, ledger or ledger_beside(truth), None, encoding)
+        with _working("comparing"):
+            result = compare_private(people, other, spend=_loss(people, spend))
     if output is not None:
         result.write(output)
     if as_json:
@@ -58,21 +74,10 @@ def evaluate(
         console.print(f"\n{output}")
 
 
-def _looking(truth: Path, fake: Path, schema: Schema, ledger: Path | None, encoding: str, *, tasks: bool) -> Comparison:
+def _fake(path: Path, schema: Schema, encoding: str) -> Table:
     from gapless.data import Table
-    from gapless.evaluate import compare
 
-    with _working("reading"):
-        tables = [Table.read(path, schema, encoding=encoding) for path in (truth, fake)]
-    with _progress("evaluate") as progress:
-        return compare(*tables, tasks=tasks, ledger=ledger, progress=progress)
-
-
-def _paying(truth: Path, fake: Path, schema: Schema, ledger: Path, encoding: str, spend: str) -> Comparison:
-    from gapless.data import Table
-    from gapless.evaluate import compare_private
-
-    other = Table.read(fake, schema, encoding=encoding)
-    people = _read(truth, schema, ledger, None, encoding)
-    with _working("comparing"):
-        return compare_private(people, other, spend=_loss(people, spend))
+    try:
+        return Table.read(path, schema, encoding=encoding)
+    except ReadError as error:  # the option of the other file would not help
+        raise ReadError(error.wrong, hint=spoken(error.hint).replace("--encoding", "--fake-encoding")) from None

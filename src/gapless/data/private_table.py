@@ -22,7 +22,7 @@ from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
 from gapless.data.tally import Named, Tally, hot_deck_distance, hot_deck_total, tally_distance
-from gapless.errors import BudgetError, QuestionError, SchemaError
+from gapless.errors import BudgetError, LedgerError, QuestionError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows
@@ -34,7 +34,7 @@ from gapless.schema import Schema
 from gapless.schema.columns import Codes
 from gapless.schema.constraints import constraints_of
 from gapless.schema.draft import Draft
-from gapless.schema.source import load
+from gapless.schema.source import PARQUET_ENDINGS, TEXT_ENDINGS, load
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")
@@ -403,7 +403,7 @@ def read(
     schema: Schema,
     *,
     protect: Rows,
-    ledger: str | Path,
+    ledger: str | Path | None = None,
     budget: Budget | None = None,
     encoding: str = "utf-8",
 ) -> PrivateTable:
@@ -413,7 +413,8 @@ def read(
         data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table.
         schema: what is publicly known of it.
         protect: the protected unit, `Rows(1)` or the most rows that one person has.
-        ledger: the file that remembers what was spent on this table; it is created if there is none.
+        ledger: the file that remembers what was spent on this table; it is created if there is none. By default it
+            lies beside the data, `people.ledger` for `people.csv`; a frame lies nowhere, so that it must be named.
         budget: the promise; needed for a new ledger, and must agree with an existing one.
         encoding: of a text file.
 
@@ -439,11 +440,31 @@ def read(
     if budget is not None and budget.ground_truth is not None:
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     constraints_of(schema)  # a rule that cannot be read is told before anything is spent
+    place = ledger_beside(data) if ledger is None else Path(ledger)
     frame = load(data, encoding=encoding)
     encoded = Encoded(tuple(encode(frame, schema)), frame.height)
-    account = Ledger.attach(ledger, table=schema.name, protect=protect, budget=budget)
+    account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget)
     rows = Private(lambda: encoded, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
     return PrivateTable(rows, schema, account)
+
+
+def ledger_beside(data: Any) -> Path:
+    """Where the ledger of a file lies unless another place is named: beside it, so that every release finds it.
+
+    >>> ledger_beside("survey/people.csv.gz").as_posix()
+    'survey/people.ledger'
+    """
+    if not isinstance(data, str | Path):
+        raise LedgerError(
+            f"a {type(data).__name__} has no place beside it for its ledger",
+            hint='ledger="people.ledger", the same file whenever this table is read',
+        )
+    path = Path(data)
+    if path.is_symlink():
+        path = path.resolve()  # a link to the data is no other table
+    known = [ending for ending in (*TEXT_ENDINGS, *PARQUET_ENDINGS) if path.name.lower().endswith(ending)]
+    ending = max(known, key=len, default=path.suffix)
+    return path.with_name(f"{path.name[: len(path.name) - len(ending)]}.ledger")
 
 
 def _about(schema: Schema, assumption: Assumption) -> Assumption:

@@ -18,6 +18,7 @@ from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
 from gapless.privacy.assumptions import Assumption
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of
+from gapless.privacy.cautions import cautions
 from gapless.privacy.ground_truth import Release, calibrated, mean_exp, merged, most_lost, observed, renyi
 from gapless.privacy.ledger_file import (
     RESTORE,
@@ -35,6 +36,9 @@ from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.rounding import rounded_up, told_up
+
+FIRST = "for a table that was never released from; else ledger=PATH, its ledger"
+SPENT = "use the releases that were paid for: the budget of this table is spent"
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Linf | Smooth)
@@ -126,7 +130,7 @@ class Ledger:
         """Open an existing ledger and check every line of it."""
         path = Path(path)
         if not path.is_file():
-            raise LedgerError(f"no ledger {path}", hint="check the path; reading a table with a budget creates one")
+            raise LedgerError(f"no ledger {path}", hint="check the path: the ledger of a file lies beside it")
         with account(path) as path:
             ledger = cls(path, header_of(path))
             ledger._catch_up()
@@ -137,7 +141,9 @@ class Ledger:
         """Open the ledger of this very table, or create it if there is none."""
         path = Path(path)
         if budget is None and not path.exists():
-            raise BudgetError(f"{path} is new and has no budget", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
+            raise BudgetError(
+                f"{path} is new and has no budget", hint=f"budget=Budget(epsilon=1.0, delta=1e-6) {FIRST}"
+            )
         if budget is not None:
             with account(path) as path:
                 if path.stat().st_size == 0:  # new, and no other process was faster
@@ -148,8 +154,7 @@ class Ledger:
             kept = getattr(ledger, name)
             if kept != value:
                 raise LedgerError(
-                    f"{path} is the ledger of {name} {str(kept)!r}, not {str(value)!r}",
-                    hint="the ledger of this table, with the budget it was opened with",
+                    f"{path} is the ledger of {name} {str(kept)!r}, not {str(value)!r}", hint=_go_on(ledger, name)
                 )
         return ledger
 
@@ -230,7 +235,7 @@ class Ledger:
     def _overspent(self, loss: Loss, to: str, verb: str) -> BudgetError:
         return BudgetError(
             f"{to}: {verb} {self.percent(loss)} of the budget, but {self.percent(self.left)} is left",
-            hint="pass a smaller spend=, or ask the holder for a larger Budget",
+            hint="a smaller spend=" if self.left.value else SPENT,
         )
 
     def _charge(
@@ -369,6 +374,11 @@ class Ledger:
         epsilon, basis = min(found, key=lambda one: one[0])
         return GroundTruth(incomplete, assumption, epsilon, delta + assumption.failure, basis, realised)
 
+    def cautions(self, *, expected_rows: int | None = None) -> list[str]:
+        """What is weak about the promise, in words; `expected_rows` is about how many rows there are, if public."""
+        epsilon = self.budget.epsilon if self.budget.ground_truth is None else self.guarantee().epsilon
+        return cautions(epsilon, self.budget.delta, expected_rows=expected_rows)
+
     def summary(self) -> dict[str, Any]:
         """Everything in the ledger, for a machine. All of it is public."""
         guarantee = self.guarantee()
@@ -402,6 +412,7 @@ class Ledger:
             f"  spent {self.percent(self.spent)}, left {self.percent(self.left)}; "
             f"the spending so far amounts, after the fact, to ε = {spent}{whom}",
         ]
+        lines += [f"  {caution}" for caution in self.cautions()]
         if assumed is not None:
             lines += [f"  assuming that {assumed}", f"  {self.guarantee()}"]
         if self.entries:
@@ -420,3 +431,14 @@ class Ledger:
 
 def _releases(entries: Iterable[Entry]) -> list[Release]:
     return [(entry.loss, entry.reads) for entry in entries]
+
+
+def _go_on(ledger: Ledger, name: str) -> str:
+    """How to use a ledger after a slip: never by another one, which would be a second budget."""
+    if name == "table":
+        return "the name that the table had before; another table has another file, with a ledger beside it"
+    if name == "protect":
+        return f"protect=Rows({ledger.protect.at_most}), as for the releases before"
+    if ledger.left.value == 0:
+        return SPENT
+    return f"leave budget= out: the ledger knows it, and {ledger.percent(ledger.left)} of it is left"

@@ -135,18 +135,18 @@ def _locked(path: Path) -> Iterator[None]:
 def _open_same(path: Path) -> int:
     """Open anew each time, since a fork must not share a lock; a ledger that may only be read is locked as well."""
     try:
-        try:
-            return os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
-        except PermissionError:
-            return os.open(path, os.O_RDONLY | _BINARY)
-        except OSError as error:
-            if error.errno != errno.EROFS:
-                raise
-            return os.open(path, os.O_RDONLY | _BINARY)
+        return os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
     except OSError as error:
-        raise LedgerError(
-            f"cannot open the ledger {path}: {error.strerror}", hint="a folder that exists and is yours"
-        ) from None
+        why = error
+    if path.exists() and why.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        with contextlib.suppress(OSError):
+            return os.open(path, os.O_RDONLY | _BINARY)
+    raise LedgerError(
+        f"cannot open the ledger {path}: {why.strerror}",
+        hint="whoever keeps it: a table has one ledger"
+        if path.exists()
+        else "ledger=PATH in a folder that is yours, kept for good and named whenever this table is read",
+    )
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

@@ -176,7 +176,9 @@ def _checked(bounds: Bounds) -> Bounds:
         or len(bounds) != 2
         or not all(isinstance(b, int | float) and math.isfinite(b) for b in bounds)
     ):
-        raise QuestionError(f"bounds are {bounds!r}", hint="the lowest and the highest value: bounds=(0, 100)")
+        raise QuestionError(
+            f"bounds are {bounds!r}", hint="the lowest and the highest value, two finite numbers: (0, 100)"
+        )
     if not bounds[0] < bounds[1]:
         raise QuestionError(
             f"bounds ({bounds[0]:g}, {bounds[1]:g}) are empty", hint="the first bound must be below the second"

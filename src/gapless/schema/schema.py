@@ -15,8 +15,8 @@ from gapless.schema.words import listing, nearest
 if TYPE_CHECKING:
     from gapless.schema.draft import Draft
 
-_TABLE_KEYS = ("name", "description", "rows_per_person", "ignore", "unchecked")
-_TABLE_DEFAULTS = {"unchecked": False, "description": "", "rows_per_person": 1, "ignore": ()}
+_TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", "ignore", "unchecked")
+_TABLE_DEFAULTS = {"unchecked": False, "description": "", "rows_per_person": 1, "expected_rows": None, "ignore": ()}
 _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
 _CONSTRAINT_KEYS = ("not", "description")
 _RULE = "[[constraint]] in double brackets starts a rule"
@@ -59,6 +59,7 @@ class Schema:
     ignore: Sequence[str] = ()
     constraints: Sequence[Constraint] = ()
     unchecked: bool = False  # a draft whose facts were read from the data: nothing is released under it
+    expected_rows: int | None = None  # about how many there are, from a public source: the true number is private
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -84,6 +85,12 @@ class Schema:
             or self.rows_per_person < 1
         ):
             raise SchemaError(f"rows_per_person is {self.rows_per_person!r}", hint="a whole number of at least 1")
+        if self.expected_rows is not None and (
+            isinstance(self.expected_rows, bool) or not isinstance(self.expected_rows, int) or self.expected_rows < 1
+        ):
+            raise SchemaError(
+                f"expected_rows is {self.expected_rows!r}", hint="about how many there are, if that is public: 10000"
+            )
         if not isinstance(self.unchecked, bool):
             raise SchemaError(f"unchecked is {self.unchecked!r}", hint="take the line away once the schema is checked")
 
@@ -138,6 +145,7 @@ class Schema:
             columns=tuple(_column(name, keys) for name, keys in columns.items()),
             description=table.get("description", ""),
             rows_per_person=table.get("rows_per_person", 1),
+            expected_rows=table.get("expected_rows"),
             unchecked=table.get("unchecked", False),
             ignore=table.get("ignore", ()),
             constraints=tuple(

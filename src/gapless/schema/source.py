@@ -20,6 +20,7 @@ from gapless.errors import ReadError
 from gapless.schema.words import listing
 
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+PARQUET_ENDINGS = (".parquet", ".pq")
 
 _PLAIN = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime, pl.Null)
 
@@ -54,7 +55,7 @@ def _load_file(path: Path, encoding: str, *, for_holder: bool) -> pl.DataFrame:
     if path.is_dir():
         raise ReadError(f"{path} is a folder", hint="the path of a CSV or Parquet file")
     try:
-        if name.endswith((".parquet", ".pq")):
+        if name.endswith(PARQUET_ENDINGS):
             return pl.read_parquet(path)
         if name.endswith(TEXT_ENDINGS):
             separator = "\t" if ".tsv" in name else ","

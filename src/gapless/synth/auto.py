@@ -8,6 +8,7 @@ from typing import Any
 from gapless.data import PrivateTable
 from gapless.missing import Extended, Missing
 from gapless.privacy import L1, Loss, Rows, for_counts
+from gapless.privacy.cautions import USUAL_ROWS
 from gapless.schema import Schema
 from gapless.synth.aim import AIM
 from gapless.synth.fitted import FittedModel, Progress
@@ -15,7 +16,6 @@ from gapless.synth.independent import Independent
 from gapless.synth.mst import MST
 
 WIDE = 60  # columns, from which on AIM takes minutes
-USUAL_ROWS = 10_000  # assumed if nothing is said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,8 @@ class Auto:
 
     Args:
         missing: what to do about gaps.
-        expected_rows: roughly how many rows there are, if that is public; never looked up in the data.
+        expected_rows: roughly how many rows there are, if that is public; by default what the schema expects. Never
+            looked up in the data.
     """
 
     missing: Missing = field(default_factory=Extended)
@@ -40,8 +41,9 @@ class Auto:
     def choose(self, schema: Schema, loss: Loss, protect: Rows) -> tuple[Any, str]:
         """The method and the reason. Reads nothing but its arguments."""
         columns = len(schema.columns)
-        rows = self.expected_rows or USUAL_ROWS
-        said = f"{rows} rows expected" if self.expected_rows else f"about {USUAL_ROWS} rows assumed"
+        expected = self.expected_rows or schema.expected_rows
+        rows = expected or USUAL_ROWS
+        said = f"{rows} rows expected" if expected else f"about {USUAL_ROWS} rows assumed"
         if columns < 3:
             return MST(missing=self.missing), "one pair of columns at the most: a tree is the whole"
         noise = for_counts(loss / (2 * columns), L1(protect.at_most)).noise_std

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -255,8 +256,13 @@ class FittedModel:
         except ModelError:  # too far apart in a large network to be computed: a thin line
             return 0.0
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file; `gapless.load` reads it. There is no row and no pickle in it."""
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the model to a file; `gapless.load` reads it. There is no row and no pickle in it.
+
+        What lies there was perhaps paid for, so that only `overwrite` replaces it.
+        """
+        if not overwrite and os.path.lexists(path):
+            raise ModelError(f"{path} exists", hint="another name; overwrite=True if nobody needs what lies there")
         facts: dict[str, Any] = {
             "method": self.method,
             "schema": self.schema.to_toml(),

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,11 @@ from gapless.errors import ReadError
 from gapless.files import check_writable, replace
 from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE, epsilon_of
+from gapless.privacy.cautions import factor
+from gapless.privacy.ledger_file import Entry
 from gapless.privacy.rounding import rounded_up
 from gapless.schema import Schema
+from gapless.synth import load
 from gapless.synth.fitted import FittedModel
 
 LIBRARIES = ("gapless", "numpy", "polars", "opendp", "dp-accounting")
@@ -38,14 +41,25 @@ def open_release(folder: Path, ledger: Path) -> Iterator[None]:
     readme = folder / _README_FILE
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(_LEDGERS[0]):
-        raise ReadError(f"{ledger} might take the place of a file of the release", hint="--ledger people.ledger")
+        raise ReadError(
+            f"{ledger} might take the place of a file of the release",
+            hint="leave --ledger out: it lies beside the data",
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if (folder / _MANIFEST).exists():
-            raise ReadError(f"{folder} holds a finished release", hint="another folder: -o release-2")
-        begun = readme.exists() and readme.read_bytes() == _UNFINISHED.encode()
-        if not begun and any(not path.name.endswith(_LEDGERS) for path in folder.iterdir()):
+        finished = (folder / _MANIFEST).exists()
+        begun = readme.exists() and readme.read_bytes().startswith(_UNFINISHED.encode())
+        if not (finished or begun) and any(not path.name.endswith(_LEDGERS) for path in folder.iterdir()):
             raise ReadError(f"{folder} holds other files", hint="a folder of its own for the release")
+        for other in folder.glob(f"*{_LEDGERS[0]}"):  # where earlier versions kept it
+            if not (ledger.exists() and other.samefile(ledger)):
+                raise ReadError(
+                    f"{folder} holds a ledger, and {ledger} would be a second budget", hint=f"--ledger {other}"
+                )
+        if finished:
+            raise ReadError(
+                f"{folder} holds a finished release", hint=f"another folder, paid from what is left in {ledger}"
+            )
     except OSError as error:
         raise ReadError(f"cannot make {folder}: {error.strerror}", hint="a folder that is yours") from None
     try:
@@ -58,10 +72,31 @@ def open_release(folder: Path, ledger: Path) -> Iterator[None]:
         raise
 
 
-def keep_model(folder: Path, model: FittedModel) -> None:
+def keep_model(folder: Path, model: FittedModel, ledger: Ledger) -> None:
     """Save the model: whatever happens from here on, what was paid for is kept, in a release that was begun."""
-    _write(folder / _README_FILE, _UNFINISHED)
+    _write(folder / _README_FILE, _UNFINISHED + _paid_by(ledger.entries))
     model.save(folder / MODEL)
+
+
+def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | None:
+    """The model of a release that was begun: it is finished with it, and nothing is paid twice.
+
+    Only under the schema and the ledger it was begun with: a statement tells no other entries than those that paid.
+    """
+    if not (folder / MODEL).exists():
+        return None
+    model, entries = load(folder / MODEL), ledger.entries
+    paid = (folder / _README_FILE).read_text(encoding="utf-8").removeprefix(_UNFINISHED)
+    if model.schema != schema or all(paid != _paid_by(entries[:number]) for number in range(1, len(entries) + 1)):
+        raise ReadError(
+            f"{folder} was begun under another schema or ledger", hint="those that it was begun with, or another folder"
+        )
+    return model
+
+
+def _paid_by(entries: Sequence[Entry]) -> str:
+    digest = hashlib.sha256("".join(entry.line("") for entry in entries).encode()).hexdigest()
+    return f"Entries 1 to {len(entries)} of the ledger paid for its model: {digest}\n"
 
 
 def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledger, *, report: str) -> list[str]:
@@ -70,7 +105,7 @@ def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledge
     `report` is a page made from released values; the room that draws it is above this one.
     """
     data = ("synthetic.csv", "synthetic.parquet")
-    model.save(folder / MODEL)
+    model.save(folder / MODEL, overwrite=True)  # the one that was kept
     texts = {
         "schema.toml": sample.schema.to_toml(),
         "dictionary.md": "\n".join(_dictionary(sample.schema)),
@@ -123,16 +158,15 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
     if guarantee.epsilon == math.inf:
         yield "THIS RELEASE IS NOT PRIVATE and must not be published."
         return
-    factor = rounded_up(math.exp(guarantee.epsilon))
     yield from (
         "## In plain words",
         "",
         f"The rows in this release are synthetic. Whether or not {ledger.protect} of any one person is in the "
         "original table, the release would have come out almost the same: the probability of anything that somebody "
-        f"could conclude from it changes by a factor of at most e^ε = {factor}"
+        f"could conclude from it changes by a factor of at most e^ε = {factor(guarantee.epsilon)}"
         + (f", and by at most δ = {guarantee.delta:g} besides." if guarantee.delta else "."),
         "",
-        *_warnings(ledger),
+        *_warnings(ledger, sample.schema),
         "## What is protected, and what is not",
         "",
         f"- Unit of privacy: {ledger.protect}, added or removed (the number of rows is private too).",
@@ -171,16 +205,9 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
     yield ""
 
 
-def _warnings(ledger: Ledger) -> Iterator[str]:
-    epsilon, delta = ledger.budget.epsilon, ledger.budget.delta
-    if ledger.budget.ground_truth is not None:
-        epsilon = float(rounded_up(ledger.guarantee().epsilon))
-    if epsilon > 10:
-        yield from (f"**Warning: ε = {epsilon:g} is above 10. Such a promise is weak on its own.**", "")
-    elif epsilon > 1:
-        yield from (f"Note: ε = {epsilon:g} is above 1; a review board should weigh whether that is enough.", "")
-    if delta > 1e-5:
-        yield from (f"Note: δ = {delta:g} is large; it should be far below one in the number of people.", "")
+def _warnings(ledger: Ledger, schema: Schema) -> Iterator[str]:
+    for caution in ledger.cautions(expected_rows=schema.expected_rows):
+        yield from (f"**Warning: {caution}**", "")
 
 
 def _other_deltas(ledger: Ledger) -> Iterator[str]:

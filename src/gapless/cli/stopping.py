@@ -1,0 +1,64 @@
+"""Ctrl-C, and the system's wish to end: the command tells what it has spent, and how to go on."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from gapless.errors import GaplessError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from gapless.privacy import Ledger, Loss
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_watched: list[tuple[Ledger, Loss]] = []  # the ledger of this command, and what was spent before it
+
+
+class Stopped(BaseException):
+    """The command was ended from outside. No error: typer would leave without a word on KeyboardInterrupt."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.code = 128 + number
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Turn the signals that end a command into `Stopped` while it runs."""
+    _watched.clear()
+    before = {number: signal.signal(number, _stop) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, _: FrameType | None) -> None:
+    raise Stopped(number)
+
+
+def watch(ledger: Ledger) -> None:
+    """Remember the ledger that this command spends from."""
+    _watched.append((ledger, ledger.spent))
+
+
+def told() -> str:
+    """What the command has spent, and how to go on."""
+    for ledger, before in _watched:
+        try:
+            ledger.refresh()  # the file knows best what was charged last
+        except GaplessError as error:
+            return f"Stopped. What was spent stays spent, but the ledger cannot be read: {error}"
+        if (spent := ledger.spent - before).value > 0:
+            return (
+                f"Stopped. {ledger.percent(spent)} of the budget of '{ledger.table}' was spent since the command began "
+                f"and is gone; {ledger.percent(ledger.left)} is left in {ledger.path}\n"
+                "  Try: the same command again; a release that has its model is finished for free, all else is paid "
+                "from what is left"
+            )
+    return "Stopped. Nothing was spent."

@@ -1,0 +1,45 @@
+"""Hints of the library in the words of the command line: the option that does what an argument does in Python."""
+
+import re
+
+_VALUES = {
+    "Drop()": "drop",
+    "HotDeck(…)": "hot-deck",
+    "Extended()": "extended",
+    "Observed()": "observed",
+    "CompleteRows()": "complete-rows",
+}
+_PHRASES = (
+    (r"leave budget= out: the ledger knows it", "leave --epsilon and --delta out: the ledger knows them"),
+    (r"(?:budget=)?Budget\(epsilon=1\.0, delta=1e-6\)", "--epsilon 1 --delta 1e-6"),
+    (r"delta=(\S+)", r"--delta \1"),
+    (r"protect=Rows\((\d+)\)", r"rows_per_person = \1 in the schema"),
+    (r'ledger\.ground_truth\(MCAR\({"income": 0\.2}\)\)', "--mcar income=0.2"),
+    (r'MCAR\({"income": 0\.2}\)', "--mcar income=0.2"),
+    (r'MissingAtLeast\({"income": 0\.2}\)', "--missing-at-least income=0.2"),
+    (r'encoding="([\w-]+)" \(.*?\)', r"--encoding \1"),
+    (r'\bon=\["age", "sex"\]', "--on age,sex"),
+    (r"leave them out with select\(\)", "leave them out with ignore in the schema"),
+    (r",? or raise cap_cells", ""),
+    (r"; overwrite=True .*", ""),
+    (r"quantile=\S+ or more", "a smaller --rate"),
+    (r"\bMCAR$", "--mechanism mcar"),
+    (r"compare_private\(…, spend=…\)", "--spend 5%"),
+    (r'\b(spend|ledger|missing|on|neighbors|scheme|cover|limit|seed|gaps)=(?:"([\w ]*)"|(\w*\(…?\)|\w*))', None),
+)
+
+
+def spoken(hint: str) -> str:
+    """The hint as somebody at a terminal can follow it.
+
+    >>> spoken("missing=HotDeck(…), which works at any ε, or a larger spend=")
+    '--missing hot-deck, which works at any ε, or a larger --spend'
+    """
+    for pattern, words in _PHRASES:
+        hint = re.sub(pattern, _option if words is None else words, hint)
+    return hint
+
+
+def _option(found: re.Match[str]) -> str:
+    value = found[2] or found[3]
+    return f"--{found[1]} {_VALUES.get(value, value).replace(' ', '-')}".strip()

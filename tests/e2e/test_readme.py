@@ -1,0 +1,86 @@
+"""What the README shows is what happens: its code and its commands, as typed, in the folder that it names."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+# `gapless` as the shell finds it, with the package of this repository.
+SHELL = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def blocks(kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+def commands():
+    for block in blocks("console"):
+        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+            yield command, [shape(line) for line in shown.splitlines() if line.strip()]
+
+
+def shape(line):
+    """A line with every number the same and blanks of any width: noise is fresh in each run."""
+    return re.sub(r"\d[\d,.]*", "0", " ".join(line.split()))
+
+
+def shell(command, folder, environment):
+    return subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The example folder as it is in the repository, after the Python of the README has run in it."""
+    assert "runs as typed in the folder `examples/`" in README
+    there = tmp_path_factory.mktemp("examples")
+    for name in ("people.csv", "people.toml"):
+        shutil.copy(ROOT / "examples" / name, there)
+    (code,) = blocks("python")
+    done = subprocess.run([sys.executable, "-c", code], cwd=there, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"mean(income) where age >= 20 by sex" in done.stdout
+    assert {"fake.parquet", "people.ledger"} < {path.name for path in there.iterdir()}
+    return there
+
+
+def test_the_commands_of_the_readme_work_as_typed_and_print_what_it_shows(folder):
+    told = list(commands())
+    assert [shlex.split(command)[1] for command, _ in told] == [
+        *("schema", "check", "synth", "ledger", "synth", "evaluate", "sample")
+    ]
+    for command, shown in told:
+        done = shell(command, folder, SHELL)
+        printed = [shape(line) for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        place = 0
+        for line in shown:
+            if line == "…":
+                continue
+            assert line in printed[place:], (command, line)
+            place = printed.index(line, place) + 1
+        if "…" not in shown:
+            assert len(printed) == len(shown), command
+        assert done.returncode == (3 if shown[0].startswith("BudgetError") else 0), command
+
+
+def test_the_last_line_of_the_demo_works_as_typed(tmp_path):
+    """As after `make demo`: the program lies in an environment that the shell does not know."""
+    home = tmp_path / "of the program"
+    home.mkdir()
+    (home / "gapless").symlink_to(Path(sys.executable).parent / "gapless")
+    unknowing = os.environ | {"PATH": os.defpath}
+    done = shell("'./of the program/gapless' demo -o 'my demo'", tmp_path, unknowing)
+    *_, last = done.stdout.splitlines()
+    assert "ask" in last
+    asked = shell(last, tmp_path, unknowing)
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert "mean(systolic) where age >= 50 by sex" in asked.stdout
+    assert (tmp_path / "my demo" / "release" / "manifest.json").exists()

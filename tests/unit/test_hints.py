@@ -1,0 +1,112 @@
+"""Hints in the words of whoever reads them: options on the command line, arguments in Python."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import gapless as gl
+from gapless.cli.words import spoken
+
+SOURCES = Path(gl.__file__).parent
+QUESTIONS = ("count", "sum", "mean", "proportion", "variance")  # the language of `gapless ask`
+KEYS = ("may_be_missing", "rows_per_person", "expected_rows")  # of a schema file
+CLASSES = [name for name in gl.__all__ if inspect.isclass(getattr(gl, name)) and not name.endswith("Error")]
+PYTHON = re.compile(
+    rf"(?<![\w-])(?!(?:{'|'.join(QUESTIONS)})\()[\w.]+\("  # a call
+    r"|(?<![\w-])(?!income)[a-z_]+=(?!=)"  # an argument
+    rf"|\b(?!{'|'.join(KEYS)})[a-z]+_[a-z_]+\b"  # a name
+    rf"|\b(?:{'|'.join(CLASSES)}|True|False|None)\b"
+)
+
+# Hints for slips that only Python allows: the command line checks, makes or leaves out what they are about.
+ONLY_IN_PYTHON = """
+data/private_table.py: Mean("income") or, for text, gapless.query.parse_question("mean(income)")
+data/private_table.py: Schema.read('people.toml')
+data/private_table.py: protect=Rows(?)
+evaluate/comparison.py: schema=Schema.read('people.toml')
+evaluate/laws.py: Table.read(data, schema) makes one of it
+evaluate/laws.py: compare_private(table, fake, spend=…) compares it for a price
+evaluate/private.py: compare(truth, fake) for a truth that is public; gapless.read(data, schema, …) seals a private one
+evaluate/private.py: pairs=[("age", "sex")]
+evaluate/tasks.py: labels=[?]
+evaluate/tasks.py: labels=[…, ?]
+missing/imputers.py: FromModel(MST()), or FromModel(load('people.model'))
+missing/imputers.py: ImputeFirst(FromMean()), FromModel(MST()), …
+missing/rates.py: nothing needs to be estimated: MCAR({})
+missing/tables.py: Table.read(data, schema), for data that are nobody's secret
+missing/tables.py: patterns(table), for free
+missing/tables.py: people = gapless.read(data, schema, protect=Rows(1), budget=…, ledger=…)
+model/marginal.py: finite counts and a noise_std of 0 or more
+privacy/amplified_pld.py: at most ?, or partition_epsilon
+privacy/assumptions.py: columns="independent" or columns="dependent"
+privacy/budget.py: Rows(1), or the most rows per person
+privacy/budget.py: delta=0, or a budget without ground_truth and ledger.ground_truth(…) afterwards
+privacy/ground_truth.py: a loss and its columns: (0.1, {"age"}), (0.1, None)
+privacy/ground_truth.py: public rates, or ledger.ground_truth(…), which adds the probability to δ
+privacy/ledger.py: spend=table.ledger.share(percent=50)
+privacy/mechanisms.py: a Budget with delta > 0, or DiscreteLaplace
+privacy/partitions.py: best_partition
+privacy/private.py: release something from it under a budget: Independent().fit(table, spend=…)
+privacy/smooth.py: PrivateTable.neighbour_sum(…); counts take DiscreteLaplace or DiscreteGaussian
+query/hot_deck.py: leave missing= out, or people.ask(…)
+query/hot_deck.py: release(people, ['income'], spend=…)
+query/preview.py: budget=Budget(epsilon=1.0), or people.ledger.budget
+query/questions.py: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
+query/questions.py: the name of one column: Mean("income")
+query/questions.py: the name of one column: by="sex"
+schema/source.py: collect() it yourself to see why
+synth/fitted.py: missing=ImputeFirst(FromModel(model)) fills a private one, and never shows it
+synth/fitted.py: people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)
+"""
+
+
+def texts(node):
+    """The texts that an expression can be, with ? for what is put in."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.JoinedStr(values=parts):
+            yield "".join(part.value if isinstance(part, ast.Constant) else "?" for part in parts)
+        case ast.IfExp(body=first, orelse=second):
+            yield from (*texts(first), *texts(second))
+
+
+def hints():
+    for path in sorted(SOURCES.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for keyword in node.keywords if isinstance(node, ast.Call) else ():
+                if keyword.arg == "hint":
+                    yield from ((path.relative_to(SOURCES).as_posix(), text) for text in texts(keyword.value))
+
+
+def test_every_hint_speaks_the_language_of_the_command_line_or_is_for_python_only():
+    found = {f"{file}: {hint}" for file, hint in hints() if PYTHON.search(spoken(hint))}
+    assert found == set(ONLY_IN_PYTHON.strip().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        ("a larger spend=", "a larger --spend"),
+        ("budget=Budget(epsilon=1.0, delta=1e-6)", "--epsilon 1 --delta 1e-6"),
+        ("ledger=PATH names another place", "--ledger PATH names another place"),
+        (
+            "fewer bins, leave them out with select(), or raise cap_cells",
+            "fewer bins, leave them out with ignore in the schema",
+        ),
+        (
+            "protect=Rows(3), as for the releases before",
+            "rows_per_person = 3 in the schema, as for the releases before",
+        ),
+        ('gaps="filled" or gaps="as observed"', "--gaps filled or --gaps as-observed"),
+        ('scheme="mean" or "majority", or neighbors=1', '--scheme mean or "majority", or --neighbors 1'),
+        ("match on other columns, or ask with missing=Drop()", "match on other columns, or ask with --missing drop"),
+        ('missing = ["", "NA"]', 'missing = ["", "NA"]'),
+        ("--mcar income=0.2", "--mcar income=0.2"),
+    ],
+)
+def test_what_an_argument_is_on_the_command_line(hint, shown):
+    assert spoken(hint) == shown
