@@ -112,6 +112,15 @@ manifest.json                      versions and SHA-256 of these files
 """
 
 
+def _factor(epsilon: float) -> str:
+    """e^ε for people, never less than it is; beyond a million a power of ten.
+
+    >>> _factor(1.0), _factor(1000.0)
+    ('2.719', '10^435')
+    """
+    return rounded_up(math.exp(epsilon)) if epsilon < math.log(1e6) else f"10^{math.ceil(epsilon / math.log(10))}"
+
+
 def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iterator[str]:
     """The privacy statement, for the people in the data and for a review board."""
     guarantee = ledger.guarantee()
@@ -123,7 +132,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
     if guarantee.epsilon == math.inf:
         yield "THIS RELEASE IS NOT PRIVATE and must not be published."
         return
-    factor = rounded_up(math.exp(guarantee.epsilon))
+    factor = _factor(guarantee.epsilon)
     yield from (
         "## In plain words",
         "",
