@@ -16,7 +16,7 @@ from gapless.errors import BudgetError, LedgerError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
-from gapless.privacy.assumptions import Assumption
+from gapless.privacy.assumptions import Assumption, named_rates, over
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of
 from gapless.privacy.ground_truth import Release, calibrated, mean_exp, merged, most_lost, observed, renyi
 from gapless.privacy.ledger_file import (
@@ -327,6 +327,12 @@ class Ledger:
         """Whether everything was charged in one batch, before the first read."""
         return bool(self.entries) and all(entry.batch == 1 for entry in self.entries)
 
+    @property
+    def _may_be_missing(self) -> list[str]:
+        """The columns that can lower a figure: `reads` and the budget's assumption name none but such as have gaps."""
+        assumed = {} if self.budget.ground_truth is None else named_rates(self.budget.ground_truth)
+        return sorted({column for entry in self.entries for column in entry.reads or ()}.union(assumed))
+
     def ground_truth(self, assumption: Assumption | None = None) -> GroundTruth:
         """What is promised for the complete table behind the gaps, if an assumption about them holds.
 
@@ -336,16 +342,18 @@ class Ledger:
         allows beyond it counts fully. Proved in docs/proofs/ground_truth.md and ground_truth_pld.md.
 
         Args:
-            assumption: by default that of the budget.
+            assumption: by default that of the budget. One rate stands for every column that may be missing; those that
+                no release leaves out rows by change no figure.
         """
-        assumption = assumption or self.budget.ground_truth
-        if assumption is None:
+        stated = assumption or self.budget.ground_truth
+        if stated is None:
             raise BudgetError("nothing is assumed about gaps", hint='ledger.ground_truth(MCAR({"income": 0.2}))')
+        assumption = over(stated, self._may_be_missing)
         incomplete, rows, delta = self.guarantee(), self.protect.at_most, self.budget.delta
         first = merged(_releases(entry for entry in self.entries if entry.batch == 1))
         realised = mean_exp(merged(_releases(self.entries)), assumption, rows=rows) if self.order == PURE else None
         if incomplete.epsilon == math.inf:
-            return GroundTruth(incomplete, assumption, math.inf, 1.0, incomplete.basis, None)
+            return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, None)
         amplified = renyi(first, assumption, self.order, rows=rows)
         if self._all_fixed:
             basis = "the mean over patterns of gaps, all releases fixed in advance"
@@ -367,7 +375,7 @@ class Ledger:
             found = [(epsilon_of(Loss(amplified + rest, self.order), delta), basis)]
         found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
         epsilon, basis = min(found, key=lambda one: one[0])
-        return GroundTruth(incomplete, assumption, epsilon, delta + assumption.failure, basis, realised)
+        return GroundTruth(incomplete, stated, epsilon, delta + assumption.failure, basis, realised)
 
     def summary(self) -> dict[str, Any]:
         """Everything in the ledger, for a machine. All of it is public."""
