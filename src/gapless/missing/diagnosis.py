@@ -143,14 +143,22 @@ class GapReport:
             f"  {link.gaps_of} on {link.on}: association {link.association:.2f}, p = {link.p_value:.2g}"
             for link in found[:12]
         ]
+        return [*lines, f"  {self._reach()}"]
+
+    def _reach(self) -> str:
+        """What the check could see at this noise, over all pairs of columns."""
         reach = [link.detectable for link in self.links]
-        told = "none" if min(reach) > 1 else f"{min(reach):.2f} (best case)"
-        worst = "none" if max(reach) > 1 else f"{max(reach):.2f}"
-        lines.append(
-            f"  associations that would be found with {100 * POWER:.0f}% probability: "
-            f"from {told} to {worst} (worst case)"
+        best, worst = min(reach), max(reach)
+        if best > 1:
+            return (
+                f"at this noise no association, however strong, would be found with {100 * POWER:.0f}% probability: "
+                "a larger spend= sees more"
+            )
+        rest = "not even the strongest" if worst > 1 else f"{worst:.2f} and above"
+        return (
+            f"associations that would be found with {100 * POWER:.0f}% probability: "
+            f"{best:.2f} and above for the pair of columns that is seen best, {rest} for the one that is seen worst"
         )
-        return lines
 
 
 def describe_gaps(table: PrivateTable, *, spend: Loss) -> GapReport:
