@@ -299,6 +299,25 @@ def test_the_curve_falls_and_shows_what_is_no_guarantee(tmp_path):
     assert "no guarantee" not in gap_curve(plain.ledger)
 
 
+def test_the_curve_says_why_lines_fall_together(tmp_path):
+    def drawn(budget, *synthesizers, columns=None):
+        table = people(tmp_path, budget)
+        for synthesizer in synthesizers:
+            synthesizer.fit(table, spend=table.ledger.share(percent=100 // len(synthesizers)))
+        return gap_curve(table.ledger, columns)
+
+    pure, observed = Budget(1.0), gl.Independent(missing=gl.Observed())
+    assert "nothing has been released" in drawn(pure)
+    assert "gaps hide nobody" in drawn(pure, gl.Independent(missing=gl.Extended()))
+    later = people(tmp_path, pure)
+    measure(later, ["x0"], 2)
+    measure(later, ["x0"], 98)
+    assert "counts in full" in gap_curve(later.ledger)
+    assert "how columns go together" in drawn(pure, observed, columns=["x0"])
+    assert "promise for the incomplete table" in drawn(Budget(1.0, 1e-6), observed)
+    assert " together" not in drawn(Budget(3.0), gl.Independent(missing=gl.CompleteRows()))
+
+
 def test_a_release_states_both_promises_the_one_for_the_incomplete_table_first(tmp_path):
     table = people(tmp_path, FILTERED)
     model = gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.left)

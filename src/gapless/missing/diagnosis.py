@@ -40,6 +40,7 @@ from gapless.missing.tables import check_private
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Grant, Loss, for_counts
 from gapless.schema import Column
+from gapless.schema.words import aligned
 
 Floats: TypeAlias = NDArray[np.float64]
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
@@ -115,7 +116,10 @@ class GapReport:
 
     def __str__(self) -> str:
         lines = [f"About {max(0, round(self.rows))} rows. Missing (± noise):"]
-        lines += [f"  {name:<22} {100 * rate:5.1f}% ± {100 * self.rate_std:.1f}" for name, rate in self.rates.items()]
+        lines += [
+            f"  {name}  {100 * rate:5.1f}% ± {100 * self.rate_std:.1f}"
+            for name, rate in zip(aligned(self.rates), self.rates.values(), strict=True)
+        ]
         lines += ["", f"Patterns, noise ± {self.pattern_std:.0f} rows (■ observed, · missing):", *self._picture(), ""]
         lines += self._verdict()
         return "\n".join(lines)

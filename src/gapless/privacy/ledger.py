@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.rounding import rounded_up, told_up
+from gapless.schema.words import aligned
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Linf | Smooth)
@@ -413,14 +414,20 @@ class Ledger:
         if assumed is not None:
             lines += [f"  assuming that {assumed}", f"  {self.guarantee()}"]
         if self.entries:
-            share = "spent" if self.budget.ground_truth is None else "loss"
-            lines += ["", f"  {'no':>4}  {share:>7}  {'by':<18}  {'for':<28}  mechanism"]
-        for entry in self.entries:
+            lines += ["", *self._listed()]
+        return "\n".join(lines)
+
+    def _listed(self) -> Iterator[str]:
+        """A line for each entry under a head; as wide as the longest name, within reason."""
+        share = "spent" if self.budget.ground_truth is None else "loss"
+        by = aligned(["by", *(entry.to for entry in self.entries)], most=24)
+        what = aligned(["for", *(entry.what for entry in self.entries)], most=48)
+        yield f"  {'no':>4}  {share:>7}  {by[0]}  {what[0]}  mechanism"
+        for entry, to, purpose in zip(self.entries, by[1:], what[1:], strict=True):
             name, *given = entry.mechanism.values()
             shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given)
-            share = self.percent(Loss(entry.loss, self.order))
-            lines.append(f"  {entry.number:>4}  {share:>7}  {entry.to:<18}  {entry.what:<28}  {name}({shown})")
-        return "\n".join(lines)
+            percent = self.percent(Loss(entry.loss, self.order))
+            yield f"  {entry.number:>4}  {percent:>7}  {to}  {purpose}  {name}({shown})"
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.table!r}: {self.percent(self.left)} left>"
