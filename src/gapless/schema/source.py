@@ -10,6 +10,7 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,20 +77,7 @@ def _load_file(path: Path, encoding: str, *, for_holder: bool) -> pl.DataFrame:
 
 
 def _load_text(path: Path, encoding: str, separator: str, *, for_holder: bool) -> pl.DataFrame:
-    raw = path.read_bytes()
-    if raw[:2] == b"\x1f\x8b":
-        raw = gzip.decompress(raw)
-    try:
-        text = raw.decode("utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding)
-    except LookupError:
-        raise ReadError(f"no encoding called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
-    except UnicodeError:
-        raise _not_text(path, raw, encoding) from None
-    if not text.strip():
-        raise ReadError(f"{path} is empty", hint="a file with a header line")
-    text = text.removeprefix("\ufeff").lstrip("\r\n")  # utf-16-le and the like leave the mark at the start
-    if "\0" in text.partition("\n")[0]:  # two bytes for each letter, taken for two letters
-        raise _not_text(path, raw, encoding)
+    text = _decoded(path, encoding)
     if "\n" not in text:  # lines as they ended on the first Macintosh
         text = text.replace("\r", "\n")
     header = [name.strip() for name in next(_rows(text, separator))]
@@ -107,6 +95,25 @@ def _load_text(path: Path, encoding: str, separator: str, *, for_holder: bool) -
         if len(kept) < frame.height:
             frame = frame[kept]
     return frame
+
+
+def _decoded(path: Path, encoding: str) -> str:
+    """The text from the first letter of the header on."""
+    raw = path.read_bytes()
+    if raw[:2] == b"\x1f\x8b":
+        raw = gzip.decompress(raw)
+    try:
+        text = raw.decode("utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding)
+    except LookupError:
+        raise ReadError(f"no encoding called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
+    except UnicodeError:
+        raise _not_text(path, raw, encoding) from None
+    if not text.strip():
+        raise ReadError(f"{path} is empty", hint="a file with a header line")
+    text = text.removeprefix("\ufeff").lstrip("\r\n")  # utf-16-le and the like leave the mark at the start
+    if re.match(r"[^\r\n]*\0", text):  # in the header: two bytes for each letter, taken for two letters
+        raise _not_text(path, raw, encoding)
+    return text
 
 
 def _not_text(path: Path, raw: bytes, encoding: str) -> ReadError:
