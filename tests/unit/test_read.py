@@ -128,11 +128,10 @@ def test_other_encodings_are_read_when_named(tmp_path):
         path = write(tmp_path / "o.csv", "\ufeffort,b\nKöln,1\n".encode(encoding))
         assert gl.Table.read(path, schema, encoding=encoding).codes[0].tolist() == [0]
         assert gl.Table.read(path, schema, encoding="utf-16").codes[0].tolist() == [0]
+    loose = gl.Schema("t", [gl.Categorical("ort", ["Köln"], may_be_missing=True, outside="missing"), gl.Boolean("b")])
     for end in ("\n", "\r"):  # a cell may hold anything: only the header is looked at
         path = write(tmp_path / "o.csv", f"ort,b{end}\0,1{end}Köln,1{end}")
-        assert gl.Table.read(
-            path, gl.Schema("t", [gl.Categorical("ort", ["Köln"], outside="missing"), gl.Boolean("b")])
-        )
+        assert gl.Table.read(path, loose).rows == 2
     path = write(tmp_path / "o.csv", "ort,b\nKöln,1\n".encode("utf-16"))
     with pytest.raises(gl.ReadError, match=r"is not latin-1 text\n  Try: .*--encoding utf-16"):
         gl.Table.read(path, schema, encoding="latin-1")
