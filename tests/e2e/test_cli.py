@@ -112,6 +112,23 @@ def test_a_draft_is_printed_or_written_and_never_overwrites(folder, run_here):
     assert gl.Schema.from_toml(out).names == ("name", "n")
 
 
+def test_a_file_in_utf_16_goes_all_the_way(folder, run_here):
+    (folder / "wide.csv").write_bytes((folder / "people.csv").read_text(encoding="utf-8").encode("utf-16"))
+    code, _, err = run_here("schema", "draft", "wide.csv")
+    assert (code, "--encoding utf-16" in err) == (1, True)
+    wide = ("--encoding", "utf-16")
+    _, plain, _ = run_here("schema", "draft", "people.csv", "--name", "people")
+    _, drafted, _ = run_here("schema", "draft", "wide.csv", "--name", "people", *wide)
+    assert drafted == plain
+    _, plain, _ = run_here("check", "people.csv", "-s", "people.toml")
+    code, checked, _ = run_here("check", "wide.csv", "-s", "people.toml", *wide)
+    assert (code, checked) == (0, plain)
+    made = ("-s", "people.toml", "--epsilon", "1", "--method", "independent", "--ledger", "wide.ledger")
+    assert run_here("synth", "wide.csv", *made, "-o", "wide", *wide)[0] == 0
+    code, out, _ = run_here("evaluate", "wide.csv", "wide/synthetic.parquet", "-s", "people.toml", *wide)
+    assert (code, "two-way distance" in out) == (0, True)
+
+
 def test_check_shows_the_holder_what_is_there(folder):
     done = run("check", "people.csv", "-s", "people.toml", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")

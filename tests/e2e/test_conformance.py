@@ -10,6 +10,7 @@ import pytest
 import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.synth import METHODS
+from gapless.synth.release import privacy_statement
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
 
@@ -86,6 +87,18 @@ def test_a_sample_is_complete_fits_the_schema_and_repeats(method, missing, tmp_p
     assert not model.sample(50).to_polars().equals(model.sample(50).to_polars())
     for codes, column in zip(sample.codes, table.schema.columns, strict=True):
         assert codes.max(initial=0) < column.size
+
+
+@pytest.mark.parametrize("missing", ["extended", "observed"])
+@pytest.mark.parametrize("method", METHODS)
+def test_at_an_absurd_budget_there_is_a_model_all_the_same(method, missing, tmp_path):
+    table = private(people(300), schema(), tmp_path, budget=gl.Budget(1e5))
+    model = fitted(method, missing, table)
+    sample = model.sample(300, seed=1)
+    kept = gl.Table.read(people(300).select("age"), schema=table.schema.select(["age"]))
+    assert np.abs(model.marginal("age") - np.bincount(kept.codes[0], minlength=5) / 300).max() < 0.02
+    statement = "\n".join(privacy_statement(model, sample, table.ledger))
+    assert "e^ε = 10^43430." in statement  # 100,000 / ln 10, rounded up
 
 
 @pytest.mark.parametrize(("method", "missing"), EVERY)

@@ -141,6 +141,18 @@ def test_noise_follows_the_rows_per_person():
     assert DiscreteGaussian.for_loss(asked, L2(4)).std == pytest.approx(4 * DiscreteGaussian.for_loss(asked, L2(1)).std)
 
 
+@pytest.mark.parametrize("scale", [0.05, 1.0, 3.7, 1e6])
+def test_the_std_of_discrete_laplace_is_that_of_its_law(scale):
+    q = mpmath.exp(-1 / mpmath.mpf(scale))
+    assert DiscreteLaplace(scale).noise_std == pytest.approx(float(mpmath.sqrt(2 * q) / (1 - q)), rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e4, 1e5, 1e12])
+def test_at_an_absurd_budget_laplace_noise_is_none_and_says_so(epsilon):
+    noise = DiscreteLaplace.for_loss(Budget(epsilon).capacity, L1(1))
+    assert noise.noise_std == 0
+
+
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 @pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, ExponentialChoice])
 def test_a_scale_of_nothing_or_no_end_is_refused(mechanism, value):

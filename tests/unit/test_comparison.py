@@ -47,8 +47,11 @@ def people(rows, seed, *, gaps=True):
 def test_a_comparison_tells_the_same_in_all_its_forms(tmp_path):
     truth, fake = people(300, 0), people(200, 1)
     told = []
-    result = gl.compare(truth, fake, progress=lambda *step: told.append(step[0]))
-    assert told == ["columns", "pairs", "subgroups", "a second sample"]
+    result = gl.compare(truth, fake, progress=lambda *step: told.append(step))
+    assert [done for _, done, _ in told] == list(range(14))  # a bar that moves to its end
+    assert {of for *_, of in told} == {14}
+    assert [what for what, *_ in told[:3]] == ["columns", "pairs", "subgroups"]
+    assert told[-1][0] == "rows (second sample)"
     assert result["one-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=1))
     assert result["two-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=2))
     assert result["three-way distance"].value == pytest.approx(gl.kway_distance(truth, fake, k=3))
@@ -150,6 +153,7 @@ def test_tasks_and_the_promise_of_a_ledger(tmp_path):
     assert result["F1 of nine classifiers"].best is not None
     assert 0 <= result["detection AUC"].value <= 1
     assert steps[-1][0] == "telling rows apart"
+    assert 0.5 < steps[-1][1] / steps[-1][2] < 1
     result.write(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     for word in ("What can be learned", "histogram boosting", "Privacy", "This page is not in it"):

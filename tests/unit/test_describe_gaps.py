@@ -1,11 +1,13 @@
 """The private description of gaps: what it pays, what it tells, odd columns; and Little's test on odd tables."""
 
+import math
+
 import numpy as np
 import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.missing.diagnosis import AT_ONCE
+from gapless.missing.diagnosis import AT_ONCE, GapReport, Link
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import letters_schema, private
 
@@ -76,7 +78,25 @@ def test_a_report_says_what_it_could_not_have_found(tmp_path):
     table = private(people(200, driven=False), SCHEMA, tmp_path, budget=gl.Budget(0.05, 1e-6))
     report = gl.describe_gaps(table, spend=table.ledger.left)
     assert all(link.detectable > 1 for link in report.links)
-    assert "with 80% probability: from none to none" in str(report) or report.dependence_found
+    assert "no association, however strong, would be found with 80% probability" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("reach", "told"),
+    [
+        ((0.124, 0.5), "probability: 0.12 and above for the pair of columns that is seen best, 0.50 and above"),
+        (
+            (0.124, math.inf),
+            "probability: 0.12 and above for the pair of columns that is seen best, not even the",
+        ),
+        ((1.2, math.inf), "at this noise no association, however strong, would be found with 80% probability"),
+    ],
+)
+def test_what_could_be_found_is_told_in_words(reach, told):
+    links = tuple(Link("income", "age", 1.0, 0.0, detectable) for detectable in reach)
+    report = GapReport(("income",), 100.0, {"income": 0.1}, 0.01, (), 1.0, links)
+    assert told in str(report)
+    assert " none " not in str(report).splitlines()[-1]
 
 
 def test_only_a_private_table_is_paid_for():

@@ -81,7 +81,7 @@ def test_typed_frames_are_drafted_as_well():
             "b": [None, True, False] + [True] * 17,
             "d": [dt.date(2020, 1, 1 + i) for i in range(20)],
             "same second": [dt.datetime(2020, 1, 1, 0, 0, 0, i) for i in range(20)],  # noqa: DTZ001 plain
-            "zone": pl.Series([dt.datetime(2020, 1, 1 + i, tzinfo=dt.UTC) for i in range(20)]),
+            "zone": pl.Series([dt.datetime(2020, 1, 1 + i, 6, tzinfo=dt.UTC) for i in range(20)]),
             "list": [[1]] * 20,
             "id": [2**60 + i for i in range(20)],
             "one": [0.5] * 20,
@@ -176,3 +176,34 @@ def test_a_draft_reads_other_encodings(tmp_path):
         gl.Schema.draft(tmp_path / "latin.csv")
     draft = gl.Schema.draft(tmp_path / "latin.csv", encoding="latin-1")
     assert draft.schema["ort"].levels == ("Köln",)
+
+
+MIDNIGHTS = ("2020-01-01", "2021-05-03", None, "2020-07-07")
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+def test_a_pandas_column_of_midnights_is_a_date_and_comes_back(unit, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"day": pandas.to_datetime(pandas.Series(MIDNIGHTS)).astype(f"datetime64[{unit}]")})
+    schema = gl.Schema.from_toml(gl.Schema.draft(frame).to_toml().replace("unchecked = true\n", ""))
+    assert isinstance(schema["day"], gl.Date)
+    assert schema["day"].bounds == ("2020-01-01", "2021-05-03")
+    table = gl.Table.read(frame, schema)
+    assert [None if day is None else str(day) for day in table.to_polars()["day"]] == list(MIDNIGHTS)
+    back = table.to_pandas()
+    assert (back["day"].astype(f"datetime64[{unit}]").dropna() == frame["day"].dropna()).all()
+    for again in (back, tmp_path / "days.csv", tmp_path / "days.parquet"):
+        if again is not back:
+            table.write(again)
+        assert gl.Table.read(again, schema).codes[0].tolist() == table.codes[0].tolist()
+
+
+def test_midnights_in_text_are_days_and_those_of_another_zone_are_not():
+    days = pl.DataFrame({"day": ["2020-01-01 00:00:00", "2020-03-04T00:00:00.000", "2020-02-02T00:00:00Z"]})
+    schema = gl.Schema.draft(days).schema
+    assert isinstance(schema["day"], gl.Date)
+    assert [str(day) for day in gl.Table.read(days, schema).to_polars()["day"]] == [cell[:10] for cell in days["day"]]
+    moments = pl.DataFrame({"day": ["2020-01-01T00:00:00+01:00", "2020-03-04T00:00:00+01:00"]})
+    assert isinstance(gl.Schema.draft(moments).schema["day"], gl.DateTime)  # read in UTC, where it is 11 at night
+    moments = pl.DataFrame({"day": ["2020-01-01 00:00:00", "2020-03-04 00:00:01"]})
+    assert isinstance(gl.Schema.draft(moments).schema["day"], gl.DateTime)

@@ -99,10 +99,34 @@ def test_the_second_promise_is_never_printed_without_the_first_and_its_assumptio
     assert "complete table behind the gaps" in second
 
 
-def test_a_rate_for_all_columns_must_be_spelled_out_for_a_ledger(tmp_path):
+@pytest.mark.parametrize("columns", ["independent", "dependent"])
+@pytest.mark.parametrize("budget", [Budget(1.0), Budget(1.0, 1e-6)])
+def test_one_rate_stands_for_every_column_that_may_be_missing(budget, columns, tmp_path):
+    table = people(tmp_path, budget)
+    assert table.ledger.ground_truth(gl.MCAR(0.3, columns=columns)).epsilon == pytest.approx(1.0)
+    gl.Independent(missing=gl.Observed()).fit(table, spend=table.ledger.share(percent=50))
+    every = dict.fromkeys((column.name for column in table.schema.columns if column.gaps), 0.3)
+    for stated, named in (
+        (gl.MCAR(0.3, columns=columns), gl.MCAR(every, columns=columns)),
+        (gl.MissingAtLeast(0.3), gl.MissingAtLeast(every)),
+    ):
+        figure = table.ledger.ground_truth(stated)
+        assert figure.epsilon == table.ledger.ground_truth(named).epsilon
+        if budget.delta == 0:
+            assert figure.epsilon < 0.9 * figure.incomplete.epsilon
+        assert figure.realised == table.ledger.ground_truth(named).realised
+        assert "0.3 in every column that may be missing" in str(figure)
+
+
+def test_one_rate_is_that_of_a_budget_which_stops_on_it(tmp_path):
+    table = people(tmp_path, Budget(1.0, ground_truth=gl.MCAR(0.4)))
+    measure(table, ["x0"], 20)
+    measure(table, ["x0"], 20)
+    assert table.ledger.ground_truth(gl.MCAR(0.4)).basis == table.ledger.ground_truth().basis
+
+
+def test_a_ledger_needs_an_assumption(tmp_path):
     table = people(tmp_path, Budget(1.0))
-    with pytest.raises(BudgetError, match="which of them may be missing"):
-        table.ledger.ground_truth(gl.MCAR(0.2))
     with pytest.raises(BudgetError, match="nothing is assumed"):
         table.ledger.ground_truth()
     with pytest.raises(BudgetError, match="no assumption"):
@@ -273,6 +297,25 @@ def test_the_curve_falls_and_shows_what_is_no_guarantee(tmp_path):
     plain = people(tmp_path, Budget(1.0))
     measure(plain, ["x0"], 100)
     assert "no guarantee" not in gap_curve(plain.ledger)
+
+
+def test_the_curve_says_why_lines_fall_together(tmp_path):
+    def drawn(budget, *synthesizers, columns=None):
+        table = people(tmp_path, budget)
+        for synthesizer in synthesizers:
+            synthesizer.fit(table, spend=table.ledger.share(percent=100 // len(synthesizers)))
+        return gap_curve(table.ledger, columns)
+
+    pure, observed = Budget(1.0), gl.Independent(missing=gl.Observed())
+    assert "nothing has been released" in drawn(pure)
+    assert "gaps hide nobody" in drawn(pure, gl.Independent(missing=gl.Extended()))
+    later = people(tmp_path, pure)
+    measure(later, ["x0"], 2)
+    measure(later, ["x0"], 98)
+    assert "counts in full" in gap_curve(later.ledger)
+    assert "how columns go together" in drawn(pure, observed, columns=["x0"])
+    assert "promise for the incomplete table" in drawn(Budget(1.0, 1e-6), observed)
+    assert " together" not in drawn(Budget(3.0), gl.Independent(missing=gl.CompleteRows()))
 
 
 def test_a_release_states_both_promises_the_one_for_the_incomplete_table_first(tmp_path):

@@ -3,6 +3,7 @@ import math
 
 import pytest
 
+import gapless as gl
 from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
 from gapless.privacy.ledger_file import seal_of
@@ -327,3 +328,17 @@ def test_a_forked_child_does_not_keep_the_lock(table):
 def test_the_ledger_tells_days_and_not_times(table):
     spend(table, 10)
     assert len(table.ledger.entries[0].time) == len("2026-01-01")
+
+
+def test_the_printed_entries_stand_in_columns_whatever_the_names(tmp_path):
+    names = ["a", "total_combined_household_income_before_taxes_of_the_first_wave", "b" * 30]
+    schema = gl.Schema("wide", [gl.Boolean(name) for name in names])
+    table = private([("true", "false", "true")] * 5, schema, tmp_path)
+    gl.Independent().fit(table, spend=table.ledger.share(percent=50))
+    table.ask(gl.Count(), spend=table.ledger.share(percent=50))
+    head, *lines = str(table.ledger).split("\n\n")[1].split("\n")
+    for word in ("by", "for", "mechanism"):
+        start = head.index(f" {word}")
+        assert all(line[start] == " " != line[start + 1] for line in lines), word
+    assert "total_combined_household…taxes_of_the_first_wave" in lines[1]
+    assert max(map(len, lines)) < 120

@@ -127,6 +127,17 @@ def test_other_encodings_are_read_when_named(tmp_path):
     for encoding in ("latin-1", "cp1252", "utf-16", "UTF_8"):
         path = write(tmp_path / "o.csv", "ort,b\nKöln,1\n".encode(encoding))
         assert gl.Table.read(path, schema, encoding=encoding).codes[0].tolist() == [0]
+    for encoding in ("utf-16-le", "utf-16-be"):  # which take the mark at the start for a letter
+        path = write(tmp_path / "o.csv", "\ufeffort,b\nKöln,1\n".encode(encoding))
+        assert gl.Table.read(path, schema, encoding=encoding).codes[0].tolist() == [0]
+        assert gl.Table.read(path, schema, encoding="utf-16").codes[0].tolist() == [0]
+    loose = gl.Schema("t", [gl.Categorical("ort", ["Köln"], may_be_missing=True, outside="missing"), gl.Boolean("b")])
+    for end in ("\n", "\r"):  # a cell may hold anything: only the header is looked at
+        path = write(tmp_path / "o.csv", f"ort,b{end}\0,1{end}Köln,1{end}")
+        assert gl.Table.read(path, loose).rows == 2
+    path = write(tmp_path / "o.csv", "ort,b\nKöln,1\n".encode("utf-16"))
+    with pytest.raises(gl.ReadError, match=r"is not latin-1 text\n  Try: .*--encoding utf-16"):
+        gl.Table.read(path, schema, encoding="latin-1")
 
 
 def test_quoted_cells_may_hold_separators_quotes_and_line_breaks(tmp_path):
@@ -290,6 +301,12 @@ BAD_FILES = {
     "same name twice": ("d.csv", b"a,b, a\n1,0,1\n", "has two columns of the same name", "one name for each"),
     "no name": ("d.csv", b"a,b,\n1,0,\n", "has a column without a name", "delete the column"),
     "not utf-8": ("l.csv", b"a,b\n\xff,1\n", "is not utf-8 text", "--encoding latin-1"),
+    "UTF-16": ("l.csv", "a,b\n1,0\n".encode("utf-16"), "is not utf-8 text", "--encoding utf-16"),
+    "UTF-16, zipped": ("l.csv.gz", gzip.compress("a,b\n1,0\n".encode("utf-16")), "is not utf-8", "--encoding utf-16"),
+    "UTF-16 the other way": ("l.csv", b"\xfe\xff" + "a,b\n1,0\n".encode("utf-16-be"), "is not utf-8", "utf-16"),
+    "UTF-16 without a mark": ("l.csv", "a,b\n1,0\n".encode("utf-16-le"), "is not utf-8", "--encoding utf-16-le"),
+    "UTF-16 the other way without": ("l.csv", "a,b\n1,0\n".encode("utf-16-be"), "is not utf-8", "utf-16-be"),
+    "UTF-32": ("l.csv", "a,b\n1,0\n".encode("utf-32"), "is not utf-8 text", "--encoding utf-32"),
     "cut gzip": ("z.csv.gz", gzip.compress(b"a,b\n1,0\n" * 50)[:-9], "it is cut off or damaged", "a whole file"),
     "broken gzip": ("z.csv.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\0\xff\xff", "it is cut off or damaged", "a whole file"),
     "not Parquet": ("p.parquet", b"PAR1 no", "is not a valid Parquet file", "write it again"),

@@ -406,13 +406,16 @@ def _check(data: Path, schema: Schema, encoding: str) -> Check:
 
 
 def _print_check(result: Check) -> None:
+    from gapless.schema.words import aligned
+
     console.print(f"FOR THE HOLDER'S EYES, not for release. {result.rows} rows.")
     if result.rows == 0:
         console.print("The table has a header but no rows.")
-    console.print(f"\n  {'column':<22} {'kind':<12} {'missing':>8}  outside the schema")
-    for column in result.columns:
+    head, *names = aligned(["column", *(column.name for column in result.columns)])
+    console.print(f"\n  {head}  {'kind':<12} {'missing':>8}  outside the schema")
+    for name, column in zip(names, result.columns, strict=True):
         share = f"{100 * column.gaps / result.rows:.1f}%" if result.rows else "-"
-        console.print(f"  {column.name:<22} {column.kind:<12} {share:>8}  {_outside(column)}".rstrip())
+        console.print(f"  {name}  {column.kind:<12} {share:>8}  {_outside(column)}".rstrip())
     console.print("\nGaps that occur together (■ observed, · missing):\n")
     console.print(result.patterns.picture())
     if result.broken:

@@ -48,6 +48,7 @@ def gap(
     from gapless.missing.patterns import patterns_of
     from gapless.schema import Schema
     from gapless.schema.source import load
+    from gapless.schema.words import aligned
 
     chosen = _mechanism(mechanism, rate, how, observed)
     check_writable(output, unlike=(data, schema, schema_output))
@@ -68,9 +69,9 @@ def gap(
         print(json.dumps(told))
         return
     console.print(f"{table.rows} rows in {output}, {found.complete} of them complete")
-    for name, share in found.rates.items():
-        if share > 0:
-            console.print(f"  {name:<22} {100 * share:5.1f}% missing")
+    rates = {name: share for name, share in found.rates.items() if share > 0}
+    for name, share in zip(aligned(rates), rates.values(), strict=True):
+        console.print(f"  {name}  {100 * share:5.1f}% missing")
     if after != public and schema_output is None:
         fresh = [new.name for new, old in zip(after.columns, public.columns, strict=True) if new != old]
         notes.print(

@@ -33,6 +33,9 @@ from gapless.schema import Schema
 
 Progress = Callable[[str, int, int], object]
 
+Stage = Callable[[str], object]
+
+_STAGES = ("columns", "pairs", "subgroups", "sets of one", "sets of two", "sets of three", "rows")  # for the progress
 _ROWS = "Wasserstein distance, rows"
 _COMPLETE = "Among rows without a gap, since one of the two tables is filled."
 
@@ -206,14 +209,13 @@ def compare(
     tell = progress or _silent
     if tasks:
         needs_sklearn()  # before minutes are spent
-    parts = _measure(one, two, checked, tell)
-    tell("a second sample", 0, 1)
-    again = _second_sample(one, two, checked)
+    parts = _measure(one, two, checked, _stage_of(tell, "", 0))
+    again = _second_sample(one, two, checked, _stage_of(tell, " (second sample)", 1))
     scores = [replace(score, second_sample=again.get(score.name)) for score in parts.scores]
     learned: tuple[TaskScore, ...] = ()
     if tasks:
         learned = _learned(one, two, checked, tell)
-        tell("telling rows apart", 0, 1)
+        tell("telling rows apart", len(learned), len(learned) + 1)
         scores += _task_scores(one, two, checked, learned)
     promise = (
         None if ledger is None else str((ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)).guarantee())
@@ -221,20 +223,25 @@ def compare(
     return replace(parts, scores=tuple(scores), tasks=learned, promise=promise)
 
 
-def _measure(one: Table, two: Table, weights: Floats | None, tell: Progress) -> Comparison:
+def _stage_of(tell: Progress, of: str, before: int) -> Stage:
+    """Tell where in the two passes through the stages a comparison is."""
+    return lambda stage: tell(stage + of, before * len(_STAGES) + _STAGES.index(stage), 2 * len(_STAGES))
+
+
+def _measure(one: Table, two: Table, weights: Floats | None, stage: Stage) -> Comparison:
     """Everything that needs no training."""
-    tell("columns", 0, 1)
+    stage("columns")
     gaps = compare_gaps(one, two, weights=weights)
     columns = tuple(_columns(one, two, weights, gaps))
-    tell("pairs", 0, 1)
+    stage("pairs")
     pairs = compare_pairs(one, two, weights=weights)
-    tell("subgroups", 0, 1)
+    stage("subgroups")
     subgroups = compare_subgroups(one, two, weights=weights)
     return Comparison(
         one.schema.name,
         (one.rows, two.rows),
         weights is not None,
-        tuple(_scores(one, two, weights, columns, pairs, subgroups, gaps)),
+        tuple(_scores(one, two, weights, columns, pairs, subgroups, gaps, stage)),
         columns,
         pairs,
         subgroups,
@@ -289,9 +296,11 @@ def _scores(
     pairs: Sequence[Pair],
     subgroups: Sequence[Subgroup],
     gaps: GapFidelity,
+    stage: Stage,
 ) -> Iterable[Score]:
     for k, word in ((1, "one"), (2, "two"), (3, "three")):
         if k <= len(columns):
+            stage(f"sets of {word}")
             about = f"Mean total variation distance of all sets of {word} column{'s' if k > 1 else ''}, from 0 to 1."
             yield Score(f"{word}-way distance", kway_distance(one, two, k=k, weights=weights), 0.0, about)
     yield Score(
@@ -300,6 +309,7 @@ def _scores(
         0.0,
         "How far cells must move along their column, scaled to 1; mean over columns.",
     )
+    stage("rows")
     kept = alike(one, two)
     rows = "" if all(part.all() for part in kept) else f" {_COMPLETE}"
     yield Score(
@@ -332,7 +342,7 @@ def _scores(
         )
 
 
-def _second_sample(one: Table, two: Table, weights: Floats | None) -> dict[str, float]:
+def _second_sample(one: Table, two: Table, weights: Floats | None, stage: Stage) -> dict[str, float]:
     """About what another sample of the same people would score, of as many rows as the compared table.
 
     The truth is cut at random into two parts with sizes in the proportion n : m of the tables. The chance part of a
@@ -343,7 +353,7 @@ def _second_sample(one: Table, two: Table, weights: Floats | None) -> dict[str, 
         return {}
     size = float(mass.sum() ** 2 / (mass**2).sum())  # of a sample without weights that varies as much
     times = min(size / one.rows, 9.0)  # one part must not vanish
-    found = {score.name: score.value for score in _measure(*_cut(one, times), None, _silent).scores}
+    found = {score.name: score.value for score in _measure(*_cut(one, times), None, stage).scores}
     complete = rows_of(one, alike(one, two)[0])
     found[_ROWS] = wasserstein_distance(*_cut(complete, times)) if complete.rows > 1 else None
     return {name: value / math.sqrt(1 + times) for name, value in found.items() if value is not None}
@@ -361,7 +371,7 @@ def _learned(one: Table, two: Table, weights: Floats | None, tell: Progress) -> 
     true = f1_scores(one, one, progress=lambda label, *of: tell(f"learning {label} from the truth", *of))
     found = []
     for number, label in enumerate(fake):
-        tell(f"coefficients of {label}", number, len(fake))
+        tell(f"coefficients of {label}", number, len(fake) + 1)
         cells = one.schema[label].cells
         positive = tuple(cells[code] for code in np.flatnonzero(positive_cells(one, label)))
         aucs = [roc_auc(one, table, label=label, weights=given) for table, given in ((two, weights), (one, None))]

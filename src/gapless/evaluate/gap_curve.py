@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from html import escape
+from statistics import median
+from typing import TypeAlias
 
 from gapless.errors import BudgetError
 from gapless.privacy import MCAR, Ledger
 
+Curve: TypeAlias = Sequence[float]  # an ε for each rate
+
 RATES = tuple(step / 10 for step in range(10))
-_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 640, 440, 60, 40, 20, 150
+_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 640, 476, 60, 40, 20, 186
+_CLOSE = 0.02  # of the largest ε: lines that are nearer to each other at most rates look like one
 _ASSUMED = (
     "For the complete table it is assumed that gaps are independent across rows and of all values,",
     "that their rates are public, and that nobody outside knows which cells of a person are missing.",
@@ -21,7 +26,8 @@ def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
     """The promise for the complete table, as SVG, if these columns (by default all that count) are missing at one rate.
 
     Lines: the promise for the incomplete table; that for the complete one if columns are independent, and if they may
-    go together in any way; and, dashed, what is true after the fact, where that is less than the promise.
+    go together in any way; and, dashed, what is true after the fact, where that is less than the promise. Where lines
+    fall together the drawing says why.
     """
     if columns is None:
         columns = {column for entry in ledger.entries for column in entry.reads or ()}
@@ -44,12 +50,46 @@ def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
     ):
         lines.append(("columns independent, after the fact: no guarantee", "#0b5fa5", "6 4", realised))
     where = ", ".join(columns) if 0 < len(columns) <= 4 else f"each of {len(columns)} columns"
+    why = _why_close(ledger, frozenset(columns), *(values for *_, values in lines[:3]))
     return _svg(
-        f"What is promised to the people behind the gaps of '{ledger.table}'", f"rate of gaps in {where}", lines
+        f"What is promised to the people behind the gaps of '{ledger.table}'", f"rate of gaps in {where}", lines, why
     )
 
 
-def _svg(title: str, axis: str, lines: Sequence[tuple[str, str, str, Sequence[float]]]) -> str:
+def _why_close(
+    ledger: Ledger, columns: frozenset[str], incomplete: Curve, any_way: Curve, independent: Curve
+) -> tuple[str, ...]:
+    """Why lines of the drawing fall together, if they do; from the ledger, which is public."""
+    needed = {columns.intersection(entry.reads or ()) for entry in ledger.entries} - {frozenset()}
+    if not ledger.entries:
+        return ("The lines fall together: nothing has been released, and the whole budget may still be.",)
+    if not needed:
+        return ("The lines fall together: no release leaves out rows with gaps here, so gaps hide nobody.",)
+    if _close(incomplete, independent):
+        if any(entry.batch != 1 for entry in ledger.entries):
+            return (
+                "The lines lie close together: only releases that were all fixed in advance, in one batch, gain",
+                "from gaps. What was asked or chosen in the light of earlier answers counts in full.",
+            )
+        return ("The lines lie close together: most of the loss is in releases that read rows with gaps too.",)
+    if _close(any_way, independent) and max(map(len, needed)) == 1:
+        return (
+            "The lines for the complete table lie close together: each release leaves out rows for one",
+            "column only, so that it matters little how columns go together.",
+        )
+    if _close(any_way, incomplete) and ledger.budget.delta > 0:
+        return (
+            "Two lines fall together: with δ > 0 and columns in any relation little is proved beyond the",
+            "promise for the incomplete table.",
+        )
+    return ()
+
+
+def _close(one: Curve, other: Curve) -> bool:
+    return median(abs(a - b) for a, b in zip(one, other, strict=True)) <= _CLOSE * max(*one, *other)
+
+
+def _svg(title: str, axis: str, lines: Sequence[tuple[str, str, str, Curve]], why: Sequence[str]) -> str:
     largest = max(max(values) for *_, values in lines) or 1.0
     step = next(
         step for step in (base * 10.0**power for power in range(-9, 9) for base in (1, 2, 5)) if 5 * step >= largest
@@ -82,6 +122,8 @@ def _svg(title: str, axis: str, lines: Sequence[tuple[str, str, str, Sequence[fl
         under = _TOP + high + 36 + 17 * place
         drawn.append(f'<polyline points="{_LEFT},{under} {_LEFT + 28},{under}" {stroke}/>')
         drawn.append(f'<text x="{_LEFT + 34}" y="{under + 4}">{escape(name)}</text>')
-    for place, text in enumerate(_ASSUMED):
-        drawn.append(f'<text x="{_LEFT}" y="{_HEIGHT - 24 + 15 * place}" font-size="11">{escape(text)}</text>')
+    below = [*why, *_ASSUMED]
+    for place, text in enumerate(below, start=1 - len(below)):
+        gap = 6 if place <= -len(_ASSUMED) else 0
+        drawn.append(f'<text x="{_LEFT}" y="{_HEIGHT - 9 - gap + 15 * place}" font-size="11">{escape(text)}</text>')
     return "\n".join([*drawn, "</svg>", ""])

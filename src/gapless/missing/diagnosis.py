@@ -40,6 +40,7 @@ from gapless.missing.tables import check_private
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Grant, Loss, for_counts
 from gapless.schema import Column
+from gapless.schema.words import aligned
 
 Floats: TypeAlias = NDArray[np.float64]
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
@@ -115,7 +116,10 @@ class GapReport:
 
     def __str__(self) -> str:
         lines = [f"About {max(0, round(self.rows))} rows. Missing (± noise):"]
-        lines += [f"  {name:<22} {100 * rate:5.1f}% ± {100 * self.rate_std:.1f}" for name, rate in self.rates.items()]
+        lines += [
+            f"  {name}  {100 * rate:5.1f}% ± {100 * self.rate_std:.1f}"
+            for name, rate in zip(aligned(self.rates), self.rates.values(), strict=True)
+        ]
         lines += ["", f"Patterns, noise ± {self.pattern_std:.0f} rows (■ observed, · missing):", *self._picture(), ""]
         lines += self._verdict()
         return "\n".join(lines)
@@ -143,14 +147,22 @@ class GapReport:
             f"  {link.gaps_of} on {link.on}: association {link.association:.2f}, p = {link.p_value:.2g}"
             for link in found[:12]
         ]
+        return [*lines, f"  {self._reach()}"]
+
+    def _reach(self) -> str:
+        """What the check could see at this noise, over all pairs of columns."""
         reach = [link.detectable for link in self.links]
-        told = "none" if min(reach) > 1 else f"{min(reach):.2f} (best case)"
-        worst = "none" if max(reach) > 1 else f"{max(reach):.2f}"
-        lines.append(
-            f"  associations that would be found with {100 * POWER:.0f}% probability: "
-            f"from {told} to {worst} (worst case)"
+        best, worst = min(reach), max(reach)
+        if best > 1:
+            return (
+                f"at this noise no association, however strong, would be found with {100 * POWER:.0f}% probability: "
+                "a larger spend= sees more"
+            )
+        rest = "not even the strongest" if worst > 1 else f"{worst:.2f} and above"
+        return (
+            f"associations that would be found with {100 * POWER:.0f}% probability: "
+            f"{best:.2f} and above for the pair of columns that is seen best, {rest} for the one that is seen worst"
         )
-        return lines
 
 
 def describe_gaps(table: PrivateTable, *, spend: Loss) -> GapReport:

@@ -30,10 +30,15 @@ __all__ = [
 Columns = tuple[int, ...]
 Floats = NDArray[np.float64]
 
+LEAST_NOISE = 1e-6  # counts that are as good as exact, at absurd budgets, still have a finite weight
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurement:
-    """A noisy table of counts over some columns, in the order of `columns`, with independent noise per cell."""
+    """A noisy table of counts over some columns, in the order of `columns`, with independent noise per cell.
+
+    `noise_std` is kept as `LEAST_NOISE` where it is less.
+    """
 
     columns: Columns
     counts: Floats
@@ -50,6 +55,7 @@ class Measurement:
                 f"a measurement of columns {self.columns} with noise_std={self.noise_std} or counts not finite",
                 hint="finite counts and a noise_std of 0 or more",
             )
+        object.__setattr__(self, "noise_std", max(float(self.noise_std), LEAST_NOISE))
 
     def sorted(self) -> "Measurement":
         """The same table with its columns ascending."""
@@ -137,7 +143,7 @@ def multiply(left: Floats, right: Floats) -> Floats:
 
 
 def _precision(measurement: Measurement) -> float:
-    return float(max(measurement.noise_std, 1e-6) ** -2)
+    return measurement.noise_std**-2
 
 
 def _subsets(columns: Columns) -> Iterable[Columns]:

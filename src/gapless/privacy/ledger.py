@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from gapless.errors import BudgetError, LedgerError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
-from gapless.privacy.assumptions import Assumption
+from gapless.privacy.assumptions import Assumption, named_rates, over
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of
 from gapless.privacy.cautions import cautions
 from gapless.privacy.ground_truth import Release, calibrated, mean_exp, merged, most_lost, observed, renyi
@@ -36,6 +36,7 @@ from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.rounding import rounded_up, told_up
+from gapless.schema.words import aligned
 
 FIRST = "for a table that was never released from; else ledger=PATH, its ledger"
 SPENT = "use the releases that were paid for: the budget of this table is spent"
@@ -332,6 +333,12 @@ class Ledger:
         """Whether everything was charged in one batch, before the first read."""
         return bool(self.entries) and all(entry.batch == 1 for entry in self.entries)
 
+    @property
+    def _may_be_missing(self) -> list[str]:
+        """The columns that can lower a figure: `reads` and the budget's assumption name none but such as have gaps."""
+        assumed = {} if self.budget.ground_truth is None else named_rates(self.budget.ground_truth)
+        return sorted({column for entry in self.entries for column in entry.reads or ()}.union(assumed))
+
     def ground_truth(self, assumption: Assumption | None = None) -> GroundTruth:
         """What is promised for the complete table behind the gaps, if an assumption about them holds.
 
@@ -341,16 +348,18 @@ class Ledger:
         allows beyond it counts fully. Proved in docs/proofs/ground_truth.md and ground_truth_pld.md.
 
         Args:
-            assumption: by default that of the budget.
+            assumption: by default that of the budget. One rate stands for every column that may be missing; those that
+                no release leaves out rows by change no figure.
         """
-        assumption = assumption or self.budget.ground_truth
-        if assumption is None:
+        stated = assumption or self.budget.ground_truth
+        if stated is None:
             raise BudgetError("nothing is assumed about gaps", hint='ledger.ground_truth(MCAR({"income": 0.2}))')
+        assumption = over(stated, self._may_be_missing)
         incomplete, rows, delta = self.guarantee(), self.protect.at_most, self.budget.delta
         first = merged(_releases(entry for entry in self.entries if entry.batch == 1))
         realised = mean_exp(merged(_releases(self.entries)), assumption, rows=rows) if self.order == PURE else None
         if incomplete.epsilon == math.inf:
-            return GroundTruth(incomplete, assumption, math.inf, 1.0, incomplete.basis, None)
+            return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, None)
         amplified = renyi(first, assumption, self.order, rows=rows)
         if self._all_fixed:
             basis = "the mean over patterns of gaps, all releases fixed in advance"
@@ -372,7 +381,7 @@ class Ledger:
             found = [(epsilon_of(Loss(amplified + rest, self.order), delta), basis)]
         found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
         epsilon, basis = min(found, key=lambda one: one[0])
-        return GroundTruth(incomplete, assumption, epsilon, delta + assumption.failure, basis, realised)
+        return GroundTruth(incomplete, stated, epsilon, delta + assumption.failure, basis, realised)
 
     def cautions(self, *, expected_rows: int | None = None) -> list[str]:
         """What is weak about the promise, in words; `expected_rows` is about how many rows there are, if public."""
@@ -416,14 +425,20 @@ class Ledger:
         if assumed is not None:
             lines += [f"  assuming that {assumed}", f"  {self.guarantee()}"]
         if self.entries:
-            share = "spent" if self.budget.ground_truth is None else "loss"
-            lines += ["", f"  {'no':>4}  {share:>7}  {'by':<18}  {'for':<28}  mechanism"]
-        for entry in self.entries:
+            lines += ["", *self._listed()]
+        return "\n".join(lines)
+
+    def _listed(self) -> Iterator[str]:
+        """A line for each entry under a head; as wide as the longest name, within reason."""
+        share = "spent" if self.budget.ground_truth is None else "loss"
+        by = aligned(["by", *(entry.to for entry in self.entries)], most=24)
+        what = aligned(["for", *(entry.what for entry in self.entries)], most=48)
+        yield f"  {'no':>4}  {share:>7}  {by[0]}  {what[0]}  mechanism"
+        for entry, to, purpose in zip(self.entries, by[1:], what[1:], strict=True):
             name, *given = entry.mechanism.values()
             shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given)
-            share = self.percent(Loss(entry.loss, self.order))
-            lines.append(f"  {entry.number:>4}  {share:>7}  {entry.to:<18}  {entry.what:<28}  {name}({shown})")
-        return "\n".join(lines)
+            percent = self.percent(Loss(entry.loss, self.order))
+            yield f"  {entry.number:>4}  {percent:>7}  {to}  {purpose}  {name}({shown})"
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.table!r}: {self.percent(self.left)} left>"

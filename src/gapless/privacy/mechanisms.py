@@ -93,8 +93,8 @@ class DiscreteLaplace(_Described):
 
     @property
     def noise_std(self) -> float:
-        """The standard deviation of the noise."""
-        return 1 / (math.sqrt(2) * math.sinh(1 / (2 * self.scale)))
+        r"""The standard deviation of the noise: :math:`\sqrt2\,e^{-1/2b} / (1 - e^{-1/b})`, so 0 where ε is absurd."""
+        return math.sqrt(2) * math.exp(-1 / (2 * self.scale)) / -math.expm1(-1 / self.scale)
 
     def loss(self, distance: L1, order: float) -> Loss:
         """Δ₁ / b at order ∞, and what that implies at a finite order."""

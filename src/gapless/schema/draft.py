@@ -125,11 +125,12 @@ def _column(series: pl.Series) -> Column | str:
         if len(numbers) == len(series) > MOST_DRAFTED_LEVELS and all(number == int(number) for number in numbers):
             return "a different whole number in every row, such as an identifier"
         return _numeric(series.name, numbers, texts, common)
-    for kind in (Date, DateTime):
-        moments = _moments(texts, kind.moment)
-        if moments is not None and len(moments) > 1:
-            bounds = (min(moments).isoformat(), max(moments).isoformat())
-            return kind(series.name, bounds=bounds, **common)
+    moments = _moments(texts)
+    if moments is not None and len(moments) > 1:
+        lower, upper = min(moments), max(moments)
+        if all(moment.time() == dt.time() for moment in moments):  # pandas has no other type for days
+            return Date(series.name, bounds=(lower.date().isoformat(), upper.date().isoformat()), **common)
+        return DateTime(series.name, bounds=(lower.isoformat(), upper.isoformat()), **common)
     if len(texts) > MOST_DRAFTED_LEVELS:
         return f"text with more than {MOST_DRAFTED_LEVELS} levels, such as names or identifiers"
     return Categorical(series.name, sorted(texts), **common)
@@ -137,7 +138,7 @@ def _column(series: pl.Series) -> Column | str:
 
 def _on_a_line(texts: set[str]) -> bool:
     """Whether all of these are numbers, or all of them moments."""
-    read = (_numbers(texts), _moments(texts, dt.date), _moments(texts, dt.datetime))
+    read = (_numbers(texts), _moments(texts))
     return bool(texts) and any(one is not None for one in read)
 
 
@@ -184,14 +185,11 @@ def _numbers(texts: set[str]) -> list[float] | None:
     return numbers if all(map(math.isfinite, numbers)) else None
 
 
-def _moments(texts: set[str], moment: type[dt.date]) -> set[dt.date] | None:
+def _moments(texts: set[str]) -> set[dt.datetime] | None:
+    """Dates and times of day as they will be read: to the second, in UTC."""
     try:
-        moments = [moment.fromisoformat(text) for text in texts]
-    except ValueError:
+        moments = [dt.datetime.fromisoformat(text) for text in texts]
+        in_utc = [moment if moment.tzinfo is None else moment.astimezone(dt.UTC) for moment in moments]
+    except (ValueError, OverflowError):
         return None
-    return {_second_in_utc(moment) if isinstance(moment, dt.datetime) else moment for moment in moments}
-
-
-def _second_in_utc(moment: dt.datetime) -> dt.datetime:
-    moment = moment if moment.tzinfo is None else moment.astimezone(dt.UTC)
-    return moment.replace(tzinfo=None, microsecond=0)
+    return {moment.replace(tzinfo=None, microsecond=0) for moment in in_utc}

@@ -6,9 +6,11 @@ of the data: the header and the file's name are public, the rest is not.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +23,13 @@ from gapless.schema.words import listing
 
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
+
+_MARKS = {  # the longer ones first: one of UTF-16 begins one of UTF-32
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 _PLAIN = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime, pl.Null)
 
@@ -69,20 +78,7 @@ def _load_file(path: Path, encoding: str, *, for_holder: bool) -> pl.DataFrame:
 
 
 def _load_text(path: Path, encoding: str, separator: str, *, for_holder: bool) -> pl.DataFrame:
-    raw = path.read_bytes()
-    if raw[:2] == b"\x1f\x8b":
-        raw = gzip.decompress(raw)
-    try:
-        text = raw.decode("utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding)
-    except LookupError:
-        raise ReadError(f"no encoding called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
-    except UnicodeError:
-        raise ReadError(
-            f"{path} is not {encoding} text", hint='name its encoding: encoding="latin-1" (--encoding latin-1)'
-        ) from None
-    if not text.strip():
-        raise ReadError(f"{path} is empty", hint="a file with a header line")
-    text = text.lstrip("\r\n")
+    text = _decoded(path, encoding)
     if "\n" not in text:  # lines as they ended on the first Macintosh
         text = text.replace("\r", "\n")
     header = [name.strip() for name in next(_rows(text, separator))]
@@ -100,6 +96,33 @@ def _load_text(path: Path, encoding: str, separator: str, *, for_holder: bool) -
         if len(kept) < frame.height:
             frame = frame[kept]
     return frame
+
+
+def _decoded(path: Path, encoding: str) -> str:
+    """The text from the first letter of the header on."""
+    raw = path.read_bytes()
+    if raw[:2] == b"\x1f\x8b":
+        raw = gzip.decompress(raw)
+    try:
+        text = raw.decode("utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding)
+    except LookupError:
+        raise ReadError(f"no encoding called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
+    except UnicodeError:
+        raise _not_text(path, raw, encoding) from None
+    if not text.strip():
+        raise ReadError(f"{path} is empty", hint="a file with a header line")
+    text = text.removeprefix("\ufeff").lstrip("\r\n")  # utf-16-le and the like leave the mark at the start
+    if re.match(r"[^\r\n]*\0", text):  # in the header: two bytes for each letter, taken for two letters
+        raise _not_text(path, raw, encoding)
+    return text
+
+
+def _not_text(path: Path, raw: bytes, encoding: str) -> ReadError:
+    """Only the mark at the start, or the first letter of the header, tells the encoding: no cell does."""
+    unmarked = "utf-16-le" if raw[1:2] == b"\0" else "utf-16-be" if raw[:1] == b"\0" else "latin-1"
+    shown = next((name for mark, name in _MARKS.items() if raw.startswith(mark)), unmarked)
+    hint = f'name its encoding: encoding="{shown}" (--encoding {shown})'
+    return ReadError(f"{path} is not {encoding} text", hint=hint)
 
 
 def _check_header(header: Sequence[str], path: Path, separator: str, *, for_holder: bool) -> None:

@@ -1,4 +1,4 @@
-"""Words for error messages about names."""
+"""Names in error messages and in tables of text."""
 
 import difflib
 from collections.abc import Iterable
@@ -22,3 +22,26 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """
     names = list(names)
     return listing(difflib.get_close_matches(name, names, n=3, cutoff=0.6) or [f"one of: {listing(names)}"])
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many letters, cut in the middle: names that look alike differ at their ends.
+
+    >>> shortened("household_income × marital_status", 19)
+    'household…al_status'
+    """
+    if len(text) <= most:
+        return text
+    head = most // 2
+    return f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
+
+
+def aligned(names: Iterable[str], *, most: int = 40) -> list[str]:
+    """Names for the first column of a table of text: equally wide, the long ones shortened.
+
+    >>> aligned(["age", "income"])
+    ['age   ', 'income']
+    """
+    short = [shortened(name, most) for name in names]
+    width = max(map(len, short), default=0)
+    return [name.ljust(width) for name in short]

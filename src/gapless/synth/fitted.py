@@ -26,6 +26,7 @@ from gapless.model.product import Product
 from gapless.privacy import Grant, Loss
 from gapless.schema import Schema
 from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of
+from gapless.schema.words import shortened
 from gapless.synth.drawing import draw_structure
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
@@ -248,7 +249,8 @@ class FittedModel:
     def picture(self) -> str:
         """An SVG drawing of the columns that are modelled together, from released values."""
         edges = [(one, other, self._strength(one, other)) for one, other in self.facts.get("edges", ())]
-        return draw_structure(self.schema.names, edges)
+        title = f"Columns of '{shortened(self.schema.name, 30)}' that are modelled together"
+        return draw_structure(self.schema.names, edges, title=title)
 
     def _strength(self, one: int, other: int) -> float:
         try:

@@ -15,7 +15,7 @@ from gapless.data.workload import Views
 from gapless.errors import ModelError
 from gapless.missing import Extended, Missing
 from gapless.model.completion import complete_table
-from gapless.model.marginal import Columns, Floats, Measurement, estimate_total
+from gapless.model.marginal import LEAST_NOISE, Columns, Floats, Measurement, estimate_total
 from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
 from gapless.model.sampling import Ints
 from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, for_counts
@@ -139,8 +139,8 @@ class _Growth:
         noise = for_counts(spend / len(numbers), numbers[0].distance)
         released = self.grant.release_all([(number, noise, "number of rows") for number in numbers])
         self.rows = Measurement((), released[0].value.astype(np.float64), noise.noise_std)
-        noise = for_counts(planned / len(self.columns), numbers[0].distance)
-        self.useful = max(0, min(self.cap_cells, int(released[-1].value / (USEFUL * noise.noise_std))))
+        noise_std = max(LEAST_NOISE, for_counts(planned / len(self.columns), numbers[0].distance).noise_std)
+        self.useful = max(0, min(self.cap_cells, int(released[-1].value / (USEFUL * noise_std))))
 
     def can_choose(self, share: float) -> None:
         """Refuse, before anything is spent, a share with which no choice could be paid, whatever filling gaps costs."""
