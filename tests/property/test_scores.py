@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from gapless.data.workload import Workload, _dependence
 from gapless.privacy import L1, Linf, Private, Rows
 from gapless.privacy.private import Key
-from gapless.testing.tables import letters_schema, private, reveal
+from gapless.testing.tables import letters_schema, private
+from seals import reveal
 
 ROUNDING = 1e-12
 SHAPES = {(2, 2): 8, (2, 3): 6, (3, 3): 5}  # and the largest total whose tables are all tried

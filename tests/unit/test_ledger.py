@@ -1,12 +1,14 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
 from gapless.privacy.ledger_file import seal_of
-from gapless.testing.noise import fixed_noise
+from gapless.privacy.noise import SystemNoise
+from gapless.testing.noise import FixedNoise, _active, fixed_noise
 from gapless.testing.tables import letters_schema, private
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]
@@ -221,6 +223,25 @@ def test_noise_of_a_test_is_stamped_not_private(table):
     assert table.ledger.guarantee().epsilon == math.inf
     assert str(table.ledger.guarantee()).startswith("NOT PRIVATE")
     assert table.ledger.summary()["guarantee"]["epsilon"] is None
+
+
+class Disguised(SystemNoise):
+    """Counts without noise, under every name that a ledger might trust."""
+
+    name = "system"
+
+    def discrete_gaussian(self, std, size):
+        return np.zeros(size, dtype=np.int64)
+
+
+@pytest.mark.parametrize("source", [FixedNoise(1), Disguised()])
+def test_no_noise_of_a_test_can_call_itself_the_systems(table, source):
+    source.name = "system"
+    with _active(source):
+        spend(table, 10)
+    assert table.ledger.entries[0].noise == f"{type(source).__name__}: NOT PRIVATE"
+    assert table.ledger.guarantee().epsilon == math.inf
+    assert Ledger.open(table.ledger.path).guarantee().epsilon == math.inf
 
 
 def test_the_ledger_reads_well(table):

@@ -91,7 +91,7 @@ class Grant:
                 for loss, (value, mechanism, what) in zip(losses, requests, strict=True)
             ],
             to=self.to,
-            noise_name=source.name,
+            noise_name=noise.origin(source),
         )
         self.left -= total
         return [
@@ -312,7 +312,7 @@ class Ledger:
         if self.budget.ground_truth is not None:
             epsilon = most_lost(epsilon, self.budget.ground_truth, rows=self.protect.at_most)
             basis = "the most that the filter for the complete table lets the incomplete one lose"
-        if any(entry.noise != "system" for entry in self.entries):
+        if any(entry.noise != noise.SYSTEM for entry in self.entries):
             return Guarantee(self.table, self.protect, math.inf, 1.0, "noise of a test, not of the operating system")
         if self._all_fixed:
             events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self.entries]
