@@ -17,10 +17,14 @@ Rate: TypeAlias = float | Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """Under which ledger rates were estimated, by its identity, and what that ledger promises in all."""
+    """Under which ledger rates were estimated, what that ledger promises in all, and which cells were taken for gaps.
+
+    The ledger is known by its identity, gaps by the digests of their rules.
+    """
 
     ledger: str
     promise: str
+    gaps: Mapping[str, str]
 
     def __str__(self) -> str:
         return f"paid for under another ledger ({self.ledger[:8]}), which comes on top: {self.promise}"

@@ -169,6 +169,8 @@ class Ledger:
         if budget is None and not path.exists():
             raise BudgetError(f"{path} is new and has no budget", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
         if budget is not None:
+            if not path.exists():
+                _check_estimated(budget.ground_truth, gaps)
             with account(path) as lines_after:
                 if not lines_after(Seen()):  # new, and no other process was faster
                     header = new_header(table, protect, budget, gaps)
@@ -417,7 +419,8 @@ class Ledger:
 
     def receipt(self) -> Paid:
         """Which ledger this is and what it promises in all: for what was estimated under it and is used elsewhere."""
-        return Paid(self.identity, self._whole().promise)
+        gaps = {column: rule.digest for column, rule in self._reading.items() if rule.told != "nothing"}
+        return Paid(self.identity, self._whole().promise, gaps)
 
     @property
     def _all_fixed(self) -> bool:
@@ -438,6 +441,7 @@ class Ledger:
         assumption = assumption or self._budget.ground_truth
         if assumption is None:
             raise BudgetError("nothing is assumed about gaps", hint='ledger.ground_truth(MCAR({"income": 0.2}))')
+        _check_estimated(assumption, self._gaps or {})
         if assumption == self._budget.ground_truth:
             assumption = self._budget.ground_truth  # which also says where its rates come from
         elif isinstance(assumption, MCAR) and assumption.paid is not None and assumption.paid.ledger == self.identity:
@@ -547,6 +551,18 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.table!r}: {self.percent(self.left)} left>"
+
+
+def _check_estimated(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
+    """Refuse rates that were estimated with other cells as gaps: they say nothing of these."""
+    if not isinstance(assumption, MCAR) or assumption.paid is None:
+        return
+    for column in named_rates(assumption):
+        if column in gaps and assumption.paid.gaps.get(column) != gaps[column].digest:
+            raise BudgetError(
+                f"the rate of gaps in {column!r} was estimated under a schema that takes other cells for gaps",
+                hint="estimate it with the schema that this ledger was opened with",
+            )
 
 
 def _added(
