@@ -86,6 +86,7 @@ def test_each_fact_that_decides_is_in_the_digest(facts, others):
     assert one.gap_rule.digest != other.gap_rule.digest
 
 
+@settings(deadline=None)
 @given(facts=st.fixed_dictionaries(FACTS))
 def test_the_order_of_codes_and_levels_does_not_matter(facts):
     one = column(facts)
