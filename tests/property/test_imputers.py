@@ -26,7 +26,8 @@ from gapless.model.product import Product
 from gapless.privacy import Grant
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import letters_schema, private, reveal
+from gapless.testing.tables import letters_schema, private
+from seals import reveal
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)

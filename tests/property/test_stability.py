@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.privacy import L1, Rows
-from gapless.testing.tables import letters_schema, private, reveal
+from gapless.testing.tables import letters_schema, private
+from seals import reveal
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)

@@ -15,7 +15,8 @@ from gapless.errors import QuestionError
 from gapless.privacy import L1
 from gapless.query import parse_question
 from gapless.query.condition import compile_condition, needed, parse_condition
-from gapless.testing.tables import private, reveal
+from gapless.testing.tables import private
+from seals import reveal
 
 SCHEMA = Schema(
     "people",

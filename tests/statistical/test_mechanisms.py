@@ -79,21 +79,22 @@ def test_one_draw_for_all_cells_is_caught(kind, tmp_path):
     assert not cells_are_independent(draws(tmp_path, BUDGETS[kind][0], source=shared_noise))
 
 
-def test_half_the_cost_is_caught(tmp_path):
-    class HalfCost(DiscreteGaussian):
-        def loss(self, distance, order):
-            return super().loss(distance, order) / 2
+def planted(monkeypatch, wrong):
+    """A bug in the cost of Gaussian noise itself: what the gate charges and what a ledger computes again."""
+    right = DiscreteGaussian.loss
+    monkeypatch.setattr(
+        DiscreteGaussian, "loss", lambda mechanism, distance, order: wrong(right, mechanism, distance, order)
+    )
 
-    noise = draws(tmp_path, Budget(1.0, 1e-6), cheat=lambda honest: HalfCost(honest.std))
-    assert not variance_is_right(noise, 3.0)
+
+def test_half_the_cost_is_caught(tmp_path, monkeypatch):
+    planted(monkeypatch, lambda right, *given: right(*given) / 2)
+    assert not variance_is_right(draws(tmp_path, Budget(1.0, 1e-6)), 3.0)
 
 
-def test_a_sensitivity_that_forgets_rows_per_person_is_caught(tmp_path):
-    class OneRow(DiscreteGaussian):
-        def loss(self, distance, order):
-            return super().loss(type(distance)(1), order)
-
-    noise = draws(tmp_path, Budget(1.0, 1e-6), Rows(3), cheat=lambda honest: OneRow(honest.std / 3))
+def test_a_sensitivity_that_forgets_rows_per_person_is_caught(tmp_path, monkeypatch):
+    planted(monkeypatch, lambda right, mechanism, distance, order: right(mechanism, type(distance)(1), order))
+    noise = draws(tmp_path, Budget(1.0, 1e-6), Rows(3), cheat=lambda honest: DiscreteGaussian(honest.std / 3))
     assert not variance_is_right(noise, 3.0)
 
 

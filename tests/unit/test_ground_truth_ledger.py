@@ -5,6 +5,7 @@ import math
 import sys
 from itertools import combinations
 
+import polars as pl
 import pytest
 
 import gapless as gl
@@ -13,7 +14,7 @@ from gapless.evaluate.gap_curve import gap_curve
 from gapless.privacy import Budget, DiscreteLaplace, Ledger, elimination, for_counts
 from gapless.privacy import ledger as ledger_module
 from gapless.privacy.ground_truth import merged, most_lost
-from gapless.privacy.ledger_file import new_header, seal_of
+from gapless.privacy.ledger_file import hash_of, new_header, seal_of
 from gapless.synth.release import privacy_statement
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
@@ -245,17 +246,22 @@ def test_such_a_ledger_is_found_again_as_it_was(tmp_path):
         Ledger.attach(table.ledger.path, table="letters", protect=gl.Rows(1), budget=Budget(1.0))
 
 
-def test_only_a_filtered_ledger_has_the_new_version_of_the_file(tmp_path):
-    plain = new_header("t", gl.Rows(1), Budget(1.0))
-    assert plain["version"] == 1
-    assert "ground_truth" not in plain
-    assert new_header("t", gl.Rows(1), FILTERED)["version"] == 2
+def test_a_header_whose_filter_cannot_be_read_is_refused(tmp_path):
+    assert "ground_truth" not in new_header("t", gl.Rows(1), Budget(1.0), {})
     table = people(tmp_path, FILTERED)
     text = table.ledger.path.read_text()
-    for wrong in (text.replace('"version": 2', '"version": 1'), text.replace('"kind": "MCAR"', '"kind": "MAYBE"')):
-        table.ledger.path.with_name("wrong.ledger").write_text(wrong)
+    wrong = table.ledger.path.with_name("wrong.ledger")
+    for old, new in (
+        ('"version": 3', '"version": 1'),  # which has no filter
+        ('"version": 3', '"version": 4'),
+        ('"kind": "MCAR"', '"kind": "MAYBE"'),
+        ('"identity"', '"other"'),
+        ('"gaps"', '"others"'),
+    ):
+        assert old in text
+        wrong.write_text(text.replace(old, new))
         with pytest.raises(LedgerError):
-            Ledger.open(table.ledger.path.with_name("wrong.ledger"))
+            Ledger.open(wrong)
 
 
 def test_another_assumption_is_not_what_the_ledger_stops_on(tmp_path):
@@ -280,6 +286,135 @@ def test_rates_are_of_columns_that_may_be_missing(tmp_path):
     whole = gl.Schema("whole", [gl.Boolean("a"), gl.Boolean("b", may_be_missing=True)])
     with pytest.raises(SchemaError, match="'a' may not be missing"):
         private([("true", None)], whole, tmp_path, budget=Budget(1.0, ground_truth=gl.MCAR({"a": 0.1})))
+
+
+# ---------------------------------------------------------------------- what a gap is
+
+
+CODED = gl.Schema("coded", [gl.Categorical("x", ["a", "b"], may_be_missing=True, missing=["-8"]), gl.Boolean("y")])
+VALUED = gl.Schema("coded", [gl.Categorical("x", ["a", "b", "-8"], may_be_missing=True), gl.Boolean("y")])
+CELLS = [("a", "yes"), ("-8", "no"), ("b", "yes"), ("-8", "yes")] * 20
+
+
+def reading(schema, path, budget=None):
+    frame = pl.DataFrame(CELLS, schema={"x": pl.String, "y": pl.String}, orient="row").select(schema.names)
+    return gl.read(frame, schema, protect=gl.Rows(1), ledger=path, budget=budget)
+
+
+@pytest.mark.parametrize("order", [(CODED, VALUED), (VALUED, CODED)])
+def test_a_filter_holds_though_a_second_reading_takes_other_cells_for_gaps(tmp_path, order):
+    """The exact log-ratio, over whether the person's cell is a gap by the header: the second reading may read it then.
+
+    Opened with -8 as a missing code and read again with -8 as a level, that is just what happens.
+    """
+    rate, path = 0.8, tmp_path / "coded.ledger"
+    assumed = gl.MCAR({"x": rate})
+    for schema in order:
+        table = reading(schema, path, Budget(1.0, ground_truth=assumed))
+        measure(table, ["x"], loss=min(table.ledger.share(percent=50), table.ledger.left, key=lambda loss: loss.value))
+    first, second = (entry.loss for entry in table.ledger.entries)
+    truth = second + math.log(1 + (1 - rate) * math.expm1(first))
+    assert truth <= table.ledger.spent.value + 1e-9 <= 1.0
+    assert truth <= table.ledger.ground_truth().epsilon
+    assert truth <= table.ledger.ground_truth().realised + 1e-9
+    assert table.ledger.entries[0].reads == ["x"]
+    assert table.ledger.entries[1].reads is None
+    assert "This reading takes other cells for gaps than the ledger says, in 'x'" in str(table.ledger)
+    assert "other cells" not in str(reading(order[0], path).ledger)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_release_under_another_schema_is_not_amplified(tmp_path, delta):
+    path = tmp_path / "coded.ledger"
+    reading(CODED, path, Budget(1.0, delta))
+    table = reading(VALUED, path)
+    measure(table, ["x", ["x", "y"]], 100)
+    assert [entry.reads for entry in table.ledger.entries] == [None, None]
+    figure = Ledger.open(path).ground_truth(gl.MCAR({"x": 0.9}))
+    assert figure.epsilon == pytest.approx(figure.incomplete.epsilon, abs=1e-3)  # the grid of a loss distribution
+
+
+def test_columns_that_the_header_does_not_know_gain_nothing_and_those_left_out_lose_nothing(tmp_path):
+    path = tmp_path / "coded.ledger"
+    y = gl.Boolean("y", may_be_missing=True)
+    few, all_ = (gl.Schema("coded", columns) for columns in ([CODED["x"]], [CODED["x"], y]))
+    reading(few, path, Budget(1.0))
+    table = reading(all_, path)
+    measure(table, ["x", "y", ["x", "y"]], 50)
+    measure(table.select(["x"]), ["x"], 10)
+    measure(reading(few, path), ["x"], 10)
+    assert [entry.reads for entry in Ledger.open(path).entries] == [["x"], None, None, ["x"], ["x"]]
+
+
+def test_bins_and_descriptions_are_no_other_gaps(tmp_path):
+    path = tmp_path / "n.ledger"
+    for bins in (2, 5):
+        column = gl.Number("n", bounds=(0, 10), bins=bins, may_be_missing=True, description=f"{bins} bins")
+        table = gl.read(
+            pl.DataFrame({"n": [1.0, None]}),
+            gl.Schema("n", [column]),
+            protect=gl.Rows(1),
+            ledger=path,
+            budget=Budget(1.0),
+        )
+        measure(table, ["n"], 10)
+        assert table.ledger.entries[-1].reads == ["n"]
+
+
+def test_what_counts_as_a_gap_is_printed_beside_the_figure(tmp_path):
+    table = reading(CODED, tmp_path / "coded.ledger", Budget(1.0, ground_truth=gl.MCAR({"x": 0.5})))
+    measure(table, ["x"], 50)
+    told = "an empty cell, '-8', or whatever is none of its levels"
+    figure = Ledger.open(table.ledger.path).ground_truth(gl.MCAR({"x": 0.5, "z": 0.1}))
+    assert f"A gap is, in 'x': {told}; in 'z': the ledger does not say, so its rate lowers no figure." in str(figure)
+    assert figure.summary()["gaps"]["x"] == told
+    assert f"A gap is, in 'x': {told}." in str(table.ledger)
+    assert table.ledger.summary()["gaps"]["x"] == {"told": told, "digest": CODED["x"].gap_rule.digest}
+
+
+def as_before(table, version):
+    """The same ledger as an earlier gapless wrote it."""
+    header, *lines = table.ledger.path.read_text().splitlines()
+    old = {key: value for key, value in json.loads(header).items() if key not in ("gaps", "identity")}
+    text, last = "", ""
+    for line in (json.dumps(old | {"version": version}), *lines):
+        content = json.loads(line)
+        text += json.dumps(content | ({"previous": last} if last else {})) + "\n"
+        last = hash_of(text.splitlines(keepends=True)[-1])
+    path = table.ledger.path.with_name("before.ledger")
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(("version", "budget"), [(1, Budget(1.0)), (1, Budget(1.0, 1e-6)), (2, FILTERED)])
+def test_a_ledger_of_an_earlier_gapless_keeps_its_account_and_gains_nothing_by_gaps(tmp_path, version, budget):
+    table = people(tmp_path, budget)
+    measure(table, ["x0", "x1"], 60)
+    path = as_before(table, version)
+    before = Ledger.open(path)
+    assert before.entries == table.ledger.entries
+    assert before.guarantee() == table.ledger.guarantee()
+    figure = before.ground_truth(ASSUMED)
+    assert figure.epsilon == pytest.approx(figure.incomplete.epsilon, abs=1e-3)
+    assert table.ledger.ground_truth(ASSUMED).epsilon < 0.99 * figure.epsilon
+    assert "the ledger does not say" in str(figure)
+    assert "begun by an earlier gapless" in before.remarks[0]
+    lost = math.fsum(entry.loss for entry in before.entries)
+    assert before.spent.value == pytest.approx(lost)  # also of a filter: every loss in full
+    again = gl.read(
+        pl.DataFrame(ROWS, schema=dict.fromkeys(SCHEMA.names, pl.String), orient="row"),
+        SCHEMA,
+        protect=gl.Rows(1),
+        ledger=path,
+    )
+    if lost < 0.9:
+        measure(again, ["x2"], 5)
+        assert again.ledger.entries[-1].reads is None
+        assert again.ledger.spent.value == pytest.approx(lost + again.ledger.share(percent=5).value)
+    else:
+        with pytest.raises(BudgetError):
+            measure(again, ["x2"], 50)
+    assert Ledger.open(path).identity == before.identity != table.ledger.identity
 
 
 # ---------------------------------------------------------------------- shown

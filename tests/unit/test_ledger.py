@@ -1,13 +1,20 @@
 import json
 import math
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import gapless as gl
+from gapless.data.neighbors import Matching
+from gapless.data.workload import Workload
 from gapless.errors import BudgetError, LedgerError, SealedError
-from gapless.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
-from gapless.privacy.ledger_file import seal_of
-from gapless.testing.noise import fixed_noise
+from gapless.privacy import MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
+from gapless.privacy.ledger_file import append, hash_of, seal_of
+from gapless.privacy.noise import SystemNoise
+from gapless.privacy.registry import MECHANISMS
+from gapless.testing.noise import FixedNoise, _active, fixed_noise
 from gapless.testing.tables import letters_schema, private
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]
@@ -224,6 +231,25 @@ def test_noise_of_a_test_is_stamped_not_private(table):
     assert table.ledger.summary()["guarantee"]["epsilon"] is None
 
 
+class Disguised(SystemNoise):
+    """Counts without noise, under every name that a ledger might trust."""
+
+    name = "system"
+
+    def discrete_gaussian(self, std, size):
+        return np.zeros(size, dtype=np.int64)
+
+
+@pytest.mark.parametrize("source", [FixedNoise(1), Disguised()])
+def test_no_noise_of_a_test_can_call_itself_the_systems(table, source):
+    source.name = "system"
+    with _active(source):
+        spend(table, 10)
+    assert table.ledger.entries[0].noise == f"{type(source).__name__}: NOT PRIVATE"
+    assert table.ledger.guarantee().epsilon == math.inf
+    assert Ledger.open(table.ledger.path).guarantee().epsilon == math.inf
+
+
 def test_the_ledger_reads_well(table):
     spend(table, 10)
     text = str(table.ledger)
@@ -287,14 +313,23 @@ def test_a_release_that_cannot_be_opened_is_not_charged(table, tmp_path):
     assert grant.left == table.ledger.left
 
 
-def test_a_mechanism_that_lies_about_its_unit_is_refused(table):
+def test_a_mechanism_whose_loss_nobody_could_compute_again_is_refused(table):
     class Free(DiscreteGaussian):
         def loss(self, distance, order):
-            return Loss(0.0, 1.5)
+            return Loss(0.0, order)
 
     grant = table.ledger.grant(table.ledger.left, to="test")
+    for mechanism in (Free(1.0), type("DiscreteGaussian", (Free,), {})(1.0)):
+        with pytest.raises(BudgetError, match="whose loss a ledger can compute again"):
+            grant.release(table.marginal("x0"), mechanism, what="x0")
+    assert table.ledger.entries == ()
+
+
+def test_a_loss_of_another_unit_is_refused(table, monkeypatch):
+    monkeypatch.setattr(DiscreteGaussian, "loss", lambda *_: Loss(0.0, 1.5))
+    grant = table.ledger.grant(table.ledger.left, to="test")
     with pytest.raises(BudgetError, match="different units"):
-        grant.release(table.marginal("x0"), Free(1.0), what="x0")
+        grant.release(table.marginal("x0"), DiscreteGaussian(1.0), what="x0")
 
 
 def test_entries_and_distances_cannot_be_changed(table):
@@ -303,6 +338,11 @@ def test_entries_and_distances_cannot_be_changed(table):
         table.ledger.entries.clear()
     with pytest.raises(AttributeError):
         table.ledger.entries = ()
+    (entry,) = table.ledger.entries
+    entry.mechanism["std"] = 1e9
+    entry.distance.clear()
+    entry.reads.append("x1")
+    assert table.ledger.entries == Ledger.open(table.ledger.path).entries
     with pytest.raises(AttributeError):
         table.marginal("x0").distance = None
 
@@ -342,3 +382,211 @@ def test_the_printed_entries_stand_in_columns_whatever_the_names(tmp_path):
         assert all(line[start] == " " != line[start + 1] for line in lines), word
     assert "total_combined_household…taxes_of_the_first_wave" in lines[1]
     assert max(map(len, lines)) < 120
+
+
+# ---------------------------------------------------------------------- what the header says holds
+
+
+def test_what_the_header_states_cannot_be_changed(table):
+    ledger = table.ledger
+    spend(table, 10)
+    before = str(ledger), ledger.guarantee()
+    for name, value in {
+        "order": 1.5,
+        "protect": Rows(9),
+        "budget": Budget(100.0, 1e-6),
+        "table": "others",
+        "path": ledger.path.with_name("other.ledger"),
+        "identity": "0",
+        "capacity": ledger.capacity * 2,
+        "spent": Loss(0.0, ledger.order),
+        "left": ledger.capacity,
+    }.items():
+        with pytest.raises(AttributeError):
+            setattr(ledger, name, value)
+    with pytest.raises(AttributeError):
+        table.ledger = None
+    assert (str(ledger), ledger.guarantee()) == before
+
+
+def test_the_assumption_of_a_budget_cannot_be_changed_through_its_ledger(tmp_path):
+    filtered = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, ground_truth=MCAR({"x0": 0.5})))
+    filtered.ledger.budget.ground_truth.rate["x0"] = 0.999
+    assert filtered.ledger.budget.ground_truth.rate == {"x0": 0.5}
+
+
+def rewritten(path, change):
+    """The ledger with its lines changed by `change(number, content)` and a chain that fits, without a seal."""
+    lines, last = [], None
+    for number, line in enumerate(path.read_text().splitlines()):
+        content = json.loads(line)
+        change(number, content)
+        if last is not None:
+            content["previous"] = last
+        lines.append(json.dumps(content) + "\n")
+        last = hash_of(lines[-1])
+    other = path.with_name("rewritten.ledger")
+    other.write_text("".join(lines))
+    return other
+
+
+def release(table, mechanism, value):
+    table.ledger.grant(table.ledger.left, to="test").release(value, mechanism, what="x")
+
+
+def released_by(name, folder):
+    """The path of a ledger with one entry by this mechanism."""
+    approximate = name == "DiscreteGaussian"
+    table = private(ROWS, letters_schema([2, 2]), folder, budget=Budget(8.0, 1e-6 if approximate else 0.0))
+    half = table.ledger.share(percent=50)
+    value = {
+        "ExponentialChoice": lambda: Workload(table, [(0,), (1,), (0, 1)], rows="observed").dependence([(0, 1)]),
+        "SmoothCauchy": lambda: table.neighbour_sum(
+            lambda columns: columns["x0"] * 1.0, targets=["x0"], matching=Matching(on=("x1",)), low=0, high=1
+        ),
+    }.get(name, lambda: table.marginal("x0"))()
+    release(table, MECHANISMS[name].for_loss(half, value.distance), value)
+    return table.ledger.path
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_line_that_states_less_than_its_mechanism_loses_is_refused(tmp_path, name):
+    path = released_by(name, tmp_path)
+    assert Ledger.open(rewritten(path, lambda *_: None)).entries == Ledger.open(path).entries
+    for factor in (0.0, 0.5, 1 - 1e-6):
+
+        def less(number, content, factor=factor):
+            content.update({"loss": content["loss"] * factor} if number else {})
+
+        with pytest.raises(LedgerError, match="states less than entry 1 has lost"):
+            Ledger.open(rewritten(path, less))
+
+    def more(number, content):
+        content.update({"loss": content["loss"] * 1.5} if number else {})
+
+    assert Ledger.open(rewritten(path, more)).entries[0].loss > Ledger.open(path).entries[0].loss
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"distance": {"L1": 5}}, "states less"),  # a Rows(5) table that was charged as if each person had one row
+        ({"mechanism": {"name": "DiscreteGaussian", "std": 0.5}}, "states less"),
+        ({"mechanism": {"name": "DiscreteGaussian", "std": 0.0}}, "was changed"),
+        ({"mechanism": {"name": "DiscreteGaussian", "sigma": 9.0}}, "was changed"),
+        ({"mechanism": {"name": "DiscreteGaussian"}}, "was changed"),
+        ({"mechanism": {"name": "KNorm", "scale": 1.0}}, "does not know the mechanism 'KNorm'\n  Try: a newer gapless"),
+        ({"mechanism": {"name": "unknown"}}, "was changed"),  # only what reads every row
+        ({"mechanism": {"name": "unknown", "std": 1.0}}, "does not know"),
+        ({"distance": {"L7": 1}}, "was changed"),
+        ({"distance": {"Smooth": 1}}, "was changed"),
+        ({"loss": math.inf}, "was changed"),
+        ({"loss": -1.0}, "was changed"),
+        ({"loss": 1e6}, "entries for more than its budget"),
+    ],
+)
+def test_an_entry_that_does_not_fit_together_is_refused(table, change, said):
+    spend(table, 10)
+    path = rewritten(table.ledger.path, lambda number, content: content.update(change if number else {}))
+    with pytest.raises(LedgerError, match=said):
+        Ledger.open(path)
+
+
+def test_an_order_that_makes_the_entries_dearer_is_refused(table):
+    """The header's promise over entries that were charged otherwise."""
+    spend(table, 10)
+    larger = table.ledger.order * 1.2
+    capacity = Budget(1.0, 1e-6).room(larger) * (1 - 1e-9)
+
+    def change(number, content):
+        content.update({} if number else {"order": larger, "capacity": capacity})
+
+    with pytest.raises(LedgerError, match="states less"):
+        Ledger.open(rewritten(table.ledger.path, change))
+
+
+def test_lines_of_other_processes_are_computed_again_as_well(table):
+    spend(table, 10)
+    honest = table.ledger.path.read_bytes()
+    again = Ledger.open(table.ledger.path)
+    spend(table, 10)
+    *_, line = table.ledger.path.read_text().splitlines()
+    forged = json.dumps(json.loads(line) | {"loss": 1e-9}) + "\n"
+    table.ledger.path.write_bytes(honest + forged.encode())
+    seal_of(table.ledger.path).unlink()
+    for _ in range(2):  # and nothing of it is kept
+        with pytest.raises(LedgerError, match="states less than entry 2"):
+            again.grant(again.share(percent=1), to="test")
+    assert len(again.entries) == 1
+
+
+# ---------------------------------------------------------------------- another ledger, and the cost of a charge
+
+
+def test_a_copy_of_another_ledger_is_noticed_by_who_had_opened_the_first(tmp_path):
+    first, second = (private(ROWS, letters_schema([2, 2]), tmp_path) for _ in range(2))
+    for table in (first, second):
+        spend(table, 10)
+    assert first.ledger.path.stat().st_size == second.ledger.path.stat().st_size
+    for whole in (first.ledger.path, seal_of(first.ledger.path)):
+        whole.write_bytes(whole.with_name(whole.name.replace("0", "1")).read_bytes())
+    for attempt in (first.ledger.refresh, lambda: spend(first, 10)):
+        with pytest.raises(LedgerError, match="no longer the ledger that was opened"):
+            attempt()
+    assert len(Ledger.open(second.ledger.path).entries) == 1
+    assert first.ledger.identity != second.ledger.identity == Ledger.open(second.ledger.path).identity
+
+
+def test_another_past_of_the_same_ledger_is_noticed(table):
+    """Ledger and seal of an earlier moment, and then another entry just as long."""
+    path, seal = table.ledger.path, seal_of(table.ledger.path)
+    before = path.read_bytes(), seal.read_bytes()
+    spend(table, 10, "x0")
+    path.write_bytes(before[0])
+    seal.write_bytes(before[1])
+    with pytest.raises(LedgerError, match="has lost entries"):
+        table.ledger.refresh()
+    line = table.ledger.entries[0].line(hash_of(before[0].decode()))
+    append(path, len(before[0]), line.replace('"what": "x0"', '"what": "x1"'))
+    assert Ledger.open(path).entries[0].what == "x1"
+    with pytest.raises(LedgerError, match="no longer the ledger that was opened"):
+        table.ledger.refresh()
+
+
+def test_a_charge_reads_what_is_new_and_nothing_else(table):
+    value, million = table.marginal("x0"), "x" * 1_000_000
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    for what in (million, "x0", "x0"):
+        grant.release(value, DiscreteGaussian(1e4), what=what)
+    tracemalloc.start()
+    grant.release(value, DiscreteGaussian(1e4), what="x0")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < len(million) / 4
+
+
+def test_what_is_spent_is_not_summed_anew_and_is_exact(table, monkeypatch):
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    losses = [10.0**-power for power in range(3, 13)] * 3
+    for loss in losses:
+        value = table.marginal("x0")
+        grant.release(value, DiscreteGaussian.for_loss(Loss(loss, table.ledger.order), value.distance), what="x0")
+    recorded = math.fsum(entry.loss for entry in table.ledger.entries)
+    assert table.ledger.spent.value == Ledger.open(table.ledger.path).spent.value == recorded
+    monkeypatch.setattr(math, "fsum", lambda _: pytest.fail("summed anew"))
+    assert table.ledger.spent.value == recorded
+
+
+def test_threads_share_one_ledger(table):
+    noise = DiscreteGaussian(1e3)
+
+    def spend_some():
+        grant = table.ledger.grant(table.ledger.share(percent=10), to="thread")
+        for _ in range(10):
+            grant.release(table.marginal("x0"), noise, what="x0")
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(spend_some) for _ in range(4)]:
+            done.result()
+    assert [entry.number for entry in Ledger.open(table.ledger.path).entries] == list(range(1, 41))
+    assert table.ledger.entries == Ledger.open(table.ledger.path).entries

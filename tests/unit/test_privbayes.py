@@ -12,7 +12,8 @@ from gapless.privacy import L1, Linf
 from gapless.synth import privbayes
 from gapless.synth.privbayes import _coarser
 from gapless.testing.noise import NoNoise, _active, fixed_noise, no_noise
-from gapless.testing.tables import letters_schema, private, reveal
+from gapless.testing.tables import letters_schema, private
+from seals import reveal
 
 LEVELS = ("a", "b", "c")
 

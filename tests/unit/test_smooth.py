@@ -12,7 +12,8 @@ from gapless.privacy import L1, Budget, DiscreteLaplace, Loss, Rows, Smooth, Smo
 from gapless.privacy.smooth import LN2, joint_loss
 from gapless.schema import Boolean, Categorical, Integer, Ordinal, Schema
 from gapless.testing.noise import NoNoise, fixed_noise, no_noise
-from gapless.testing.tables import private, reveal
+from gapless.testing.tables import private
+from seals import reveal
 
 PURE = math.inf
 ONE = Smooth(1, 2.0)

@@ -15,7 +15,8 @@ from gapless.synth import aim
 from gapless.synth.aim import _beyond_noise, _closure, _noise_error
 from gapless.synth.survey import Measurement, Survey, _noise
 from gapless.testing.noise import fixed_noise, no_noise
-from gapless.testing.tables import letters_schema, private, reveal
+from gapless.testing.tables import letters_schema, private
+from seals import reveal
 
 SIZES = (2, 3, 2, 2)
 SCHEMA = letters_schema(SIZES)

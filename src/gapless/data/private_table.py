@@ -70,7 +70,7 @@ class PrivateTable(Sealed):
         ledger: what was spent on it, and what is left.
     """
 
-    __slots__ = ("_filled", "_labels", "_links", "_required", "_rows", "ledger", "schema")
+    __slots__ = ("_filled", "_labels", "_ledger", "_links", "_required", "_rows", "_schema")
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class PrivateTable(Sealed):
         filled: bool = False,
     ) -> None:
         self._rows = rows
-        self.schema = schema
-        self.ledger = ledger
+        self._schema = schema
+        self._ledger = ledger
         self._required = required  # columns on which a row had to be observed to be still here
         self._filled = filled  # gaps were filled: from then on a row is read whether or not it had them
         # Secret places of the rows on a circle, for ties: drawn once, when first needed.
@@ -91,6 +91,16 @@ class PrivateTable(Sealed):
             once(lambda table: places(noise.current().words(table.rows))), distance=None, reads=None
         )
         self._links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
+
+    @property
+    def schema(self) -> Schema:
+        """What is publicly known of it. Read-only: distances and `reads` follow from it."""
+        return self._schema
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was spent on it, and what is left. Read-only: distances follow from its protected unit."""
+        return self._ledger
 
     @property
     def protect(self) -> Rows:
@@ -443,7 +453,8 @@ def read(
     place = ledger_beside(data) if ledger is None else Path(ledger)
     frame = load(data, encoding=encoding)
     encoded = Encoded(tuple(encode(frame, schema)), frame.height)
-    account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget)
+    gaps = {column.name: column.gap_rule for column in schema.columns}
+    account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=gaps)
     rows = Private(lambda: encoded, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
     return PrivateTable(rows, schema, account)
 

@@ -18,7 +18,7 @@ from gapless.data.private_table import WhichRows
 from gapless.errors import ModelError
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
-from gapless.privacy.noise import current
+from gapless.privacy.noise import SystemNoise, current
 from gapless.schema import Column, Date, DateTime, Integer, Number, Ordinal
 
 Law = NDArray[np.float64]
@@ -107,7 +107,7 @@ class FromModel:
         if hasattr(self.model, "fit"):
             return table.fill_given(self.model.fit(table, spend=grant.lend(budget)))
         promise = str(getattr(self.model, "facts", {}).get("guarantee", ""))
-        if promise.startswith("NOT PRIVATE") and current().name == "system":
+        if promise.startswith("NOT PRIVATE") and type(current()) is SystemNoise:
             raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
         return table.fill_given(self.model)
 

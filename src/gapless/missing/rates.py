@@ -55,7 +55,7 @@ def gap_rates(
         column.name: 1 - _upper_limit(hits + math.ceil(margin), rows - math.ceil(margin), level)
         for column, hits in zip(lacking, seen, strict=True)
     }
-    return MCAR(rates, columns=columns, failure=failure)
+    return MCAR(rates, columns=columns, failure=failure, paid=table.ledger.receipt())
 
 
 def _upper_limit(hits: int, trials: int, level: float) -> float:

@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
+from gapless.privacy.registry import mechanism_of
+
 LEAST_DELTA = 1e-12  # below, float errors of the convolution are no longer small beside δ
 GRID = 1e-4  # the step of the loss distribution: rounded up, so the ε it gives is an upper bound
 
@@ -16,22 +19,19 @@ def composed_epsilon(events: Iterable[tuple[Mapping[str, Any], float]], delta: f
     Only mechanisms on counts at distance 1 are taken: there one unit moves one cell by one, and the pair
     of shifted noise laws is exactly the worst one. Composition by dp-accounting, pessimistic rounding.
     """
-    counted = Counter(
-        (parameters["name"], parameters.get("std", parameters.get("scale")), distance)
-        for parameters, distance in events
-    )
-    if not counted or any(distance != 1 for _, _, distance in counted) or delta < LEAST_DELTA:
+    counted = Counter((mechanism_of(parameters), distance) for parameters, distance in events)
+    if not counted or any(distance != 1 for _, distance in counted) or delta < LEAST_DELTA:
         return None
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 it takes a second to import
 
     total = None
-    for (name, scale, _), times in counted.items():
-        if name == "DiscreteGaussian":
-            one = pld.from_discrete_gaussian_mechanism(scale, 1, value_discretization_interval=GRID)
-        elif name == "DiscreteLaplace":
-            one = pld.from_discrete_laplace_mechanism(1 / scale, 1, value_discretization_interval=GRID)
+    for (mechanism, _), times in counted.items():
+        if isinstance(mechanism, DiscreteGaussian):
+            single = pld.from_discrete_gaussian_mechanism(mechanism.std, 1, value_discretization_interval=GRID)
+        elif isinstance(mechanism, DiscreteLaplace):
+            single = pld.from_discrete_laplace_mechanism(1 / mechanism.scale, 1, value_discretization_interval=GRID)
         else:
             return None
-        many = one.self_compose(times)
+        many = single.self_compose(times)
         total = many if total is None else total.compose(many)
     return None if total is None else float(total.get_epsilon_for_delta(delta))

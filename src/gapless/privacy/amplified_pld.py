@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 
 from gapless.errors import BudgetError
 from gapless.privacy.accounting import GRID, LEAST_DELTA
+from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from gapless.privacy.partitions import best_partition
+from gapless.privacy.registry import mechanism_of
 
 Floats: TypeAlias = NDArray[np.float64]
+Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace
 
 REACH = 9.0  # standard deviations; what lies beyond, below 1e-17, counts as lost for certain
 MOST_CELLS = 50_000  # of the law of a group
@@ -39,18 +42,18 @@ def partition_epsilon(
     """
     if not events or delta < LEAST_DELTA or any(distance != 1 for _, distance, _ in events):
         return None
-    kinds = {"DiscreteGaussian": "std", "DiscreteLaplace": "scale"}
-    if any(parameters["name"] not in kinds for parameters, _, _ in events) or len(events) > MOST_EVENTS:
+    recorded = [mechanism_of(parameters) for parameters, _, _ in events]
+    noises = [mechanism for mechanism in recorded if isinstance(mechanism, DiscreteGaussian | DiscreteLaplace)]
+    if len(noises) < len(events) or len(events) > MOST_EVENTS:
         return None
-    noise = [(str(one["name"]), float(one[kinds[one["name"]]])) for one, _, _ in events]
-    weights = [1 / scale**2 for _, scale in noise]
+    weights = [1 / _scale(noise) ** 2 for noise in noises]
     rates = {column: 1 - chance for column, chance in seen.items()}
     releases = [(weight, columns) for weight, (_, _, columns) in zip(weights, events, strict=True)]
-    groups: dict[frozenset[str], Counter[tuple[str, float]]] = {}
-    for one, block in zip(noise, best_partition(releases, rates, most_steps=MOST_STEPS).blocks, strict=True):
-        groups.setdefault(block, Counter())[one] += 1
+    groups: dict[frozenset[str], Counter[Noise]] = {}
+    for noise, block in zip(noises, best_partition(releases, rates, most_steps=MOST_STEPS).blocks, strict=True):
+        groups.setdefault(block, Counter())[noise] += 1
     alike = Counter(
-        (math.prod(seen.get(column, 1.0) for column in block), tuple(sorted(counted.items())))
+        (math.prod(seen.get(column, 1.0) for column in block), tuple(sorted(counted.items(), key=repr)))
         for block, counted in groups.items()
     )
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 it takes a second to import
@@ -75,14 +78,19 @@ def partition_epsilon(
     return None if total is None else float(total.get_epsilon_for_delta(delta))
 
 
-def _laws(counted: Sequence[tuple[tuple[str, float], int]]) -> tuple[Floats, Floats] | None:
+def _scale(noise: Noise) -> float:
+    return noise.std if isinstance(noise, DiscreteGaussian) else noise.scale
+
+
+def _laws(counted: Sequence[tuple[Noise, int]]) -> tuple[Floats, Floats] | None:
     """Log-probabilities of what tells a group's noise with the row from that without it.
 
     Of equal Gaussian noises the sum tells all; of Laplace noise whether it is above 0; of different ones all of these.
     """
     pairs = []
-    for (name, scale), many in counted:
-        if name == "DiscreteLaplace":
+    for noise, many in counted:
+        scale = _scale(noise)
+        if isinstance(noise, DiscreteLaplace):
             up = 1 / (1 + math.exp(-1 / scale))  # P[Z >= 0], which is P[Z >= 1] of noise moved by one
             one = np.array([up, 1 - up])
             lower, upper = one, one[::-1]

@@ -6,13 +6,28 @@ An assumption is stated, never checked and never read from the data. It is print
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, SupportsFloat, TypeAlias, cast
 
 from gapless.errors import BudgetError, SchemaError
 from gapless.privacy.rounding import told_up
 
 Rate: TypeAlias = float | Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """Under which ledger rates were estimated, what that ledger promises in all, and which cells were taken for gaps.
+
+    The ledger is known by its identity, gaps by the digests of their rules.
+    """
+
+    ledger: str
+    promise: str
+    gaps: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"paid for under another ledger ({self.ledger[:8]}), which comes on top: {self.promise}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +41,7 @@ class MCAR:
         rate: the probability of a gap in each column, or one number for every column that may be missing.
         columns: "independent" or "dependent".
         failure: the probability that a rate is wrong, for rates that were estimated; 0 for public ones.
+        paid: what `gap_rates` says of the ledger under which it estimated them.
 
     >>> print(MCAR({"income": 0.2}))
     cells go missing independently across rows and columns, whatever the values, with probability at least 0.2 in \
@@ -35,6 +51,7 @@ class MCAR:
     rate: Rate
     columns: Literal["independent", "dependent"] = field(default="independent", kw_only=True)
     failure: float = field(default=0.0, kw_only=True)
+    paid: Paid | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", checked_rate(self.rate, "MCAR"))
@@ -67,6 +84,8 @@ class MCAR:
             else "these probabilities were bounded by a paid estimate that fails with probability "
             + told_up(self.failure)
         )
+        if self.paid is not None:
+            origin += f" ({self.paid})"
         return (
             f"cells go missing independently across {across}, whatever the values, with probability at least "
             f"{_told(self.rates)}; {origin}, and {_UNSEEN}"
@@ -149,13 +168,16 @@ def to_dict(assumption: Assumption) -> dict[str, Any]:
     """An assumption as a ledger stores it."""
     rates = dict(named_rates(assumption))
     if isinstance(assumption, MCAR):
-        return {"kind": "MCAR", "rate": rates, "columns": assumption.columns, "failure": assumption.failure}
+        paid = {} if assumption.paid is None else {"paid": asdict(assumption.paid)}
+        return {"kind": "MCAR", "rate": rates, "columns": assumption.columns, "failure": assumption.failure} | paid
     return {"kind": "MissingAtLeast", "rates": rates}
 
 
 def from_dict(content: Mapping[str, Any]) -> Assumption:
     """What `to_dict` wrote."""
     given = dict(content)
+    if "paid" in given:
+        given["paid"] = Paid(**given["paid"])
     kind = {"MCAR": MCAR, "MissingAtLeast": MissingAtLeast}[given.pop("kind")]
     assumption: Assumption = kind(**given)
     return assumption

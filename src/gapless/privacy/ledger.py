@@ -8,34 +8,40 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from gapless.errors import BudgetError, LedgerError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
-from gapless.privacy.assumptions import Assumption, named_rates, over
+from gapless.privacy.assumptions import MCAR, Assumption, Paid, named_rates, over
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of
 from gapless.privacy.cautions import cautions
-from gapless.privacy.ground_truth import Release, calibrated, mean_exp, merged, most_lost, observed, renyi
+from gapless.privacy.ground_truth import calibrated, mean_exp, merged, most_lost, observed, renyi
 from gapless.privacy.ledger_file import (
     RESTORE,
     Entry,
+    Seen,
     account,
     append,
     budget_of,
+    gaps_of,
     hash_of,
-    header_of,
-    lines_of,
     new_header,
+    parse_header,
     today,
 )
 from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth
-from gapless.privacy.promise import GroundTruth, Guarantee
+from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
+from gapless.privacy.registry import UNKNOWN, check_known, recomputed_loss
 from gapless.privacy.rounding import rounded_up, told_up
+from gapless.schema.columns import GapRule
 from gapless.schema.words import aligned
 
 FIRST = "for a table that was never released from; else ledger=PATH, its ledger"
@@ -44,6 +50,12 @@ SPENT = "use the releases that were paid for: the budget of this table is spent"
 T = TypeVar("T")
 D = TypeVar("D", bound=Linf | Smooth)
 R = TypeVar("R")
+
+# By how much a recorded loss may fall short of the one computed again: logarithms differ between machines
+# (docs/proofs/renyi_filter.md, section 6).
+_AGAIN = 1e-10
+_UNSAID = "the ledger does not say, so its rate lowers no figure"
+_NOTHING: Mapping[str, GapRule] = MappingProxyType({})
 
 
 class Grant:
@@ -71,7 +83,7 @@ class Grant:
         An even share; more, where the ledger stops on the promise to the people behind the gaps and these values leave
         out rows with gaps (PRIVACY A1 vi). Only the public `reads` of the values are looked at.
         """
-        return self._ledger._even([value.reads for value in values], spend)  # noqa: SLF001 one account
+        return self._ledger._even([self._ledger._reads(value) for value in values], spend)  # noqa: SLF001 one account
 
     def release_all(self, requests: Sequence[tuple[Private[T, D], Mechanism[T, D, R], str]]) -> list[Released[R]]:
         """Charge for all requests together, then read: their noise was fixed before the first read."""
@@ -81,8 +93,9 @@ class Grant:
         losses = []
         for value, mechanism, _ in requests:
             value._check(key)  # noqa: SLF001 nothing is charged for a value that could not be opened
+            check_known(mechanism, value.distance)
             losses.append(mechanism.loss(value.distance, self._ledger.order))
-        reads = [value.reads for value, *_ in requests]
+        reads = [self._ledger._reads(value) for value, *_ in requests]  # noqa: SLF001 one account
         total = self._ledger._price(list(zip(losses, reads, strict=True)))  # noqa: SLF001 one account
         if not total.fits_in(self.left):
             raise BudgetError(
@@ -92,11 +105,11 @@ class Grant:
             )
         numbers = self._ledger._charge(  # noqa: SLF001 nobody else may write entries
             [
-                (loss, mechanism.parameters(), what, value.distance, value.reads)
-                for loss, (value, mechanism, what) in zip(losses, requests, strict=True)
+                (loss, mechanism.parameters(), what, value.distance, columns)
+                for loss, columns, (value, mechanism, what) in zip(losses, reads, requests, strict=True)
             ],
             to=self.to,
-            noise_name=source.name,
+            noise_name=noise.origin(source),
         )
         self.left -= total
         return [
@@ -108,48 +121,68 @@ class Grant:
 class Ledger:
     """The append-only account of one table.
 
-    Use `Ledger.open` for an existing file; `gapless.read` opens or creates the ledger of the table it reads.
+    Use `Ledger.open` for an existing file; `gapless.read` opens or creates the ledger of the table it reads. What its
+    header states cannot be changed.
     """
 
-    def __init__(self, path: str | Path, header: dict[str, Any]) -> None:
-        self.path = Path(path)
-        self.table: str = header["table"]
-        self.protect = Rows(header["rows_per_person"])
-        self.budget = budget_of(header)
-        self.order: float = PURE if header["order"] is None else header["order"]
-        self._entries: list[Entry] = []
-        self._amplified = (0, 0.0)  # of how many entries, and what they amount to for the complete table
-        self._header = header
+    def __init__(self, path: Path, lines: Sequence[str], gaps: Mapping[str, GapRule] = _NOTHING) -> None:
+        self._path = path
+        self._header = MappingProxyType(parse_header(path, lines[0] if lines else ""))
+        self._budget = budget_of(self._header)
+        self._order: float = PURE if self._header["order"] is None else self._header["order"]
+        self._gaps = gaps_of(self._header)
+        self._reading = gaps  # what counts as a gap for whoever holds this ledger; the header may say otherwise
         self._key = Key()
-        self._offset = 0
-        self._last = ""
+        self._seen = Seen().after(lines[0])
+        self._entries: list[Entry] = []
+        self._lost = Fraction(0)  # the exact sum of all losses
+        self._sets: dict[Columns, Fraction] = {}  # the same by what gaps they leave out, for a filter on the figure
+        self._amplified: tuple[object, float] = (None, 0.0)  # of which sets, and what they amount to
+        self._take(lines[1:])
 
     # ------------------------------------------------------------------ opening
 
     @classmethod
     def open(cls, path: str | Path) -> Ledger:
-        """Open an existing ledger and check every line of it."""
-        path = Path(path)
-        if not path.is_file():
-            raise LedgerError(f"no ledger {path}", hint="check the path: the ledger of a file lies beside it")
-        with account(path) as path:
-            ledger = cls(path, header_of(path))
-            ledger._catch_up()
-            return ledger
+        """Open an existing ledger, check every line of it and compute every loss again."""
+        return cls._at(Path(path), _NOTHING)
 
     @classmethod
-    def attach(cls, path: str | Path, *, table: str, protect: Rows, budget: Budget | None) -> Ledger:
-        """Open the ledger of this very table, or create it if there is none."""
+    def _at(cls, path: Path, gaps: Mapping[str, GapRule]) -> Ledger:
+        if not path.is_file():
+            raise LedgerError(f"no ledger {path}", hint="check the path: the ledger of a file lies beside it")
+        with account(path) as lines_after:
+            return cls(path.resolve(), lines_after(Seen()), gaps)
+
+    @classmethod
+    def attach(
+        cls,
+        path: str | Path,
+        *,
+        table: str,
+        protect: Rows,
+        budget: Budget | None,
+        gaps: Mapping[str, GapRule] = _NOTHING,
+    ) -> Ledger:
+        """Open the ledger of this very table, or create it if there is none.
+
+        `gaps` is what counts as a gap in each column for this reading. A new ledger states it in its header; under an
+        existing one, releases that leave out rows with a gap in a column of which the header says otherwise, or
+        nothing, count every row in figures for the complete table.
+        """
         path = Path(path)
         if budget is None and not path.exists():
             raise BudgetError(
                 f"{path} is new and has no budget", hint=f"budget=Budget(epsilon=1.0, delta=1e-6) {FIRST}"
             )
         if budget is not None:
-            with account(path) as path:
-                if path.stat().st_size == 0:  # new, and no other process was faster
-                    append(path, 0, json.dumps(new_header(table, protect, budget)) + "\n")
-        ledger = cls.open(path)
+            if not path.exists():
+                _check_estimated(budget.ground_truth, gaps)
+            with account(path) as lines_after:
+                if not lines_after(Seen()):  # new, and no other process was faster
+                    header = new_header(table, protect, budget, gaps)
+                    append(path.resolve(), 0, json.dumps(header, allow_nan=False) + "\n")
+        ledger = cls._at(path, gaps)
         said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
         for name, value in said.items():
             kept = getattr(ledger, name)
@@ -159,17 +192,49 @@ class Ledger:
                 )
         return ledger
 
-    # ------------------------------------------------------------------ the account
+    # ------------------------------------------------------------------ what its header states
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
-        """What was spent on what, other processes' entries as of the last look at the file."""
-        return tuple(self._entries)
+    def path(self) -> Path:
+        """Its file."""
+        return self._path
+
+    @property
+    def identity(self) -> str:
+        """What tells this ledger from any other: random, or for one of an earlier gapless its first line."""
+        return str(self._header.get("identity") or hash_of(json.dumps(dict(self._header)) + "\n"))
+
+    @property
+    def table(self) -> str:
+        """The name of the table."""
+        return str(self._header["table"])
+
+    @property
+    def protect(self) -> Rows:
+        """The protected unit."""
+        return Rows(self._header["rows_per_person"])
+
+    @property
+    def budget(self) -> Budget:
+        """The promise, as the header states it."""
+        return budget_of(self._header)
+
+    @property
+    def order(self) -> float:
+        """The Rényi order of its losses."""
+        return self._order
 
     @property
     def capacity(self) -> Loss:
         """The whole budget as a loss."""
         return Loss(self._header["capacity"], self.order)
+
+    # ------------------------------------------------------------------ the account
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What was spent on what, other processes' entries as of the last look at the file; copies."""
+        return tuple(entry.copy() for entry in self._entries)
 
     @property
     def spent(self) -> Loss:
@@ -177,29 +242,48 @@ class Ledger:
 
         The sum of the losses; under a budget with `ground_truth` what they amount to for the complete table.
         """
-        if self.budget.ground_truth is None:
-            return Loss(math.fsum(entry.loss for entry in self.entries), self.order)
-        entries, (known, figure) = self.entries, self._amplified  # another thread may add entries meanwhile
-        if known != len(entries):
-            figure = mean_exp(merged(_releases(entries)), self.budget.ground_truth, rows=self.protect.at_most)
-            self._amplified = (len(entries), figure)
+        if self._budget.ground_truth is None:
+            return Loss(float(self._lost), self.order)
+        sets, (known, figure) = self._sets, self._amplified  # another thread may add entries meanwhile
+        if known is not sets:
+            figure = mean_exp(_floats(sets), self._budget.ground_truth, rows=self.protect.at_most)
+            self._amplified = (sets, figure)
         return Loss(figure, self.order)
 
     def _price(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
         """What these add to what is spent: never more than their losses."""
         total = sum((loss for loss, _ in charges), Loss(0.0, self.order))  # refuses a loss of another unit
-        if self.budget.ground_truth is None:
+        if self._budget.ground_truth is None:
             return total
-        sets = merged([*_releases(self._entries), *((loss.value, reads) for loss, reads in charges)])
-        after = Loss(mean_exp(sets, self.budget.ground_truth, rows=self.protect.at_most), self.order)
+        sets = _floats(_added(self._sets, ((loss.value, reads) for loss, reads in charges)))
+        after = Loss(mean_exp(sets, self._budget.ground_truth, rows=self.protect.at_most), self.order)
         return min(total, after - self.spent, key=lambda loss: loss.value)
 
     def _even(self, reads: Sequence[Columns | None], spend: Loss) -> Loss:
-        if self.budget.ground_truth is None:
+        if self._budget.ground_truth is None:
             return spend / len(reads)
-        target, before = (self.spent + spend).value, merged(_releases(self._entries))
-        loss = calibrated(before, reads, target, self.budget.ground_truth, rows=self.protect.at_most)
+        target, before = (self.spent + spend).value, _floats(self._sets)
+        loss = calibrated(before, reads, target, self._budget.ground_truth, rows=self.protect.at_most)
         return Loss(loss * (1 - ROUNDING), self.order)
+
+    def _reads(self, value: Private[Any, Any]) -> Columns | None:
+        """What a value of this reading reads, as an entry records it.
+
+        Every row, unless the header agrees with this reading on what a gap is in each of the columns: F is a statement
+        about one pattern of gaps (docs/proofs/ground_truth.md, section 11).
+        """
+        agreed = all(self._agreed(column) for column in value.reads or ())
+        return value.reads if agreed else None
+
+    def _agreed(self, column: str) -> bool:
+        """Whether the same cells of a column are gaps for this reading and by the header."""
+        here, there = self._reading.get(column), (self._gaps or {}).get(column)
+        return here is not None and there is not None and here.digest == there.digest
+
+    def _counted(self, reads: Collection[str] | None) -> Columns | None:
+        """What an entry reads, as figures for the complete table count it."""
+        said = reads is not None and self._gaps is not None and self._gaps.keys() >= set(reads)
+        return frozenset(reads or ()) if said else None
 
     @property
     def left(self) -> Loss:
@@ -230,8 +314,8 @@ class Ledger:
 
     def refresh(self) -> None:
         """Look at the file again: other processes may have spent."""
-        with account(self.path):
-            self._catch_up()
+        with account(self._path) as lines_after:
+            self._take(lines_after(self._seen))
 
     def _overspent(self, loss: Loss, to: str, verb: str) -> BudgetError:
         return BudgetError(
@@ -247,19 +331,20 @@ class Ledger:
         noise_name: str,
     ) -> list[int]:
         """Write the entries down, flushed to the disk, and give their numbers. Refuses to overspend."""
-        with account(self.path):
-            self._catch_up()
+        with account(self._path) as lines_after:
+            self._take(lines_after(self._seen))
             price = self._price([(loss, reads) for loss, *_, reads in charges])
             # A figure for the complete table is rounded up already: it need only keep within ε itself.
-            whole = Loss(self.budget.epsilon * (1 - ROUNDING), self.order)
-            most = self.capacity if self.budget.ground_truth is None else whole
+            whole = Loss(self._budget.epsilon * (1 - ROUNDING), self.order)
+            most = self.capacity if self._budget.ground_truth is None else whole
             if not (self.spent + price).fits_in(most):
                 raise self._overspent(price, to, "a release costs")
-            first = len(self.entries) + 1
-            entries = [
-                Entry(
+            first, last = len(self._entries) + 1, self._seen.last
+            written = []
+            for number, (loss, parameters, what, distance, reads) in enumerate(charges, first):
+                entry = Entry(
                     loss=loss.value,
-                    number=first + i,
+                    number=number,
                     batch=first,
                     to=to,
                     what=what,
@@ -269,38 +354,42 @@ class Ledger:
                     noise=noise_name,
                     time=today(),
                 )
-                for i, (loss, parameters, what, distance, reads) in enumerate(charges)
-            ]
-            text, last = "", self._last
-            for entry in entries:
-                line = entry.line(last)
-                text, last = text + line, hash_of(line)
-            append(self.path, self._offset, text)
-            self._catch_up()
-            return [entry.number for entry in entries]
+                written.append(entry.line(last))
+                last = hash_of(written[-1])
+            append(self._path, self._seen.end, "".join(written))
+            self._take(written)
+            return list(range(first, first + len(written)))
 
-    def _catch_up(self) -> None:
-        """Take in and check the lines written since the last look."""
-        text = self.path.read_bytes()
-        if len(text) < self._offset:
-            raise LedgerError(f"{self.path} has become shorter", hint=RESTORE)
-        for line in lines_of(text[self._offset :]):
-            self._take(line)
+    def _take(self, lines: Iterable[str]) -> None:
+        """Take in lines that are new, all of them or, if one is wrong, none."""
+        entries: list[Entry] = []
+        seen = self._seen
+        for line in lines:
+            entries.append(self._checked(line, number=len(self._entries) + len(entries) + 1, after=seen.last))
+            seen = seen.after(line)
+        lost = self._lost + sum((Fraction(entry.loss) for entry in entries), Fraction(0))
+        if self._budget.ground_truth is None and lost > self.capacity.value * (1 + ROUNDING):
+            raise LedgerError(f"{self._path} has entries for more than its budget", hint=RESTORE)
+        if self._budget.ground_truth is not None and entries:
+            self._sets = _added(self._sets, self._releases(entries))
+        self._entries += entries
+        self._seen, self._lost = seen, lost
 
-    def _take(self, line: str) -> None:
-        number = len(self.entries) + 1
+    def _checked(self, line: str, *, number: int, after: str) -> Entry:
+        """The entry in a line: chained to the one before, and no cheaper than its mechanism is at its distance."""
         try:
             content = json.loads(line)
-            previous = content.pop("previous", "")
-            if self._offset > 0:
-                entry = Entry(**content)
-                if previous != self._last or entry.number != number or not entry.loss >= 0:
-                    raise ValueError  # noqa: TRY301 one message for every way in which a line can be wrong
-                self._entries.append(entry)
-        except (ValueError, TypeError, AttributeError):
-            raise LedgerError(f"{self.path} was changed at entry {number}", hint=RESTORE) from None
-        self._offset += len(line.encode())
-        self._last = hash_of(line)
+            previous = content.pop("previous")
+            entry = Entry(**content)
+            least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - _AGAIN)
+            told = entry.reads is not None and entry.mechanism == UNKNOWN  # of which nobody knows whom it read
+            if previous != after or entry.number != number or not 0 <= entry.loss < math.inf or told:
+                raise ValueError  # noqa: TRY301 one message for every way in which a line can be wrong
+        except (ValueError, TypeError, KeyError, AttributeError, BudgetError):
+            raise LedgerError(f"{self._path} was changed at entry {number}", hint=RESTORE) from None
+        if entry.loss < least:
+            raise LedgerError(f"{self._path} states less than entry {number} has lost", hint=RESTORE)
+        return entry
 
     # ------------------------------------------------------------------ reading it
 
@@ -311,33 +400,43 @@ class Ledger:
         batch, before the first read, the tighter total of their privacy loss distributions holds as well. A budget
         with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
         """
-        epsilon, delta = self.budget.epsilon, self.budget.delta
+        whole = self._whole()
+        if self._all_fixed and whole.epsilon < math.inf:
+            events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self._entries]
+            tighter = composed_epsilon(events, whole.delta) if whole.delta else float(self._lost)
+            if tighter is not None and tighter < whole.epsilon:
+                return replace(
+                    whole, epsilon=tighter, basis="the composed loss of releases that were all fixed in advance"
+                )
+        return whole
+
+    def _whole(self) -> Guarantee:
+        """What is promised for the incomplete table whatever is still to come."""
+        epsilon, delta = self._budget.epsilon, self._budget.delta
         basis = (
             "the budget's Rényi filter" if self.order != PURE else "the budget, which stops on the sum of pure losses"
         )
-        if self.budget.ground_truth is not None:
-            epsilon = most_lost(epsilon, self.budget.ground_truth, rows=self.protect.at_most)
+        if self._budget.ground_truth is not None:
+            epsilon = most_lost(epsilon, self._budget.ground_truth, rows=self.protect.at_most)
             basis = "the most that the filter for the complete table lets the incomplete one lose"
-        if any(entry.noise != "system" for entry in self.entries):
-            return Guarantee(self.table, self.protect, math.inf, 1.0, "noise of a test, not of the operating system")
-        if self._all_fixed:
-            events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self.entries]
-            pure = math.fsum(entry.loss for entry in self.entries)
-            tighter = composed_epsilon(events, delta) if delta else pure
-            if tighter is not None and tighter < epsilon:
-                epsilon, basis = tighter, "the composed loss of releases that were all fixed in advance"
+        if any(entry.noise != noise.SYSTEM for entry in self._entries):
+            epsilon, delta, basis = math.inf, 1.0, "noise of a test, not of the operating system"
         return Guarantee(self.table, self.protect, epsilon, delta, basis)
+
+    def receipt(self) -> Paid:
+        """Which ledger this is and what it promises in all: for what was estimated under it and is used elsewhere."""
+        gaps = {column: rule.digest for column, rule in self._reading.items() if rule.told != "nothing"}
+        return Paid(self.identity, self._whole().promise, gaps)
 
     @property
     def _all_fixed(self) -> bool:
         """Whether everything was charged in one batch, before the first read."""
-        return bool(self.entries) and all(entry.batch == 1 for entry in self.entries)
+        return bool(self._entries) and all(entry.batch == 1 for entry in self._entries)
 
     @property
     def _may_be_missing(self) -> list[str]:
-        """The columns that can lower a figure: `reads` and the budget's assumption name none but such as have gaps."""
-        assumed = {} if self.budget.ground_truth is None else named_rates(self.budget.ground_truth)
-        return sorted({column for entry in self.entries for column in entry.reads or ()}.union(assumed))
+        """The columns that have gaps, as the header states them: no other can lower a figure."""
+        return [column for column, rule in (self._gaps or {}).items() if rule.told != "nothing"]
 
     def ground_truth(self, assumption: Assumption | None = None) -> GroundTruth:
         """What is promised for the complete table behind the gaps, if an assumption about them holds.
@@ -351,37 +450,69 @@ class Ledger:
             assumption: by default that of the budget. One rate stands for every column that may be missing; those that
                 no release leaves out rows by change no figure.
         """
-        stated = assumption or self.budget.ground_truth
+        stated = assumption or self._budget.ground_truth
         if stated is None:
             raise BudgetError("nothing is assumed about gaps", hint='ledger.ground_truth(MCAR({"income": 0.2}))')
+        if stated == self._budget.ground_truth:
+            stated = self._budget.ground_truth  # which also says where its rates come from
+        elif isinstance(stated, MCAR) and stated.paid is not None and stated.paid.ledger == self.identity:
+            stated = replace(stated, paid=None)  # it is among the entries
         assumption = over(stated, self._may_be_missing)
-        incomplete, rows, delta = self.guarantee(), self.protect.at_most, self.budget.delta
-        first = merged(_releases(entry for entry in self.entries if entry.batch == 1))
-        realised = mean_exp(merged(_releases(self.entries)), assumption, rows=rows) if self.order == PURE else None
+        _check_estimated(assumption, self._gaps or {})
+        incomplete, rows, delta = self.guarantee(), self.protect.at_most, self._budget.delta
+        gaps = self._gaps_told(assumption)
+        first = merged(self._releases(entry for entry in self._entries if entry.batch == 1))
+        realised = (
+            mean_exp(merged(self._releases(self._entries)), assumption, rows=rows) if self.order == PURE else None
+        )
         if incomplete.epsilon == math.inf:
-            return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, None)
+            return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, gaps, None)
         amplified = renyi(first, assumption, self.order, rows=rows)
         if self._all_fixed:
             basis = "the mean over patterns of gaps, all releases fixed in advance"
             found = [(epsilon_of(Loss(amplified, self.order), delta), basis)]
             if self.order != PURE and assumption.columns == "independent":
                 events = [
-                    (entry.mechanism, next(iter(entry.distance.values())), frozenset(entry.reads or ()))
-                    for entry in self.entries
+                    (entry.mechanism, next(iter(entry.distance.values())), reads or frozenset())
+                    for entry, (_, reads) in zip(self._entries, self._releases(self._entries), strict=True)
                 ]
                 tighter = partition_epsilon(events, observed(assumption, rows), delta)
                 if tighter is not None:
                     found.append((tighter, "amplified loss distributions of releases that were all fixed in advance"))
-        elif assumption == self.budget.ground_truth:
-            found = [(self.budget.epsilon, "the budget's filter for the complete table")]
+        elif assumption == self._budget.ground_truth and self._gaps is not None:
+            found = [(self._budget.epsilon, "the budget's filter for the complete table")]
         else:
-            most = self.capacity.value if self.budget.ground_truth is None else incomplete.epsilon
+            most = self.capacity.value if self._budget.ground_truth is None else incomplete.epsilon
             rest = max(0.0, most - math.fsum(first.values()))
             basis = "the first batch over patterns of gaps; all else, which may depend on earlier answers, in full"
             found = [(epsilon_of(Loss(amplified + rest, self.order), delta), basis)]
         found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
-        epsilon, basis = min(found, key=lambda one: one[0])
-        return GroundTruth(incomplete, stated, epsilon, delta + assumption.failure, basis, realised)
+        epsilon, basis = min(found, key=lambda figure: figure[0])
+        return GroundTruth(incomplete, stated, epsilon, delta + assumption.failure, basis, gaps, realised)
+
+    def _releases(self, entries: Iterable[Entry]) -> list[tuple[float, Columns | None]]:
+        return [(entry.loss, self._counted(entry.reads)) for entry in entries]
+
+    def _gaps_told(self, assumption: Assumption) -> dict[str, str]:
+        """What counts as a gap in each column that an assumption names."""
+        rules = self._gaps or {}
+        return {column: rules[column].told if column in rules else _UNSAID for column in named_rates(assumption)}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What weakens the promise to the complete table, in sentences; nothing in the usual case."""
+        if self._gaps is None:
+            return (
+                "This ledger was begun by an earlier gapless and does not say what a gap is: no figure for the "
+                "complete table is below that for the incomplete one.",
+            )
+        others = [name for name, rule in self._reading.items() if rule.told != "nothing" and not self._agreed(name)]
+        if not others:
+            return ()
+        return (
+            f"This reading takes other cells for gaps than the ledger says, in {', '.join(map(repr, others))}: "
+            "its releases that look at such a column count every row in figures for the complete table.",
+        )
 
     def cautions(self, *, expected_rows: int | None = None) -> list[str]:
         """What is weak about the promise, in words; `expected_rows` is about how many rows there are, if public."""
@@ -392,10 +523,12 @@ class Ledger:
         """Everything in the ledger, for a machine. All of it is public."""
         guarantee = self.guarantee()
         return {
+            "identity": self.identity,
             "table": self.table,
             "rows_per_person": self.protect.at_most,
-            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta}
-            | ({} if self.budget.ground_truth is None else {"ground_truth": str(self.budget.ground_truth)}),
+            "budget": {"epsilon": self._budget.epsilon, "delta": self._budget.delta}
+            | ({} if self._budget.ground_truth is None else {"ground_truth": str(self._budget.ground_truth)}),
+            "gaps": None if self._gaps is None else {column: asdict(rule) for column, rule in self._gaps.items()},
             "order": None if self.order == PURE else self.order,
             "capacity": self.capacity.value,
             "spent": self.spent.value,
@@ -408,23 +541,24 @@ class Ledger:
         }
 
     def __str__(self) -> str:
-        lost = Loss(math.fsum(entry.loss for entry in self.entries), self.order)
-        spent = rounded_up(epsilon_of(lost, self.budget.delta))
-        assumed = self.budget.ground_truth
-        whom, for_whom, failure = "", "", 0.0
+        spent = rounded_up(epsilon_of(Loss(float(self._lost), self.order), self._budget.delta))
+        assumed, delta = self._budget.ground_truth, self._budget.delta
+        whom, for_whom = "", ""
         if assumed is not None:
             whom, for_whom = " for the incomplete table", " for the complete table behind the gaps"
-            failure = assumed.failure
+            delta += assumed.failure
         lines = [
-            f"Ledger of '{self.table}': ε = {told_up(self.budget.epsilon)}, δ = {told_up(self.budget.delta + failure)}"
-            f"{for_whom}, protecting {self.protect}",
+            f"Ledger of '{self.table}': ε = {told_up(self._budget.epsilon)}, δ = {told_up(delta)}{for_whom}, "
+            f"protecting {self.protect}",
             f"  spent {self.percent(self.spent)}, left {self.percent(self.left)}; "
             f"the spending so far amounts, after the fact, to ε = {spent}{whom}",
         ]
         lines += [f"  {caution}" for caution in self.cautions()]
         if assumed is not None:
-            lines += [f"  assuming that {assumed}", f"  {self.guarantee()}"]
-        if self.entries:
+            gaps = gaps_told(self._gaps_told(assumed))
+            lines += [f"  assuming that {assumed}", f"  {gaps}", f"  {self.guarantee()}"]
+            lines += [f"  {remark}" for remark in self.remarks]
+        if self._entries:
             lines += ["", *self._listed()]
         return "\n".join(lines)
 
@@ -444,10 +578,6 @@ class Ledger:
         return f"<Ledger of {self.table!r}: {self.percent(self.left)} left>"
 
 
-def _releases(entries: Iterable[Entry]) -> list[Release]:
-    return [(entry.loss, entry.reads) for entry in entries]
-
-
 def _go_on(ledger: Ledger, name: str) -> str:
     """How to use a ledger after a slip: never by another one, which would be a second budget."""
     if name == "table":
@@ -457,3 +587,30 @@ def _go_on(ledger: Ledger, name: str) -> str:
     if ledger.left.value == 0:
         return SPENT
     return f"leave budget= out: the ledger knows it, and {ledger.percent(ledger.left)} of it is left"
+
+
+def _check_estimated(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
+    """Refuse rates that were estimated with other cells as gaps: they say nothing of these."""
+    if not isinstance(assumption, MCAR) or assumption.paid is None:
+        return
+    for column in named_rates(assumption):
+        if column in gaps and assumption.paid.gaps.get(column) != gaps[column].digest:
+            raise BudgetError(
+                f"the rate of gaps in {column!r} was estimated under a schema that takes other cells for gaps",
+                hint="estimate it with the schema that this ledger was opened with",
+            )
+
+
+def _added(
+    sets: Mapping[Columns, Fraction], releases: Iterable[tuple[float, Columns | None]]
+) -> dict[Columns, Fraction]:
+    """The exact losses for each set of columns, those of further releases added; every row is the empty set."""
+    added = dict(sets)
+    for loss, reads in releases:
+        columns = reads or frozenset()
+        added[columns] = added.get(columns, Fraction(0)) + Fraction(loss)
+    return added
+
+
+def _floats(sets: Mapping[Columns, Fraction]) -> dict[Columns, float]:
+    return {columns: float(loss) for columns, loss in sets.items()}

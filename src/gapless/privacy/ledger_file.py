@@ -1,13 +1,15 @@
 """The file of a ledger: JSON lines, chained by hashes, with a seal beside it and a lock on it.
 
-The first line names the table, the protected unit and the budget; each further line is one entry. Every line carries
-the SHA-256 of the line before it, so nothing in the middle can be changed unseen. Beside the file lies a *seal*
+The first line names the table, the protected unit, the budget and what counts as a gap in each column, and has a
+random identity; each further line is one entry. Every line carries the SHA-256 of the line before it, so nothing in
+the middle can be changed unseen. Beside the file lies a *seal*
 (`people.ledger.seal`): it holds the last text appended and the place where it begins, written and flushed before the
 ledger itself is. So
 
 - a crash between the two is completed on the next opening: the entry counts as spent;
 - a ledger shorter than its seal says has lost entries, and is refused;
-- two processes on one ledger take turns, and each sees what the other spent before it may spend.
+- two processes on one ledger take turns, and each sees what the other spent before it may spend. A process reads what
+  is new, and the last line it knows, which must still be there.
 """
 
 from __future__ import annotations
@@ -20,18 +22,22 @@ import json
 import math
 import os
 import re
+import secrets
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gapless.errors import BudgetError, LedgerError, SchemaError
 from gapless.privacy.assumptions import from_dict, to_dict
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
+from gapless.privacy.noise import SYSTEM
+from gapless.privacy.registry import UNKNOWN
+from gapless.schema.columns import GapRule
 
-VERSION = 1
-FILTERED = 2  # the version of a ledger with a filter for the ground truth, which version 1 would not keep
+VERSION = 3
+WITHOUT_GAPS = (1, 2)  # earlier versions, without and with a filter for the ground truth: they do not say what a gap is
 RESTORE = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
 
 
@@ -59,19 +65,38 @@ class Entry:
         content = {name: getattr(self, name) for name in self.__slots__} | {"previous": previous}
         return json.dumps(content, allow_nan=False) + "\n"
 
+    def copy(self) -> Entry:
+        """The same entry; what is done to it is done to nobody else's."""
+        reads = None if self.reads is None else list(self.reads)
+        return replace(self, mechanism=dict(self.mechanism), distance=dict(self.distance), reads=reads)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How far a process has seen a ledger: the last line it took in, by its place and its hash."""
+
+    begin: int = 0
+    end: int = 0
+    last: str = ""
+
+    def after(self, line: str) -> Seen:
+        """One line further."""
+        return Seen(self.end, self.end + len(line.encode()), hash_of(line))
+
 
 def seal_of(path: Path) -> Path:
     """The file beside a ledger that holds its last write and its lock."""
     return path.with_name(path.name + ".seal")
 
 
-def new_header(table: str, protect: Rows, budget: Budget) -> dict[str, Any]:
+def new_header(table: str, protect: Rows, budget: Budget, gaps: Mapping[str, GapRule]) -> dict[str, Any]:
     """The first line of a new ledger."""
     capacity = budget.capacity
     filtered = {} if budget.ground_truth is None else {"ground_truth": to_dict(budget.ground_truth)}
     return {
         "gapless": "ledger",
-        "version": FILTERED if filtered else VERSION,
+        "version": VERSION,
+        "identity": secrets.token_hex(16),
         "table": table,
         "rows_per_person": protect.at_most,
         "epsilon": budget.epsilon,
@@ -79,10 +104,18 @@ def new_header(table: str, protect: Rows, budget: Budget) -> dict[str, Any]:
         "order": None if capacity.order == PURE else capacity.order,
         "capacity": capacity.value,
         "time": today(),
+        "gaps": {column: asdict(rule) for column, rule in gaps.items()},
     } | filtered
 
 
-def budget_of(header: dict[str, Any]) -> Budget:
+def gaps_of(header: Mapping[str, Any]) -> dict[str, GapRule] | None:
+    """What counts as a gap in each column, as a header states it; None if it is of a version that did not say."""
+    if header["version"] in WITHOUT_GAPS:
+        return None
+    return {column: GapRule(**rule) for column, rule in header["gaps"].items()}
+
+
+def budget_of(header: Mapping[str, Any]) -> Budget:
     """The promise that a header states."""
     assumed = header.get("ground_truth")
     return Budget(header["epsilon"], header["delta"], ground_truth=None if assumed is None else from_dict(assumed))
@@ -104,13 +137,12 @@ def lines_of(text: bytes) -> list[str]:
 
 
 @contextlib.contextmanager
-def account(path: Path) -> Iterator[Path]:
-    """The ledger's real path, locked, and what a crash left half done completed."""
+def account(path: Path) -> Iterator[Callable[[Seen], list[str]]]:
+    """Hold the ledger; gives what reads the lines that are new, and completes what a crash left half done."""
     path = path.resolve()  # a link must not get a seal of its own
     try:
-        with _locked(path):
-            _complete(path)
-            yield path
+        with _locked(path) as descriptor:
+            yield lambda seen: lines_of(_complete(path, descriptor, seen))
     except OSError as error:
         raise LedgerError(
             f"cannot read or write the ledger {path}: {error.strerror}",
@@ -119,14 +151,14 @@ def account(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Iterator[int]:
     """Hold the ledger file itself, under whatever name, against every other process and thread."""
     descriptor = _open_same(path)
     try:
         _lock(descriptor)
         if not _is_at(descriptor, path):  # replaced while we waited
             raise LedgerError(f"{path} was replaced by another file", hint=RESTORE)
-        yield
+        yield descriptor
     finally:
         _unlock(descriptor)  # explicitly: a child forked meanwhile would keep it
         os.close(descriptor)
@@ -207,34 +239,57 @@ def append(path: Path, offset: int, text: str) -> None:
             os.close(folder)
 
 
-def _complete(path: Path) -> None:
-    """Finish what a crash left half done; refuse a ledger that is shorter than its seal says."""
-    text = path.read_bytes()
-    try:
-        seal = json.loads(seal_of(path).read_bytes())
-        at, tail = int(seal["at"]), str(seal["text"]).encode()
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        # No seal, or one that a crash left unfinished: then the ledger itself was not being written.
-        _recover_fragment(path, text)
-        return
-    if len(text) < at:
+def _complete(path: Path, descriptor: int, seen: Seen) -> bytes:
+    """What follows the last line that was seen, read once; before, what a crash left half done is finished.
+
+    Refuses a ledger that is shorter than its seal says, and one in which the line last seen is not where it was: lines
+    are chained, so another ledger, or another past of the same one, differs there.
+    """
+    sealed = _read_seal(path)
+    begin = seen.begin if sealed is None else min(seen.begin, sealed[0])
+    text = _read(descriptor, begin)
+    if seen.end and hashlib.sha256(text[seen.begin - begin : seen.end - begin]).hexdigest() != seen.last:
+        raise LedgerError(f"{path} is no longer the ledger that was opened, or has lost entries", hint=RESTORE)
+    if sealed is None:  # none, or one that a crash left unfinished: then the ledger itself was not being written
+        if text and not text.endswith(b"\n"):
+            _recover_fragment(path, _read(descriptor, 0))
+            text = _read(descriptor, begin)
+        return text[seen.end - begin :]
+    at, tail = sealed
+    if begin + len(text) < at:
         raise LedgerError(f"{path} has lost entries: it is shorter than its seal says", hint=RESTORE)
-    written = text[at:].rstrip(b"\0")  # a power failure can leave zeros where data should be
+    written = text[at - begin :].rstrip(b"\0")  # a power failure can leave zeros where data should be
     if not (written.startswith(tail) or tail.startswith(written)):
         raise LedgerError(f"{path} was changed in its last entry", hint=RESTORE)
     if len(written) < len(tail):
         _write(path, at, tail)
+        text = text[: at - begin] + tail
+    return text[seen.end - begin :]
+
+
+def _read_seal(path: Path) -> tuple[int, bytes] | None:
+    """Where the last text appended begins, and that text; None if there is no seal that tells."""
+    try:
+        seal = json.loads(seal_of(path).read_bytes())
+        at, tail = int(seal["at"]), str(seal["text"]).encode()
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None
+    return (at, tail) if at >= 0 else None
+
+
+def _read(descriptor: int, begin: int) -> bytes:
+    with open(descriptor, "rb", closefd=False) as file:
+        file.seek(begin)
+        return file.read()
 
 
 def _recover_fragment(path: Path, text: bytes) -> None:
     """Turn a half-written last line whose seal is gone into an entry that counts as spent."""
     whole, _, fragment = text.rpartition(b"\n")
-    if not fragment:
-        return
     if not whole:
         raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file")
     lines = lines_of(whole + b"\n")
-    header = _parse_header(path, lines[0])
+    header = parse_header(path, lines[0])
     try:
         spent = math.fsum(float(json.loads(line)["loss"]) for line in lines[1:])
     except (ValueError, KeyError, TypeError):
@@ -248,27 +303,25 @@ def _recover_fragment(path: Path, text: bytes) -> None:
         batch=len(lines),
         to="recovered after a crash",
         what="a half-written entry, counted as spent",
-        mechanism={"name": "unknown"},
+        mechanism=UNKNOWN,
         distance={"Linf": 0.0},
         reads=None,
-        noise="system",
+        noise=SYSTEM,
         time=today(),
     )
     _write(path, len(whole) + 1, entry.line(hash_of(lines[-1])).encode())
 
 
-def header_of(path: Path) -> dict[str, Any]:
+def parse_header(path: Path, line: str) -> dict[str, Any]:
     """The first line of a ledger, checked."""
-    with path.open("rb") as file:
-        return _parse_header(path, file.readline().decode("utf-8", "replace"))
-
-
-def _parse_header(path: Path, line: str) -> dict[str, Any]:
     try:
         header = json.loads(line)
+        version = header["version"]
         if header["gapless"] != "ledger":
             raise ValueError  # noqa: TRY301 one message for every foreign file
-        version, budget = header["version"], budget_of(header)
+        if version > VERSION:
+            raise LedgerError(f"{path} is of version {version}", hint="a newer gapless")
+        budget, _ = budget_of(header), gaps_of(header)
         Rows(header["rows_per_person"])
         order = PURE if header["order"] is None else header["order"]
         honest = (
@@ -276,11 +329,11 @@ def _parse_header(path: Path, line: str) -> dict[str, Any]:
             and (order == PURE) == (budget.delta == 0)
             and 0 < header["capacity"] <= budget.room(order) * (1 - ROUNDING / 2)
         )
-        if not (honest and isinstance(header["table"], str)):
+        texts = [header["table"], header["identity"]] if version == VERSION else [header["table"]]
+        earlier = WITHOUT_GAPS[budget.ground_truth is not None]
+        if not (honest and version in (VERSION, earlier) and all(isinstance(text, str) for text in texts)):
             raise ValueError  # noqa: TRY301 one message for every foreign file
-    except (ValueError, TypeError, KeyError, BudgetError, SchemaError):
+    except (ValueError, TypeError, KeyError, AttributeError, BudgetError, SchemaError):
         raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file") from None
-    if version != (VERSION if budget.ground_truth is None else FILTERED):
-        raise LedgerError(f"{path} is of version {version}", hint="a newer gapless") from None
     checked: dict[str, Any] = header
     return checked

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,8 @@ class DiscreteLaplace(_Described):
     References: Ghosh, Roughgarden, Sundararajan 2009; Canonne, Kamath, Steinke 2020.
     """
 
+    told: ClassVar[str] = "whole numbers are added to counts"
+
     scale: float
 
     def __post_init__(self) -> None:
@@ -123,6 +125,8 @@ class DiscreteGaussian(_Described):
     Edge cases: no finite loss at order ∞: a pure budget refuses it; `std` 0 is refused; values never wrap.
     References: Canonne, Kamath, Steinke 2020, §2.
     """
+
+    told: ClassVar[str] = "whole numbers are added to counts"
 
     std: float
 
@@ -171,6 +175,8 @@ class ExponentialChoice(_Described):
     Edge cases: one candidate is chosen for certain; scores that are not numbers are refused.
     References: McSherry and Talwar 2007; Cesar and Rogers 2021.
     """
+
+    told: ClassVar[str] = "choices are drawn from public candidates, better ones more often"
 
     scale: float
 

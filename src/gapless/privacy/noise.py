@@ -32,22 +32,19 @@ from gapless.privacy.cauchy import rounded_cauchy
 if TYPE_CHECKING:
     from opendp.mod import Measurement
 
-__all__ = ["Floats", "Integers", "NoiseSource", "SystemNoise", "current"]
+__all__ = ["Floats", "Integers", "NoiseSource", "SystemNoise", "current", "origin"]
 
 Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
 SMALL = 10_000  # cells that OpenDP draws in a fraction of a second
 LARGEST = 2.0**50  # scale up to which no draw comes near the ends of int64
+SYSTEM = "system"  # what a ledger writes for noise that keeps anybody's privacy
 WORD = 64  # bits of U read at a time
 
 
 class NoiseSource(Protocol):
     """Where every random number of a mechanism comes from."""
-
-    @property
-    def name(self) -> str:
-        """Who draws: "system", or something that says NOT PRIVATE."""
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """Independent integers, Pr[z] ∝ exp(-|z|/scale)."""
@@ -79,7 +76,6 @@ class SystemNoise:
     """
 
     __slots__ = ()
-    name = "system"
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """Independent integers, Pr[z] ∝ exp(-|z|/scale)."""
@@ -116,10 +112,19 @@ _source: ContextVar[NoiseSource] = ContextVar("gapless.noise")  # set by gapless
 def current() -> NoiseSource:
     """The active source: the system's, unless `gapless.testing` has put another in its place.
 
-    >>> current().name
+    >>> origin(current())
     'system'
     """
     return _source.get(SystemNoise())
+
+
+def origin(source: NoiseSource) -> str:
+    """Who draws, as a ledger records it: decided by type, so that nothing a source says of itself can make it private.
+
+    >>> origin(SystemNoise())
+    'system'
+    """
+    return SYSTEM if type(source) is SystemNoise else f"{type(source).__name__}: NOT PRIVATE"
 
 
 def _checked(scale: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +23,16 @@ class Guarantee:
     basis: str
 
     def __str__(self) -> str:
+        return f"{self.promise}." if self.epsilon == math.inf else f"{self.promise}. Basis: {self.basis}."
+
+    @property
+    def promise(self) -> str:
+        """What is promised, without the basis."""
         if self.epsilon == math.inf:
-            return f"NOT PRIVATE: {self.basis}."
+            return f"NOT PRIVATE: {self.basis}"
         return (
             f"({rounded_up(self.epsilon)}, {told_up(self.delta)})-differential privacy for adding or removing "
-            f"{self.protect} of the incomplete table '{self.table}', schema public. Basis: {self.basis}."
+            f"{self.protect} of the incomplete table '{self.table}', schema public"
         )
 
 
@@ -40,6 +46,7 @@ class GroundTruth:
         incomplete: what is promised for the incomplete table, without any assumption.
         assumption: what is assumed about gaps.
         epsilon, delta, basis: the promise under that assumption, and what it rests on.
+        gaps: what counts as a gap in each column that the assumption names.
         realised: what the outcomes so far tell about a person at most, after the fact: no guarantee if releases were
             chosen in the light of earlier answers. None where no such bound is proved.
     """
@@ -49,6 +56,7 @@ class GroundTruth:
     epsilon: float
     delta: float
     basis: str
+    gaps: Mapping[str, str]
     realised: float | None
 
     def __str__(self) -> str:
@@ -57,8 +65,8 @@ class GroundTruth:
         promise = (
             f"{self.incomplete}\nAssuming that {self.assumption}: ({rounded_up(self.epsilon)}, {told_up(self.delta)})-"
             f"differential privacy for adding or removing {self.incomplete.protect} of the complete table behind the "
-            f"gaps. Basis: {self.basis}. This covers the releases of one ledger: such figures of several must not be "
-            "added up."
+            f"gaps. Basis: {self.basis}. {gaps_told(self.gaps)} This covers the releases of one ledger: such figures "
+            "of several must not be added up."
         )
         if self.realised is None or self.realised > 0.999 * self.epsilon:
             return promise
@@ -73,8 +81,22 @@ class GroundTruth:
         return {
             "incomplete": {"epsilon": self.incomplete.epsilon if kept else None, "delta": self.incomplete.delta},
             "assumption": str(self.assumption),
+            "gaps": dict(self.gaps),
             "epsilon": self.epsilon if kept else None,
             "delta": self.delta,
             "basis": self.basis,
             "after_the_fact": self.realised,
         }
+
+
+def gaps_told(gaps: Mapping[str, str]) -> str:
+    """What counts as a gap in these columns, those that agree together.
+
+    >>> gaps_told({"age": "an empty cell", "sex": "an empty cell", "income": "'-8'"})
+    "A gap is, in 'age', 'sex': an empty cell; in 'income': '-8'."
+    """
+    columns: dict[str, list[str]] = {}
+    for column, told in gaps.items():
+        columns.setdefault(told, []).append(repr(column))
+    rules = "; ".join(f"in {', '.join(names)}: {told}" for told, names in columns.items())
+    return f"A gap is, {rules}." if gaps else "No column is named."

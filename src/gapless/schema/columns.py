@@ -14,6 +14,8 @@ codebook; nothing looks at data.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,6 +36,7 @@ Values: TypeAlias = NDArray[Any]
 
 GAP_KINDS: tuple[MissingKind, ...] = ("unknown", "refused")
 DEFAULT_BINS = 10
+READING = 1  # raised when data/encode.py takes other cells for gaps than before
 MOST_LEVELS = 65_000  # with a not-applicable cell and the gap states, codes stay within 16 bits
 LARGEST_WHOLE, LARGEST = 2**53, 1e300  # beyond, whole numbers are not exact, and widths of bins overflow
 
@@ -70,6 +73,14 @@ class MissingCode:
         if self.kind not in (*GAP_KINDS, "not-applicable"):
             kinds = (*GAP_KINDS, "not-applicable")
             raise SchemaError(f"no kind of missing called {self.kind!r}", hint=nearest(str(self.kind), kinds))
+
+
+@dataclass(frozen=True, slots=True)
+class GapRule:
+    """What counts as a gap in a column: in words, and as a digest of every public fact that decides it."""
+
+    told: str
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -173,6 +184,42 @@ class Column:
         return tuple(kind for kind in GAP_KINDS if kind in declared)
 
     @cached_property
+    def gap_rule(self) -> GapRule:
+        """What counts as a gap here. Equal digests: the same cells are gaps, whatever the table holds.
+
+        Bins and descriptions are not in it, since they make no cell a gap (docs/proofs/ground_truth.md, section 11).
+
+        >>> print(Integer("age", bounds=(18, 90), may_be_missing=True, missing=("NA", -8)).gap_rule.told)
+        an empty cell, 'NA', '-8', or whatever is no integer
+        """
+        facts = {
+            "reading": READING,
+            "kind": self.kind,
+            "may_be_missing": self.may_be_missing,
+            "missing": sorted((code.code, code.kind) for code in self.missing),
+            "outside": self.outside,
+            "values": self._value_facts,
+        }
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        if not self.gaps:
+            return GapRule("nothing", digest)
+        told = ["an empty cell"] * self.empty_is_a_gap
+        told += [repr(code.code) for code in self.missing if code.code and code.kind in self.gaps]
+        told += [self._outside_told] * (self.outside != "refuse")
+        *first, last = told
+        return GapRule(f"{', '.join(first)}, or {last}" if first else last, digest)
+
+    @property
+    def _value_facts(self) -> Any:
+        """What decides whether a cell that is no code is a value."""
+        raise NotImplementedError
+
+    @property
+    def _outside_told(self) -> str:
+        """Which cells become gaps because they are no value, in words; not asked where such cells are refused."""
+        raise NotImplementedError
+
+    @cached_property
     def size(self) -> int:
         """The number of observed cells: levels or bins, and *not applicable* if declared."""
         return self.values_size + (self.not_applicable is not None)
@@ -246,6 +293,14 @@ class _Levels(Column):
                 f"has {both[0]!r} both as a level and as a missing code",
                 hint="a missing code is a gap; keep it in one of the two lists",
             )
+
+    @property
+    def _value_facts(self) -> list[str]:
+        return sorted(as_text(level) for level in self.levels)
+
+    @property
+    def _outside_told(self) -> str:
+        return "whatever is none of its levels"
 
     @property
     def values_size(self) -> int:
@@ -390,6 +445,15 @@ class _Binned(Column):
         """A number on the line as people write it."""
         return f"{position:.12g}"
 
+    @property
+    def _value_facts(self) -> list[float | str]:
+        return list(self._ends)
+
+    @property
+    def _outside_told(self) -> str:
+        within = f" from {self.bounds[0]} to {self.bounds[1]}" if self.outside == "missing" else ""
+        return f"whatever is no {self.kind}{within}"
+
     @cached_property
     def _ends(self) -> tuple[float, float]:
         return self._position(self.bounds[0], "bound"), self._position(self.bounds[1], "bound")
@@ -521,6 +585,10 @@ class _Calendar(_Binned):
                 f"has no resolution {self.resolution!r}", hint=nearest(str(self.resolution), self.resolutions)
             )
         super().__post_init__()
+
+    @property
+    def _value_facts(self) -> list[float | str]:
+        return [self.resolution, *super()._value_facts]
 
     @property
     def step(self) -> np.dtype[np.datetime64]:

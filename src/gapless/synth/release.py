@@ -20,6 +20,7 @@ from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE, epsilon_of
 from gapless.privacy.cautions import factor
 from gapless.privacy.ledger_file import Entry
+from gapless.privacy.registry import mechanism_of
 from gapless.privacy.rounding import rounded_up
 from gapless.schema import Schema
 from gapless.synth import load
@@ -153,7 +154,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
     promises = guarantee if ledger.budget.ground_truth is None else ledger.ground_truth()
     first, *beside = str(promises).split("\n")
     yield from (f"# Privacy statement: {sample.schema.name}", "", f"**{first}**", "")
-    for one in beside:
+    for one in (*beside, *(ledger.remarks if beside else ())):
         yield from (one, "")
     if guarantee.epsilon == math.inf:
         yield "THIS RELEASE IS NOT PRIVATE and must not be published."
@@ -173,8 +174,8 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         "- Protected: every cell of those rows, and which of their cells are missing.",
         "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the "
         "table, the method and its settings, and what is true of the population whether or not a person took part.",
-        "- Trust: the holder runs the software on a machine it trusts. Noise is exact, integer-valued and drawn "
-        "from the operating system's entropy. Running times are out of scope.",
+        "- Trust: the holder runs the software on a machine it trusts. Running times are out of scope.",
+        f"- Noise is drawn exactly, from the operating system's entropy: {'; '.join(_kinds_of_noise(ledger))}.",
         "",
         "## The numbers",
         "",
@@ -208,6 +209,14 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
 def _warnings(ledger: Ledger, schema: Schema) -> Iterator[str]:
     for caution in ledger.cautions(expected_rows=schema.expected_rows):
         yield from (f"**Warning: {caution}**", "")
+
+
+def _kinds_of_noise(ledger: Ledger) -> Iterator[str]:
+    """What is said of noise, by the mechanisms that this ledger has recorded."""
+    mechanisms = [mechanism_of(entry.mechanism) for entry in ledger.entries]
+    yield from dict.fromkeys(mechanism.told for mechanism in mechanisms if mechanism is not None)
+    if None in mechanisms:
+        yield "for an entry that a crash left half written nothing was read"
 
 
 def _other_deltas(ledger: Ledger) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""Noise for tests: repeatable, or broken on purpose. NOT PRIVATE, and every name says so.
+"""Noise for tests: repeatable, or broken on purpose. NOT PRIVATE, and the ledger says so.
 
 A source is active inside its `with` block, in the thread and task that entered it, and nowhere else:
 
+>>> from gapless.privacy.noise import origin
 >>> with fixed_noise(seed=1) as source:
-...     source.name
-'fixed, seed 1: NOT PRIVATE'
+...     origin(source)
+'FixedNoise: NOT PRIVATE'
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ class FixedNoise:
     """
 
     def __init__(self, seed: int) -> None:
-        self.name = f"fixed, seed {seed}: NOT PRIVATE"
         self._rng = np.random.default_rng(seed)
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
@@ -77,11 +77,6 @@ class ScaledNoise:
     factor: float
     source: NoiseSource
 
-    @property
-    def name(self) -> str:
-        """Says by how much it cheats."""
-        return f"scaled by {self.factor}: NOT PRIVATE"
-
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """At the wrong scale."""
         return self.source.discrete_laplace(self.factor * scale, size)
@@ -108,7 +103,6 @@ class SharedNoise:
     """NOT PRIVATE: one draw of `source` for all cells of a vector, so that differences of cells are exact."""
 
     source: NoiseSource
-    name: str = "one draw for all cells: NOT PRIVATE"
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """The same number in each cell."""
@@ -134,8 +128,6 @@ class SharedNoise:
 @dataclass(frozen=True, slots=True)
 class NoNoise:
     """NOT PRIVATE: zeros, and the first of the best candidates."""
-
-    name: str = "none: NOT PRIVATE"
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:  # noqa: ARG002 no noise
         """Zeros."""

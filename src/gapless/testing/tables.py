@@ -1,18 +1,15 @@
-"""Small private tables for tests, their neighbours, and a key to look inside. NOT PRIVATE."""
+"""Small private tables for tests."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 import polars as pl
 
 from gapless.data import PrivateTable, read
-from gapless.privacy import Budget, Ledger, Private, Rows
+from gapless.privacy import Budget, Rows
 from gapless.schema import Categorical, MissingCode, Schema
-
-T = TypeVar("T")
 
 Row = tuple[str | None, ...]
 
@@ -46,8 +43,3 @@ def private(
         ledger=folder / f"{number}.ledger",
         budget=budget or Budget(1.0, 1e-6),
     )
-
-
-def reveal(value: Private[T, Any], ledger: Ledger) -> T:
-    """What a sealed value holds: for tests of sensitivity, which compare it on neighbouring tables."""
-    return value._open(ledger._key)  # noqa: SLF001 the whole point

@@ -1,0 +1,64 @@
+"""Mechanisms and distances by the names under which a ledger records them, and the loss that a record has by itself.
+
+A ledger writes down parameters, so that whoever opens it can compute every loss again. What is not entered here could
+not be: it is refused at the gate, before it is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from gapless.errors import BudgetError, LedgerError
+from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialChoice
+from gapless.privacy.private import L1, L2, Linf, Smooth
+from gapless.privacy.smooth import SmoothCauchy
+
+Recorded: TypeAlias = DiscreteLaplace | DiscreteGaussian | ExponentialChoice | SmoothCauchy
+
+MECHANISMS: dict[str, type[Recorded]] = {
+    kind.__name__: kind for kind in (DiscreteLaplace, DiscreteGaussian, ExponentialChoice, SmoothCauchy)
+}
+UNKNOWN = {"name": "unknown"}  # the mechanism of an entry that a crash left half written, for which nothing was read
+
+_DISTANCES: dict[type, Callable[[float], Any]] = {
+    L1: L1,
+    L2: L2,
+    Linf: Linf,
+    Smooth: partial(Smooth, least=0.0),  # decides the grid of answers, not the loss
+}
+_DISTANCE_OF_NAME = {kind.__name__: build for kind, build in _DISTANCES.items()}
+
+
+def check_known(mechanism: object, distance: object) -> None:
+    """Refuse what a ledger could not compute again: decided by the very type, since a subclass may cost anything."""
+    if type(mechanism) not in MECHANISMS.values() or type(distance) not in _DISTANCES:
+        raise BudgetError(
+            f"{type(mechanism).__name__} on a value with a distance in {type(distance).__name__} is none of the "
+            "releases whose loss a ledger can compute again",
+            hint=f"one of: {', '.join(MECHANISMS)}; a new one is entered in privacy/registry.py, with its proof",
+        )
+
+
+def mechanism_of(parameters: Mapping[str, Any]) -> Recorded | None:
+    """The mechanism with these recorded parameters; None for that of a half-written entry."""
+    if parameters == UNKNOWN:
+        return None
+    given = dict(parameters)
+    name = given.pop("name")
+    if name not in MECHANISMS:
+        raise LedgerError(f"this gapless does not know the mechanism {name!r}", hint="a newer gapless")
+    return MECHANISMS[name](**given)
+
+
+def recomputed_loss(parameters: Mapping[str, Any], distance: Mapping[str, float], order: float) -> float:
+    """What a recorded release loses at an order, from its record alone.
+
+    0 for a half-written entry: its charge was never completed, so nothing was read for it.
+    """
+    mechanism = mechanism_of(parameters)
+    if mechanism is None:
+        return 0.0
+    ((name, at_most),) = distance.items()
+    return mechanism.loss(_DISTANCE_OF_NAME[name](at_most), order).value

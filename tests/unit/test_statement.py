@@ -1,0 +1,98 @@
+"""The privacy statement says what the ledger has recorded, and no more."""
+
+import math
+
+import pytest
+
+import gapless as gl
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Ledger, SmoothCauchy
+from gapless.privacy.ledger_file import seal_of
+from gapless.synth.release import privacy_statement
+from gapless.testing.noise import no_noise
+from gapless.testing.tables import letters_schema, private
+
+SCHEMA = letters_schema([2, 3])
+ROWS = [("a", "b"), ("b", None), (None, "c"), ("a", "a")] * 50
+
+
+def statement(table, ledger=None):
+    model = gl.Independent(missing=gl.Observed()).fit(table, spend=table.ledger.share(percent=4))
+    return "\n".join(privacy_statement(model, model.sample(5, seed=1), ledger or table.ledger))
+
+
+def noise_line(text):
+    (line,) = [line for line in text.splitlines() if line.startswith("- Noise")]
+    return line
+
+
+@pytest.mark.parametrize(("delta", "mechanism"), [(0.0, DiscreteLaplace), (1e-6, DiscreteGaussian)])
+def test_the_noise_is_described_by_the_mechanisms_that_were_used(tmp_path, delta, mechanism):
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, delta))
+    assert noise_line(statement(table)).endswith(f"entropy: {mechanism.told}.")
+    knn = gl.Count(where="x0 == 'a'", missing=gl.Knn(neighbors=1, on=["x1"]))
+    table.ask(knn, spend=table.ledger.share(percent=60))
+    assert noise_line(statement(table)).endswith(f"entropy: {mechanism.told}; {SmoothCauchy.told}.")
+    gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.share(percent=10))
+    assert ExponentialChoice.told in noise_line(statement(table))
+    assert "integer" not in statement(table)
+
+
+def test_an_entry_that_a_crash_left_is_said_to_be_one(tmp_path):
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0))
+    statement(table)
+    path = table.ledger.path
+    path.write_bytes(path.read_bytes() + b'{"loss": 0.1, "num')
+    seal_of(path).unlink()
+    model = gl.Independent().fit(private(ROWS, SCHEMA, tmp_path), spend=private(ROWS, SCHEMA, tmp_path).ledger.left)
+    text = "\n".join(privacy_statement(model, model.sample(5, seed=1), Ledger.open(path)))
+    assert "left half written nothing was read" in noise_line(text)
+
+
+def test_rates_that_another_ledger_paid_for_bring_its_loss_along(tmp_path):
+    pilot = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7, 1e-7), protect=gl.Rows(1))
+    rates = gl.gap_rates(pilot, spend=pilot.ledger.share(percent=50))
+    budget = gl.Budget(1.0, ground_truth=rates)
+    table = private(ROWS, SCHEMA, tmp_path, budget=budget)
+    besides = (
+        f"paid for under another ledger ({pilot.ledger.identity[:8]}), which comes on top: (0.7, 1e-07)-differential "
+        "privacy for adding or removing one row of the incomplete table 'letters', schema public"
+    )
+    again = Ledger.open(table.ledger.path)
+    same = gl.MCAR(rates.rates, failure=1e-6)
+    for text in (budget, statement(table), again, again.ground_truth(), again.ground_truth(same)):
+        assert besides in str(text)
+    plain = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0)).ledger
+    assert besides in str(plain.ground_truth(rates))
+
+
+def test_rates_that_the_same_ledger_paid_for_are_among_its_entries(tmp_path):
+    table = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7))
+    rates = gl.gap_rates(table, spend=table.ledger.share(percent=50))
+    text = str(table.ledger.ground_truth(rates))
+    assert "bounded by a paid estimate that fails with probability 1e-06" in text
+    assert "another ledger" not in text
+    assert "another ledger" in str(rates)
+
+
+def test_rates_without_privacy_say_so_wherever_they_are_used(tmp_path):
+    pilot = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7))
+    with no_noise():
+        rates = gl.gap_rates(pilot, spend=pilot.ledger.share(percent=50))
+    assert pilot.ledger.guarantee().epsilon == math.inf
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, ground_truth=rates))
+    assert "which comes on top: NOT PRIVATE: noise of a test" in str(Ledger.open(table.ledger.path))
+
+
+def test_rates_are_of_the_gaps_that_they_were_estimated_for(tmp_path):
+    pilot = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7))
+    rates = gl.gap_rates(pilot, spend=pilot.ledger.share(percent=50))
+    coded = gl.Categorical("x0", ["a", "b"], may_be_missing=True, missing=["-8"])
+    other = gl.Schema("letters", [coded, SCHEMA["x1"]])
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(gl.BudgetError, match="rate of gaps in 'x0' was estimated under a schema that takes other"):
+        private(ROWS, other, tmp_path, budget=gl.Budget(1.0, ground_truth=rates))
+    assert sorted(tmp_path.iterdir()) == before
+    ledger = private(ROWS, other, tmp_path, budget=gl.Budget(1.0)).ledger
+    with pytest.raises(gl.BudgetError, match="other cells for gaps"):
+        ledger.ground_truth(rates)
+    assert ledger.ground_truth(gl.MCAR({"x1": rates.rates["x1"]})).epsilon <= 1
