@@ -85,7 +85,7 @@ class Workload:
         """
         self._check(candidates, expected)
         shown = [p[self._observed[candidate]] for candidate, p in zip(candidates, expected, strict=True)]
-        laws = [[_given(np.maximum(p, 0.0), column) for column in range(p.ndim)] for p in shown]
+        laws = [[_given(p, column) for column in range(p.ndim)] for p in shown]
 
         def misfits(counts: Sequence[Integers]) -> Iterator[float]:
             for candidate, c, given in zip(candidates, self._chosen(counts, candidates), laws, strict=True):
@@ -235,20 +235,19 @@ def _needed_by_all(reads: Iterable[Columns | None]) -> Columns | None:
 
 def _given(law: Floats, column: int) -> Floats:
     """The law of all columns given one of them; even where that one has no probability: the proof needs a law."""
-    slices = np.moveaxis(law, column, 0).reshape(law.shape[column], -1)
-    known = slices.sum(axis=1, keepdims=True)
-    given: Floats = np.full(slices.shape, 1 / slices.shape[1])
-    np.divide(slices, known, out=given, where=known > 0)
+    possible = np.maximum(law, 1e-300)
+    given: Floats = possible / possible.sum(axis=_others(law.ndim, column), keepdims=True)
     return given
 
 
 def _least_misfit(counts: Integers, given: Sequence[Floats]) -> float:
     """The misfit to laws given one column, each slice with its own total, for the column where it is least."""
-    misfits = []
-    for column, law in enumerate(given):
-        slices = np.moveaxis(counts, column, 0).reshape(law.shape)
-        misfits.append(0.5 * float(np.abs(slices - slices.sum(axis=1, keepdims=True) * law).sum()))
-    return min(misfits)
+    totals = (counts.sum(axis=_others(counts.ndim, column), keepdims=True) for column in range(counts.ndim))
+    return min(0.5 * float(np.abs(counts - total * law).sum()) for total, law in zip(totals, given, strict=True))
+
+
+def _others(columns: int, column: int) -> tuple[int, ...]:
+    return tuple(other for other in range(columns) if other != column)
 
 
 def _dependence(counts: Integers) -> float:
