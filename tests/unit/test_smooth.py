@@ -265,3 +265,46 @@ def test_however_little_noise_there_is_large_answers_are_not_clamped(epsilon):
     mechanism = SmoothCauchy.for_loss(Loss(epsilon, math.inf), Smooth(1, 1.0))
     with no_noise() as source:
         assert mechanism(SmoothValue(Fraction(10**9), Fraction(1)), source) == 10**9
+
+
+# ---------------------------------------------------------------------- who is read
+
+MATCHED = Schema(
+    "matched",
+    [
+        Ordinal("place", ["0", "1", "2"], may_be_missing=True),
+        Categorical("sex", ["F", "M"], may_be_missing=True),
+        Boolean("a", may_be_missing=True),
+    ],
+)
+# Rows with a gap in a column that is matched on: a donor, a donee, and one that lacks everything.
+LACKING = [(None, "F", "true"), ("0", None, "true"), (None, None, "true"), (None, "F", None), (None, None, None)]
+
+
+@pytest.mark.parametrize("row", LACKING)
+@pytest.mark.parametrize("scheme", ["nearest", "mean", "majority"])
+def test_a_row_with_a_gap_in_a_matching_column_is_read(row, scheme, tmp_path):
+    """It gives or takes like any other, so `reads` must not name the columns that are matched on, nor the targets."""
+    matching = Matching(on=("place", "sex"), scheme=scheme, neighbors=1 if scheme == "nearest" else 2)
+    rows = [("1", "M", "false"), ("2", "F", "true"), ("0", "F", None), (None, "F", None)]
+    seen = []
+    with no_noise():
+        for some in (rows, [*rows, row]):
+            table = private(some, MATCHED, tmp_path)
+            value = neighbour_sum(
+                table, lambda columns: 1.0 + columns["a"], targets=["a"], matching=matching, low=0, high=2
+            )
+            assert value.reads is None
+            seen.append(reveal(value, table.ledger))
+    assert seen[0].answer != seen[1].answer
+
+
+def test_a_row_that_was_left_out_before_is_not_read(tmp_path):
+    seen = []
+    with no_noise():
+        for some in ([("1", "M", "false")], [("1", "M", "false"), ("0", None, "true")]):
+            table = private(some, MATCHED, tmp_path).where("sex", ["F", "M"])
+            value = neighbour_sum(table, how_many, targets=["a"], matching=Matching(on=("place", "sex")), low=0, high=1)
+            assert value.reads == {"sex"}
+            seen.append(reveal(value, table.ledger))
+    assert seen[0] == seen[1]
