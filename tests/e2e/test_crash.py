@@ -15,6 +15,7 @@ import sys
 import polars as pl
 import gapless as gl
 from gapless.privacy import for_counts
+from gapless.privacy.sealing import transform
 
 folder = sys.argv[1]
 schema = gl.Schema("people", [gl.Categorical("x", ["a", "b"], may_be_missing=True)])
@@ -24,8 +25,8 @@ with open(folder + "/reads", "a") as reads:
     print("ready", flush=True)
     while True:
         grant = people.ledger.grant(people.ledger.share(percent=0.01), to="child")
-        value = people.marginal("x").transform(
-            lambda counts: (reads.write("read\\n"), reads.flush(), counts)[-1], distance=gl.privacy.L1(1), reads=None)
+        value = transform(people.marginal("x"), lambda counts: (reads.write("read\\n"), reads.flush(), counts)[-1],
+                          distance=gl.privacy.L1(1), reads=None, key=people.ledger._key)
         grant.release(value, for_counts(grant.left, value.distance), what="x")
 """
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gapless.errors import SchemaError
 from gapless.privacy import L1, Rows
 from gapless.testing.tables import letters_schema, private
 from seals import reveal
@@ -151,3 +152,41 @@ def test_the_test_itself_finds_a_transformation_that_is_not_stable():
         return reveal(halved.marginal("x0"), halved.ledger)
 
     assert np.abs(every_second(rows) - every_second([("a", "a", "a"), *rows])).sum() > 1
+
+
+# ------------------------------------------------------------------ observed cells only
+
+NO_CELLS = [None, "", "?", "-", "missing", "unknown", "refused", "not-applicable", "n/a", "z"]
+
+
+@pytest.mark.parametrize("cell", NO_CELLS)
+def test_a_gap_is_no_cell_that_rows_can_be_chosen_by(cell):
+    """Else rows with a gap would be kept, and `reads` would name the column all the same."""
+    table = private([], SCHEMA, Path(tempfile.mkdtemp()))
+    for column in SCHEMA.columns:
+        with pytest.raises(SchemaError, match="has no cell"):
+            column.code_of(cell)
+        with pytest.raises(SchemaError, match="has no cell"):
+            table.where(column.name, ["a", cell])
+        with pytest.raises(SchemaError, match="has no cell"):
+            table.clamp(column.name, lowest="a", highest=cell)
+
+
+def test_every_observed_cell_has_its_code():
+    for column in SCHEMA.columns:
+        assert [column.code_of(cell) for cell in column.cells[: column.size]] == list(range(column.size))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(row, max_size=8), chosen=st.sets(st.sampled_from(["a", "b", "c", "not applicable"])))
+def test_where_keeps_the_rows_with_these_cells_and_no_other(rows, chosen):
+    table = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
+    kept = table.where("x1", chosen)
+    found = sorted(zip(*reveal(kept._rows, table.ledger).columns, strict=True))
+    cells = chosen - {"not applicable"} | ({"n/a"} if "not applicable" in chosen else set())
+    wanted = [
+        tuple(_code(name, cell) for name, cell in zip(SCHEMA.names, one, strict=True))
+        for one in rows
+        if one[1] in cells
+    ]
+    assert found == sorted(wanted)

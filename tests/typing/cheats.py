@@ -16,6 +16,7 @@ from gapless.privacy import (
     Released,
 )
 from gapless.privacy.mechanisms import Integers
+from gapless.privacy.sealing import transform
 
 
 def honest(table: gl.PrivateTable, grant: Grant) -> Released[Integers]:
@@ -33,6 +34,18 @@ def cheat(
     counts.value  # error: [attr-defined]
     counts + 1  # error: [operator]
     counts.sum()  # error: [attr-defined]
+    counts.transform(lambda value: value, distance=L1(0), reads=None)  # error: [attr-defined]
+    Private.gather([counts])  # error: [attr-defined]
+    counts.distance = L1(0)  # error: [misc]
+    counts.reads = frozenset({"age"})  # error: [misc]
+    transform(counts, lambda value: value, distance=L1(0), reads=None)  # error: [call-arg]
+    table.schema = gl.Schema.read("people.toml")  # error: [misc]
+    table.ledger = gl.Ledger.open("other.ledger")  # error: [misc]
+    table.tally(lambda rows: rows)  # error: [attr-defined]
+    table.neighbour_sum(lambda rows: rows)  # error: [attr-defined]
+    table.fill_given(object())  # error: [arg-type]
+    gl.FromModel(object())  # error: [arg-type]
+    gl.Drop().answer(gl.Count().compile(table.schema), table, grant)  # error: [arg-type]
     public: Integers = counts  # error: [assignment]
     wanted: Released[Integers] = counts  # error: [assignment]
     table.rows  # error: [attr-defined]

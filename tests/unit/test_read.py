@@ -4,6 +4,7 @@ import datetime as dt
 import errno
 import gzip
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -360,9 +361,14 @@ BAD_FRAMES = {
         "two columns have the same name",
         "its own",
     ),
-    "mixed": (
-        pd.DataFrame({"b": [1, 2], "a": pd.Series([1, "x"], dtype=object)}),
-        "column 'a' of this DataFrame holds mixed types",
+    "complex": (
+        pd.DataFrame({"b": [1, 2], "a": [1j, 2j]}),
+        "column 'a' of this DataFrame holds a type that is unknown here",
+        "or text",
+    ),
+    "Arrow's widest": (
+        pa.table({"a": pa.array([Decimal(1)], type=pa.decimal256(70, 0)), "b": [1]}),
+        "column 'a' of this Table holds a type that is unknown here",
         "or text",
     ),
     "lists": (pl.DataFrame({"a": [[1]], "b": [1]}), "column 'a' holds values of type List", "text, numbers"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gapless.data.neighbors import Matching
+from gapless.data.sums import neighbour_sum
 from gapless.errors import BudgetError, SchemaError
 from gapless.privacy import L1, Budget, DiscreteLaplace, Loss, Rows, Smooth, SmoothCauchy, SmoothValue
 from gapless.privacy.smooth import LN2, joint_loss
@@ -122,7 +123,7 @@ def how_many(columns):
 
 def question(rows, folder, **options):
     table = private(rows, LINE, folder, **options)
-    return table, table.neighbour_sum(how_many, targets=["a"], matching=MATCHING, low=0, high=1)
+    return table, neighbour_sum(table, how_many, targets=["a"], matching=MATCHING, low=0, high=1)
 
 
 @pytest.fixture
@@ -189,7 +190,7 @@ def test_rows_per_person_reach_the_distance(tmp_path):
 def test_labels_are_drawn_once_and_links_are_found_once(tmp_path):
     with fixed_noise(1):
         table, value = question(BEFORE, tmp_path)
-        again = table.neighbour_sum(how_many, targets=["a"], matching=MATCHING, low=0, high=1)
+        again = neighbour_sum(table, how_many, targets=["a"], matching=MATCHING, low=0, high=1)
         assert reveal(table._labels, table.ledger) is reveal(table._labels, table.ledger)
         assert len(table._links) == 1
         (links,) = table._links.values()
@@ -210,9 +211,11 @@ def test_several_targets_come_from_one_donor_and_observed_cells_stay(tmp_path):
 
     with no_noise():
         table = private(rows, schema, tmp_path)
-        sealed = table.neighbour_sum(value, targets=["u", "v"], matching=Matching(on=("x",)), low=0, high=11)
+        sealed = neighbour_sum(table, value, targets=["u", "v"], matching=Matching(on=("x",)), low=0, high=11)
         assert reveal(sealed, table.ledger).answer == 1 + 10 + 11 + 10
-        kept = table.where("u", ["b"]).neighbour_sum(value, targets=["v"], matching=Matching(on=("x",)), low=0, high=11)
+        kept = neighbour_sum(
+            table.where("u", ["b"]), value, targets=["v"], matching=Matching(on=("x",)), low=0, high=11
+        )
         assert kept.reads == {"u"}
         assert reveal(kept, table.ledger).answer == 10 + 10
 
@@ -248,14 +251,14 @@ def test_a_matching_that_does_not_fit(options, targets, said, tmp_path):
         schema = WIDE
     table = private([], schema, tmp_path)
     with pytest.raises(SchemaError, match=said):
-        table.neighbour_sum(how_many, targets=targets, matching=Matching(**options), low=0, high=1)
+        neighbour_sum(table, how_many, targets=targets, matching=Matching(**options), low=0, high=1)
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 0), (0, 0), (0, math.inf), (math.nan, 1)])
 def test_bounds_that_make_no_sense(low, high, tmp_path):
     table = private([], LINE, tmp_path)
     with pytest.raises(SchemaError, match="contributions between"):
-        table.neighbour_sum(how_many, targets=["a"], matching=MATCHING, low=low, high=high)
+        neighbour_sum(table, how_many, targets=["a"], matching=MATCHING, low=low, high=high)
 
 
 @pytest.mark.parametrize("epsilon", [0.7, 1.0, 10.0, 50.0, 100.0, 500.0])
@@ -263,3 +266,46 @@ def test_however_little_noise_there_is_large_answers_are_not_clamped(epsilon):
     mechanism = SmoothCauchy.for_loss(Loss(epsilon, math.inf), Smooth(1, 1.0))
     with no_noise() as source:
         assert mechanism(SmoothValue(Fraction(10**9), Fraction(1)), source) == 10**9
+
+
+# ---------------------------------------------------------------------- who is read
+
+MATCHED = Schema(
+    "matched",
+    [
+        Ordinal("place", ["0", "1", "2"], may_be_missing=True),
+        Categorical("sex", ["F", "M"], may_be_missing=True),
+        Boolean("a", may_be_missing=True),
+    ],
+)
+# Rows with a gap in a column that is matched on: a donor, a donee, and one that lacks everything.
+LACKING = [(None, "F", "true"), ("0", None, "true"), (None, None, "true"), (None, "F", None), (None, None, None)]
+
+
+@pytest.mark.parametrize("row", LACKING)
+@pytest.mark.parametrize("scheme", ["nearest", "mean", "majority"])
+def test_a_row_with_a_gap_in_a_matching_column_is_read(row, scheme, tmp_path):
+    """It gives or takes like any other, so `reads` must not name the columns that are matched on, nor the targets."""
+    matching = Matching(on=("place", "sex"), scheme=scheme, neighbors=1 if scheme == "nearest" else 2)
+    rows = [("1", "M", "false"), ("2", "F", "true"), ("0", "F", None), (None, "F", None)]
+    seen = []
+    with no_noise():
+        for some in (rows, [*rows, row]):
+            table = private(some, MATCHED, tmp_path)
+            value = neighbour_sum(
+                table, lambda columns: 1.0 + columns["a"], targets=["a"], matching=matching, low=0, high=2
+            )
+            assert value.reads is None
+            seen.append(reveal(value, table.ledger))
+    assert seen[0].answer != seen[1].answer
+
+
+def test_a_row_that_was_left_out_before_is_not_read(tmp_path):
+    seen = []
+    with no_noise():
+        for some in ([("1", "M", "false")], [("1", "M", "false"), ("0", None, "true")]):
+            table = private(some, MATCHED, tmp_path).where("sex", ["F", "M"])
+            value = neighbour_sum(table, how_many, targets=["a"], matching=Matching(on=("place", "sex")), low=0, high=1)
+            assert value.reads == {"sex"}
+            seen.append(reveal(value, table.ledger))
+    assert seen[0] == seen[1]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gapless.errors import ReadError, SchemaError
 from gapless.schema import Boolean, Column, Schema, toml
 from gapless.schema.columns import Codes, _Binned, _Calendar, _Levels, as_text
-from gapless.schema.source import is_plain
+from gapless.schema.source import is_plain, without_cells
 from gapless.schema.words import listing, nearest
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -83,6 +83,7 @@ def _apply_rules(cells: Cells, column: Column) -> Codes:
     return codes.astype(code_type(column))
 
 
+@without_cells
 def classify(series: pl.Series, column: Column) -> Cells:
     """Sort the cells of one column into codes, gaps and cells outside the schema."""
     if not is_plain(series):
@@ -101,6 +102,7 @@ def classify(series: pl.Series, column: Column) -> Cells:
     raise TypeError(column)
 
 
+@without_cells
 def values_of(series: pl.Series, column: Column, codes: Codes) -> NDArray[np.float64] | None:
     """What cells with these codes say, as numbers on their column's line; NaN where there is none, None for levels.
 

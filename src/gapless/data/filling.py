@@ -29,6 +29,11 @@ class Filler(Protocol):
         """Of the rows it fills."""
         ...
 
+    @property
+    def filled(self) -> object:
+        """The distribution that it draws from."""
+        ...
+
     def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
         """Rows × columns of codes, those that are -1 drawn: a map of each row and its own draws."""
         ...

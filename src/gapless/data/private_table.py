@@ -18,18 +18,16 @@ from numpy.typing import NDArray
 from gapless.data.counting import count
 from gapless.data.encode import encode
 from gapless.data.filling import Chance, Filler, fill_gaps, fill_given, secret_chance
-from gapless.data.imputed import Bounds, Contribution, imputed_sum
-from gapless.data.influence import influence
-from gapless.data.neighbors import Links, Matching, Space, link
-from gapless.data.tally import Named, Tally, hot_deck_distance, hot_deck_total, tally_distance
-from gapless.errors import BudgetError, LedgerError, QuestionError, SchemaError
+from gapless.data.neighbors import Links, Matching
+from gapless.data.own import is_own
+from gapless.errors import BudgetError, LedgerError, ModelError, QuestionError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows
 from gapless.privacy.ledger import Grant, Ledger
 from gapless.privacy.mechanisms import Integers
-from gapless.privacy.private import L1, Columns, Private, Sealed, Smooth
-from gapless.privacy.smooth import SmoothValue
+from gapless.privacy.private import L1, Columns, Private, Sealed
+from gapless.privacy.sealing import transform
 from gapless.schema import Schema
 from gapless.schema.columns import Codes
 from gapless.schema.constraints import constraints_of
@@ -38,6 +36,7 @@ from gapless.schema.source import PARQUET_ENDINGS, TEXT_ENDINGS, load
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")
+D = TypeVar("D")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 
@@ -65,12 +64,11 @@ class Encoded:
 class PrivateTable(Sealed):
     """A table that cannot be looked at, only measured under its ledger.
 
-    Attributes:
-        schema: what is publicly known of it.
-        ledger: what was spent on it, and what is left.
+    No method of it takes a function, and none hands rows to an object whose class is not of this library. Sums of what
+    each row adds, which questions are made of, are in `data/sums.py`.
     """
 
-    __slots__ = ("_filled", "_labels", "_ledger", "_links", "_required", "_rows", "_schema")
+    __slots__ = ("_filled", "_key", "_labels", "_ledger", "_links", "_required", "_rows", "_schema")
 
     def __init__(
         self,
@@ -84,12 +82,11 @@ class PrivateTable(Sealed):
         self._rows = rows
         self._schema = schema
         self._ledger = ledger
+        self._key = ledger._key  # noqa: SLF001 what it transforms sealed values with
         self._required = required  # columns on which a row had to be observed to be still here
         self._filled = filled  # gaps were filled: from then on a row is read whether or not it had them
         # Secret places of the rows on a circle, for ties: drawn once, when first needed.
-        self._labels = rows.transform(
-            once(lambda table: places(noise.current().words(table.rows))), distance=None, reads=None
-        )
+        self._labels = self._sealed(lambda table: places(noise.current().words(table.rows)), distance=None, reads=None)
         self._links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
 
     @property
@@ -134,9 +131,7 @@ class PrivateTable(Sealed):
             raise SchemaError(f"no rows called {rows!r}", hint="observed, extended")
         places = [self.schema.positions((one,) if isinstance(one, str) else one) for one in columns]
         sizes = [column.extended_size for column in self.schema.columns]
-        counts = self._rows.transform(
-            once(lambda table: count(table.columns, sizes, places, table.rows)), distance=None, reads=None
-        )
+        counts = self._sealed(lambda table: count(table.columns, sizes, places, table.rows), distance=None, reads=None)
         return [self._marginal(counts, number, place, rows) for number, place in enumerate(places)]
 
     def _marginal(
@@ -145,10 +140,12 @@ class PrivateTable(Sealed):
         chosen = [self.schema.columns[p] for p in place]
         shown = tuple(slice(column.size if rows == "observed" else None) for column in chosen)
         named = frozenset(column.name for column in chosen if rows == "observed" and not self._filled and column.gaps)
-        return counts.transform(
+        return transform(
+            counts,
             lambda all_counts: all_counts[number][shown],
             distance=L1(self.protect.at_most),
             reads=(self._required | named) or None,
+            key=self._key,
         )
 
     def gap_patterns(self, columns: Sequence[str], *, among: Sequence[Sequence[bool]] = ((),)) -> Private[Integers, L1]:
@@ -159,8 +156,9 @@ class PrivateTable(Sealed):
         columns: its number in binary, 1 for missing, the first column first. Distance: a row has one pattern.
         """
         places = self.schema.positions(columns)
+        among = [tuple(map(bool, beginning)) for beginning in among]  # plain ones: they are compared with rows
         begin = len(among[0]) if among else 0
-        if len({tuple(one) for one in among}) < len(among) or any(len(one) != begin for one in among):
+        if len(set(among)) < len(among) or any(len(beginning) != begin for beginning in among):
             raise SchemaError("these beginnings of patterns are not different and of one length", hint="each once")
         sizes = [self.schema.columns[place].size for place in places]
         cells = 1 << (len(places) - begin)
@@ -171,57 +169,14 @@ class PrivateTable(Sealed):
             for gap in gaps[begin:]:
                 number = 2 * number + gap
             counts = np.zeros((len(among), cells), dtype=np.int64)
-            for place, one in enumerate(among):
+            for place, beginning in enumerate(among):
                 rows = np.ones(table.rows, dtype=np.bool_)
-                for gap, missing in zip(gaps[:begin], one, strict=True):
+                for gap, missing in zip(gaps[:begin], beginning, strict=True):
                     rows &= gap == missing
                 counts[place] = np.bincount(number[rows], minlength=cells)
             return counts
 
-        return self._rows.transform(once(tally), distance=L1(self.protect.at_most), reads=self._required or None)
-
-    def tally(self, tally: Tally) -> Private[Integers, L1]:
-        """The sum of what each row adds, by itself, to a vector of whole numbers.
-
-        Distance: the absolute numbers of one row add up to at most `tally.unit`, so k rows move the sum by at most
-        k units in L1. Rows with a gap in one of `tally.needs` are left out, whatever they would add.
-        """
-        self.schema.positions([*tally.columns])
-        self.schema.positions([*tally.needs])
-        observed = {name: self.schema[name].size for name in tally.needs}
-        return self._rows.transform(
-            once(lambda table: tally.total(self._named(table), table.rows, observed)),
-            distance=tally_distance(tally, self.protect.at_most),
-            reads=(self._required | (frozenset() if self._filled else _lacking(self.schema, tally.needs))) or None,
-        )
-
-    def hot_deck(
-        self, tally: Tally, *, targets: Sequence[str], cells: Sequence[str], limit: int
-    ) -> Private[Integers, L1]:
-        """The same sum when gaps in `targets` are filled from donors with the same `cells`: see `hot_deck_total`.
-
-        Distance: see `hot_deck_distance`. Every row is read.
-        """
-        self.schema.positions([*tally.columns])
-        self.schema.positions(cells)
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise SchemaError(f"a limit of {limit!r} donations", hint="a whole number of at least 1")
-        sizes = {self.schema.columns[p].name: self.schema.columns[p].size for p in self.schema.positions(targets)}
-        if not sizes:
-            raise SchemaError("no column to fill", hint="tally: a plain sum")
-        cells = tuple(cells)
-        return self._rows.transform(
-            once(
-                lambda table: hot_deck_total(
-                    tally, self._named(table), table.rows, targets=sizes, cells=cells, limit=limit
-                )
-            ),
-            distance=hot_deck_distance(tally, limit, self.protect.at_most),
-            reads=self._required or None,
-        )
-
-    def _named(self, table: Encoded) -> Named:
-        return dict(zip(self.schema.names, table.columns, strict=True))
+        return self._sealed(tally, distance=L1(self.protect.at_most), reads=self._required or None)
 
     def select(self, columns: Sequence[str]) -> PrivateTable:
         """The same rows with some of the columns. Row by row, so the distance in rows stays."""
@@ -258,7 +213,7 @@ class PrivateTable(Sealed):
 
         Each row is mapped by itself with chance of its own, so the distance stays; every row is read from here on.
         """
-        laws = [law.copy() for law in laws]
+        laws = [np.array(law, dtype=np.float64) for law in laws]  # plain arrays, which nobody else holds
         for column, law in zip(self.schema.columns, laws, strict=True):
             if law.shape != (column.size,) or not (law >= 0).all() or not 0 < law.sum() < np.inf:
                 raise SchemaError(
@@ -271,8 +226,13 @@ class PrivateTable(Sealed):
         """Draw every gap from a fitted model, given the other cells of its row.
 
         The model knows released values and public ones alone, and fills each row by itself with chance of its own; so
-        the distance stays, and every row is read from here on.
+        the distance stays, and every row is read from here on. Only a model of this library is handed rows.
         """
+        if not (is_own(model) and is_own(model.filled)):
+            raise ModelError(
+                "this model was neither fitted nor loaded here, and would see every row",
+                hint="FromModel(MST()), or FromModel(load('people.model'))",
+            )
         if [(c.name, c.size) for c in model.schema.columns] != [(c.name, c.size) for c in self.schema.columns]:
             raise SchemaError(
                 "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
@@ -301,58 +261,9 @@ class PrivateTable(Sealed):
 
         return self._with(clamp)
 
-    def neighbour_sum(
-        self, value: Contribution, *, targets: Sequence[str], matching: Matching, low: float, high: float
-    ) -> Private[SmoothValue, Smooth]:
-        """The sum of each row's contribution, gaps in `targets` filled from the nearest rows that have none.
-
-        Args:
-            value: maps columns of codes to each row's contribution, row by row; gaps of the targets come filled.
-            targets: the columns whose gaps are filled. A row observed on all of them is a donor; another keeps the
-                cells that it has and takes the others from its donor.
-            matching: on which columns rows are compared, and how many donors there are.
-            low: the least that a row can contribute. All contributions are clamped, also those of rows that the
-                question leaves out: then 0 should lie within the bounds.
-            high: the most that a row can contribute.
-
-        Comes with a smooth bound in place of a distance: max(|low|, |high|) + L₁ (high - low), the last term divided
-        by the number of neighbors for the scheme "mean". Without any donor a donee contributes 0, or the bound nearer
-        to it. Proved in docs/proofs/neighbours.md.
-        """
-        targets = (targets,) if isinstance(targets, str) else tuple(targets)
-        matching.check(self.schema, targets)
-        bounds = Bounds.of(low, high)
-        names = self.schema.names
-        pair: Private[list[Any], None] = Private.gather([self._rows, self._linked(targets, matching)])
-
-        def compute(both: list[Any]) -> SmoothValue:
-            table, (links, moved) = both
-            columns = dict(zip(names, table.columns, strict=True))
-            return imputed_sum(
-                columns, links, moved, value, schema=self.schema, targets=targets, matching=matching, bounds=bounds
-            )
-
-        distance = Smooth(self.protect.at_most, float(bounds.least(matching)))
-        return pair.transform(compute, distance=distance, reads=self._required or None)
-
-    def _linked(self, targets: tuple[str, ...], matching: Matching) -> Private[tuple[Links, int], None]:
-        """Donees, their donors, and how many donees one row can move; found once for all sums over them."""
-        if (targets, matching) not in self._links:
-            space = Space.of(matching, self.schema)
-            matched, asked = self.schema.positions(space.names), self.schema.positions(targets)
-            sizes = [self.schema.columns[place].size for place in asked]
-
-            def compute(both: list[Any]) -> tuple[Links, int]:
-                table, labels = both
-                observed = np.ones(table.rows, dtype=np.bool_)
-                for place, size in zip(asked, sizes, strict=True):
-                    observed &= table.columns[place] < size
-                links = link(space, [table.columns[p] for p in matched], observed, labels, matching.neighbors)
-                return links, influence(links, space, matching.cover)
-
-            pair: Private[list[Any], None] = Private.gather([self._rows, self._labels])
-            self._links[targets, matching] = pair.transform(once(compute), distance=None, reads=None)
-        return self._links[targets, matching]
+    def _sealed(self, function: Callable[[Encoded], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
+        """A sealed function of the rows, computed at most once."""
+        return transform(self._rows, once(function), distance=distance, reads=reads, key=self._key)
 
     def _with(
         self,
@@ -363,10 +274,10 @@ class PrivateTable(Sealed):
         filled: bool = False,
     ) -> PrivateTable:
         return PrivateTable(
-            self._rows.transform(once(function), distance=self.protect, reads=None),
+            self._sealed(function, distance=self.protect, reads=None),
             schema or self.schema,
             self.ledger,
-            required=self._required if self._filled else self._required | _lacking(self.schema, required),
+            required=self._required if self._filled else self._required | lacking(self.schema, required),
             filled=self._filled or filled,
         )
 
@@ -375,8 +286,8 @@ class PrivateTable(Sealed):
 
 
 def check_question(question: object) -> None:
-    """Refuse what is no question."""
-    if isinstance(question, type) or not callable(getattr(question, "answer", None)):
+    """Refuse what is no question of ours: another would say what each row adds, which is proved for ours alone."""
+    if not (is_own(question) and callable(getattr(question, "answer", None))):
         shown = repr(question) if isinstance(question, str | type) else f"a {type(question).__name__}"  # never a table
         raise QuestionError(
             f"{shown} is not a question",
@@ -391,7 +302,7 @@ def places(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     return ranks
 
 
-def _lacking(schema: Schema, names: Iterable[str]) -> Columns:
+def lacking(schema: Schema, names: Iterable[str]) -> Columns:
     """Those of the columns that may be missing: on the others every row is observed, so nothing hangs on them."""
     return frozenset(name for name in names if schema[name].gaps)
 
@@ -480,11 +391,11 @@ def ledger_beside(data: Any) -> Path:
 
 def _about(schema: Schema, assumption: Assumption) -> Assumption:
     """The assumption about the columns of this schema: only those that may be missing have gaps."""
-    lacking = [column.name for column in schema.columns if column.gaps]
-    named = over(assumption, lacking)
+    gappy = lacking(schema, schema.names)
+    named = over(assumption, gappy)
     for column in named.rates if isinstance(named.rates, Mapping) else ():
         schema.positions([column])
-        if column not in lacking:
+        if column not in gappy:
             raise SchemaError(
                 f"column {column!r} may not be missing, but a rate of gaps is assumed for it",
                 hint="leave it out of the assumption, or say may_be_missing = true in the schema",

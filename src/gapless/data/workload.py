@@ -19,6 +19,7 @@ from gapless.data.private_table import Encoded, PrivateTable, WhichRows, once
 from gapless.errors import ModelError
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.privacy.private import L1, Columns, Linf, Private
+from gapless.privacy.sealing import gather, transform
 
 HELD_CELLS = 1 << 24
 
@@ -30,7 +31,9 @@ class Workload:
         names = table.schema.names
         self._places = {marginal: place for place, marginal in enumerate(marginals)}
         self._sealed = table.marginals([[names[c] for c in marginal] for marginal in marginals], rows=rows)
-        self._all = Private.gather(self._sealed).transform(once(list), distance=None, reads=None)
+        self._key = table._key  # noqa: SLF001 one room
+        gathered = gather(self._sealed, key=self._key)
+        self._all = transform(gathered, once(list[Integers]), distance=None, reads=None, key=self._key)
         self._unit = table.protect.at_most
         columns = table.schema.columns
         sizes = [column.extended_size if rows == "extended" else column.size for column in columns]
@@ -56,7 +59,8 @@ class Workload:
         \le w`; k rows by k w. Unlike ‖c - N p‖ it does not prefer marginals with many gaps (PRIVACY C3).
         """
         self._check(candidates, expected)
-        laws = [np.maximum(p, 0.0) / np.maximum(p, 0.0).sum() for p in expected]  # the proof needs probabilities
+        positive = [np.maximum(np.array(p, dtype=np.float64), 0.0) for p in expected]
+        laws = [p / p.sum() for p in positive]  # the proof needs probabilities
 
         def misfits(counts: Sequence[Integers]) -> Iterator[float]:
             for c, law in zip(self._chosen(counts, candidates), laws, strict=True):
@@ -84,7 +88,8 @@ class Workload:
         most 1 as in `misfit`, and so does the least of them; k rows move s by at most k w.
         """
         self._check(candidates, expected)
-        shown = [p[self._observed[candidate]] for candidate, p in zip(candidates, expected, strict=True)]
+        plain = [np.array(p, dtype=np.float64) for p in expected]
+        shown = [p[self._observed[candidate]] for candidate, p in zip(candidates, plain, strict=True)]
         laws = [[_given(p, column) for column in range(p.ndim)] for p in shown]
 
         def misfits(counts: Sequence[Integers]) -> Iterator[float]:
@@ -105,7 +110,8 @@ class Workload:
         offsets: Floats,
     ) -> Private[Floats, Linf]:
         """Misfits that move by at most 1 for each row, less public offsets, times public weights."""
-        weights, offsets = weights.copy(), offsets.copy()  # what is declared now must be what is used then
+        # Plain copies: what is declared now must be what is used then.
+        weights, offsets = np.array(weights, dtype=np.float64), np.array(offsets, dtype=np.float64)
         if not (weights >= 0).all():
             raise ModelError("a weight of the workload is negative", hint="weights of 0 or more")
 
@@ -113,14 +119,15 @@ class Workload:
             weighted: Floats = weights * (np.array(list(misfits(counts))) - offsets)
             return weighted
 
-        return self._all.transform(
-            once(scores), distance=Linf(self._unit * float(weights.max())), reads=self._reads(candidates)
-        )
+        distance = Linf(self._unit * float(weights.max()))
+        return transform(self._all, once(scores), distance=distance, reads=self._reads(candidates), key=self._key)
 
     def among(self, scores: Private[Floats, Linf], places: Sequence[int]) -> Private[Floats, Linf]:
         """The scores of some of the candidates: leaving numbers out moves none of the others."""
         places = list(places)
-        return scores.transform(lambda all_scores: all_scores[places], distance=scores.distance, reads=scores.reads)
+        return transform(
+            scores, lambda values: values[places], distance=scores.distance, reads=scores.reads, key=self._key
+        )
 
     def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
         r"""How much the first column of each candidate depends on the others, in rows.
@@ -134,7 +141,8 @@ class Workload:
         def scores(counts: Sequence[Integers]) -> Floats:
             return np.array([_dependence(c) for c in self._chosen(counts, candidates)])
 
-        return self._all.transform(once(scores), distance=Linf(2.0 * self._unit), reads=self._reads(candidates))
+        distance = Linf(2.0 * self._unit)
+        return transform(self._all, once(scores), distance=distance, reads=self._reads(candidates), key=self._key)
 
     def _chosen(self, counts: Sequence[Integers], candidates: Sequence[tuple[int, ...]]) -> list[NDArray[np.int64]]:
         return [counts[self._places[one]] for one in candidates]
@@ -156,6 +164,7 @@ class Views:
 
     def __init__(self, table: PrivateTable, views: Sequence[tuple[int, Integers]], *, rows: WhichRows) -> None:
         columns = [table.schema.columns[c] for c, _ in views]
+        views = [(c, np.array(codes, dtype=np.int64)) for c, codes in views]  # plain ones: rows are looked up in them
         observed = [int(codes[: column.size].max()) + 1 for column, (_, codes) in zip(columns, views, strict=True)]
         for column, (_, codes), size in zip(columns, views, observed, strict=True):
             if (
@@ -179,23 +188,28 @@ class Views:
         required = table._required  # noqa: SLF001 one room
         named = rows == "observed" and not table._filled  # noqa: SLF001 one room
         self._reads = [required | {column.name} if named and column.gaps else required for column in columns]
-        self._rows = table._rows.transform(once(recode), distance=table.protect, reads=None)  # noqa: SLF001 one room
+        self._rows = table._sealed(recode, distance=table.protect, reads=None)  # noqa: SLF001 one room
+        self._key = table._key  # noqa: SLF001 one room
         self._score = _remembered(self._dependences)
 
     def counts(self, marginal: tuple[int, ...]) -> Private[Integers, L1]:
         """The counts of one marginal. A row is in at most one cell of it, as in `PrivateTable.marginal`."""
-        return self._rows.transform(
+        return transform(
+            self._rows,
             once(lambda table: self._count(table, [marginal])[0]),
             distance=L1(self._unit),
             reads=frozenset().union(*(self._reads[view] for view in marginal)) or None,
+            key=self._key,
         )
 
     def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
         """As `Workload.dependence`. What was computed for an earlier choice is not computed again."""
-        return self._rows.transform(
+        return transform(
+            self._rows,
             once(lambda table: np.array(self._score(table, candidates))),
             distance=Linf(2.0 * self._unit),
             reads=_needed_by_all(frozenset().union(*(self._reads[view] for view in one)) for one in candidates),
+            key=self._key,
         )
 
     def _dependences(self, table: Encoded, marginals: Sequence[tuple[int, ...]]) -> Iterator[float]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gapless.data import PrivateTable
 from gapless.data.filling import Filler
+from gapless.data.own import is_own
 from gapless.data.private_table import WhichRows
 from gapless.errors import ModelError
 from gapless.model.marginal import project_to_simplex
@@ -90,14 +91,15 @@ class FromModel:
     """Draw each row's gaps from a model given its observed cells.
 
     Args:
-        model: a fitted model, which costs nothing; or a synthesizer, such as `MST()`, which is fitted first and may
-            spend the imputer's budget.
+        model: a model that was fitted or loaded here, which costs nothing; or a synthesizer, such as `MST()`, which is
+            fitted first and may spend the imputer's budget. Nothing else is handed rows.
     """
 
     model: Filler | Synthesizer
 
     def __post_init__(self) -> None:
-        if isinstance(self.model, type) or not (hasattr(self.model, "fit") or hasattr(self.model, "fill")):
+        fitted = is_own(self.model) and hasattr(self.model, "fill")
+        if isinstance(self.model, type) or not (fitted or hasattr(self.model, "fit")):
             raise ModelError(
                 f"the model is {self.model!r}", hint="FromModel(MST()), or FromModel(load('people.model'))"
             )

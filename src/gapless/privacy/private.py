@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
+from typing import Generic, NoReturn, TypeAlias, TypeVar
 
 from gapless.errors import SealedError
 
 Columns: TypeAlias = frozenset[str]
 
 T = TypeVar("T")
-U = TypeVar("U")
-E = TypeVar("E")
 T_co = TypeVar("T_co", covariant=True)
 D_co = TypeVar("D_co", covariant=True)
 
@@ -67,8 +65,8 @@ class Sealed:
 
     __slots__ = ()
 
-    __len__ = _refuse("len()")
-    __iter__ = _refuse("iteration")
+    __len__ = __length_hint__ = _refuse("len()")
+    __iter__ = __next__ = __reversed__ = _refuse("iteration")
     __getitem__ = _refuse("indexing")
     __contains__ = _refuse("`in`")
     __bool__ = _refuse("a truth test")
@@ -76,19 +74,22 @@ class Sealed:
     __ne__ = _refuse("comparison")
     __lt__ = __le__ = __gt__ = __ge__ = _refuse("comparison")
     __hash__ = _refuse("hashing")
-    __reduce_ex__ = _refuse("pickling or copying")
-    __array__ = _refuse("np.asarray")
-    __dataframe__ = _refuse("conversion to a frame")
-    __arrow_c_stream__ = _refuse("conversion to Arrow")
-    __int__ = __float__ = __index__ = _refuse("conversion to a number")
+    # Python's own __getstate__ would hand out what the slots hold.
+    __getstate__ = __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = _refuse("pickling or copying")
+    __array__ = __array_ufunc__ = __array_function__ = _refuse("numpy")
+    __buffer__ = __bytes__ = __dlpack__ = _refuse("conversion to bytes")
+    __dataframe__ = __dataframe_consortium_standard__ = __narwhals_dataframe__ = _refuse("conversion to a frame")
+    __arrow_array__ = __arrow_c_array__ = __arrow_c_stream__ = _refuse("conversion to Arrow")
+    __int__ = __float__ = __complex__ = __index__ = _refuse("conversion to a number")
+    __round__ = __trunc__ = __floor__ = __ceil__ = _refuse("rounding")
 
 
 class Private(Sealed, Generic[T_co, D_co]):
     """A sealed value, how far it can move when one protected unit comes or goes, and whom it reads.
 
-    The value is not even computed before a ledger has been charged for it. Python cannot stop a determined
-    programmer inside the same process; it can make sure that nobody looks by accident or by habit.
-
+    The value is not even computed before a ledger has been charged for it. Nothing about it can be changed from
+    outside: a new value with another distance is made by `sealing`, with the ledger's key. Python cannot stop a
+    determined programmer inside the same process; it can make sure that nobody looks by accident or by habit.
     """
 
     __slots__ = ("__compute", "__distance", "__key", "__reads")
@@ -108,22 +109,6 @@ class Private(Sealed, Generic[T_co, D_co]):
     def reads(self) -> Columns | None:
         """The columns on which a row must be observed to be read at all; None: every row is read."""
         return self.__reads
-
-    def transform(self, function: Callable[[Any], U], *, distance: E, reads: Columns | None) -> Private[U, E]:
-        """A new sealed value. Whoever calls this owes a proof of the distance and a property test of it.
-
-        Only the room `data/` may call it (a test reads the sources).
-        """
-        return Private(lambda: function(self.__compute()), distance=distance, reads=reads, key=self.__key)
-
-    @staticmethod
-    def gather(values: Sequence[Private[T, Any]]) -> Private[list[T], None]:
-        """Several sealed values of one ledger as one, without a distance of its own: a step to a `transform`."""
-        keys = {id(value.__key): value.__key for value in values}  # noqa: SLF001 one class
-        if len(keys) != 1:
-            raise SealedError("these values belong to different ledgers", hint="values of one table")
-        (key,) = keys.values()
-        return Private(lambda: [value.__compute() for value in values], distance=None, reads=None, key=key)  # noqa: SLF001 as above
 
     def _check(self, key: Key) -> None:
         if key is not self.__key:

@@ -188,5 +188,5 @@ def _measured_smooth(distance: object) -> None:
     if not isinstance(distance, Smooth):
         raise BudgetError(
             f"this noise is for values with a smooth bound, not {distance}",
-            hint="PrivateTable.neighbour_sum(…); counts take DiscreteLaplace or DiscreteGaussian",
+            hint="neighbour_sum(table, …); counts take DiscreteLaplace or DiscreteGaussian",
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
+from gapless.data.sums import hot_deck_sum
 from gapless.data.tally import Named, Tally, hot_deck_distance
 from gapless.errors import QuestionError
 from gapless.privacy import Grant, Loss, for_counts
@@ -20,10 +21,11 @@ from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled
 from gapless.query.condition import known
 from gapless.query.treatments import (
+    Asked,
     Drop,
-    Missing,
     Preview,
     check_filling,
+    compiled,
     measures,
     names_of,
     preview_sums,
@@ -60,10 +62,11 @@ class HotDeck:
         if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1:
             raise QuestionError(f"a limit of {self.limit!r} donations", hint="a whole number of at least 1")
 
-    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
         """One release: the sums over all rows, filled ones included."""
+        asked = compiled(question, table.schema)
         tally = self.tally(asked, table.schema)
-        value = table.hot_deck(tally, targets=asked.targets, cells=self.cells, limit=self.limit)
+        value = hot_deck_sum(table, tally, targets=asked.targets, cells=self.cells, limit=self.limit)
         return release_sums(asked, tally, value, table, grant, self.told(asked))
 
     def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
@@ -104,19 +107,6 @@ class HotDeck:
         return f"gaps in {listing(asked.targets)} are filled from rows with {alike}, each giving at most {times}"
 
 
-class Asked(Protocol):
-    """A question, as far as a deck needs to know."""
-
-    @property
-    def missing(self) -> Missing:
-        """What it says of gaps."""
-        ...
-
-    def compile(self, schema: Schema) -> Compiled:
-        """Fit it to a schema."""
-        ...
-
-
 @dataclass(frozen=True, repr=False)
 class Deck:
     """Released counts of donors and donees: any number of questions for what was paid once.
@@ -138,7 +128,7 @@ class Deck:
                 f"the question says missing={question.missing}, but this deck fills gaps in its own way",
                 hint="leave missing= out, or people.ask(…)",
             )
-        asked = question.compile(self.schema)
+        asked = compiled(question, self.schema)
         if asked.targets:
             check_filling(asked, self.treatment.cells, self.schema)
         told = self.treatment.told(asked) if asked.targets else ""

@@ -14,13 +14,14 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.data.neighbors import Matching, Scheme
+from gapless.data.sums import neighbour_sum, plain_sum
 from gapless.data.tally import Named
 from gapless.privacy import Grant, Loss, Private, Smooth, SmoothCauchy, SmoothValue, for_counts
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled
 from gapless.query.condition import known
-from gapless.query.treatments import Preview, check_filling, measures, names_of, protects
+from gapless.query.treatments import Asked, Preview, check_filling, compiled, measures, names_of, protects
 from gapless.schema import Schema
 from gapless.schema.words import listing
 
@@ -46,7 +47,7 @@ class Knn:
     never smaller; `[]` takes all gaps together. Without, the schema decides: exact up to 2²⁰ combinations, else a cover
     by the first of `on` that have no more. Never the table, nor the time that a search takes.
 
-    Guarantee: PrivateTable.neighbour_sum with SmoothCauchy: docs/proofs/neighbours.md, docs/proofs/smooth_cauchy.md.
+    Guarantee: `neighbour_sum` with SmoothCauchy: docs/proofs/neighbours.md, docs/proofs/smooth_cauchy.md.
     """
 
     on: Sequence[str]  # kept as a tuple
@@ -77,8 +78,9 @@ class Knn:
             return self._with_cover(self.on[: bisect_right(combinations, MOST_EXACT)])
         return self._with_cover(self.cover)
 
-    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
         """Release the number of rows, if it is needed, and a sum for each group."""
+        asked = compiled(question, table.schema)
         check_filling(asked, self.on, table.schema)
         asking = _Asking(asked, self.matching(table.schema), table, grant)
         parts, entries = asking.parts()
@@ -147,7 +149,7 @@ class _Asking:
     def _rows(self, loss: Loss) -> tuple[Floats, tuple[int, ...]]:
         if self.asked.fills_rows:
             return self._sums(_inside, 0.0, 1.0, loss, "number of rows of ")
-        value = self.table.tally(self.asked.rows)
+        value = plain_sum(self.table, self.asked.rows)
         released = self.grant.release(value, for_counts(loss, value.distance), what=f"number of rows of {self._text}")
         return released.value.astype(np.float64), (released.entry,)
 
@@ -180,7 +182,7 @@ class _Asking:
             group, added = tally.of(columns)
             return np.where(group == number, f(added / tally.unit), 0.0)
 
-        return self.table.neighbour_sum(value, targets=self.asked.targets, matching=self.matching, low=low, high=high)
+        return neighbour_sum(self.table, value, targets=self.asked.targets, matching=self.matching, low=low, high=high)
 
     def _mechanisms(self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss) -> list[SmoothCauchy]:
         return [SmoothCauchy.for_loss(loss / len(sealed), one.distance) for one in sealed]

@@ -53,7 +53,7 @@ class _Question:
         """Release what is needed within the grant. Gaps are filled only where the question looks at some."""
         asked = self.compile(table.schema)
         missing = self.missing if asked.targets and not table.filled else Drop()
-        return missing.answer(asked, table, grant)
+        return missing.answer(self, table, grant)
 
     def compile(self, schema: Schema) -> Compiled:
         """Fit the question to a schema; names, values and bins are checked here, before anything is spent."""

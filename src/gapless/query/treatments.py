@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from gapless.data import PrivateTable
+from gapless.data.private_table import check_question
+from gapless.data.sums import plain_sum
 from gapless.data.tally import Tally, tally_distance
 from gapless.errors import QuestionError
 from gapless.privacy import L1, Grant, Loss, Private, for_counts
@@ -20,10 +22,29 @@ from gapless.schema.words import listing
 COVERS = "Each interval holds, with probability 95 % over the noise, the answer without noise; not sampling, not gaps."
 
 
+class Asked(Protocol):
+    """A question, as far as a treatment needs to know."""
+
+    @property
+    def missing(self) -> Missing:
+        """What it says of gaps."""
+        ...
+
+    def compile(self, schema: Schema) -> Compiled:
+        """Fit it to a schema."""
+        ...
+
+
+def compiled(question: Asked, schema: Schema) -> Compiled:
+    """A question of ours, fitted to a schema. What rows are handed to is never taken from anywhere else."""
+    check_question(question)
+    return question.compile(schema)
+
+
 class Missing(Protocol):
     """How a question reads a table with gaps."""
 
-    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
         """Release what the question needs."""
         ...
 
@@ -58,11 +79,12 @@ class Drop:
     when cells are missing completely at random.
     """
 
-    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
         """One release: the sums of what each row adds."""
+        asked = compiled(question, table.schema)
         gaps = [name for name in asked.targets if name in asked.tally.needs]
         told = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
-        return release_sums(asked, asked.tally, table.tally(asked.tally), table, grant, told)
+        return release_sums(asked, asked.tally, plain_sum(table, asked.tally), table, grant, told)
 
     def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
         """The noise to expect, from public facts alone."""

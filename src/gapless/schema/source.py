@@ -1,25 +1,32 @@
 """Files and foreign frames as one polars frame: the only place where data come in from outside.
 
-Text files stay text (nothing is inferred), frames keep their types. What goes wrong is told without a cell
-of the data: the header and the file's name are public, the rest is not.
+Text files stay text (nothing is inferred), frames keep their types, cells of no common type are text. What goes wrong
+is told without a cell of the data: the header, the types and the file's name are public, the rest is not.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import datetime as dt
 import gzip
 import io
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 import polars as pl
 
-from gapless.errors import ReadError
+from gapless.errors import GaplessError, ReadError
+from gapless.schema.columns import as_text
 from gapless.schema.words import listing
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -31,9 +38,32 @@ _MARKS = {  # the longer ones first: one of UTF-16 begins one of UTF-32
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
+_NOTHING = ("none", "nan", "snan", "-nan", "nat", "<na>")  # of Python, numpy and pandas, as they write themselves
+
 _PLAIN = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime, pl.Null)
 
 
+def without_cells(function: Callable[P, R]) -> Callable[P, R]:
+    """Whatever goes wrong inside becomes a ReadError with no cell in it; a panic of polars is no `Exception`."""
+
+    @wraps(function)
+    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (GaplessError, MemoryError):
+            raise
+        except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001 its text may quote cells
+            kind = type(error).__name__
+        # Raised here and not above, where it would carry the other error with it.
+        raise ReadError(
+            f"the data hold something that cannot be read ({kind})",
+            hint="write the column as text or numbers of a plain type; tell us which type it had",
+        )
+
+    return told
+
+
+@without_cells
 def load(data: Any, *, encoding: str = "utf-8", for_holder: bool = False) -> pl.DataFrame:
     """A file's or frame's rows and columns; `for_holder` lets an error name the line that is wrong."""
     if isinstance(data, str | Path):
@@ -48,13 +78,27 @@ def load(data: Any, *, encoding: str = "utf-8", for_holder: bool = False) -> pl.
         frame = _load_frame(data)
     if frame.width == 0:
         raise ReadError("the data have no columns", hint="a table with a header and rows")
-    return frame
+    return pl.DataFrame([_within_reach(series) for series in frame])
 
 
 def is_plain(series: pl.Series) -> bool:
     """Whether its cells are texts, numbers, booleans, dates or datetimes."""
     dtype = series.dtype
     return dtype.is_numeric() or dtype.base_type() in _PLAIN
+
+
+def _within_reach(series: pl.Series) -> pl.Series:
+    """Moments near years that people write.
+
+    Bounds are dates from year 1 to 9999. A moment beyond a year more is as far outside as any, and polars panics when
+    it writes some of them. Nanoseconds do not reach that far, but their least number stands for no moment in numpy.
+    """
+    if series.dtype.base_type() not in (pl.Date, pl.Datetime):
+        return series
+    unit: Any = getattr(series.dtype, "time_unit", "D")
+    ends = ("0000-01-01", "10000-12-31") if unit != "ns" else (1 - 2**63, 2**63 - 1)
+    first, last = (int(np.datetime64(end, unit).astype(np.int64)) for end in ends)
+    return series.to_physical().clip(first, last).cast(series.dtype)
 
 
 def _load_file(path: Path, encoding: str, *, for_holder: bool) -> pl.DataFrame:
@@ -182,20 +226,46 @@ def _load_frame(data: Any) -> pl.DataFrame:
         raise ReadError(
             f"cannot read a {type(data).__name__}", hint="a path, or a pandas, polars or Arrow table"
         ) from None
-    try:
-        return pl.DataFrame(native.to_polars())
-    except Exception:  # noqa: BLE001 whatever a foreign frame raises may quote its cells
-        odd = next((name for name in native.columns if not _is_readable(native, name)), None)
-    what = "some column" if odd is None else f"column {str(odd)!r}"
-    raise ReadError(
-        f"{what} of this {type(data).__name__} holds mixed types, or one that is unknown here",
-        hint="one type in each column, or text",
-    )
+    columns = {str(name): _load_column(native.get_column(name)) for name in native.columns}
+    if odd := [name for name, column in columns.items() if column is None]:
+        raise ReadError(
+            f"column {odd[0]!r} of this {type(data).__name__} holds a type that is unknown here",
+            hint="one type in each column, or text",
+        )
+    return pl.DataFrame(columns)
 
 
-def _is_readable(native: Any, name: str) -> bool:
+def _load_column(column: Any) -> pl.Series | None:
+    """A column of a foreign frame; None if its type, which is public, is unknown here.
+
+    No cell decides how the others are read: a column of Python objects is text, cell by cell, whatever they are.
+    """
+    import narwhals as nw  # noqa: PLC0415 as above
+
+    if column.dtype != nw.Object:
+        try:
+            return _unicode(pl.Series(column.to_polars()))
+        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 whatever it raises may quote its cells
+            if column.dtype != nw.String:
+                return None
+    return pl.Series([_text(cell) for cell in column.to_list()], dtype=pl.String)
+
+
+def _text(cell: object) -> str | None:
+    """A Python object as text, as a file would say it; None for what stands for nothing."""
+    text = cell.isoformat() if isinstance(cell, dt.date) else as_text(cell)
+    if not isinstance(cell, str) and text.lower() in _NOTHING:
+        return None
+    return text.encode(errors="replace").decode()
+
+
+def _unicode(series: pl.Series) -> pl.Series:
+    """Texts as they are; those of a broken array that are no Unicode with marks in place of the bytes that are not."""
+    if series.dtype.base_type() not in (pl.String, pl.Categorical):
+        return series
+    raw = series.cast(pl.String).cast(pl.Binary)
     try:
-        native.get_column(name).to_polars()
-    except Exception:  # noqa: BLE001 as above
-        return False
-    return True
+        raw.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        return pl.Series([None if cell is None else cell.decode(errors="replace") for cell in raw], dtype=pl.String)
+    return series

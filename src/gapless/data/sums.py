@@ -1,0 +1,130 @@
+"""Sums over the rows of a sealed table of what each row adds, by itself or filled from others.
+
+They take functions of rows, so they are no methods of `PrivateTable`: whoever holds a table could pass one that keeps
+what it is shown. Only the rooms `data/` and `query/` call them, with functions whose stability is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gapless.data.imputed import Bounds, Contribution, imputed_sum
+from gapless.data.influence import influence
+from gapless.data.neighbors import Links, Matching, Space, link
+from gapless.data.private_table import Encoded, PrivateTable, lacking, once
+from gapless.data.tally import Named, Tally, hot_deck_distance, hot_deck_total, tally_distance
+from gapless.errors import SchemaError
+from gapless.privacy.mechanisms import Integers
+from gapless.privacy.private import L1, Private, Smooth
+from gapless.privacy.sealing import gather, transform
+from gapless.privacy.smooth import SmoothValue
+
+
+def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
+    """The sum of what each row adds, by itself, to a vector of whole numbers.
+
+    Distance: the absolute numbers of one row add up to at most `tally.unit`, so k rows move the sum by at most
+    k units in L1. Rows with a gap in one of `tally.needs` are left out, whatever they would add.
+    """
+    schema = table.schema
+    schema.positions([*tally.columns])
+    schema.positions([*tally.needs])
+    observed = {name: schema[name].size for name in tally.needs}
+    needed = frozenset() if table.filled else lacking(schema, tally.needs)
+    return table._sealed(
+        lambda rows: tally.total(_named(table, rows), rows.rows, observed),
+        distance=tally_distance(tally, table.protect.at_most),
+        reads=(table._required | needed) or None,
+    )
+
+
+def hot_deck_sum(
+    table: PrivateTable, tally: Tally, *, targets: Sequence[str], cells: Sequence[str], limit: int
+) -> Private[Integers, L1]:
+    """The same sum when gaps in `targets` are filled from donors with the same `cells`: see `hot_deck_total`.
+
+    Distance: see `hot_deck_distance`. Every row is read.
+    """
+    schema = table.schema
+    schema.positions([*tally.columns])
+    schema.positions(cells)
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise SchemaError(f"a limit of {limit!r} donations", hint="a whole number of at least 1")
+    sizes = {schema.columns[place].name: schema.columns[place].size for place in schema.positions(targets)}
+    if not sizes:
+        raise SchemaError("no column to fill", hint="plain_sum: a sum without filling")
+    cells = tuple(cells)
+    return table._sealed(
+        lambda rows: hot_deck_total(tally, _named(table, rows), rows.rows, targets=sizes, cells=cells, limit=limit),
+        distance=hot_deck_distance(tally, limit, table.protect.at_most),
+        reads=table._required or None,
+    )
+
+
+def neighbour_sum(
+    table: PrivateTable,
+    value: Contribution,
+    *,
+    targets: Sequence[str],
+    matching: Matching,
+    low: float,
+    high: float,
+) -> Private[SmoothValue, Smooth]:
+    """The sum of each row's contribution, gaps in `targets` filled from the nearest rows that have none.
+
+    Args:
+        table: the sealed table.
+        value: maps columns of codes to each row's contribution, row by row; gaps of the targets come filled.
+        targets: the columns whose gaps are filled. A row observed on all of them is a donor; another keeps the
+            cells that it has and takes the others from its donor.
+        matching: on which columns rows are compared, and how many donors there are.
+        low: the least that a row can contribute. All contributions are clamped, also those of rows that the
+            question leaves out: then 0 should lie within the bounds.
+        high: the most that a row can contribute.
+
+    Comes with a smooth bound in place of a distance: max(|low|, |high|) + L₁ (high - low), the last term divided
+    by the number of neighbors for the scheme "mean". Without any donor a donee contributes 0, or the bound nearer
+    to it. Proved in docs/proofs/neighbours.md.
+    """
+    targets = (targets,) if isinstance(targets, str) else tuple(targets)
+    schema = table.schema
+    matching.check(schema, targets)
+    bounds = Bounds.of(low, high)
+
+    def compute(both: list[Any]) -> SmoothValue:
+        rows, (links, moved) = both
+        return imputed_sum(
+            _named(table, rows), links, moved, value, schema=schema, targets=targets, matching=matching, bounds=bounds
+        )
+
+    pair: Private[list[Any], None] = gather([table._rows, _linked(table, targets, matching)], key=table._key)
+    distance = Smooth(table.protect.at_most, float(bounds.least(matching)))
+    return transform(pair, compute, distance=distance, reads=table._required or None, key=table._key)
+
+
+def _linked(table: PrivateTable, targets: tuple[str, ...], matching: Matching) -> Private[tuple[Links, int], None]:
+    """Donees, their donors, and how many donees one row can move; found once for all sums over them."""
+    if (targets, matching) not in table._links:
+        schema = table.schema
+        space = Space.of(matching, schema)
+        matched, asked = schema.positions(space.names), schema.positions(targets)
+        sizes = [schema.columns[place].size for place in asked]
+
+        def compute(both: list[Any]) -> tuple[Links, int]:
+            rows, labels = both
+            observed = np.ones(rows.rows, dtype=np.bool_)
+            for place, size in zip(asked, sizes, strict=True):
+                observed &= rows.columns[place] < size
+            links = link(space, [rows.columns[place] for place in matched], observed, labels, matching.neighbors)
+            return links, influence(links, space, matching.cover)
+
+        pair: Private[list[Any], None] = gather([table._rows, table._labels], key=table._key)
+        table._links[targets, matching] = transform(pair, once(compute), distance=None, reads=None, key=table._key)
+    return table._links[targets, matching]
+
+
+def _named(table: PrivateTable, rows: Encoded) -> Named:
+    return dict(zip(table.schema.names, rows.columns, strict=True))

@@ -1,0 +1,450 @@
+"""Everything that is released, on a table and on the same table with more rows, under the same answers.
+
+Each run goes through the real gate. In the first, every raw value is noted before noise, and its answer after. In the
+others the table has one row more, or several, and the first run's answers are given again: so all that depends on
+answers is the same, and what differs is what the rows do. Then
+
+- both runs ask for the same values, with the same mechanisms, distances and `reads`;
+- a raw value has moved by no more than its distance, measured as the distance says;
+- a row with a gap in one of the columns of `reads` has moved nothing at all.
+
+Chance that belongs to rows, for filling and for ties, is coupled: a row keeps its own when others come.
+"""
+
+import inspect
+import math
+import tempfile
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import gapless as gl
+from gapless.data import filling, private_table, sums, workload
+from gapless.missing import STRATEGIES, diagnosis
+from gapless.privacy import (
+    L1,
+    L2,
+    MCAR,
+    Columns,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialChoice,
+    Grant,
+    Linf,
+    Rows,
+    Smooth,
+    SmoothCauchy,
+    SmoothValue,
+)
+from gapless.synth import METHODS
+from gapless.testing.noise import FixedNoise, fixed_noise
+from gapless.testing.tables import private
+
+MECHANISMS = (DiscreteGaussian, DiscreteLaplace, ExponentialChoice, SmoothCauchy)
+ROUNDING = 1e-9  # scores are floats; the choice pays for much more than this (docs/proofs/scores.md)
+
+# ------------------------------------------------------------------ the replay
+
+
+@dataclass(frozen=True)
+class Event:
+    """One release: what was asked for, in public; what was read, and what was answered."""
+
+    to: str
+    what: str
+    mechanism: dict[str, Any]
+    distance: Linf | Smooth
+    reads: Columns | None
+    raw: Any
+    answer: Any
+
+    @property
+    def public(self):
+        return self.to, self.what, self.mechanism, self.distance, self.reads
+
+
+@contextmanager
+def noted(past=None):
+    """The releases of a `with` block; if there is a past, its answers are given again."""
+    events, waiting = [], []
+    real = Grant.release_all
+
+    def release_all(grant, requests):
+        waiting.extend((grant.to, what, value) for value, _, what in requests)
+        return real(grant, requests)
+
+    def noting(draw):
+        def call(mechanism, raw, noise):
+            to, what, value = waiting.pop(0)
+            known = past is not None and len(events) < len(past)
+            answer = past[len(events)].answer if known else draw(mechanism, raw, noise)
+            raw = raw.copy() if isinstance(raw, np.ndarray) else raw
+            events.append(Event(to, what, mechanism.parameters(), value.distance, value.reads, raw, answer))
+            return answer
+
+        return call
+
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(Grant, "release_all", release_all))
+        for kind in MECHANISMS:
+            patches.enter_context(mock.patch.object(kind, "__call__", noting(kind.__call__)))
+        yield events
+    assert not waiting
+
+
+def labels(noise, size, draw=FixedNoise.words):
+    """Places on the circle that a row keeps when others follow; single words are for noise."""
+    return draw(noise, 1) if size == 1 else np.random.default_rng(5).integers(0, 2**64, size, dtype=np.uint64)
+
+
+def run(act, rows, *, unit, budget, past=None):
+    table = private(rows, SCHEMA, Path(tempfile.mkdtemp()), budget=budget, protect=Rows(unit))
+    other()  # what is made once is made before anything is noted
+    with (
+        mock.patch.object(FixedNoise, "words", labels),
+        mock.patch.object(filling.secrets, "randbits", return_value=11),
+        fixed_noise(2),
+        noted(past) as events,
+    ):
+        act(table)
+    return events
+
+
+def moved(distance, before, after):
+    """How far a value has moved, in the sense of its distance, as a share of what was declared."""
+    if isinstance(distance, Smooth):
+        low = min(before.bound, after.bound)
+        if low < Fraction(distance.least) or max(before.bound, after.bound) > 2 * low:
+            return math.inf
+        return float(abs(before.answer - after.answer) / low)
+    change = np.abs(np.asarray(before, dtype=np.float64) - np.asarray(after, dtype=np.float64)).ravel()
+    if isinstance(distance, L1):
+        size = change.sum()
+    elif isinstance(distance, L2):
+        size = math.sqrt((change**2).sum())
+    else:
+        size = change.max(initial=0.0)
+    return float(size) / distance.at_most
+
+
+def same(before, after):
+    return before == after if isinstance(before, SmoothValue) else np.array_equal(before, after)
+
+
+def violations(act, rows, added, *, unit=None, budget=None):
+    """What goes wrong when these rows come, one after another, all of one person; nothing should."""
+    unit = len(added) if unit is None else unit
+    options = {"unit": unit, "budget": budget or BUDGETS["approximate"]}
+    first = last = run(act, rows, **options)
+    assert first, "nothing was released"
+    found = []
+    for many in range(1, len(added) + 1):
+        events = run(act, rows + added[:many], past=first, **options)
+        if [event.public for event in events] != [event.public for event in first]:
+            found.append("the runs part: something public depends on the rows")
+            break
+        for event, start, before in zip(events, first, last, strict=True):
+            # A smooth bound is one for a single row; the other distances are for all rows of a person.
+            since = before if isinstance(event.distance, Smooth) else start
+            if moved(event.distance, since.raw, event.raw) > 1 + ROUNDING:
+                found.append(f"{event.to}, {event.what}: moved by more than {event.distance}")
+            if lacks(added[many - 1], event.reads) and not same(before.raw, event.raw):
+                found.append(f"{event.to}, {event.what}: a row that is not observed on {event.reads} was read")
+        last = events
+    return found
+
+
+# ------------------------------------------------------------------ tables
+
+REFUSED, NO_GRADE = gl.MissingCode("-", "refused"), gl.MissingCode("n/a", "not-applicable")
+SCHEMA = gl.Schema(
+    "replayed",
+    [
+        gl.Categorical("sex", ["F", "M"], may_be_missing=True),
+        gl.Ordinal(
+            "grade",
+            ["1", "2", "3"],
+            may_be_missing=True,
+            missing=("?", REFUSED, gl.MissingCode("n/a", "not-applicable")),
+        ),
+        gl.Categorical("town", ["x", "y"]),
+        gl.Integer("age", bounds=(0, 99), bins=4, may_be_missing=True),
+    ],
+)
+GAPS = {None, "", "?", "-"}
+
+
+def lacks(row, reads):
+    """Whether a row has a gap in a column that it would have to be observed on."""
+    return any(row[SCHEMA.names.index(name)] in GAPS for name in reads or ())
+
+
+def people(many, seed=0):
+    """Rows that depend on each other, with gaps that depend on them too; the last town and grade are rare."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(many):
+        sex, age = rng.integers(2), int(rng.integers(60))
+        grade = ["1", "2", "n/a"][min(2, sex + int(rng.random() < 0.2))]
+        row = ["FM"[sex], grade, "x", str(age)]
+        for column, gap in ((0, None), (1, "?"), (1, "-"), (3, None)):
+            if rng.random() < 0.1 + 0.2 * sex:
+                row[column] = gap
+        rows.append(tuple(row))
+    return rows
+
+
+# Rows that come: complete and rare, complete and usual, with each kind of gap, with not applicable, with nothing.
+COMING = [
+    ("M", "3", "y", "90"),
+    ("F", "1", "x", "10"),
+    (None, "3", "y", "90"),
+    ("M", "?", "y", "90"),
+    ("M", "-", "y", "90"),
+    ("M", "n/a", "y", "90"),
+    ("M", "3", "y", None),
+    (None, "-", "y", None),
+]
+PERSON = [COMING[0], COMING[2], COMING[7]]
+SMALL, EMPTY = people(30), []
+
+# ------------------------------------------------------------------ everything that can be released
+
+
+@cache
+def fitted():
+    """A model to fill gaps from, of another table."""
+    table = private(people(60, seed=1), SCHEMA, Path(tempfile.mkdtemp()), budget=gl.Budget(5.0, 1e-6))
+    with fixed_noise(3):
+        return gl.MST().fit(table, spend=table.ledger.left)
+
+
+TREATMENTS = STRATEGIES | {
+    "model": lambda: gl.ImputeFirst(gl.FromModel(fitted())),
+    "model of its own": lambda: gl.ImputeFirst(gl.FromModel(gl.MST())),
+}
+
+
+def fit(method, treatment):
+    return lambda table: METHODS[method](missing=TREATMENTS[treatment]()).fit(table, spend=table.ledger.left)
+
+
+QUESTIONS = {
+    "count": lambda **how: gl.Count(where="grade >= 2 or sex == M", **how),
+    "count, a gap asked about": lambda **how: gl.Count(where="sex is missing and town == y", **how),
+    "count by": lambda **how: gl.Count(by="grade", **how),
+    "proportion": lambda **how: gl.Proportion("sex == M", where="town == y", **how),
+    "proportion of the ordered": lambda **how: gl.Proportion("grade >= 2", **how),
+    "sum": lambda **how: gl.Sum("age", bounds=(-20, 100), **how),
+    "mean": lambda **how: gl.Mean("age", where="sex == M", **how),
+    "mean by": lambda **how: gl.Mean("age", by="sex", **how),
+    "variance": lambda **how: gl.Variance("age", bounds=(10, 100), **how),
+}
+# What is matched on may be missing itself, but must not be asked for: so each question has columns of its own.
+FREE = {"count": ["town", "age"], "count by": ["town", "sex"], "count, a gap asked about": ["age"]}
+FREE |= {"proportion": ["grade"], "proportion of the ordered": ["sex", "age"], "sum": ["grade", "sex"]}
+FREE |= {"mean": ["grade", "town"], "mean by": ["grade"], "variance": ["sex", "grade"]}
+FILLINGS = {
+    "drop": lambda _: gl.Drop(),
+    "hot deck": lambda on: gl.HotDeck(cells=on),
+    "hot deck of three": lambda on: gl.HotDeck(cells=on[:1], limit=3),
+    "nearest": lambda on: gl.Knn(on=on),
+    "mean of two": lambda on: gl.Knn(on=on, neighbors=2, scheme="mean"),
+    "majority of three": lambda on: gl.Knn(on=on, neighbors=3, scheme="majority"),
+    "covered": lambda on: gl.Knn(on=on, cover=on[:1], distance="euclidean"),
+}
+
+
+SEVERAL = {"count", "mean", "mean by"}  # columns with gaps to fill, for which there is no majority
+ASKED = [pair for pair in product(QUESTIONS, FILLINGS) if pair[0] not in SEVERAL or "majority" not in pair[1]]
+
+
+def ask(question, filling):
+    def act(table):
+        table.ask(QUESTIONS[question](missing=FILLINGS[filling](FREE[question])), spend=table.ledger.left)
+
+    return act
+
+
+@cache
+def other():
+    return fitted().sample(50, seed=1)
+
+
+def in_steps(table):
+    """Patterns of gaps with beginnings that were released, as a table of many columns has them."""
+    with mock.patch.object(diagnosis, "AT_ONCE", 1), mock.patch.object(diagnosis, "BLOCK", 1):
+        gl.describe_gaps(table, spend=table.ledger.left)
+
+
+DIAGNOSTICS = {
+    "describe_gaps": lambda table: gl.describe_gaps(table, spend=table.ledger.left),
+    "describe_gaps, a column at a time": in_steps,
+    "gap_rates": lambda table: gl.gap_rates(table, spend=table.ledger.left),
+    "compare_private": lambda table: gl.compare_private(table, other(), spend=table.ledger.left),
+    "deck": lambda table: gl.HotDeck(cells=["town"]).release(table, ["age", "grade"], spend=table.ledger.left),
+}
+# Large ones, so that methods have something to choose; sums over nearest rows need more than ln 2 for each row of a
+# person and each of several sums.
+BUDGETS = {
+    "pure": gl.Budget(20.0),
+    "approximate": gl.Budget(20.0, 1e-6),
+    "small": gl.Budget(1.0, 1e-6),
+    "for the complete table": gl.Budget(20.0, ground_truth=MCAR(0.2)),
+}
+LARGE_BUDGETS = {"pure": gl.Budget(200.0), "approximate": gl.Budget(200.0, 1e-6)}
+
+# ------------------------------------------------------------------ quickly: everything once
+
+
+QUICK = {
+    **{f"{method}, extended": fit(method, "extended") for method in ("independent", "privbayes", "mst", "aim")},
+    "mst, observed": fit("mst", "observed"),
+    "independent, model": fit("independent", "model"),
+    **{f"{question}, drop": ask(question, "drop") for question in QUESTIONS},
+    "mean, hot deck": ask("mean", "hot deck"),
+    "sum, nearest": ask("sum", "nearest"),
+    **DIAGNOSTICS,
+}
+
+
+def quick_budget(name):
+    return LARGE_BUDGETS["approximate"] if name.endswith("nearest") else BUDGETS["approximate"]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_each_release_once(name):
+    for row in (COMING[0], COMING[7]):
+        assert not violations(QUICK[name], SMALL, [row], budget=quick_budget(name))
+
+
+def test_nothing_that_pays_is_left_out():
+    """Every public call that has a `spend` is replayed above."""
+    paying = set()
+    for name in gl.__all__:
+        thing = getattr(gl, name)
+        functions = inspect.getmembers(thing, inspect.isfunction) if inspect.isclass(thing) else [("", thing)]
+        for method, function in functions:
+            if callable(function) and not method.startswith("_") and "spend" in inspect.signature(function).parameters:
+                paying.add(f"{name}.{method}" if method else name)
+    fits = {f"{method.__name__}.fit" for method in METHODS.values()}
+    assert paying == {
+        *fits,
+        "PrivateTable.ask",
+        "HotDeck.release",
+        "describe_gaps",
+        "gap_rates",
+        "compare_private",
+        "Ledger.grant",
+    }
+
+
+# ------------------------------------------------------------------ all of it
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize(("method", "treatment"), [*product(METHODS, TREATMENTS)])
+def test_every_release_of_every_synthesizer(method, treatment, budget):
+    act = fit(method, treatment)
+    for row in COMING:
+        assert not violations(act, SMALL, [row], budget=BUDGETS[budget]), row
+    assert not violations(act, SMALL, PERSON, budget=BUDGETS[budget])
+    assert not violations(act, EMPTY, PERSON, unit=5, budget=BUDGETS[budget])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", LARGE_BUDGETS)
+@pytest.mark.parametrize(("question", "filling"), ASKED)
+def test_every_release_of_every_question(question, filling, budget):
+    act = ask(question, filling)
+    for row in COMING:
+        assert not violations(act, SMALL, [row], budget=LARGE_BUDGETS[budget]), row
+    assert not violations(act, SMALL, PERSON, budget=LARGE_BUDGETS[budget])
+    assert not violations(act, EMPTY, PERSON, unit=5, budget=LARGE_BUDGETS[budget])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("name", DIAGNOSTICS)
+def test_every_release_of_every_diagnostic(name, budget):
+    for row in COMING:
+        assert not violations(DIAGNOSTICS[name], SMALL, [row], budget=BUDGETS[budget]), row
+    assert not violations(DIAGNOSTICS[name], SMALL, PERSON, budget=BUDGETS[budget])
+    assert not violations(DIAGNOSTICS[name], EMPTY, PERSON, unit=5, budget=BUDGETS[budget])
+
+
+# ------------------------------------------------------------------ planted: the replay itself must find these
+
+
+def halved(kind):
+    return lambda at_most, *more: kind(at_most / 2, *more)
+
+
+def declaring(names):
+    """`transform` with a `reads` that names too many columns, wherever there is a distance."""
+    real = private_table.transform
+
+    def planted(value, function, *, distance, reads, key):
+        reads = reads if distance is None or isinstance(distance, Rows) else (reads or frozenset()) | names
+        return real(value, function, distance=distance, reads=reads, key=key)
+
+    return planted
+
+
+def half_sum(tally, *_, rows=None):
+    return L1((rows or 1) * tally.unit / 2)
+
+
+def parity(table):
+    """Releases one marginal or two, as the number of rows has it."""
+    rows = table._rows._open(table.ledger._key).rows
+    grant = table.ledger.grant(table.ledger.left, to="parity")
+    for value in table.marginals(["sex", "town"][: 1 + rows % 2]):
+        grant.release(value, DiscreteGaussian(1e6), what="counts")
+
+
+SMOOTH = (ask("count", "nearest"), ask("sum", "nearest"))
+NOTHING = (private_table, "L1", L1)  # nothing is patched: the call itself is wrong
+PLANTED = {
+    "half a distance of counts": ((private_table, "L1", halved(L1)), fit("independent", "extended"), "moved"),
+    "half a distance of a misfit": ((workload, "Linf", halved(Linf)), fit("aim", "extended"), "moved"),
+    "half a distance of dependence": ((workload, "Linf", halved(Linf)), fit("privbayes", "extended"), "moved"),
+    "half a distance of a sum": ((sums, "tally_distance", half_sum), ask("mean", "drop"), "moved"),
+    "half a distance of a hot deck": ((sums, "hot_deck_distance", half_sum), ask("mean", "hot deck"), "moved"),
+    "an influence without donees": ((sums, "influence", lambda *_: 0), SMOOTH[0], "moved"),
+    "reads of counts with gaps": (
+        (private_table, "transform", declaring({"sex"})),
+        fit("independent", "extended"),
+        "was read",
+    ),
+    "reads of other counts": ((private_table, "transform", declaring({"sex"})), fit("mst", "observed"), "was read"),
+    "reads of a filled table": (
+        (private_table, "transform", declaring({"sex"})),
+        fit("mst", "impute-mean"),
+        "was read",
+    ),
+    "reads of what is matched on": ((sums, "transform", declaring({"grade"})), SMOOTH[1], "was read"),
+    "reads of a score": ((workload, "transform", declaring({"sex"})), fit("mst", "extended"), "was read"),
+    "a choice by the number of rows": (NOTHING, parity, "the runs part"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_replay_finds_what_is_planted(name):
+    planted, act, said = PLANTED[name]
+    with mock.patch.object(*planted):
+        found = [
+            line
+            for row in (COMING[0], COMING[2], COMING[3])
+            for line in violations(act, SMALL, [row], budget=LARGE_BUDGETS["pure"] if act in SMOOTH else None)
+        ]
+    assert any(said in line for line in found), found

@@ -1,0 +1,59 @@
+"""`fill_gaps` against its definition, cell by cell, in exact arithmetic."""
+
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gapless.data.filling import fill_gaps
+
+PARTS = 8  # laws and numbers are multiples of 1/8: floats are exact, and numbers often fall on a step of the law
+
+
+@st.composite
+def gappy_columns(draw):
+    """Columns of codes, some beyond the observed cells; a law for each; a number for each row and column."""
+    rows = draw(st.integers(0, 6))
+    columns, laws, numbers = [], [], []
+    for _ in range(draw(st.integers(1, 3))):
+        parts = draw(st.lists(st.integers(0, PARTS), min_size=1, max_size=5).filter(any))
+        codes = st.integers(0, len(parts) + 2)  # up to three kinds of gaps
+        columns.append(np.array(draw(st.lists(codes, min_size=rows, max_size=rows)), dtype=np.uint8))
+        laws.append(np.array(parts) / PARTS)
+        exact = st.integers(0, PARTS - 1).map(lambda part: part / PARTS) | st.just(1 - 2**-53)
+        numbers.append(np.array(draw(st.lists(exact, min_size=rows, max_size=rows))))
+    return columns, laws, numbers
+
+
+def by_definition(code, law, number):
+    """The observed cell; in its place, for a gap, the first cell up to which the law sums to more than its number."""
+    if code < len(law):
+        return code
+    sums = list(accumulate(map(Fraction, law.tolist())))
+    mark = Fraction(number) * sums[-1]
+    return next(cell for cell, total in enumerate(sums) if total > mark)
+
+
+def gap_of(law, number):
+    """One gap, to be filled from this law by this number."""
+    return [np.array([len(law)], dtype=np.uint8)], [np.array(law)], [np.array([number])]
+
+
+@settings(max_examples=300, deadline=None)
+@given(gappy_columns())
+@example(gap_of([0.0, 1.0], 0.0))  # on a step: the cell below it has no chance there
+@example(gap_of([0.25, 0.25, 0.5], 0.5))
+@example(gap_of([5e-324], 0.75))  # the product rounds up to the last step
+@example(gap_of([0.5, 0.5, 0.0], 1 - 2**-53))
+def test_every_cell_is_as_defined(case):
+    columns, laws, numbers = case
+    before = [codes.copy() for codes in columns]
+    given_numbers = iter(numbers)
+    filled = fill_gaps(columns, laws, lambda: next(given_numbers))  # fresh ones for each column, in their order
+    for old, new, law, chance in zip(before, filled, laws, numbers, strict=True):
+        assert new.tolist() == [by_definition(*cell) for cell in zip(old, [law] * len(old), chance, strict=True)]
+        assert new.dtype == old.dtype
+    assert all(np.array_equal(old, codes) for old, codes in zip(before, columns, strict=True))  # nothing in place
+    assert next(given_numbers, None) is None

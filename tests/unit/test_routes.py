@@ -1,0 +1,210 @@
+"""Routes by which code that is not of this library was handed rows, or gave a value another distance: closed."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import gapless as gl
+from gapless.data.own import is_own
+from gapless.privacy import Private, Rows
+from gapless.privacy.private import L1
+from gapless.privacy.sealing import gather, transform
+from gapless.query.treatments import Drop
+from gapless.synth.mst import MSTModel
+from gapless.testing.noise import fixed_noise
+from gapless.testing.tables import letters_schema, private
+from seals import reveal
+
+ROWS = [("a", "b"), ("b", None), ("a", "a"), (None, "?")]
+SCHEMA = letters_schema([2, 2])
+
+
+@pytest.fixture
+def table(tmp_path):
+    return private(ROWS, SCHEMA, tmp_path)
+
+
+def fitted(folder):
+    table = private(ROWS, SCHEMA, folder)
+    with fixed_noise(1):
+        return gl.MST().fit(table, spend=table.ledger.left)
+
+
+class Spy:
+    """Keeps what it is shown."""
+
+    schema = SCHEMA
+
+    def __init__(self):
+        self.seen = []
+
+    @property
+    def filled(self):
+        return self
+
+    def fill(self, given, chance):
+        self.seen.append(given)
+        return np.maximum(given, 0)
+
+
+class SpyModel(MSTModel):
+    def fill(self, given, chance):
+        raise AssertionError("it was shown rows")
+
+
+class Forged(Spy):
+    __module__ = "gapless.synth.mst"
+
+
+# ------------------------------------------------------------------ sealed values
+
+
+def test_a_value_that_was_handed_out_cannot_be_given_another_distance(table):
+    value = table.marginal("x0")
+    for name in ("transform", "gather"):
+        with pytest.raises(AttributeError):
+            getattr(value, name)
+    for name in ("distance", "reads", "_open"):
+        with pytest.raises(AttributeError):
+            setattr(value, name, L1(0))
+
+
+def test_a_transformation_needs_the_key_of_the_very_ledger(table, tmp_path):
+    other = private(ROWS, SCHEMA, tmp_path)
+    value = table.marginal("x0")
+    with pytest.raises(gl.SealedError, match="another ledger"):
+        transform(value, lambda counts: counts, distance=L1(0), reads=None, key=other.ledger._key)
+    with pytest.raises(gl.SealedError, match="another ledger"):
+        gather([value, other.marginal("x0")], key=table.ledger._key)
+    assert [counts.tolist() for counts in reveal(gather([value], key=table.ledger._key), table.ledger)] == [[2, 1]]
+
+
+def test_schema_and_ledger_of_a_sealed_table_cannot_be_replaced(table, tmp_path):
+    """With the ledger of a smaller unit its values would declare too small a distance, with a schema wrong reads."""
+    five = private(ROWS, SCHEMA, tmp_path, protect=Rows(5))
+    with pytest.raises(AttributeError):
+        five.ledger = table.ledger
+    with pytest.raises(AttributeError):
+        five.schema = letters_schema([2, 3])
+    assert five.marginal("x0").distance == L1(5)
+
+
+# ------------------------------------------------------------------ models that fill gaps
+
+
+@pytest.mark.parametrize("kind", [Spy, Forged])
+def test_only_a_model_of_ours_is_taken_to_fill_gaps(kind, table):
+    spy = kind()
+    with pytest.raises(gl.ModelError, match="the model is"):
+        gl.FromModel(spy)
+    with pytest.raises(gl.ModelError, match="neither fitted nor loaded here"):
+        table.fill_given(spy)
+    assert not spy.seen
+
+
+def test_no_part_of_a_model_that_fills_gaps_is_foreign(table, tmp_path):
+    model, spy = fitted(tmp_path), Spy()
+    changed = replace(model, filled=spy)
+    subclass = SpyModel(model.schema, model.filled, model.gapped, model.total, model.facts)
+    for planted in (changed, subclass):
+        with pytest.raises(gl.ModelError, match="neither fitted nor loaded here"):
+            table.fill_given(planted)
+    with fixed_noise(1), pytest.raises(gl.ModelError, match="neither fitted nor loaded here"):
+        gl.Independent(missing=gl.ImputeFirst(gl.FromModel(changed))).fit(table, spend=table.ledger.left)
+    assert not spy.seen
+    assert not table.ledger.entries
+
+
+def test_what_a_foreign_synthesizer_gives_back_is_looked_at(table):
+    spy = Spy()
+
+    class Planted:
+        def fit(self, table, *, spend):
+            return spy
+
+    with pytest.raises(gl.ModelError, match="neither fitted nor loaded here"):
+        gl.Independent(missing=gl.ImputeFirst(gl.FromModel(Planted()))).fit(table, spend=table.ledger.left)
+    assert not spy.seen
+
+
+def test_a_model_that_was_fitted_or_loaded_here_fills_gaps(table, tmp_path):
+    model = fitted(tmp_path)
+    model.save(tmp_path / "letters.model")
+    for good in (model, gl.load(tmp_path / "letters.model")):
+        assert table.fill_given(good).filled
+
+
+def test_laws_and_beginnings_are_taken_as_plain_values(table):
+    seen = []
+
+    class SpyArray(np.ndarray):
+        def __array_ufunc__(self, *args, **kwargs):
+            seen.append(args)
+            return NotImplemented
+
+        def __array_function__(self, *args):
+            seen.append(args)
+            return NotImplemented
+
+    class SpyFlag(int):
+        def __eq__(self, other):
+            seen.append(other)
+            return False
+
+        def __hash__(self):
+            return 1
+
+    laws = [np.ones(column.size).view(SpyArray) for column in SCHEMA.columns]
+    filled = table.fill(laws)
+    assert reveal(filled.marginal(()), table.ledger) == len(ROWS)
+    patterns = table.gap_patterns(["x0", "x1"], among=[(SpyFlag(1),), (SpyFlag(0),)])
+    assert reveal(patterns, table.ledger).tolist() == [[0, 1], [2, 1]]
+    assert not seen
+
+
+# ------------------------------------------------------------------ questions
+
+
+@dataclass(frozen=True)
+class Lookalike:
+    def answer(self, table, grant):
+        raise AssertionError("it was asked")
+
+
+class Louder(gl.Count):
+    def compile(self, schema):
+        raise AssertionError("it was asked")
+
+
+@pytest.mark.parametrize("question", [Lookalike(), Louder(), Spy()])
+def test_only_a_question_of_ours_is_asked(question, table):
+    with pytest.raises(gl.QuestionError, match="is not a question"):
+        table.ask(question, spend=table.ledger.share(percent=10))
+    for treatment in (Drop(), gl.HotDeck(cells=["x0"]), gl.Knn(on=["x0"])):
+        with pytest.raises(gl.QuestionError, match="is not a question"):
+            treatment.answer(question, table, table.ledger.grant(table.ledger.left, to="test"))
+    assert not table.ledger.entries
+
+
+def test_a_treatment_takes_questions_not_what_was_made_of_them(table):
+    asked = gl.Count(where="x0 == a").compile(SCHEMA)
+    seen = []
+    planted = replace(asked, tally=replace(asked.tally, value=seen.append))
+    for treatment in (Drop(), gl.HotDeck(cells=["x1"]), gl.Knn(on=["x1"])):
+        with pytest.raises(gl.QuestionError, match="is not a question"):
+            treatment.answer(planted, table, table.ledger.grant(table.ledger.left, to="test"))
+    assert not seen
+
+
+def test_no_method_of_a_sealed_table_takes_a_function_of_rows(table):
+    for name in ("tally", "hot_deck", "neighbour_sum"):
+        assert not hasattr(table, name)
+
+
+def test_what_is_ours():
+    assert is_own(gl.Count())
+    assert is_own(Drop())
+    for foreign in (Louder(), Spy(), Forged(), gl.Count, "count()", 1, None, np.zeros(2)):
+        assert not is_own(foreign)
+    assert not is_own(type("Private", (Private,), {"__module__": "gapless.privacy.private"}))
