@@ -174,6 +174,19 @@ def test_a_single_column(method, missing, tmp_path):
     assert len(model.sample(30, seed=0)) == 30
 
 
+@pytest.mark.parametrize("others", [0, 3])
+@pytest.mark.parametrize(("method", "missing"), EVERY)
+def test_columns_of_one_cell_are_measured_by_nobody(method, missing, others, tmp_path):
+    """But one, for the number of rows, where there is no other column."""
+    public = [*(schema(others).columns if others else ()), gl.Ordinal("same", ["x"]), gl.Categorical("alike", ["x"])]
+    frame = pl.DataFrame(people(200, others).to_dict() | {"same": ["x"] * 200, "alike": ["x"] * 200})
+    table = private(frame, gl.Schema("people", public), tmp_path)
+    model = fitted(method, missing, table)
+    measured = [entry for entry in table.ledger.entries if "same" in entry.what or "alike" in entry.what]
+    assert len(measured) <= (0 if others else 1)
+    assert set(model.sample(20, seed=0).to_polars()["alike"]) == {"x"}
+
+
 @pytest.mark.parametrize("method", [pytest.param(m, marks=pytest.mark.slow) if m == "aim" else m for m in OWN])
 def test_two_hundred_columns(method, tmp_path):
     rng = np.random.default_rng(0)

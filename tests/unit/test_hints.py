@@ -23,9 +23,11 @@ PYTHON = re.compile(
 
 # Hints for slips that only Python allows: the command line checks, makes or leaves out what they are about.
 ONLY_IN_PYTHON = """
+data/private_table.py: FromModel(MST()), or FromModel(load('people.model'))
 data/private_table.py: Mean("income") or, for text, gapless.query.parse_question("mean(income)")
 data/private_table.py: Schema.read('people.toml')
 data/private_table.py: protect=Rows(?)
+data/sums.py: plain_sum: a sum without filling
 evaluate/comparison.py: schema=Schema.read('people.toml')
 evaluate/laws.py: Table.read(data, schema) makes one of it
 evaluate/laws.py: compare_private(table, fake, spend=…) compares it for a price
@@ -50,7 +52,7 @@ privacy/ledger.py: spend=table.ledger.share(percent=50)
 privacy/mechanisms.py: a Budget with delta > 0, or DiscreteLaplace
 privacy/partitions.py: best_partition
 privacy/private.py: release something from it under a budget: Independent().fit(table, spend=…)
-privacy/smooth.py: PrivateTable.neighbour_sum(…); counts take DiscreteLaplace or DiscreteGaussian
+privacy/smooth.py: neighbour_sum(table, …); counts take DiscreteLaplace or DiscreteGaussian
 query/hot_deck.py: leave missing= out, or people.ask(…)
 query/hot_deck.py: release(people, ['income'], spend=…)
 query/preview.py: budget=Budget(epsilon=1.0), or people.ledger.budget

@@ -8,6 +8,7 @@ import pytest
 
 import gapless as gl
 from gapless.data.neighbors import Matching
+from gapless.data.sums import neighbour_sum
 from gapless.data.workload import Workload
 from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.privacy import MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
@@ -441,8 +442,8 @@ def released_by(name, folder):
     half = table.ledger.share(percent=50)
     value = {
         "ExponentialChoice": lambda: Workload(table, [(0,), (1,), (0, 1)], rows="observed").dependence([(0, 1)]),
-        "SmoothCauchy": lambda: table.neighbour_sum(
-            lambda columns: columns["x0"] * 1.0, targets=["x0"], matching=Matching(on=("x1",)), low=0, high=1
+        "SmoothCauchy": lambda: neighbour_sum(
+            table, lambda columns: columns["x0"] * 1.0, targets=["x0"], matching=Matching(on=("x1",)), low=0, high=1
         ),
     }.get(name, lambda: table.marginal("x0"))()
     release(table, MECHANISMS[name].for_loss(half, value.distance), value)

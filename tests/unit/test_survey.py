@@ -534,3 +534,35 @@ def test_the_noise_that_is_told_is_the_noise_that_was_paid_for(tmp_path):
     assert told == f"{entry.what}: noise std {entry.mechanism['std']:.1f}"
     paid = for_counts(type(table.ledger.capacity)(entry.loss, table.ledger.order), L1(1))
     assert entry.mechanism["std"] == pytest.approx(paid.noise_std)
+
+
+# ------------------------------------------------------------------ what the model cannot follow, or has no room for
+
+
+def test_what_the_model_cannot_follow_is_not_measured_a_third_time(tmp_path, monkeypatch):
+    """With the pair x0 × x1, by far the worst described, reported as never reached by the fit."""
+    plain = Survey.fit
+
+    def stuck(survey, **given):
+        model = plain(survey, **given)
+        model.unexplained = ((0, 1),)
+        return model
+
+    def times(table):
+        fit("aim", "observed", table)
+        return sum(entry.what == "x0 × x1" for entry in table.ledger.entries)
+
+    rows = [(a, a, b, c) for a in "ab" for b in "ab" for c in "ab"] * 500
+    with no_noise():
+        monkeypatch.setattr(Survey, "fit", stuck)
+        assert times(table_of(tmp_path, rows)) <= 2
+        monkeypatch.setattr(aim, "SWEEPS", 0)  # a model that follows nothing, and is not known for it
+        monkeypatch.setattr(Survey, "fit", plain)
+        assert times(table_of(tmp_path, rows)) > 2
+
+
+def test_describe_says_what_the_tree_has_no_room_for(tmp_path):
+    narrow, wide = (fit("aim", "observed", table_of(tmp_path), cap_cells=cap) for cap in (18, 10**6))
+    assert "The tree (cap_cells = 18) has no room for " in narrow.describe()
+    assert "of 6 marginals of the workload" in narrow.describe()
+    assert "no room" not in wide.describe()

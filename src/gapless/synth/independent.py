@@ -39,28 +39,32 @@ class Independent:
         prepared = self.missing.prepare(table, grant)
         extended = self.missing.rows == "extended"
         columns = table.schema.columns
-        counts = prepared.marginals([column.name for column in columns], rows=self.missing.rows)
-        names = [column.name for column in columns]
+        sizes = [column.extended_size if extended else column.size for column in columns]
+        telling = [place for place, size in enumerate(sizes) if size > 1] or [0]  # one cell tells nothing
+        names = [columns[place].name for place in telling]
+        counts = prepared.marginals(names, rows=self.missing.rows)
         if not extended:
             counts.append(table.marginal(()))
             names.append("number of rows")
         noise = for_counts(grant.even(counts, grant.left), counts[0].distance)
         released = grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
         measured = [
-            Measurement((i,) if i < len(columns) else (), one.value.astype(np.float64), noise.noise_std)
-            for i, one in enumerate(released)
+            Measurement(place, answer.value.astype(np.float64), noise.noise_std)
+            for place, answer in zip([*((c,) for c in telling), ()], released, strict=False)
         ]
         # Where every row is counted each marginal tells the number of rows; else only the last does.
-        total = estimate_total(measured if extended else measured[-1:])
-        filled = [
-            project_to_simplex(one.counts[: column.size], 1.0 if (n := one.counts[: column.size].sum()) <= 0 else n)
-            for one, column in zip(measured, columns, strict=False)
-        ]
-        gapped = [project_to_simplex(one.counts, max(total, 1.0)) for one in measured] if extended else None
+        rows = measured if extended else [measured.pop()]
+        total = estimate_total(rows)
+        filled, gapped = ([np.ones(size) for size in sizes] for sizes in ([c.size for c in columns], sizes))
+        for marginal in measured:
+            (place,) = marginal.columns
+            shown = marginal.counts[: columns[place].size]
+            filled[place] = project_to_simplex(shown, 1.0 if (n := shown.sum()) <= 0 else n)
+            gapped[place] = project_to_simplex(marginal.counts, max(total, 1.0))
         return IndependentModel(
             table.schema,
-            Product(tuple(one / one.sum() for one in filled)),
-            Product(tuple(one / one.sum() for one in gapped)) if gapped else None,
+            Product(tuple(law / law.sum() for law in filled)),
+            Product(tuple(law / law.sum() for law in gapped)) if extended else None,
             total,
             {
                 "settings": {
@@ -68,7 +72,8 @@ class Independent:
                     "noise": f"{type(noise).__name__}, std {noise.noise_std:.4g}",
                 },
                 "noise": noise_of_columns(
-                    names, measured if extended else [one.scaled_to(max(total, 1.0)) for one in measured[:-1]]
+                    table.schema.names,
+                    measured if extended else [marginal.scaled_to(max(total, 1.0)) for marginal in measured],
                 ),
                 "guarantee": str(table.ledger.guarantee()),
             },

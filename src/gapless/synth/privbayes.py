@@ -106,8 +106,14 @@ class _Growth:
                 f"these columns do not fit into {cap_cells:,} cells: {names}",
                 hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
             )
+        # A column of one cell tells nothing: it is never measured and never a parent.
+        self.constant = [place for place in range(len(self.columns)) if self.sizes[self.levels[place][0]] == 1]
         # A column that, by a rule of the schema, others decide gets just these as its parents, once they are there.
-        self.decided = {rule.columns[-1]: rule.columns[:-1] for rule in constraints_of(table.schema)[1]}
+        self.decided = {
+            rule.columns[-1]: tuple(place for place in rule.columns[:-1] if place not in self.constant)
+            for rule in constraints_of(table.schema)[1]
+            if rule.columns[-1] not in self.constant
+        }
         for column, deciding in self.decided.items():
             cells = math.prod(self.sizes[self.levels[place][0]] for place in (*deciding, column))
             if cells > cap_cells:
@@ -116,9 +122,10 @@ class _Growth:
                     f"a rule needs a table of {cells:,} cells of {names}; the cap is {cap_cells:,}",
                     hint="fewer levels or bins for them, or raise cap_cells",
                 )
-        first = next((place for place in range(len(self.columns)) if place not in self.decided), 0)
+        telling = [place for place in range(len(self.columns)) if place not in self.constant] or [self.constant.pop()]
+        first = next((place for place in telling if place not in self.decided), telling[0])
         self.families: list[Columns] = [(self.levels[first][0],)]
-        self.waiting = [place for place in range(len(self.columns)) if place != first]
+        self.waiting = [place for place in telling if place != first]
         self.useful = 0
         self.rows: Measurement
         self.counts: list[Floats]
@@ -238,6 +245,9 @@ class _Growth:
             total=agreed if self.same_rows else None,
             cap_cells=self.cap_cells,
         )
+        noise = self._noise(nodes, total)
+        nodes += [Node(place, (), ()) for place in self.constant]
+        tables += [np.ones(1)] * len(self.constant)
         network = BayesianNetwork(sizes, nodes, map(conditional, tables))
         filled = network
         if self.extended:
@@ -251,7 +261,7 @@ class _Growth:
         facts = {
             "settings": {"missing": repr(self.missing), "cells of a chosen table": f"at most {self.useful:,}"},
             "structure": [f"{self._name(family)}: noise std {self.noise_std:.1f}" for family in self.families],
-            "noise": self._noise(nodes, total),
+            "noise": noise,
             "edges": sorted({tuple(sorted((node.column, parent))) for node in nodes for parent in node.parents}),
             "guarantee": str(self.table.ledger.guarantee()),
         }
