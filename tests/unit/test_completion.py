@@ -229,17 +229,14 @@ def completed(table, sizes, marginals):
 
 
 def test_a_chain_whose_gaps_depend_on_a_neighbour():
-    """The pair B × C lacks A, on which the gaps depend: inside it EM stays 0.12 off, the model brings A in.
-
-    Two rounds leave some of the bias that B × C brings in.
-    """
+    """The pair B × C lacks A, on which the gaps depend: inside it EM stays 0.12 off, the model brings A in."""
     law, table = chain()
     model = completed(table, (2, 2, 2), TREE)
     inside = complete_table(summed(table, (1, 2)), (2, 2))
     assert distance(inside, summed(law, (1, 2))) > 0.1
     assert distance(dropped(summed(table, (0, 1)), (2, 2)), summed(law, (0, 1))) > 0.2
     for one in [(1,), (0, 1), (1, 2)]:
-        assert distance(model.marginal(one), summed(law, one)) < 0.02, one
+        assert distance(model.marginal(one), summed(law, one)) < 0.01, one
     for one in [(0,), (2,), (0, 2)]:
         assert distance(model.marginal(one), summed(law, one)) < 0.002, one
 

@@ -8,7 +8,8 @@ they may have come from:
 
 where :math:`t_S` counts the rows whose columns S are missing. A marginal that lacks the column on which the gaps depend
 stays biased in its one-way margins, so these are then corrected with everything the model knows: rows are drawn with
-their gaps, filled from the completed model given *all* their observed cells, and the marginals raked to the result.
+their gaps, filled from the completed model given *all* their observed cells, and the marginals raked to the result,
+until hardly anything moves.
 *Not applicable* is an observed cell and never filled.
 """
 
