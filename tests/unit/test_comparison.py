@@ -353,6 +353,15 @@ def test_the_report_of_a_release_reads_released_values_only(tmp_path):
     assert release_page(model, model.sample(0), table.ledger)
 
 
+def test_the_report_says_what_the_tree_had_no_room_for(tmp_path):
+    schema = letters_schema((3, 3, 3, 3))
+    table = private([("a", "a", "b", "b"), ("b", "b", "c", "c")] * 50, schema, tmp_path)
+    narrow, wide = (gl.AIM(cap_cells=cap).fit(table, spend=table.ledger.left / 2) for cap in (60, 10**6))
+    told, silent = (release_page(model, model.sample(50, seed=1), table.ledger) for model in (narrow, wide))
+    assert "The tree (cap_cells = 60) has no room for " in told
+    assert "has no room for" not in silent
+
+
 def test_the_report_of_a_very_wide_table_is_bounded(tmp_path, monkeypatch):
     """Of 60 columns the first 40 are drawn, and nothing is asked of the model about the others."""
     schema = letters_schema((3,) * 60)
