@@ -25,7 +25,7 @@ from gapless.model.marginal import Columns, Floats, Measurement
 
 EM_STEPS = 50
 ROUNDS = 4  # of filling, at the most
-SETTLED = 0.01  # a share of rows: margins that move less need no further round
+SETTLED = 0.02  # a share of rows: margins that move less need no further round
 ROWS = 15_000
 
 
