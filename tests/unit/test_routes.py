@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import gapless as gl
+from gapless.data import PrivateTable
 from gapless.data.own import is_own
-from gapless.privacy import Private, Rows
+from gapless.data.workload import Workload
+from gapless.privacy import DiscreteGaussian, Private, Rows
 from gapless.privacy.private import L1
 from gapless.privacy.sealing import gather, transform
 from gapless.query.treatments import Drop
@@ -78,6 +80,52 @@ def test_a_transformation_needs_the_key_of_the_very_ledger(table, tmp_path):
     with pytest.raises(gl.SealedError, match="another ledger"):
         gather([value, other.marginal("x0")], key=table.ledger._key)
     assert [counts.tolist() for counts in reveal(gather([value], key=table.ledger._key), table.ledger)] == [[2, 1]]
+
+
+class Lockpick:
+    """Looks like a sealed value, and keeps the key that it is tried with."""
+
+    distance, reads, key = L1(1), None, None
+
+    def _check(self, key):
+        self.key = key
+
+    def _open(self, key):
+        return np.zeros(2, dtype=np.int64)
+
+
+def test_no_object_but_a_sealed_value_is_handed_the_key(table):
+    lockpick, grant = Lockpick(), table.ledger.grant(table.ledger.left, to="test")
+    workload = Workload(table, [(0, 1)], rows="observed")
+    attempts = [
+        lambda: grant.release(lockpick, DiscreteGaussian(9.0), what="x0"),
+        lambda: workload.among(lockpick, [0]),
+        lambda: PrivateTable(lockpick, SCHEMA, table.ledger),
+        lambda: gather([lockpick], key=table.ledger._key),
+    ]
+    for attempt in attempts:
+        with pytest.raises(gl.SealedError, match="a Lockpick is no sealed value"):
+            attempt()
+    assert lockpick.key is None
+    assert not table.ledger.entries
+
+
+def test_what_is_charged_for_is_what_is_read(table):
+    """A list that says something else whenever it is asked would be charged for the cheap one and read the other."""
+    value = table.marginal("x0")
+
+    class Fickle(list):
+        asked = 0
+
+        def __iter__(self):
+            self.asked += 1
+            return iter([(value, DiscreteGaussian(900.0 if self.asked < 4 else 0.001), "x0")])
+
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    requests = Fickle([None])
+    grant.release_all(requests)
+    assert requests.asked == 1
+    assert [entry.mechanism["std"] for entry in table.ledger.entries] == [900.0]
 
 
 def test_schema_and_ledger_of_a_sealed_table_cannot_be_replaced(table, tmp_path):

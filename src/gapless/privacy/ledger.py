@@ -37,7 +37,7 @@ from gapless.privacy.ledger_file import (
     today,
 )
 from gapless.privacy.mechanisms import Mechanism
-from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth
+from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth, check_sealed
 from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
 from gapless.privacy.registry import UNKNOWN, check_known, recomputed_loss
 from gapless.privacy.rounding import rounded_up, told_up
@@ -87,12 +87,13 @@ class Grant:
 
     def release_all(self, requests: Sequence[tuple[Private[T, D], Mechanism[T, D, R], str]]) -> list[Released[R]]:
         """Charge for all requests together, then read: their noise was fixed before the first read."""
+        requests = [(value, mechanism, what) for value, mechanism, what in requests]  # charged is what is read
         if not requests:
             return []
         source, key = noise.current(), self._ledger._key  # noqa: SLF001 the gate is the one who holds it
         losses = []
         for value, mechanism, _ in requests:
-            value._check(key)  # noqa: SLF001 nothing is charged for a value that could not be opened
+            check_sealed(value, key)  # nothing is charged for a value that could not be opened
             check_known(mechanism, value.distance)
             losses.append(mechanism.loss(value.distance, self._ledger.order))
         reads = [self._ledger._reads(value) for value, *_ in requests]  # noqa: SLF001 one account
