@@ -451,11 +451,12 @@ class Ledger:
             assumption: by default that of the budget. One rate stands for every column that may be missing; those that
                 no release leaves out rows by change no figure.
         """
-        stated = assumption or self._budget.ground_truth
+        promised = self.budget.ground_truth  # a copy, since the figure hands it out
+        stated = assumption or promised
         if stated is None:
             raise BudgetError("nothing is assumed about gaps", hint='ledger.ground_truth(MCAR({"income": 0.2}))')
-        if stated == self._budget.ground_truth:
-            stated = self._budget.ground_truth  # which also says where its rates come from
+        if promised is not None and stated == promised:
+            stated = promised  # which also says where its rates come from
         elif isinstance(stated, MCAR) and stated.paid is not None and stated.paid.ledger == self.identity:
             stated = replace(stated, paid=None)  # it is among the entries
         assumption = over(stated, self._may_be_missing)
@@ -480,7 +481,7 @@ class Ledger:
                 tighter = partition_epsilon(events, observed(assumption, rows), delta)
                 if tighter is not None:
                     found.append((tighter, "amplified loss distributions of releases that were all fixed in advance"))
-        elif assumption == self._budget.ground_truth and self._gaps is not None:
+        elif assumption == promised and self._gaps is not None:
             found = [(self._budget.epsilon, "the budget's filter for the complete table")]
         else:
             most = self.capacity.value if self._budget.ground_truth is None else incomplete.epsilon
