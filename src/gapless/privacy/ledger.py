@@ -383,10 +383,12 @@ class Ledger:
             previous = content.pop("previous")
             entry = Entry(**content)
             least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - _AGAIN)
-            told = entry.reads is not None and entry.mechanism == UNKNOWN  # of which nobody knows whom it read
-            if previous != after or entry.number != number or not 0 <= entry.loss < math.inf or told:
+            odd = entry.reads is not None and entry.mechanism == UNKNOWN  # of which nobody knows whom it read
+            texts = [entry.to, entry.what, entry.noise, entry.time, *([] if entry.reads is None else entry.reads)]
+            odd |= isinstance(entry.reads, str) or not all(isinstance(text, str) for text in texts)
+            if previous != after or entry.number != number or not 0 <= entry.loss < math.inf or odd:
                 raise ValueError  # noqa: TRY301 one message for every way in which a line can be wrong
-        except (ValueError, TypeError, KeyError, AttributeError, BudgetError):
+        except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
             raise LedgerError(f"{self._path} was changed at entry {number}", hint=RESTORE) from None
         if entry.loss < least:
             raise LedgerError(f"{self._path} states less than entry {number} has lost", hint=RESTORE)
