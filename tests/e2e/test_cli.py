@@ -487,6 +487,18 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
     assert ((folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()) == paid
 
 
+def test_a_release_is_not_finished_under_a_ledger_with_equal_entries(folder, run_here, monkeypatch):
+    """Another table of the same schema, released in the same way on the same day."""
+    synth = (*SYNTH, "--epsilon", 1, "--spend", "50%", "-m", "independent")
+    with monkeypatch.context() as patch:
+        patch.setattr("gapless.evaluate.report.release_page", lambda *_: 1 / 0)
+        assert run_here(*synth, "-o", "out")[0] == 1
+    assert run_here(*synth, "--ledger", "other.ledger", "-o", "other")[0] == 0
+    code, _, err = run_here(*synth, "--ledger", "other.ledger", "-o", "out")
+    assert code == 1
+    assert "out was begun under another schema or ledger" in err
+
+
 BAD_DATA = {
     "ragged": f"age,sex,income\n1,F\n2,{CELL},3\n".encode(),
     "open quote": f'age,sex,income\n1,"{CELL},3\n'.encode(),

@@ -38,6 +38,18 @@ def measure(table, marginals, percent=None, *, loss=None):
     return grant.release_all([(value, noise, "counts") for value in counts])
 
 
+def test_a_figure_that_was_handed_out_does_not_change_the_filter(tmp_path):
+    """Rates are a dict: raising them in a figure would make every further release cheaper."""
+    table = people(tmp_path, Budget(1.0, ground_truth=ASSUMED))
+    measure(table, ["x0"], 30)
+    spent = table.ledger.spent
+    for handed in (table.ledger.ground_truth().assumption, table.ledger.budget.ground_truth):
+        handed.rates.update(dict.fromkeys(handed.rates, 0.99))
+    measure(table, ["x1"], 30)
+    assert table.ledger.spent == Ledger.open(table.ledger.path).spent
+    assert spent.value < table.ledger.spent.value
+
+
 # ---------------------------------------------------------------------- reading any ledger
 
 

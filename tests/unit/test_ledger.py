@@ -481,6 +481,12 @@ def test_a_line_that_states_less_than_its_mechanism_loses_is_refused(tmp_path, n
         ({"mechanism": {"name": "unknown", "std": 1.0}}, "does not know"),
         ({"distance": {"L7": 1}}, "was changed"),
         ({"distance": {"Smooth": 1}}, "was changed"),
+        ({"distance": {"L1": 1e200}}, "was changed"),  # no float holds its square
+        ({"mechanism": {"name": "DiscreteGaussian", "std": 1e-200}}, "was changed"),
+        ({"what": 3}, "was changed"),
+        ({"to": None}, "was changed"),
+        ({"reads": "x0"}, "was changed"),
+        ({"reads": [["x0"]]}, "was changed"),
         ({"loss": math.inf}, "was changed"),
         ({"loss": -1.0}, "was changed"),
         ({"loss": 1e6}, "entries for more than its budget"),

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import gapless as gl
+from gapless.data import PrivateTable
 from gapless.data.own import is_own
-from gapless.privacy import Private, Rows
-from gapless.privacy.private import L1
+from gapless.data.workload import Views, Workload
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Private, Rows, SmoothCauchy
+from gapless.privacy.private import L1, Linf
 from gapless.privacy.sealing import gather, transform
 from gapless.query.treatments import Drop
 from gapless.synth.mst import MSTModel
@@ -78,6 +80,107 @@ def test_a_transformation_needs_the_key_of_the_very_ledger(table, tmp_path):
     with pytest.raises(gl.SealedError, match="another ledger"):
         gather([value, other.marginal("x0")], key=table.ledger._key)
     assert [counts.tolist() for counts in reveal(gather([value], key=table.ledger._key), table.ledger)] == [[2, 1]]
+
+
+class Lockpick:
+    """Looks like a sealed value, and keeps the key that it is tried with."""
+
+    distance, reads, key = L1(1), None, None
+
+    def _check(self, key):
+        self.key = key
+
+    def _open(self, key):
+        return np.zeros(2, dtype=np.int64)
+
+
+def test_no_object_but_a_sealed_value_is_handed_the_key(table):
+    lockpick, grant = Lockpick(), table.ledger.grant(table.ledger.left, to="test")
+    workload = Workload(table, [(0, 1)], rows="observed")
+    attempts = [
+        lambda: grant.release(lockpick, DiscreteGaussian(9.0), what="x0"),
+        lambda: workload.among(lockpick, [0]),
+        lambda: PrivateTable(lockpick, SCHEMA, table.ledger),
+        lambda: gather([lockpick], key=table.ledger._key),
+    ]
+    for attempt in attempts:
+        with pytest.raises(gl.SealedError, match="a Lockpick is no sealed value"):
+            attempt()
+    assert lockpick.key is None
+    assert not table.ledger.entries
+
+
+def test_what_is_charged_for_is_what_is_read(table):
+    """A list that says something else whenever it is asked would be charged for the cheap one and read the other."""
+    value = table.marginal("x0")
+
+    class Fickle(list):
+        asked = 0
+
+        def __iter__(self):
+            self.asked += 1
+            return iter([(value, DiscreteGaussian(900.0 if self.asked < 4 else 0.001), "x0")])
+
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    requests = Fickle([None])
+    grant.release_all(requests)
+    assert requests.asked == 1
+    assert [entry.mechanism["std"] for entry in table.ledger.entries] == [900.0]
+
+
+def test_copies_of_one_count_do_not_keep_its_distance(table):
+    copies = Workload(table, [(0, 1)], rows="observed").among(table.marginal("x0"), [0] * 1000)
+    assert type(copies.distance) is Linf
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    with pytest.raises(gl.BudgetError, match="a distance in L2"):
+        grant.release(copies, DiscreteGaussian(20.0), what="x0")
+
+
+@pytest.mark.parametrize("kind", ["misfit", "conditional_misfit"])
+def test_a_law_is_checked_as_it_is_used(kind, table):
+    class Lying(np.ndarray):
+        shape = (2, 3)  # in truth one cell, which would be counted for each of six
+
+    workload = Workload(table, [(0, 1)], rows="observed")
+    with pytest.raises(gl.ModelError, match="shape of its marginal"):
+        getattr(workload, kind)([(0, 1)], [np.ones((1, 1)).view(Lying)], np.ones(1), np.zeros(1))
+
+
+@pytest.mark.parametrize("kind", ["misfit", "conditional_misfit", "dependence", "views"])
+def test_candidates_are_those_that_were_declared(kind, tmp_path):
+    schema = letters_schema([2, 2, 2])
+    table = private([("a", "b", "a"), ("b", "a", None)] * 5, schema, tmp_path)
+    workload = Workload(table, [(0,), (2,)], rows="observed")
+    views = Views(
+        table, [(c, np.arange(column.extended_size)) for c, column in enumerate(schema.columns)], rows="observed"
+    )
+    law, candidates = [np.array([0.5, 0.5])], [(0,)]
+    scores = {
+        "misfit": lambda: workload.misfit(candidates, law, np.ones(1), np.zeros(1)),
+        "conditional_misfit": lambda: workload.conditional_misfit(candidates, law, np.ones(1), np.zeros(1)),
+        "dependence": lambda: workload.dependence(candidates),
+        "views": lambda: views.dependence(candidates),
+    }[kind]()
+    candidates.append((2,))
+    assert scores.reads == {"x0"}
+    assert reveal(scores, table.ledger).shape == (1,)
+
+
+class Sly(float):
+    """Records as it was made, draws as something else."""
+
+    def __float__(self):
+        return 1e-6
+
+
+@pytest.mark.parametrize(
+    "make",
+    [DiscreteLaplace, DiscreteGaussian, ExponentialChoice, lambda number: SmoothCauchy(2.0, number, 1.0)],
+)
+def test_a_mechanism_is_charged_for_the_number_it_draws_with(make):
+    recorded = [number for number in make(Sly(100.0)).parameters().values() if isinstance(number, float)]
+    assert all(type(number) is float for number in recorded)
+    assert 100.0 not in recorded
 
 
 def test_schema_and_ledger_of_a_sealed_table_cannot_be_replaced(table, tmp_path):

@@ -58,8 +58,8 @@ class Workload:
         Distance: one row at cell e changes c - |c| p by e - p, so s by at most :math:`w \tfrac12 \lVert e - p\rVert_1
         \le w`; k rows by k w. Unlike ‖c - N p‖ it does not prefer marginals with many gaps (PRIVACY C3).
         """
-        self._check(candidates, expected)
-        positive = [np.maximum(np.array(p, dtype=np.float64), 0.0) for p in expected]
+        candidates, plain = self._plain(candidates, expected)
+        positive = [np.maximum(p, 0.0) for p in plain]
         laws = [p / p.sum() for p in positive]  # the proof needs probabilities
 
         def misfits(counts: Sequence[Integers]) -> Iterator[float]:
@@ -87,8 +87,7 @@ class Workload:
         Distance: a row is in one slice of column j, and each slice has a total of its own, so each term moves by at
         most 1 as in `misfit`, and so does the least of them; k rows move s by at most k w.
         """
-        self._check(candidates, expected)
-        plain = [np.array(p, dtype=np.float64) for p in expected]
+        candidates, plain = self._plain(candidates, expected)
         shown = [p[self._observed[candidate]] for candidate, p in zip(candidates, plain, strict=True)]
         laws = [[_given(p, column) for column in range(p.ndim)] for p in shown]
 
@@ -98,9 +97,14 @@ class Workload:
 
         return self._weighted(misfits, candidates, weights, offsets)
 
-    def _check(self, candidates: Sequence[tuple[int, ...]], expected: Sequence[Floats]) -> None:
-        if any(p.shape != self._shapes[candidate] for candidate, p in zip(candidates, expected, strict=True)):
+    def _plain(
+        self, candidates: Sequence[tuple[int, ...]], expected: Sequence[Floats]
+    ) -> tuple[list[tuple[int, ...]], list[Floats]]:
+        """Candidates and their laws as lists and arrays that nobody else holds, so that they stay what was checked."""
+        candidates, plain = list(candidates), [np.array(p, dtype=np.float64) for p in expected]
+        if any(p.shape != self._shapes[candidate] for candidate, p in zip(candidates, plain, strict=True)):
             raise ModelError("a law does not have the shape of its marginal", hint="one probability for each cell")
+        return candidates, plain
 
     def _weighted(
         self,
@@ -123,11 +127,12 @@ class Workload:
         return transform(self._all, once(scores), distance=distance, reads=self._reads(candidates), key=self._key)
 
     def among(self, scores: Private[Floats, Linf], places: Sequence[int]) -> Private[Floats, Linf]:
-        """The scores of some of the candidates: leaving numbers out moves none of the others."""
-        places = list(places)
-        return transform(
-            scores, lambda values: values[places], distance=scores.distance, reads=scores.reads, key=self._key
-        )
+        """The scores of some of the candidates: leaving numbers out moves none of the others.
+
+        Whatever the distance was, what is declared is how far each number moves: one place may be asked for twice.
+        """
+        places, distance = list(places), Linf(scores.distance.at_most)
+        return transform(scores, lambda values: values[places], distance=distance, reads=scores.reads, key=self._key)
 
     def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
         r"""How much the first column of each candidate depends on the others, in rows.
@@ -137,6 +142,7 @@ class Workload:
         Distance: 2 for each row. Adding a row at (x₀, π₀) changes the matrix by m/(m+1) (e - r)(f - s)ᵀ with
         r = c(x)/m, s = c(π)/m, whose L1 norm is below 4 (PRIVACY C1); no total is needed, gaps or not.
         """
+        candidates = list(candidates)
 
         def scores(counts: Sequence[Integers]) -> Floats:
             return np.array([_dependence(c) for c in self._chosen(counts, candidates)])
@@ -204,6 +210,7 @@ class Views:
 
     def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
         """As `Workload.dependence`. What was computed for an earlier choice is not computed again."""
+        candidates = list(candidates)
         return transform(
             self._rows,
             once(lambda table: np.array(self._score(table, candidates))),

@@ -177,7 +177,7 @@ def from_dict(content: Mapping[str, Any]) -> Assumption:
     """What `to_dict` wrote."""
     given = dict(content)
     if "paid" in given:
-        given["paid"] = Paid(**given["paid"])
+        given["paid"] = Paid(**{**given["paid"], "gaps": dict(given["paid"]["gaps"])})  # nothing is shared
     kind = {"MCAR": MCAR, "MissingAtLeast": MissingAtLeast}[given.pop("kind")]
     assumption: Assumption = kind(**given)
     return assumption

@@ -37,7 +37,7 @@ from gapless.privacy.ledger_file import (
     today,
 )
 from gapless.privacy.mechanisms import Mechanism
-from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth
+from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth, check_sealed
 from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
 from gapless.privacy.registry import UNKNOWN, check_known, recomputed_loss
 from gapless.privacy.rounding import rounded_up, told_up
@@ -87,12 +87,13 @@ class Grant:
 
     def release_all(self, requests: Sequence[tuple[Private[T, D], Mechanism[T, D, R], str]]) -> list[Released[R]]:
         """Charge for all requests together, then read: their noise was fixed before the first read."""
+        requests = [(value, mechanism, what) for value, mechanism, what in requests]  # charged is what is read
         if not requests:
             return []
         source, key = noise.current(), self._ledger._key  # noqa: SLF001 the gate is the one who holds it
         losses = []
         for value, mechanism, _ in requests:
-            value._check(key)  # noqa: SLF001 nothing is charged for a value that could not be opened
+            check_sealed(value, key)  # nothing is charged for a value that could not be opened
             check_known(mechanism, value.distance)
             losses.append(mechanism.loss(value.distance, self._ledger.order))
         reads = [self._ledger._reads(value) for value, *_ in requests]  # noqa: SLF001 one account
@@ -382,10 +383,12 @@ class Ledger:
             previous = content.pop("previous")
             entry = Entry(**content)
             least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - _AGAIN)
-            told = entry.reads is not None and entry.mechanism == UNKNOWN  # of which nobody knows whom it read
-            if previous != after or entry.number != number or not 0 <= entry.loss < math.inf or told:
+            odd = entry.reads is not None and entry.mechanism == UNKNOWN  # of which nobody knows whom it read
+            texts = [entry.to, entry.what, entry.noise, entry.time, *([] if entry.reads is None else entry.reads)]
+            odd |= isinstance(entry.reads, str) or not all(isinstance(text, str) for text in texts)
+            if previous != after or entry.number != number or not 0 <= entry.loss < math.inf or odd:
                 raise ValueError  # noqa: TRY301 one message for every way in which a line can be wrong
-        except (ValueError, TypeError, KeyError, AttributeError, BudgetError):
+        except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
             raise LedgerError(f"{self._path} was changed at entry {number}", hint=RESTORE) from None
         if entry.loss < least:
             raise LedgerError(f"{self._path} states less than entry {number} has lost", hint=RESTORE)
@@ -450,11 +453,12 @@ class Ledger:
             assumption: by default that of the budget. One rate stands for every column that may be missing; those that
                 no release leaves out rows by change no figure.
         """
-        stated = assumption or self._budget.ground_truth
+        promised = self.budget.ground_truth  # a copy, since the figure hands it out
+        stated = assumption or promised
         if stated is None:
             raise BudgetError("nothing is assumed about gaps", hint='ledger.ground_truth(MCAR({"income": 0.2}))')
-        if stated == self._budget.ground_truth:
-            stated = self._budget.ground_truth  # which also says where its rates come from
+        if promised is not None and stated == promised:
+            stated = promised  # which also says where its rates come from
         elif isinstance(stated, MCAR) and stated.paid is not None and stated.paid.ledger == self.identity:
             stated = replace(stated, paid=None)  # it is among the entries
         assumption = over(stated, self._may_be_missing)
@@ -479,7 +483,7 @@ class Ledger:
                 tighter = partition_epsilon(events, observed(assumption, rows), delta)
                 if tighter is not None:
                     found.append((tighter, "amplified loss distributions of releases that were all fixed in advance"))
-        elif assumption == self._budget.ground_truth and self._gaps is not None:
+        elif assumption == promised and self._gaps is not None:
             found = [(self._budget.epsilon, "the budget's filter for the complete table")]
         else:
             most = self.capacity.value if self._budget.ground_truth is None else incomplete.epsilon

@@ -68,9 +68,12 @@ def _whole(value: Integers) -> Integers:
     return value
 
 
-def _positive(name: str, value: float) -> None:
-    if not 0 < value <= LARGEST:
-        raise BudgetError(f"{name} = {value} adds no noise or no end of it", hint="spend a positive, finite loss")
+def _positive(name: str, value: float) -> float:
+    """A plain number: one of a class of its own could be charged as large and draw as small."""
+    plain = float(value)
+    if not 0 < plain <= LARGEST:
+        raise BudgetError(f"{name} = {plain} adds no noise or no end of it", hint="spend a positive, finite loss")
+    return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class DiscreteLaplace(_Described):
     scale: float
 
     def __post_init__(self) -> None:
-        _positive("scale", self.scale)
+        object.__setattr__(self, "scale", _positive("scale", self.scale))
 
     @property
     def noise_std(self) -> float:
@@ -131,7 +134,7 @@ class DiscreteGaussian(_Described):
     std: float
 
     def __post_init__(self) -> None:
-        _positive("std", self.std)
+        object.__setattr__(self, "std", _positive("std", self.std))
 
     @property
     def noise_std(self) -> float:
@@ -181,7 +184,7 @@ class ExponentialChoice(_Described):
     scale: float
 
     def __post_init__(self) -> None:
-        _positive("scale", self.scale)
+        object.__setattr__(self, "scale", _positive("scale", self.scale))
 
     def loss(self, distance: Linf, order: float) -> Loss:
         """ε at order ∞; at a finite order the better of the two bounds."""

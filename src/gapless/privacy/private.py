@@ -125,6 +125,13 @@ class Private(Sealed, Generic[T_co, D_co]):
         return f"<Private: {self.distance}, reads {reads}>"
 
 
+def check_sealed(value: object, key: Key) -> None:
+    """Refuse what this key does not open, by the very class: another object would be handed the key itself."""
+    if type(value) is not Private:
+        raise SealedError(f"a {type(value).__name__} is no sealed value", hint='table.marginal("age")')
+    value._check(key)  # noqa: SLF001 its other half
+
+
 @dataclass(frozen=True, slots=True)
 class Released(Generic[T]):
     """A public value and the number of the ledger's entry that paid for it."""

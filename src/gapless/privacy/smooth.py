@@ -65,6 +65,8 @@ class SmoothCauchy:
     grid: float
 
     def __post_init__(self) -> None:
+        for name in ("exponent", "alpha", "grid"):
+            object.__setattr__(self, name, float(getattr(self, name)))  # plain: what is charged is what is drawn
         if 4 * self.exponent not in QUARTERS:
             raise BudgetError(f"exponent = {self.exponent}", hint="a multiple of 1/4 from 2 to 16")
         if not (0 < self.alpha < math.inf and 0 < self.grid < math.inf):

@@ -75,7 +75,7 @@ def open_release(folder: Path, ledger: Path) -> Iterator[None]:
 
 def keep_model(folder: Path, model: FittedModel, ledger: Ledger) -> None:
     """Save the model: whatever happens from here on, what was paid for is kept, in a release that was begun."""
-    _write(folder / _README_FILE, _UNFINISHED + _paid_by(ledger.entries))
+    _write(folder / _README_FILE, _UNFINISHED + _paid_by(ledger.identity, ledger.entries))
     model.save(folder / MODEL)
 
 
@@ -88,15 +88,17 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
         return None
     model, entries = load(folder / MODEL), ledger.entries
     paid = (folder / _README_FILE).read_text(encoding="utf-8").removeprefix(_UNFINISHED)
-    if model.schema != schema or all(paid != _paid_by(entries[:number]) for number in range(1, len(entries) + 1)):
+    told = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
+    if model.schema != schema or paid not in told:
         raise ReadError(
             f"{folder} was begun under another schema or ledger", hint="those that it was begun with, or another folder"
         )
     return model
 
 
-def _paid_by(entries: Sequence[Entry]) -> str:
-    digest = hashlib.sha256("".join(entry.line("") for entry in entries).encode()).hexdigest()
+def _paid_by(identity: str, entries: Sequence[Entry]) -> str:
+    """Which ledger paid, and up to where: the same release from another table, on the same day, has equal entries."""
+    digest = hashlib.sha256("".join([identity, *(entry.line("") for entry in entries)]).encode()).hexdigest()
     return f"Entries 1 to {len(entries)} of the ledger paid for its model: {digest}\n"
 
 
