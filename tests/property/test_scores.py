@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from gapless.data.workload import Workload, _dependence
 from gapless.privacy import L1, Linf, Private, Rows
 from gapless.privacy.private import Key
+from gapless.privacy.sealing import gather
 from gapless.testing.tables import letters_schema, private, reveal
 
 ROUNDING = 1e-12
@@ -46,7 +47,7 @@ def sealed(tables, unit=1):
     workload, key = Workload.__new__(Workload), Key()
     workload._places = {(number,): number for number in range(len(tables))}
     workload._sealed = [Private(lambda t=t: t, distance=L1(unit), reads=None, key=key) for t in tables]
-    workload._all = Private.gather(workload._sealed)
+    workload._key, workload._all = key, gather(workload._sealed, key=key)
     workload._shapes = {(number,): table.shape for number, table in enumerate(tables)}
     workload._unit = unit
     workload._shapes = {(number,): table.shape for number, table in enumerate(tables)}
