@@ -40,7 +40,7 @@ class Tally:
             nothing.
         groups: how many groups there are.
         signed: whether a row may add negative numbers; else a row with one adds nothing.
-        needs: columns such that a row with a gap in one of them is left out of `PrivateTable.tally`.
+        needs: columns such that a row with a gap in one of them is left out of `plain_sum`.
     """
 
     columns: tuple[str, ...]
