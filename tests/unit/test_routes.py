@@ -1,6 +1,7 @@
 """Routes by which code that is not of this library was handed rows, or gave a value another distance: closed."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -181,6 +182,37 @@ def test_a_mechanism_is_charged_for_the_number_it_draws_with(make):
     recorded = [number for number in make(Sly(100.0)).parameters().values() if isinstance(number, float)]
     assert all(type(number) is float for number in recorded)
     assert 100.0 not in recorded
+
+
+class StandIn:
+    """Passes everything on to a sealed table, but says that it protects hardly anything."""
+
+    protect = SimpleNamespace(at_most=1e-9)
+
+    def __init__(self, table):
+        self.table = table
+
+    def __getattr__(self, name):
+        return getattr(self.table, name)
+
+
+def test_nothing_stands_in_for_a_sealed_table(table):
+    stand_in, grant = StandIn(table), table.ledger.grant(table.ledger.left, to="test")
+    whole = [(c, np.arange(column.extended_size)) for c, column in enumerate(SCHEMA.columns)]
+    attempts = [
+        lambda: Workload(stand_in, [(0, 1)], rows="observed"),
+        lambda: Views(stand_in, whole, rows="observed"),
+        *(
+            lambda treatment=treatment: treatment.answer(gl.Count(where="x0 == a"), stand_in, grant)
+            for treatment in (Drop(), gl.HotDeck(cells=["x1"]), gl.Knn(on=["x1"]))
+        ),
+    ]
+    for attempt in attempts:
+        with pytest.raises(gl.SealedError, match="a StandIn is not a PrivateTable"):
+            attempt()
+    with pytest.raises(gl.SealedError, match="another kind of sealed table"):
+        type("StandIn", (PrivateTable,), {"protect": SimpleNamespace(at_most=1e-9)})
+    assert not table.ledger.entries
 
 
 def test_schema_and_ledger_of_a_sealed_table_cannot_be_replaced(table, tmp_path):
