@@ -343,3 +343,16 @@ def test_what_is_ours():
     for foreign in (Louder(), Spy(), Forged(), gl.Count, "count()", 1, None, np.zeros(2)):
         assert not is_own(foreign)
     assert not is_own(type("Private", (Private,), {"__module__": "gapless.privacy.private"}))
+
+
+def test_the_distance_of_a_release_is_of_the_very_type(table):
+    """A ledger writes its name down: a subclass would be read back as nothing, or as something else."""
+
+    class Less(L1):
+        pass
+
+    value = transform(table.marginal("x0"), lambda counts: counts, distance=Less(1), reads=None, key=table.ledger._key)
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    with pytest.raises(gl.BudgetError, match="none of the releases whose loss"):
+        grant.release(value, DiscreteGaussian(20.0), what="x0")
+    assert not table.ledger.entries
