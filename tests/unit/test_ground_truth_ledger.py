@@ -565,3 +565,18 @@ def test_a_rate_for_a_column_that_is_never_missing_gains_nothing(tmp_path):
 def test_what_gives_no_figure_is_told(releases, assumption, said):
     with pytest.raises(BudgetError, match=said):
         gl.ground_truth(releases, assumption)
+
+
+def test_the_same_words_for_other_cells_are_another_gap(tmp_path):
+    """What is none of its levels: the words do not say which levels, the digest does."""
+    budget = Budget(1.0, ground_truth=gl.MCAR({"x0": 0.4}))
+    columns = [
+        gl.Schema("t", (gl.Categorical("x0", levels, may_be_missing=True),)) for levels in (["a", "b", "c"], ["a", "b"])
+    ]
+    rules = [schema["x0"].gap_rule for schema in columns]
+    assert rules[0].told == rules[1].told
+    rows = pl.DataFrame({"x0": ["a", "b", "c", None]})
+    for schema in columns:
+        table = gl.read(rows, schema, protect=gl.Rows(1), ledger=tmp_path / "t.ledger", budget=budget)
+        measure(table, ["x0"], 10)
+    assert [entry.reads for entry in table.ledger.entries] == [["x0"], None]

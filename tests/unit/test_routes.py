@@ -1,6 +1,7 @@
 """Routes by which code that is not of this library was handed rows, or gave a value another distance: closed."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -183,6 +184,37 @@ def test_a_mechanism_is_charged_for_the_number_it_draws_with(make):
     assert 100.0 not in recorded
 
 
+class StandIn:
+    """Passes everything on to a sealed table, but says that it protects hardly anything."""
+
+    protect = SimpleNamespace(at_most=1e-9)
+
+    def __init__(self, table):
+        self.table = table
+
+    def __getattr__(self, name):
+        return getattr(self.table, name)
+
+
+def test_nothing_stands_in_for_a_sealed_table(table):
+    stand_in, grant = StandIn(table), table.ledger.grant(table.ledger.left, to="test")
+    whole = [(c, np.arange(column.extended_size)) for c, column in enumerate(SCHEMA.columns)]
+    attempts = [
+        lambda: Workload(stand_in, [(0, 1)], rows="observed"),
+        lambda: Views(stand_in, whole, rows="observed"),
+        *(
+            lambda treatment=treatment: treatment.answer(gl.Count(where="x0 == a"), stand_in, grant)
+            for treatment in (Drop(), gl.HotDeck(cells=["x1"]), gl.Knn(on=["x1"]))
+        ),
+    ]
+    for attempt in attempts:
+        with pytest.raises(gl.SealedError, match="a StandIn is not a PrivateTable"):
+            attempt()
+    with pytest.raises(gl.SealedError, match="another kind of sealed table"):
+        type("StandIn", (PrivateTable,), {"protect": SimpleNamespace(at_most=1e-9)})
+    assert not table.ledger.entries
+
+
 def test_schema_and_ledger_of_a_sealed_table_cannot_be_replaced(table, tmp_path):
     """With the ledger of a smaller unit its values would declare too small a distance, with a schema wrong reads."""
     five = private(ROWS, SCHEMA, tmp_path, protect=Rows(5))
@@ -311,3 +343,16 @@ def test_what_is_ours():
     for foreign in (Louder(), Spy(), Forged(), gl.Count, "count()", 1, None, np.zeros(2)):
         assert not is_own(foreign)
     assert not is_own(type("Private", (Private,), {"__module__": "gapless.privacy.private"}))
+
+
+def test_the_distance_of_a_release_is_of_the_very_type(table):
+    """A ledger writes its name down: a subclass would be read back as nothing, or as something else."""
+
+    class Less(L1):
+        pass
+
+    value = transform(table.marginal("x0"), lambda counts: counts, distance=Less(1), reads=None, key=table.ledger._key)
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    with pytest.raises(gl.BudgetError, match="none of the releases whose loss"):
+        grant.release(value, DiscreteGaussian(20.0), what="x0")
+    assert not table.ledger.entries

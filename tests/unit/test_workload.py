@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gapless.data.workload import Workload
+from gapless.data.workload import Views, Workload
 from gapless.errors import ModelError, SealedError
 from gapless.privacy import L1, Linf, Rows
 from gapless.testing.tables import letters_schema, private
@@ -167,3 +167,23 @@ def test_views_of_a_filled_table_read_every_row(tmp_path):
     filled = table.fill([np.ones(column.size) for column in schema.columns])
     assert Views(table, views, rows="observed").counts((0, 1)).reads == {"x0", "x1"}
     assert Views(filled, views, rows="observed").counts((0, 1)).reads is None
+
+
+@pytest.mark.parametrize("kind", ["misfit", "conditional_misfit", "dependence", "views"])
+def test_a_score_needs_only_what_every_candidate_needs(kind, tmp_path):
+    """The union would be wrong: a row with a gap in x0 is counted for the second candidate."""
+    schema = letters_schema([2, 2, 2])
+    table = private([("a", "b", "a"), (None, "a", "b")] * 3, schema, tmp_path)
+
+    def reads(*candidates):
+        workload = Workload(table, candidates, rows="observed")
+        laws = [np.full([schema.columns[c].size for c in candidate], 0.1) for candidate in candidates]
+        if kind == "views":
+            whole = [(c, np.arange(column.extended_size)) for c, column in enumerate(schema.columns)]
+            return Views(table, whole, rows="observed").dependence(candidates).reads
+        if kind == "dependence":
+            return workload.dependence(candidates).reads
+        return getattr(workload, kind)(candidates, laws, np.ones(len(candidates)), np.zeros(len(candidates))).reads
+
+    assert reads((0, 1), (1, 2)) == {"x1"}
+    assert reads((0, 1), (1, 2), (0, 2)) is None

@@ -20,7 +20,7 @@ from gapless.data.encode import encode
 from gapless.data.filling import Chance, Filler, fill_gaps, fill_given, secret_chance
 from gapless.data.neighbors import Links, Matching
 from gapless.data.own import is_own
-from gapless.errors import BudgetError, LedgerError, ModelError, QuestionError, SchemaError
+from gapless.errors import BudgetError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows
@@ -88,6 +88,10 @@ class PrivateTable(Sealed):
         # Secret places of the rows on a circle, for ties: drawn once, when first needed.
         self._labels = self._sealed(lambda table: places(noise.current().words(table.rows)), distance=None, reads=None)
         self._links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
+
+    def __init_subclass__(cls) -> None:
+        """None: a table of another class could say of itself that it protects less."""
+        raise SealedError(f"{cls.__name__} would be another kind of sealed table", hint="a function that takes a table")
 
     @property
     def schema(self) -> Schema:
@@ -283,6 +287,12 @@ class PrivateTable(Sealed):
 
     def __repr__(self) -> str:
         return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"
+
+
+def check_table(table: object) -> None:
+    """Refuse what only stands in for a sealed table: distances follow from what it says that it protects."""
+    if type(table) is not PrivateTable:
+        raise SealedError(f"a {type(table).__name__} is not a PrivateTable", hint="what gapless.read gives")
 
 
 def check_question(question: object) -> None:

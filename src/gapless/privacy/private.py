@@ -128,7 +128,7 @@ class Private(Sealed, Generic[T_co, D_co]):
 def check_sealed(value: object, key: Key) -> None:
     """Refuse what this key does not open, by the very class: another object would be handed the key itself."""
     if type(value) is not Private:
-        raise SealedError(f"a {type(value).__name__} is no sealed value", hint='table.marginal("age")')
+        raise SealedError(f"a {type(value).__name__} is no sealed value", hint="a value of a table of this ledger")
     value._check(key)  # noqa: SLF001 its other half
 
 
