@@ -11,7 +11,7 @@ from gapless.privacy import Private, Rows
 from gapless.privacy.private import L1
 from gapless.privacy.sealing import gather, transform
 from gapless.query.treatments import Drop
-from gapless.synth.mst import MSTModel
+from gapless.synth import FittedModel
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 from seals import reveal
@@ -48,7 +48,7 @@ class Spy:
         return np.maximum(given, 0)
 
 
-class SpyModel(MSTModel):
+class SpyModel(FittedModel):
     def fill(self, given, chance):
         raise AssertionError("it was shown rows")
 

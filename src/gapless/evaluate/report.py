@@ -83,7 +83,7 @@ def _released_column(model: FittedModel, sample: Table, place: int, gaps: Gaps, 
     if gaps == "as observed" and column.gaps:
         missing = sample.codes[place] >= column.size
         rates = 1 - seen, float(missing.mean()) if sample.rows else 0.0
-    noise_std = model.facts.get("noise", {}).get(column.name)
+    noise_std = model.facts.noise.get(column.name)
     if noise_std is not None and model.gapped is not None and column.gaps and gaps == "filled":
         seen = law_of(place, "as observed")[1]
     shown = rows if law is None else law
@@ -128,7 +128,7 @@ def _released_scores(model: FittedModel, sample: Table, columns: Sequence[Column
 
 def _edge_distances(model: FittedModel, sample: Table, gaps: Gaps) -> Iterable[float]:
     columns = sample.schema.columns
-    for one, other in model.facts.get("edges", ()):
+    for one, other in model.facts.edges:
         if max(one, other) < MOST_COLUMNS and columns[one].size * columns[other].size <= DENSE_CELLS:
             law = _joint(model, (one, other), gaps)
             if law is not None:
@@ -154,7 +154,7 @@ def _released_gaps(model: FittedModel, law_of: LawOf) -> Html:
         law, seen = law_of(model.schema.names.index(column.name), "as observed")
         if law is None:
             continue
-        noise = model.facts.get("noise", {}).get(column.name)
+        noise = model.facts.noise.get(column.name)
         std = None if noise is None else 1.96 * noise * math.sqrt(len(column.gaps)) / max(1.0, model.total)
         rows.append((column.name, percent(max(0.0, 1 - seen)), "–" if std is None else f"± {100 * std:.1f}"))
     told = "The share of rows in which a column is missing, by the model: noisy, and already paid for."
@@ -176,8 +176,8 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
             told[pair] = f"{pair[0]} × {pair[1]}: {measure_of(both)} {strength:.2f}"
     if not values:
         return Html("")
-    edges = len(model.facts.get("edges", ()))
-    limits = "".join(f" {sentence}" for sentence in model.facts.get("limits", ()))
+    edges = len(model.facts.edges)
+    limits = "".join(f" {sentence}" for sentence in model.facts.limits)
     names = [column.name for column in columns]
     rows = [
         (

@@ -98,7 +98,7 @@ class FromModel:
     model: Filler | Synthesizer
 
     def __post_init__(self) -> None:
-        fitted = is_own(self.model) and hasattr(self.model, "fill")
+        fitted = is_own(self.model) and isinstance(self.model, Filler)
         if isinstance(self.model, type) or not (fitted or hasattr(self.model, "fit")):
             raise ModelError(
                 f"the model is {self.model!r}", hint="FromModel(MST()), or FromModel(load('people.model'))"
@@ -108,8 +108,7 @@ class FromModel:
         """The table with its gaps drawn given what is observed."""
         if hasattr(self.model, "fit"):
             return table.fill_given(self.model.fit(table, spend=grant.lend(budget)))
-        promise = str(getattr(self.model, "facts", {}).get("guarantee", ""))
-        if promise.startswith("NOT PRIVATE") and type(current()) is SystemNoise:
+        if not self.model.private and type(current()) is SystemNoise:
             raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
         return table.fill_given(self.model)
 

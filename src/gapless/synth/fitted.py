@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,9 @@ from gapless.model.product import Product
 from gapless.privacy import Grant, Loss
 from gapless.schema import Schema
 from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of
-from gapless.schema.words import shortened
+from gapless.schema.words import nearest, shortened
 from gapless.synth.drawing import draw_structure
+from gapless.synth.facts import Facts
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
@@ -116,16 +117,24 @@ class FittedModel:
         filled: the distribution over observed cells, gaps completed.
         gapped: the distribution over all cells, gap states included; None if the gaps were not measured.
         total: the noisy number of rows; the default size of a sample.
-        facts: settings, guarantee and measurements, for `describe` and the model file.
+        facts: how it was made and what was promised for it.
     """
-
-    method: ClassVar[str]
 
     schema: Schema
     filled: Distribution
     gapped: Distribution | None
     total: float
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts
+
+    @property
+    def method(self) -> str:
+        """The name of the synthesizer."""
+        return self.facts.method
+
+    @property
+    def private(self) -> bool:
+        """Whether anything was promised for it: not if the noise was that of a test."""
+        return self.facts.private
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, gaps: Gaps = "filled") -> Table:
         """Draw synthetic rows: free, as often as you like, repeatable with a seed.
@@ -218,8 +227,7 @@ class FittedModel:
 
     def _learned(self, rule: Dependency) -> bool:
         """Whether the columns of a dependency were measured together, so that the model knows what decides what."""
-        together = {tuple(edge) for edge in self.facts.get("edges", ())}
-        return all(pair in together for pair in combinations(sorted(rule.columns), 2))
+        return all(pair in self.facts.edges for pair in combinations(sorted(rule.columns), 2))
 
     def not_enforced(self) -> list[str]:
         """The schema's rules that samples of this model may break."""
@@ -232,23 +240,23 @@ class FittedModel:
         ]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.schema.name!r}: {len(self.schema.columns)} columns>"
+        return f"<{type(self).__name__} by {self.method} of {self.schema.name!r}: {len(self.schema.columns)} columns>"
 
     def describe(self) -> str:
         """What was measured and how, in words."""
         lines = [
             f"{self.method}: {len(self.schema.columns)} columns of '{self.schema.name}', "
             f"about {max(0, round(self.total))} rows",
-            *(f"  {name}: {value}" for name, value in self.facts.get("settings", {}).items()),
-            *(f"  {sentence}" for sentence in self.facts.get("limits", ())),
+            *(f"  {name}: {value}" for name, value in self.facts.settings.items()),
+            *(f"  {sentence}" for sentence in self.facts.limits),
             *(f"  constraint not enforced: {rule}" for rule in self.not_enforced()),
-            *(f"  {line}" for line in self.facts.get("structure", ())),
+            *(f"  {line}" for line in self.facts.structure),
         ]
         return "\n".join(lines)
 
     def picture(self) -> str:
         """An SVG drawing of the columns that are modelled together, from released values."""
-        edges = [(one, other, self._strength(one, other)) for one, other in self.facts.get("edges", ())]
+        edges = [(one, other, self._strength(one, other)) for one, other in self.facts.edges]
         title = f"Columns of '{shortened(self.schema.name, 30)}' that are modelled together"
         return draw_structure(self.schema.names, edges, title=title)
 
@@ -265,34 +273,37 @@ class FittedModel:
         """
         if not overwrite and os.path.lexists(path):
             raise ModelError(f"{path} exists", hint="another name; overwrite=True if nobody needs what lies there")
-        facts: dict[str, Any] = {
-            "method": self.method,
+        head: dict[str, Any] = {
             "schema": self.schema.to_toml(),
             "total": self.total,
-            "facts": dict(self.facts),
+            "facts": self.facts.to_json(),
         }
         arrays: dict[str, NDArray[Any]] = {}
         for part in ("filled", "gapped"):
             distribution: Distribution | None = getattr(self, part)
             if distribution is not None:
-                facts[part] = distribution.kind
+                head[part] = distribution.kind
                 arrays |= {f"{part}/{name}": array for name, array in distribution.to_arrays().items()}
-        archive.save(Path(path), facts, arrays)
+        archive.save(Path(path), head, arrays)
 
     @classmethod
-    def from_file(cls, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_file(cls, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The model that a file holds."""
         parts: dict[str, Distribution | None] = {"filled": None, "gapped": None}
         for part in parts:
-            if part in facts:
+            if part in head:
+                if head[part] not in _DISTRIBUTIONS:
+                    raise ModelError(
+                        f"there is no distribution called {head[part]!r}", hint=nearest(str(head[part]), _DISTRIBUTIONS)
+                    )
                 inside = {
                     name.removeprefix(f"{part}/"): array
                     for name, array in arrays.items()
                     if name.startswith(f"{part}/")
                 }
-                parts[part] = _DISTRIBUTIONS[facts[part]].from_arrays(inside)
+                parts[part] = _DISTRIBUTIONS[head[part]].from_arrays(inside)
         filled = parts["filled"]
         if filled is None:
             raise ModelError("the model file holds no distribution", hint="fit and save it again")
-        schema = Schema.from_toml(facts["schema"])
-        return cls(schema, filled, parts["gapped"], facts["total"], facts["facts"])
+        schema = Schema.from_toml(head["schema"])
+        return cls(schema, filled, parts["gapped"], head["total"], Facts.from_json(head["facts"]))
