@@ -10,7 +10,6 @@ from itertools import combinations
 import numpy as np
 
 from gapless.data import Table
-from gapless.errors import ModelError
 from gapless.evaluate.charts import heat_map, percent
 from gapless.evaluate.comparison import ColumnScore, Score
 from gapless.evaluate.laws import DENSE_CELLS, Floats, half_l1, shares
@@ -101,12 +100,12 @@ def _released_column(model: FittedModel, sample: Table, place: int, gaps: Gaps, 
 
 
 def _law(model: FittedModel, place: int, gaps: Gaps) -> tuple[Floats | None, float]:
-    """The model's law of a column's observed cells, None if the network is too large for it, and their share of all."""
+    """The model's law of a column's observed cells, None if it is not known, and their share of all."""
     column = model.schema.columns[place]
-    try:
-        law = model.marginal(column.name, gaps=gaps)[: column.size]
-    except ModelError:
+    whole = model.marginal_if_known(column.name, gaps=gaps)
+    if whole is None:
         return None, 1.0
+    law = whole[: column.size]
     seen = max(float(law.sum()), 1e-9)
     return law / seen, seen
 
@@ -138,10 +137,10 @@ def _edge_distances(model: FittedModel, sample: Table, gaps: Gaps) -> Iterable[f
 def _joint(model: FittedModel, places: tuple[int, int], gaps: Gaps) -> Floats | None:
     names = [model.schema.names[place] for place in places]
     sizes = [model.schema.columns[place].size for place in places]
-    try:
-        law = model.marginal(names, gaps=gaps)[: sizes[0], : sizes[1]]
-    except ModelError:  # too far apart in a large network to be computed
+    whole = model.marginal_if_known(names, gaps=gaps)
+    if whole is None:
         return None
+    law = whole[: sizes[0], : sizes[1]]
     return law / law.sum() if law.sum() > 0 else None
 
 

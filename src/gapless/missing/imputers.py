@@ -17,6 +17,7 @@ from gapless.data.filling import Filler
 from gapless.data.own import is_own
 from gapless.data.private_table import WhichRows
 from gapless.errors import ModelError
+from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
@@ -107,10 +108,17 @@ class FromModel:
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
         """The table with its gaps drawn given what is observed."""
         if hasattr(self.model, "fit"):
-            return table.fill_given(self.model.fit(table, spend=grant.lend(budget)))
-        if not self.model.private and type(current()) is SystemNoise:
+            model: Filler = self.model.fit(table, spend=grant.lend(budget))
+        elif self.model.private or type(current()) is not SystemNoise:
+            model = self.model
+        else:
             raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
-        return table.fill_given(self.model)
+        filled = table.fill_given(model)  # refuses a model that is not ours; no row is read yet
+        if not isinstance(model.filled, CanFill):
+            raise ModelError(
+                "this model cannot be drawn from given some cells of a row", hint="FromModel(MST()), FromModel(AIM())"
+            )
+        return filled
 
 
 @dataclass(frozen=True, slots=True)

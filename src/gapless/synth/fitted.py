@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from gapless.data.filling import Chance, fill_given
 from gapless.errors import ModelError, SealedError
 from gapless.missing import Missing
 from gapless.model import archive
+from gapless.model.distribution import CanFill, Distribution, HasMarginal
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 from gapless.model.network import BayesianNetwork
@@ -32,31 +33,6 @@ from gapless.synth.facts import Facts
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
-
-
-class Distribution(Protocol):
-    """A distribution over the codes of all columns, built from released values."""
-
-    @property
-    def kind(self) -> str:
-        """Its name in a model file."""
-        ...
-
-    def marginal(self, columns: Sequence[int]) -> NDArray[np.float64]:
-        """The probabilities of each combination of cells of these columns."""
-        ...
-
-    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Rows × columns of codes."""
-        ...
-
-    def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
-        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws."""
-        ...
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """What a model file holds of it."""
-        ...
 
 
 def grant_for(synthesizer: Any, table: PrivateTable, missing: Missing, spend: Loss) -> Grant:
@@ -74,7 +50,7 @@ def grant_for(synthesizer: Any, table: PrivateTable, missing: Missing, spend: Lo
     return table.ledger.grant(spend, to=to)
 
 
-_DISTRIBUTIONS: dict[str, Any] = {kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork)}
+_DISTRIBUTIONS: dict[str, type[Distribution]] = {kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork)}
 
 
 _TRIES = 50
@@ -177,6 +153,11 @@ class FittedModel:
         A row that breaks a constraint is drawn again, a fixed number of times at the most; one that must break it
         because of what is observed in it stays so.
         """
+        if not isinstance(self.filled, CanFill):
+            raise ModelError(
+                f"a model by {self.method} cannot be drawn from given some cells of a row",
+                hint="impute with a model of MST or AIM",
+            )
         codes = self.filled.fill(given, chance)
         forbidden = self._forbidden()
         for _ in range(_TRIES if forbidden else 0):
@@ -189,7 +170,19 @@ class FittedModel:
     def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:
         """The model's probabilities of each combination of cells of these columns."""
         places = self.schema.positions((columns,) if isinstance(columns, str) else columns)
-        return self._distribution(gaps).marginal(places)
+        distribution = self._distribution(gaps)
+        if not isinstance(distribution, HasMarginal):
+            raise ModelError(f"a model by {self.method} has no marginals", hint="count them in a large sample instead")
+        return distribution.marginal(places)
+
+    def marginal_if_known(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64] | None:
+        """The same; None if the model has no marginals, or its columns lie too far apart to be computed."""
+        if not isinstance(self._distribution(gaps), HasMarginal):
+            return None
+        try:
+            return self.marginal(columns, gaps=gaps)
+        except ModelError:  # the cells of the tables on the way are known only on the way
+            return None
 
     def _distribution(self, gaps: Gaps) -> Distribution:
         if gaps == "filled":
@@ -220,14 +213,17 @@ class FittedModel:
     def _forbidden(self) -> list[Forbidden]:
         """What no row may hold: the schema's forbidden combinations, and what the learned dependencies forbid."""
         forbidden, dependencies, _ = constraints_of(self.schema)
+        if not isinstance(law := self.filled, HasMarginal):
+            return list(forbidden)
         return [
             *forbidden,
-            *(rule.forbidden(self.filled.marginal(rule.columns)) for rule in dependencies if self._learned(rule)),
+            *(rule.forbidden(law.marginal(rule.columns)) for rule in dependencies if self._learned(rule)),
         ]
 
     def _learned(self, rule: Dependency) -> bool:
         """Whether the columns of a dependency were measured together, so that the model knows what decides what."""
-        return all(pair in self.facts.edges for pair in combinations(sorted(rule.columns), 2))
+        together = all(pair in self.facts.edges for pair in combinations(sorted(rule.columns), 2))
+        return together and isinstance(self.filled, HasMarginal)
 
     def not_enforced(self) -> list[str]:
         """The schema's rules that samples of this model may break."""
@@ -261,10 +257,8 @@ class FittedModel:
         return draw_structure(self.schema.names, edges, title=title)
 
     def _strength(self, one: int, other: int) -> float:
-        try:
-            return _association(self.filled.marginal([one, other]))
-        except ModelError:  # too far apart in a large network to be computed: a thin line
-            return 0.0
+        law = self.marginal_if_known([self.schema.names[one], self.schema.names[other]])
+        return 0.0 if law is None else _association(law)  # what is not known is a thin line
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model to a file; `gapless.load` reads it. There is no row and no pickle in it.
