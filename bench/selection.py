@@ -104,7 +104,7 @@ def run(method, missing, data, truth, seed):
         )
         model = METHODS[method](missing=STRATEGIES[missing]()).fit(table, spend=table.ledger.left)
     names = list(SIZES)
-    measured = tuple(sorted(map(names.index, PAIR))) in {tuple(edge) for edge in model.facts["edges"]}
+    measured = tuple(sorted(map(names.index, PAIR))) in model.facts.edges
     sample = model.sample(len(truth), seed=seed)
     real = gl.Table.read(truth, schema())
     steep, error = slope(truth)

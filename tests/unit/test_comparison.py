@@ -342,8 +342,8 @@ def test_the_report_of_a_release_reads_released_values_only(tmp_path):
     table = sealed(tmp_path)
     for method in (gl.Independent(), gl.MST(), gl.PrivBayes(), gl.Independent(missing=gl.Observed())):
         model = method.fit(table, spend=table.ledger.share(percent=20))
-        assert set(model.facts["noise"]) == set(SCHEMA.names) - {"only"}  # a column of one cell is not measured
-        assert all(std > 0 for std in model.facts["noise"].values())
+        assert set(model.facts.noise) == set(SCHEMA.names) - {"only"}  # a column of one cell is not measured
+        assert all(std > 0 for std in model.facts.noise.values())
         before = table.ledger.spent
         for gaps in ("filled", "as observed") if model.gapped is not None else ("filled",):
             text = release_page(model, model.sample(300, seed=1, gaps=gaps), table.ledger)

@@ -35,6 +35,7 @@ evaluate/private.py: compare(truth, fake) for a truth that is public; gapless.re
 evaluate/private.py: pairs=[("age", "sex")]
 evaluate/tasks.py: labels=[?]
 evaluate/tasks.py: labels=[…, ?]
+missing/imputers.py: FromModel(MST()), FromModel(AIM())
 missing/imputers.py: FromModel(MST()), or FromModel(load('people.model'))
 missing/imputers.py: ImputeFirst(FromMean()), FromModel(MST()), …
 missing/rates.py: nothing needs to be estimated: MCAR({})
@@ -60,6 +61,7 @@ query/questions.py: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query/questions.py: the name of one column: Mean("income")
 query/questions.py: the name of one column: by="sex"
 schema/source.py: collect() it yourself to see why
+synth/fitted.py: impute with a model of MST or AIM
 synth/fitted.py: missing=ImputeFirst(FromModel(model)) fills a private one, and never shows it
 synth/fitted.py: people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)
 """

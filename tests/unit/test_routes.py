@@ -14,7 +14,7 @@ from gapless.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialChoice
 from gapless.privacy.private import L1, Linf
 from gapless.privacy.sealing import gather, transform
 from gapless.query.treatments import Drop
-from gapless.synth.mst import MSTModel
+from gapless.synth import FittedModel
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 from seals import reveal
@@ -51,7 +51,7 @@ class Spy:
         return np.maximum(given, 0)
 
 
-class SpyModel(MSTModel):
+class SpyModel(FittedModel):
     def fill(self, given, chance):
         raise AssertionError("it was shown rows")
 

@@ -324,7 +324,7 @@ def test_rounds_that_teach_something_keep_their_size(tmp_path, monkeypatch):
     monkeypatch.setattr(aim, "_beyond_noise", lambda *_: True)
     table = table_of(tmp_path)
     model = fit("aim", "extended", table)
-    assert model.facts["settings"]["rounds"] == len(choice_losses(table)) == aim.ROUNDS_PER_COLUMN * 4
+    assert model.facts.settings["rounds"] == len(choice_losses(table)) == aim.ROUNDS_PER_COLUMN * 4
     assert choice_losses(table) == pytest.approx([choice_losses(table)[0]] * 16, rel=1e-3)
 
 
@@ -334,7 +334,7 @@ def test_rounds_that_teach_nothing_double(tmp_path, monkeypatch):
     table = table_of(tmp_path)
     model = fit("aim", "extended", table)
     losses = choice_losses(table)
-    assert model.facts["settings"]["rounds"] == 4
+    assert model.facts.settings["rounds"] == 4
     assert [loss / losses[0] for loss in losses] == pytest.approx([1, 2, 4, 9], rel=1e-2)
     assert table.ledger.spent.value == pytest.approx(table.ledger.capacity.value, rel=1e-6)
 
@@ -345,7 +345,7 @@ def test_annealing_on_a_table_without_any_relation(tmp_path):
     table = table_of(tmp_path, rows)
     with fixed_noise(seed=3):
         model = fit("aim", "extended", table)
-    assert 1 <= model.facts["settings"]["rounds"] < aim.ROUNDS_PER_COLUMN * 4
+    assert 1 <= model.facts.settings["rounds"] < aim.ROUNDS_PER_COLUMN * 4
 
 
 def test_beyond_noise_is_right_half_of_the_time_for_noise_alone():
@@ -473,7 +473,7 @@ def test_a_workload_that_makes_no_sense_is_refused_before_anything_is_spent(work
 def test_single_columns_as_a_workload_need_no_choice(tmp_path):
     table = table_of(tmp_path)
     model = fit("aim", "extended", table, workload={("x0",): 1.0})
-    assert model.facts["settings"]["rounds"] == 0
+    assert model.facts.settings["rounds"] == 0
     assert [e.what for e in table.ledger.entries] == list(SCHEMA.names)
 
 
@@ -519,18 +519,18 @@ def test_progress_and_facts(method, tmp_path):
     assert phases[-1] == "fitting"
     assert any(phase.startswith(("round", "choosing")) for phase in phases)
     assert all(0 <= done <= of for _, done, of in told)
-    structure = model.facts["structure"]
+    structure = model.facts.structure
     assert {line.split(":")[0] for line in structure} == {
         e.what for e in table.ledger.entries if not e.what.startswith("choice")
     }
-    assert model.facts["settings"]["missing"] == "Extended()"
+    assert model.facts.settings["missing"] == "Extended()"
 
 
 def test_the_noise_that_is_told_is_the_noise_that_was_paid_for(tmp_path):
     table = table_of(tmp_path)
     model = fit("mst", "extended", table)
     entry = next(e for e in table.ledger.entries if " × " in e.what)
-    told = next(line for line in model.facts["structure"] if line.startswith(entry.what))
+    told = next(line for line in model.facts.structure if line.startswith(entry.what))
     assert told == f"{entry.what}: noise std {entry.mechanism['std']:.1f}"
     paid = for_counts(type(table.ledger.capacity)(entry.loss, table.ledger.order), L1(1))
     assert entry.mechanism["std"] == pytest.approx(paid.noise_std)

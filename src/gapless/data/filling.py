@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,18 @@ from gapless.schema.columns import Codes
 Chance: TypeAlias = Callable[[], NDArray[np.float64]]  # a fresh number from [0, 1) for every row, at each call
 
 
+@runtime_checkable
 class Filler(Protocol):
     """What fills gaps given the other cells of a row: a fitted model, made of released or public values alone."""
 
     @property
     def schema(self) -> Schema:
         """Of the rows it fills."""
+        ...
+
+    @property
+    def private(self) -> bool:
+        """Whether anything was promised for it: not if the noise was that of a test."""
         ...
 
     @property

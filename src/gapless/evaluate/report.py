@@ -10,7 +10,6 @@ from itertools import combinations
 import numpy as np
 
 from gapless.data import Table
-from gapless.errors import ModelError
 from gapless.evaluate.charts import heat_map, percent
 from gapless.evaluate.comparison import ColumnScore, Score
 from gapless.evaluate.laws import DENSE_CELLS, Floats, half_l1, shares
@@ -83,7 +82,7 @@ def _released_column(model: FittedModel, sample: Table, place: int, gaps: Gaps, 
     if gaps == "as observed" and column.gaps:
         missing = sample.codes[place] >= column.size
         rates = 1 - seen, float(missing.mean()) if sample.rows else 0.0
-    noise_std = model.facts.get("noise", {}).get(column.name)
+    noise_std = model.facts.noise.get(column.name)
     if noise_std is not None and model.gapped is not None and column.gaps and gaps == "filled":
         seen = law_of(place, "as observed")[1]
     shown = rows if law is None else law
@@ -101,12 +100,12 @@ def _released_column(model: FittedModel, sample: Table, place: int, gaps: Gaps, 
 
 
 def _law(model: FittedModel, place: int, gaps: Gaps) -> tuple[Floats | None, float]:
-    """The model's law of a column's observed cells, None if the network is too large for it, and their share of all."""
+    """The model's law of a column's observed cells, None if it is not known, and their share of all."""
     column = model.schema.columns[place]
-    try:
-        law = model.marginal(column.name, gaps=gaps)[: column.size]
-    except ModelError:
+    whole = model.marginal_if_known(column.name, gaps=gaps)
+    if whole is None:
         return None, 1.0
+    law = whole[: column.size]
     seen = max(float(law.sum()), 1e-9)
     return law / seen, seen
 
@@ -128,7 +127,7 @@ def _released_scores(model: FittedModel, sample: Table, columns: Sequence[Column
 
 def _edge_distances(model: FittedModel, sample: Table, gaps: Gaps) -> Iterable[float]:
     columns = sample.schema.columns
-    for one, other in model.facts.get("edges", ()):
+    for one, other in model.facts.edges:
         if max(one, other) < MOST_COLUMNS and columns[one].size * columns[other].size <= DENSE_CELLS:
             law = _joint(model, (one, other), gaps)
             if law is not None:
@@ -138,10 +137,10 @@ def _edge_distances(model: FittedModel, sample: Table, gaps: Gaps) -> Iterable[f
 def _joint(model: FittedModel, places: tuple[int, int], gaps: Gaps) -> Floats | None:
     names = [model.schema.names[place] for place in places]
     sizes = [model.schema.columns[place].size for place in places]
-    try:
-        law = model.marginal(names, gaps=gaps)[: sizes[0], : sizes[1]]
-    except ModelError:  # too far apart in a large network to be computed
+    whole = model.marginal_if_known(names, gaps=gaps)
+    if whole is None:
         return None
+    law = whole[: sizes[0], : sizes[1]]
     return law / law.sum() if law.sum() > 0 else None
 
 
@@ -154,7 +153,7 @@ def _released_gaps(model: FittedModel, law_of: LawOf) -> Html:
         law, seen = law_of(model.schema.names.index(column.name), "as observed")
         if law is None:
             continue
-        noise = model.facts.get("noise", {}).get(column.name)
+        noise = model.facts.noise.get(column.name)
         std = None if noise is None else 1.96 * noise * math.sqrt(len(column.gaps)) / max(1.0, model.total)
         rows.append((column.name, percent(max(0.0, 1 - seen)), "–" if std is None else f"± {100 * std:.1f}"))
     told = "The share of rows in which a column is missing, by the model: noisy, and already paid for."
@@ -176,8 +175,8 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
             told[pair] = f"{pair[0]} × {pair[1]}: {measure_of(both)} {strength:.2f}"
     if not values:
         return Html("")
-    edges = len(model.facts.get("edges", ()))
-    limits = "".join(f" {sentence}" for sentence in model.facts.get("limits", ()))
+    edges = len(model.facts.edges)
+    limits = "".join(f" {sentence}" for sentence in model.facts.limits)
     names = [column.name for column in columns]
     rows = [
         (

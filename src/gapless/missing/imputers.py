@@ -17,6 +17,7 @@ from gapless.data.filling import Filler
 from gapless.data.own import is_own
 from gapless.data.private_table import WhichRows
 from gapless.errors import ModelError
+from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
@@ -98,7 +99,7 @@ class FromModel:
     model: Filler | Synthesizer
 
     def __post_init__(self) -> None:
-        fitted = is_own(self.model) and hasattr(self.model, "fill")
+        fitted = is_own(self.model) and isinstance(self.model, Filler)
         if isinstance(self.model, type) or not (fitted or hasattr(self.model, "fit")):
             raise ModelError(
                 f"the model is {self.model!r}", hint="FromModel(MST()), or FromModel(load('people.model'))"
@@ -107,11 +108,17 @@ class FromModel:
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
         """The table with its gaps drawn given what is observed."""
         if hasattr(self.model, "fit"):
-            return table.fill_given(self.model.fit(table, spend=grant.lend(budget)))
-        promise = str(getattr(self.model, "facts", {}).get("guarantee", ""))
-        if promise.startswith("NOT PRIVATE") and type(current()) is SystemNoise:
+            model: Filler = self.model.fit(table, spend=grant.lend(budget))
+        elif self.model.private or type(current()) is not SystemNoise:
+            model = self.model
+        else:
             raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
-        return table.fill_given(self.model)
+        filled = table.fill_given(model)  # refuses a model that is not ours; no row is read yet
+        if not isinstance(model.filled, CanFill):
+            raise ModelError(
+                "this model cannot be drawn from given some cells of a row", hint="FromModel(MST()), FromModel(AIM())"
+            )
+        return filled
 
 
 @dataclass(frozen=True, slots=True)

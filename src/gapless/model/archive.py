@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from gapless.errors import ModelError
 from gapless.files import replace
 
-VERSION = 1
+VERSION = 2
 
 
-def save(path: Path, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a model file; the old one stays until the new one is whole. The same model gives the same bytes."""
     with replace(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        head = {"gapless": "model", "version": VERSION} | dict(facts)
-        archive.writestr(zipfile.ZipInfo("model.json"), json.dumps(head, ensure_ascii=False, indent=1))
+        whole = {"gapless": "model", "version": VERSION} | dict(head)
+        archive.writestr(zipfile.ZipInfo("model.json"), json.dumps(whole, ensure_ascii=False, indent=1))
         for name, array in arrays.items():
             buffer = io.BytesIO()
             np.save(buffer, array, allow_pickle=False)
@@ -30,12 +30,13 @@ def save(path: Path, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The facts and arrays of a model file."""
+    """The head and the arrays of a model file."""
     try:
         with zipfile.ZipFile(path) as archive:
-            facts = json.loads(archive.read("model.json"))
-            if facts["gapless"] != "model":
+            head = json.loads(archive.read("model.json"))
+            if head["gapless"] != "model":
                 raise ValueError  # noqa: TRY301 one message for every foreign file
+            version = int(head["version"])
             arrays = {
                 name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
                 for name in archive.namelist()
@@ -45,6 +46,10 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         raise ModelError(f"no model {path}", hint="gapless fit … -o people.model makes one") from None
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError):
         raise ModelError(f"{path} is not a gapless model, or is damaged", hint="fit and save it again") from None
-    if facts["version"] != VERSION:
-        raise ModelError(f"{path} is of version {facts['version']}", hint="a newer gapless")
-    return facts, arrays
+    if version != VERSION:
+        older = "fit it again, or use the gapless that wrote it"
+        raise ModelError(
+            f"{path} is a model file of version {version}, and this gapless reads version {VERSION}",
+            hint=older if version < VERSION else "a newer gapless",
+        )
+    return head, arrays

@@ -404,7 +404,7 @@ class Ledger:
         with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
         """
         whole = self._whole()
-        if self._all_fixed and whole.epsilon < math.inf:
+        if self._all_fixed and whole.private:
             events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self._entries]
             tighter = composed_epsilon(events, whole.delta) if whole.delta else float(self._lost)
             if tighter is not None and tighter < whole.epsilon:
@@ -469,7 +469,7 @@ class Ledger:
         realised = (
             mean_exp(merged(self._releases(self._entries)), assumption, rows=rows) if self.order == PURE else None
         )
-        if incomplete.epsilon == math.inf:
+        if not incomplete.private:
             return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, gaps, None)
         amplified = renyi(first, assumption, self.order, rows=rows)
         if self._all_fixed:
@@ -537,7 +537,7 @@ class Ledger:
             "capacity": self.capacity.value,
             "spent": self.spent.value,
             "guarantee": {
-                "epsilon": guarantee.epsilon if guarantee.epsilon < math.inf else None,
+                "epsilon": guarantee.epsilon if guarantee.private else None,
                 "delta": guarantee.delta,
                 "basis": guarantee.basis,
             },

@@ -23,12 +23,17 @@ class Guarantee:
     basis: str
 
     def __str__(self) -> str:
-        return f"{self.promise}." if self.epsilon == math.inf else f"{self.promise}. Basis: {self.basis}."
+        return f"{self.promise}. Basis: {self.basis}." if self.private else f"{self.promise}."
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised: not under noise of a test."""
+        return self.epsilon < math.inf
 
     @property
     def promise(self) -> str:
         """What is promised, without the basis."""
-        if self.epsilon == math.inf:
+        if not self.private:
             return f"NOT PRIVATE: {self.basis}"
         return (
             f"({rounded_up(self.epsilon)}, {told_up(self.delta)})-differential privacy for adding or removing "

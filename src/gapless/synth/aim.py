@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,12 +25,6 @@ ROUNDS_PER_COLUMN = 4  # to begin with; annealing makes them fewer
 REFITS = 60  # wide tables choose several marginals between two fits
 SWEEPS = 3  # at the most, between two choices
 POOL = 3000  # candidates looked at between two fits
-
-
-class AIMModel(FittedModel):
-    """A graphical model over the marginals that were worth their noise."""
-
-    method: ClassVar[str] = "aim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +52,7 @@ class AIM:
     workload: Mapping[tuple[str, ...], float] | None = None
     cap_cells: int = 400_000
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> AIMModel:
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Choose, measure and fit until `spend` is used up."""
         grant = grant_for(self, table, self.missing, spend)
         weights = _closure(table.schema, self.workload)
@@ -69,7 +62,7 @@ class AIM:
         columns = len(table.schema.columns)
         if not survey.marginals:
             survey.measure_columns(survey.prepare())
-            return survey.conclude(AIMModel, {"rounds": 0})
+            return survey.conclude("aim", {"rounds": 0})
         survey.can_choose((1 - COLUMNS_SHARE) * CHOICE_SHARE / (ROUNDS_PER_COLUMN * columns))
         spend = survey.prepare()
         survey.tell("counting", 0, 1)
@@ -108,7 +101,7 @@ class AIM:
                 model, turn = survey.fit(start=model, sweeps=SWEEPS), turn + 1
                 share = share if news else share * 2
         settings = {"rounds": len(chosen), "marginals": len(set(chosen))}
-        return survey.conclude(AIMModel, settings, limits=_no_room(tree, weights, chosen, self.cap_cells))
+        return survey.conclude("aim", settings, limits=_no_room(tree, weights, chosen, self.cap_cells))
 
 
 def _no_room(tree: JunctionTree, weights: Mapping[Columns, float], chosen: Sequence[Columns], cap: int) -> list[str]:

@@ -35,8 +35,8 @@ class Auto:
         """Fit the method that `choose` names."""
         method, why = self.choose(table.schema, spend, table.protect)
         model: FittedModel = method.fit(table, spend=spend, progress=progress)
-        settings = {"chosen because": why} | dict(model.facts["settings"])
-        return replace(model, facts=dict(model.facts) | {"settings": settings})
+        settings = {"chosen because": why} | dict(model.facts.settings)
+        return replace(model, facts=replace(model.facts, settings=settings))
 
     def choose(self, schema: Schema, loss: Loss, protect: Rows) -> tuple[Any, str]:
         """The method and the reason. Reads nothing but its arguments."""

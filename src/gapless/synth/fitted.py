@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from gapless.data.filling import Chance, fill_given
 from gapless.errors import ModelError, SealedError
 from gapless.missing import Missing
 from gapless.model import archive
+from gapless.model.distribution import CanFill, Distribution, HasMarginal
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 from gapless.model.network import BayesianNetwork
@@ -26,36 +27,12 @@ from gapless.model.product import Product
 from gapless.privacy import Grant, Loss
 from gapless.schema import Schema
 from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of
-from gapless.schema.words import shortened
+from gapless.schema.words import nearest, shortened
 from gapless.synth.drawing import draw_structure
+from gapless.synth.facts import Facts
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
-
-
-class Distribution(Protocol):
-    """A distribution over the codes of all columns, built from released values."""
-
-    @property
-    def kind(self) -> str:
-        """Its name in a model file."""
-        ...
-
-    def marginal(self, columns: Sequence[int]) -> NDArray[np.float64]:
-        """The probabilities of each combination of cells of these columns."""
-        ...
-
-    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Rows × columns of codes."""
-        ...
-
-    def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
-        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws."""
-        ...
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """What a model file holds of it."""
-        ...
 
 
 def grant_for(synthesizer: Any, table: PrivateTable, missing: Missing, spend: Loss) -> Grant:
@@ -73,7 +50,7 @@ def grant_for(synthesizer: Any, table: PrivateTable, missing: Missing, spend: Lo
     return table.ledger.grant(spend, to=to)
 
 
-_DISTRIBUTIONS: dict[str, Any] = {kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork)}
+_DISTRIBUTIONS: dict[str, type[Distribution]] = {kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork)}
 
 
 _TRIES = 50
@@ -116,16 +93,24 @@ class FittedModel:
         filled: the distribution over observed cells, gaps completed.
         gapped: the distribution over all cells, gap states included; None if the gaps were not measured.
         total: the noisy number of rows; the default size of a sample.
-        facts: settings, guarantee and measurements, for `describe` and the model file.
+        facts: how it was made and what was promised for it.
     """
-
-    method: ClassVar[str]
 
     schema: Schema
     filled: Distribution
     gapped: Distribution | None
     total: float
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts
+
+    @property
+    def method(self) -> str:
+        """The name of the synthesizer."""
+        return self.facts.method
+
+    @property
+    def private(self) -> bool:
+        """Whether anything was promised for it: not if the noise was that of a test."""
+        return self.facts.private
 
     def sample(self, rows: int | None = None, *, seed: int | None = None, gaps: Gaps = "filled") -> Table:
         """Draw synthetic rows: free, as often as you like, repeatable with a seed.
@@ -168,6 +153,11 @@ class FittedModel:
         A row that breaks a constraint is drawn again, a fixed number of times at the most; one that must break it
         because of what is observed in it stays so.
         """
+        if not isinstance(self.filled, CanFill):
+            raise ModelError(
+                f"a model by {self.method} cannot be drawn from given some cells of a row",
+                hint="impute with a model of MST or AIM",
+            )
         codes = self.filled.fill(given, chance)
         forbidden = self._forbidden()
         for _ in range(_TRIES if forbidden else 0):
@@ -180,7 +170,19 @@ class FittedModel:
     def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:
         """The model's probabilities of each combination of cells of these columns."""
         places = self.schema.positions((columns,) if isinstance(columns, str) else columns)
-        return self._distribution(gaps).marginal(places)
+        distribution = self._distribution(gaps)
+        if not isinstance(distribution, HasMarginal):
+            raise ModelError(f"a model by {self.method} has no marginals", hint="count them in a large sample instead")
+        return distribution.marginal(places)
+
+    def marginal_if_known(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64] | None:
+        """The same; None if the model has no marginals, or its columns lie too far apart to be computed."""
+        if not isinstance(self._distribution(gaps), HasMarginal):
+            return None
+        try:
+            return self.marginal(columns, gaps=gaps)
+        except ModelError:  # the cells of the tables on the way are known only on the way
+            return None
 
     def _distribution(self, gaps: Gaps) -> Distribution:
         if gaps == "filled":
@@ -211,15 +213,17 @@ class FittedModel:
     def _forbidden(self) -> list[Forbidden]:
         """What no row may hold: the schema's forbidden combinations, and what the learned dependencies forbid."""
         forbidden, dependencies, _ = constraints_of(self.schema)
+        if not isinstance(law := self.filled, HasMarginal):
+            return list(forbidden)
         return [
             *forbidden,
-            *(rule.forbidden(self.filled.marginal(rule.columns)) for rule in dependencies if self._learned(rule)),
+            *(rule.forbidden(law.marginal(rule.columns)) for rule in dependencies if self._learned(rule)),
         ]
 
     def _learned(self, rule: Dependency) -> bool:
         """Whether the columns of a dependency were measured together, so that the model knows what decides what."""
-        together = {tuple(edge) for edge in self.facts.get("edges", ())}
-        return all(pair in together for pair in combinations(sorted(rule.columns), 2))
+        together = all(pair in self.facts.edges for pair in combinations(sorted(rule.columns), 2))
+        return together and isinstance(self.filled, HasMarginal)
 
     def not_enforced(self) -> list[str]:
         """The schema's rules that samples of this model may break."""
@@ -232,31 +236,29 @@ class FittedModel:
         ]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.schema.name!r}: {len(self.schema.columns)} columns>"
+        return f"<{type(self).__name__} by {self.method} of {self.schema.name!r}: {len(self.schema.columns)} columns>"
 
     def describe(self) -> str:
         """What was measured and how, in words."""
         lines = [
             f"{self.method}: {len(self.schema.columns)} columns of '{self.schema.name}', "
             f"about {max(0, round(self.total))} rows",
-            *(f"  {name}: {value}" for name, value in self.facts.get("settings", {}).items()),
-            *(f"  {sentence}" for sentence in self.facts.get("limits", ())),
+            *(f"  {name}: {value}" for name, value in self.facts.settings.items()),
+            *(f"  {sentence}" for sentence in self.facts.limits),
             *(f"  constraint not enforced: {rule}" for rule in self.not_enforced()),
-            *(f"  {line}" for line in self.facts.get("structure", ())),
+            *(f"  {line}" for line in self.facts.structure),
         ]
         return "\n".join(lines)
 
     def picture(self) -> str:
         """An SVG drawing of the columns that are modelled together, from released values."""
-        edges = [(one, other, self._strength(one, other)) for one, other in self.facts.get("edges", ())]
+        edges = [(one, other, self._strength(one, other)) for one, other in self.facts.edges]
         title = f"Columns of '{shortened(self.schema.name, 30)}' that are modelled together"
         return draw_structure(self.schema.names, edges, title=title)
 
     def _strength(self, one: int, other: int) -> float:
-        try:
-            return _association(self.filled.marginal([one, other]))
-        except ModelError:  # too far apart in a large network to be computed: a thin line
-            return 0.0
+        law = self.marginal_if_known([self.schema.names[one], self.schema.names[other]])
+        return 0.0 if law is None else _association(law)  # what is not known is a thin line
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model to a file; `gapless.load` reads it. There is no row and no pickle in it.
@@ -265,34 +267,37 @@ class FittedModel:
         """
         if not overwrite and os.path.lexists(path):
             raise ModelError(f"{path} exists", hint="another name; overwrite=True if nobody needs what lies there")
-        facts: dict[str, Any] = {
-            "method": self.method,
+        head: dict[str, Any] = {
             "schema": self.schema.to_toml(),
             "total": self.total,
-            "facts": dict(self.facts),
+            "facts": self.facts.to_json(),
         }
         arrays: dict[str, NDArray[Any]] = {}
         for part in ("filled", "gapped"):
             distribution: Distribution | None = getattr(self, part)
             if distribution is not None:
-                facts[part] = distribution.kind
+                head[part] = distribution.kind
                 arrays |= {f"{part}/{name}": array for name, array in distribution.to_arrays().items()}
-        archive.save(Path(path), facts, arrays)
+        archive.save(Path(path), head, arrays)
 
     @classmethod
-    def from_file(cls, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_file(cls, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The model that a file holds."""
         parts: dict[str, Distribution | None] = {"filled": None, "gapped": None}
         for part in parts:
-            if part in facts:
+            if part in head:
+                if head[part] not in _DISTRIBUTIONS:
+                    raise ModelError(
+                        f"there is no distribution called {head[part]!r}", hint=nearest(str(head[part]), _DISTRIBUTIONS)
+                    )
                 inside = {
                     name.removeprefix(f"{part}/"): array
                     for name, array in arrays.items()
                     if name.startswith(f"{part}/")
                 }
-                parts[part] = _DISTRIBUTIONS[facts[part]].from_arrays(inside)
+                parts[part] = _DISTRIBUTIONS[head[part]].from_arrays(inside)
         filled = parts["filled"]
         if filled is None:
             raise ModelError("the model file holds no distribution", hint="fit and save it again")
-        schema = Schema.from_toml(facts["schema"])
-        return cls(schema, filled, parts["gapped"], facts["total"], facts["facts"])
+        schema = Schema.from_toml(head["schema"])
+        return cls(schema, filled, parts["gapped"], head["total"], Facts.from_json(head["facts"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,13 +11,8 @@ from gapless.missing import Extended, Missing
 from gapless.model.marginal import Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
 from gapless.privacy import Loss, for_counts
+from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress, grant_for, noise_of_columns
-
-
-class IndependentModel(FittedModel):
-    """One distribution for each column."""
-
-    method: ClassVar[str] = "independent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +25,7 @@ class Independent:
 
     missing: Missing = field(default_factory=Extended)
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> IndependentModel:
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Measure every one-way marginal with an even share of `spend`."""
         grant = grant_for(self, table, self.missing, spend)
         if progress is not None:
@@ -61,20 +55,21 @@ class Independent:
             shown = marginal.counts[: columns[place].size]
             filled[place] = project_to_simplex(shown, 1.0 if (n := shown.sum()) <= 0 else n)
             gapped[place] = project_to_simplex(marginal.counts, max(total, 1.0))
-        return IndependentModel(
+        return FittedModel(
             table.schema,
             Product(tuple(law / law.sum() for law in filled)),
             Product(tuple(law / law.sum() for law in gapped)) if extended else None,
             total,
-            {
-                "settings": {
+            Facts(
+                method="independent",
+                guarantee=table.ledger.guarantee(),
+                settings={
                     "missing": repr(self.missing),
                     "noise": f"{type(noise).__name__}, std {noise.noise_std:.4g}",
                 },
-                "noise": noise_of_columns(
+                noise=noise_of_columns(
                     table.schema.names,
                     measured if extended else [marginal.scaled_to(max(total, 1.0)) for marginal in measured],
                 ),
-                "guarantee": str(table.ledger.guarantee()),
-            },
+            ),
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,12 +13,6 @@ from gapless.model.marginal import Columns
 from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress, grant_for
 from gapless.synth.survey import Survey
-
-
-class MSTModel(FittedModel):
-    """A graphical model over a tree of pairs."""
-
-    method: ClassVar[str] = "mst"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +34,7 @@ class MST:
     missing: Missing = field(default_factory=Extended)
     cap_cells: int = 1_000_000
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> MSTModel:
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Measure columns, choose a tree, measure its pairs."""
         grant = grant_for(self, table, self.missing, spend)
         columns = range(len(table.schema.columns))
@@ -55,7 +48,7 @@ class MST:
         )
         if not survey.marginals:
             survey.measure_columns(survey.prepare())
-            return survey.conclude(MSTModel, {"pairs": 0})
+            return survey.conclude("mst", {"pairs": 0})
         survey.can_choose(1 / (3 * len(columns)))
         spend = survey.prepare()
         survey.tell("counting", 0, 1)
@@ -63,7 +56,7 @@ class MST:
         tree = self._choose_tree(survey, spend / 3)
         survey.tell("measuring", 0, 1)
         survey.measure(tree, grant.left)
-        return survey.conclude(MSTModel, {"pairs": len(tree)})
+        return survey.conclude("mst", {"pairs": len(tree)})
 
     @staticmethod
     def _choose_tree(survey: Survey, spend: Loss) -> list[Columns]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from gapless.model.sampling import Ints
 from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, for_counts
 from gapless.schema import Column
 from gapless.schema.constraints import constraints_of
+from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress, grant_for
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
@@ -30,12 +30,6 @@ MOST_PARENTS = 3
 POOL = 5000  # candidates for a choice; where there are more, parents are columns that the network joins already
 SPREAD = 1_000_003  # a prime: steps of this length meet all of the candidates, in no order
 ORDERED = ("ordinal", "integer", "number", "date", "datetime")
-
-
-class PrivBayesModel(FittedModel):
-    """A Bayesian network over all columns."""
-
-    method: ClassVar[str] = "privbayes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +58,7 @@ class PrivBayes:
     missing: Missing = field(default_factory=Extended)
     cap_cells: int = 400_000
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> PrivBayesModel:
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Choose a network and measure its tables until `spend` is used up."""
         grant = grant_for(self, table, self.missing, spend)
         growth = _Growth(self.missing, table, grant, self.cap_cells, progress or _silently)
@@ -228,7 +222,7 @@ class _Growth:
         may_lack = {column.name for column in self.columns if column.gaps}
         self.same_rows = len({(value.reads or frozenset()) & may_lack for value in counts}) == 1
 
-    def conclude(self) -> PrivBayesModel:
+    def conclude(self) -> FittedModel:
         """The finished model: tables without noise's signs, and the gaps completed."""
         self.tell("fitting", 0, 1)
         sums = [Measurement((), np.array(c.sum()), self.noise_std * math.sqrt(c.size)) for c in self.counts]
@@ -258,14 +252,16 @@ class _Growth:
             ]
             filled = BayesianNetwork(observed, nodes, map(conditional, tables))
         self.tell("fitting", 1, 1)
-        facts = {
-            "settings": {"missing": repr(self.missing), "cells of a chosen table": f"at most {self.useful:,}"},
-            "structure": [f"{self._name(family)}: noise std {self.noise_std:.1f}" for family in self.families],
-            "noise": noise,
-            "edges": sorted({tuple(sorted((node.column, parent))) for node in nodes for parent in node.parents}),
-            "guarantee": str(self.table.ledger.guarantee()),
-        }
-        return PrivBayesModel(self.table.schema, filled, network if self.extended else None, total, facts)
+        pairs = {(min(node.column, parent), max(node.column, parent)) for node in nodes for parent in node.parents}
+        facts = Facts(
+            method="privbayes",
+            guarantee=self.table.ledger.guarantee(),
+            settings={"missing": repr(self.missing), "cells of a chosen table": f"at most {self.useful:,}"},
+            structure=tuple(f"{self._name(family)}: noise std {self.noise_std:.1f}" for family in self.families),
+            noise=noise,
+            edges=tuple(sorted(pairs)),
+        )
+        return FittedModel(self.table.schema, filled, network if self.extended else None, total, facts)
 
     def _noise(self, nodes: Sequence[Node], total: float) -> dict[str, float]:
         """The noise in a count of one cell of each column, from the table of its family."""

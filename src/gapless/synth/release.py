@@ -185,7 +185,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         f"- Guarantee: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:g}; basis: {guarantee.basis}.",
         *_other_deltas(ledger),
         f"- Method: {model.method}; "
-        + "; ".join(f"{name}: {value}" for name, value in model.facts.get("settings", {}).items())
+        + "; ".join(f"{name}: {value}" for name, value in model.facts.settings.items())
         + ".",
         *(f"- Constraint not enforced: {rule}." for rule in model.not_enforced()),
         "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",

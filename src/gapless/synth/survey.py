@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +18,8 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Columns, Floats, Measurement, estimate_total
 from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, Private, for_counts
 from gapless.schema.constraints import Forbidden, constraints_of
+from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress, noise_of_columns
-
-M = TypeVar("M", bound=FittedModel)
 
 ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below
 
@@ -165,7 +163,7 @@ class Survey:
         """A marginal in words."""
         return " × ".join(self.schema.names[c] for c in marginal)
 
-    def conclude(self, kind: type[M], settings: Mapping[str, Any], *, limits: Sequence[str] = ()) -> M:
+    def conclude(self, method: str, settings: Mapping[str, str | int], *, limits: Sequence[str] = ()) -> FittedModel:
         """The finished model: a last fit from the start, and the gaps completed.
 
         `limits` are sentences on what the model could not take in.
@@ -186,17 +184,17 @@ class Survey:
             zeros = [(rule.columns, rule.table) for rule in forbidden]
             filled = complete_model(model, observed, _noise(self._raw), zeros=zeros, cap_cells=ENGINE_CELLS)
         self.tell("fitting", 1, 1)
-        told = {"missing": repr(self._missing)} | dict(settings)
         far = ", ".join(self.name(marginal) for marginal in model.unexplained)
-        facts = {
-            "settings": told,
-            "structure": list(self._structure()),
-            "noise": noise_of_columns(self.schema.names, self.measurements),
-            "limits": [*limits, *([f"Further from the model than noise explains: {far}."] if far else [])],
-            "edges": sorted({pair for one in self._raw for pair in combinations(sorted(one.columns), 2)}),
-            "guarantee": str(self._table.ledger.guarantee()),
-        }
-        return kind(self.schema, filled, gapped, self.total, facts)
+        facts = Facts(
+            method=method,
+            guarantee=self._table.ledger.guarantee(),
+            settings={"missing": repr(self._missing), **settings},
+            structure=tuple(self._structure()),
+            noise=noise_of_columns(self.schema.names, self.measurements),
+            limits=(*limits, *([f"Further from the model than noise explains: {far}."] if far else [])),
+            edges=tuple(sorted({pair for one in self._raw for pair in combinations(sorted(one.columns), 2)})),
+        )
+        return FittedModel(self.schema, filled, gapped, self.total, facts)
 
     def _structure(self) -> Iterable[str]:
         for columns, noise_std in _noise(self._raw).items():
