@@ -1,6 +1,7 @@
 """What the package shows, what importing it costs, and what installing it pulls in."""
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -74,7 +75,7 @@ def modules_after(code):
     return {name.partition(".")[0] for name in json.loads(out.stdout)}
 
 
-HEAVY = {"numpy", "scipy", "polars", "opendp", "pandas", "pyarrow", "networkx", "dp_accounting", "narwhals", "typer"}
+HEAVY = {"numpy", "scipy", "polars", "opendp", "pandas", "pyarrow", "dp_accounting", "narwhals", "typer"}
 
 
 def test_importing_gapless_is_light():
@@ -98,6 +99,21 @@ def test_the_core_pulls_in_no_heavy_stack():
     core = " ".join(project["dependencies"]).lower()
     for heavy in ("jax", "torch", "spark", "matplotlib", "plotly", "altair", "tensorflow", "scikit-learn", "pandas"):
         assert heavy not in core
-    assert {"neural", "spark", "sql", "learn", "report", "all"} <= set(project["optional-dependencies"])
     assert project["requires-python"] == ">=3.11"
     assert project["version"] == gl.__version__
+
+
+USERS_EXTRAS = ("pandas", "learn", "all")
+MODULES = {"dp-accounting": "dp_accounting", "scikit-learn": "sklearn"}  # where they differ from the requirement's name
+
+
+def test_everything_that_is_required_is_imported():
+    """Nobody installs what does nothing: each requirement, of the core and of an extra, is imported in the package."""
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    extras = {name: lines for name, lines in project["optional-dependencies"].items() if name in USERS_EXTRAS}
+    assert set(extras) | {"docs", "bench", "dev"} == set(project["optional-dependencies"])
+    assert extras.pop("all") == [f"gapless[{','.join(extras)}]"]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (PROJECT.parent / "src").rglob("*.py"))
+    for line in [*project["dependencies"], *(line for lines in extras.values() for line in lines)]:
+        name = re.match(r"[\w-]+", line)[0]
+        assert re.search(rf"^\s*(import|from) {MODULES.get(name, name)}\b", source, re.MULTILINE), name

@@ -45,21 +45,22 @@ def ring(
     edges: Sequence[Edge],
     *,
     labels: Sequence[str],
-    order: Sequence[int],
     legend: Sequence[Html],
 ) -> str:
     """Names on a circle, and a line for each edge; the stronger, the thicker. The weakest of very many are left out.
+
+    Names that belong together stand side by side.
 
     Args:
         title: above the drawing.
         names: in full, for tooltips.
         edges: between the names.
         labels: the names as they are written.
-        order: of the names around the circle.
         legend: rows below the circle.
     """
     radius = max(140, 4 * len(names))
     half = radius + 24 + 8 * max(map(len, labels), default=0)
+    order = _order(len(names), edges)
     turns = {name: 2 * math.pi * place / len(names) - math.pi / 2 for place, name in enumerate(order)}
     tied = {name for first, second, _ in edges for name in (first, second)}
     strongest = sorted(edges, key=lambda edge: edge[2])[-MOST_LINES:]  # the strongest last, on top
@@ -80,6 +81,37 @@ def ring(
         ),
     ]
     return svg_file(title, drawn, class_="structure", viewBox=f"0 0 {width:.0f} {height:.0f}")
+
+
+def _order(names: int, edges: Sequence[Edge]) -> list[int]:
+    """Names around the circle: along the tree of the strongest edges, so that few lines cross the middle."""
+    strengths: list[list[float]] = [[] for _ in range(names)]
+    for first, second, strength in edges:
+        strengths[first].append(strength)
+        strengths[second].append(strength)
+    near = _spanning_tree(names, edges)
+    order: list[int] = []
+    waiting = sorted(range(names), key=lambda name: (sum(strengths[name]), -name))  # the most tied one is taken first
+    seen: set[int] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            order.append(name)
+            waiting += sorted(near[name], key=near[name].__getitem__)
+    return order
+
+
+def _spanning_tree(names: int, edges: Sequence[Edge]) -> list[dict[int, float]]:
+    """Kruskal's maximum spanning tree: the neighbours of each name in it, and how strong the edges to them are."""
+    near: list[dict[int, float]] = [{} for _ in range(names)]
+    part = list(range(names))  # names with the same number hang together
+    for first, second, strength in sorted(edges, key=lambda edge: (-edge[2], min(edge[:2]))):
+        if part[first] != part[second]:
+            near[first][second] = near[second][first] = strength
+            joined, gone = part[first], part[second]
+            part = [joined if number == gone else number for number in part]
+    return near
 
 
 def legend_text(text: str) -> Html:
