@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.evaluate import charts, page
+from gapless.draw import charts, markup, page
 from gapless.evaluate.comparison_page import comparison_page
 from gapless.evaluate.private import NoisyDistance, noisy_distance
 from gapless.evaluate.report import release_page
@@ -272,8 +272,8 @@ def test_the_share_of_noise_is_taken_off():
 
 
 def test_text_is_escaped_and_html_is_not_twice():
-    assert page.tag("p", "<", page.tag("b", "&"), title='"') == '<p title="&quot;">&lt;<b>&amp;</b></p>'
-    assert page.tag("i", hidden=None) == "<i></i>"
+    assert markup.tag("p", "<", markup.tag("b", "&"), title='"') == '<p title="&quot;">&lt;<b>&amp;</b></p>'
+    assert markup.tag("i", hidden=None) == "<i></i>"
     assert "<title>a &lt; b</title>" in page.page("a < b")
 
 

@@ -7,7 +7,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import gapless as gl
-from gapless.synth.drawing import MOST_LINES, draw_structure
+from gapless.draw.ring import MOST_LINES
+from gapless.synth.drawing import draw_structure
 from gapless.testing.tables import letters_schema, private
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from gapless.evaluate.charts import dots, heat_map, key, pattern_picture, percent
+from gapless.draw.charts import dots, heat_map, key, pattern_picture, percent
+from gapless.draw.markup import Html, tag
+from gapless.draw.page import page, section, side, table, titled, unbroken
 from gapless.evaluate.comparison import Comparison
-from gapless.evaluate.page import Html, page, section, table, tag
-from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out, side, titled, unbroken
+from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out
 
 TRUTH = ("the truth", "the compared table")
 NOISY = ("noisy counts of the truth", "the compared table")

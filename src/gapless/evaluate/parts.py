@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gapless.evaluate.charts import bars, key, percent
+from gapless.draw.charts import bars, key, percent
+from gapless.draw.markup import Html, join, tag
+from gapless.draw.page import section
 from gapless.evaluate.comparison import ColumnScore, Score
-from gapless.evaluate.page import Html, join, section, tag
 
 MOST_COLUMNS = 40  # are drawn: the first ones of the schema
 
@@ -56,16 +57,6 @@ def column_cards(columns: Sequence[ColumnScore], names: tuple[str, str], *, of: 
     return section("Columns", key(names), tag("p", told), tag("div", *cards, class_="columns"))
 
 
-def side(*cards: Html) -> Html:
-    """Cards side by side where there is room."""
-    return tag("div", *cards, class_="side")
-
-
-def titled(title: str, inside: Html | None) -> list[Html]:
-    """A card with a title, if there is anything to put in."""
-    return [] if inside is None else [tag("div", tag("h3", title), inside, class_="wide keep")]
-
-
 def left_out(columns: int) -> str:
     """That not every column is drawn, if so."""
     return f" The first {MOST_COLUMNS} of {columns} columns are drawn." if columns > MOST_COLUMNS else ""
@@ -77,8 +68,3 @@ def footer() -> Html:
 
     told = "One file, no script, nothing fetched from anywhere."
     return tag("footer", tag("small", f"Made by gapless {__version__}. {told}", class_="soft"))
-
-
-def unbroken(text: str) -> str:
-    """A text that stays on one line."""
-    return text.replace(" ", "\N{NO-BREAK SPACE}")

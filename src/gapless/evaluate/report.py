@@ -10,12 +10,13 @@ from itertools import combinations
 import numpy as np
 
 from gapless.data import Table
-from gapless.evaluate.charts import heat_map, percent
+from gapless.draw.charts import heat_map, percent
+from gapless.draw.markup import Html, tag
+from gapless.draw.page import page, section, side, table, titled, unbroken
 from gapless.evaluate.comparison import ColumnScore, Score
 from gapless.evaluate.laws import DENSE_CELLS, Floats, half_l1, shares
-from gapless.evaluate.page import Html, page, section, table, tag
 from gapless.evaluate.pairs import association, measure_of
-from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out, side, titled, unbroken
+from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out
 from gapless.privacy import Ledger
 from gapless.synth.fitted import FittedModel, Gaps
 

@@ -1,9 +1,10 @@
-"""Small pieces of HTML: text is escaped unless it was made here, and a page needs nothing but itself."""
+"""Parts of a page, and the whole one, which needs nothing but itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
+
+from gapless.draw.markup import Html, join, tag
 
 # No script, no font, no picture from anywhere: a browser that obeys this line cannot ask for anything.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -65,50 +66,11 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem
 """
 
 
-class Html(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
-
-
-def tag(name: str, *inside: object, **attributes: object) -> Html:
-    """An element; text inside and in attributes is escaped, `class_` is class and `_` becomes `-`.
-
-    >>> tag("p", "a < b ", tag("b", "!"), class_="soft")
-    '<p class="soft">a &lt; b <b>!</b></p>'
-    """
-    given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    return Html(f"<{name}{given}>{join(inside)}</{name}>")
-
-
-def join(parts: Iterable[object]) -> Html:
-    """Pieces one after the other, escaped unless they are HTML."""
-    return Html("".join(part if isinstance(part, Html) else escape(str(part)) for part in parts))
-
-
-def svg(width: float, height: float, title: str, *inside: Html, about: str = "") -> Html:
-    """A drawing with a title, and a description for those who cannot see it."""
-    return tag(
-        "svg",
-        tag("title", title),
-        tag("desc", about) if about else Html(""),
-        *inside,
-        viewBox=f"0 0 {width:.0f} {height:.0f}",
-        width=f"{width:.0f}",
-        height=f"{height:.0f}",
-        role="img",
-    )
-
-
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[int] = ()) -> Html:
     """A table; the columns in `right` hold numbers."""
 
     def cells(kind: str, row: Sequence[object]) -> Html:
-        return tag("tr", *(tag(kind, one, class_="right" if i in right else None) for i, one in enumerate(row)))
+        return tag("tr", *(tag(kind, cell, class_="right" if i in right else None) for i, cell in enumerate(row)))
 
     return tag("table", tag("thead", cells("th", head)), tag("tbody", *(cells("td", row) for row in rows)))
 
@@ -116,6 +78,21 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, right: Seque
 def section(title: str, *inside: object) -> Html:
     """A part of a page under a heading."""
     return tag("section", tag("h2", title), *inside)
+
+
+def side(*cards: Html) -> Html:
+    """Cards side by side where there is room."""
+    return tag("div", *cards, class_="side")
+
+
+def titled(title: str, inside: Html | None) -> list[Html]:
+    """A card with a title, if there is anything to put in."""
+    return [] if inside is None else [tag("div", tag("h3", title), inside, class_="wide keep")]
+
+
+def unbroken(text: str) -> str:
+    """A text that stays on one line."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def page(title: str, *inside: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from gapless.evaluate.page import Html, join, svg, tag
+from gapless.draw.markup import Html, join, svg, tag
 
 MOST_BARS = 14
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d)(?:T[\d:]+)?\.\.(\d{4}-\d\d-\d\d)(?:T[\d:]+)?")
