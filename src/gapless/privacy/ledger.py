@@ -302,6 +302,14 @@ class Ledger:
         """A loss as a share of the whole budget, for people."""
         return f"{100 * loss.value / self.capacity.value:.2f}%"
 
+    def percentages(self) -> tuple[float, float]:
+        """What is spent and what is left of the whole budget, in percent with two digits that add up to 100.
+
+        What is left is rounded down, so that whoever asks for the number that was told does not ask for more.
+        """
+        left = math.floor(1e4 * (self.left.value / self.capacity.value + ROUNDING)) / 100
+        return round(100 - left, 2), left
+
     def grant(self, spend: Loss, *, to: str) -> Grant:
         """Permission to spend up to `spend`, if that much is left."""
         if not isinstance(spend, Loss) or spend.order != self.order:
@@ -319,9 +327,11 @@ class Ledger:
             self._take(lines_after(self._seen))
 
     def _overspent(self, loss: Loss, to: str, verb: str) -> BudgetError:
+        asked = math.ceil(1e4 * (loss.value / self.capacity.value - ROUNDING)) / 100  # never told as what is left
+        _, left = self.percentages()
         return BudgetError(
-            f"{to}: {verb} {self.percent(loss)} of the budget, but {self.percent(self.left)} is left",
-            hint="a smaller spend=" if self.left.value else SPENT,
+            f"{to}: {verb} {asked:.2f}% of the budget, but {left:.2f}% is left",
+            hint=f"a spend= of at most {left:.2f}%" if left else SPENT,
         )
 
     def _charge(
@@ -551,11 +561,11 @@ class Ledger:
         if assumed is not None:
             whom, for_whom = " for the incomplete table", " for the complete table behind the gaps"
             delta += assumed.failure
+        used, left = self.percentages()
         lines = [
             f"Ledger of '{self.table}': ε = {told_up(self._budget.epsilon)}, δ = {told_up(delta)}{for_whom}, "
             f"protecting {self.protect}",
-            f"  spent {self.percent(self.spent)}, left {self.percent(self.left)}; "
-            f"the spending so far amounts, after the fact, to ε = {spent}{whom}",
+            f"  spent {used:.2f}%, left {left:.2f}%; the spending so far amounts, after the fact, to ε = {spent}{whom}",
         ]
         lines += [f"  {caution}" for caution in self.cautions()]
         if assumed is not None:
@@ -579,7 +589,7 @@ class Ledger:
             yield f"  {entry.number:>4}  {percent:>7}  {to}  {purpose}  {name}({shown})"
 
     def __repr__(self) -> str:
-        return f"<Ledger of {self.table!r}: {self.percent(self.left)} left>"
+        return f"<Ledger of {self.table!r}: {self.percentages()[1]:.2f}% left>"
 
 
 def _go_on(ledger: Ledger, name: str) -> str:
@@ -590,7 +600,7 @@ def _go_on(ledger: Ledger, name: str) -> str:
         return f"protect=Rows({ledger.protect.at_most}), as for the releases before"
     if ledger.left.value == 0:
         return SPENT
-    return f"leave budget= out: the ledger knows it, and {ledger.percent(ledger.left)} of it is left"
+    return f"leave budget= out: the ledger knows it, and {ledger.percentages()[1]:.2f}% of it is left"
 
 
 def _check_estimated(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
