@@ -799,3 +799,44 @@ def test_evaluate_reads_each_file_in_its_own_encoding(tmp_path, folder, run_here
     code, _, err = run_here("evaluate", "utf-8.csv", "latin-1.csv", *compared)
     assert code == 1
     assert "latin-1.csv is not utf-8 text\n  Try: name its encoding: --fake-encoding latin-1" in err
+
+
+def test_data_that_are_not_there_are_told_before_a_finished_release(released, run_here, monkeypatch):
+    monkeypatch.setattr("gapless.cli.app._budget", lambda *_: pytest.fail("the ledger was looked for first"))
+    code, _, err = run_here("synth", "nope.csv", "-s", "people.toml", "-o", released / "out")
+    assert (code, err) == (1, "ReadError: no file nope.csv\n  Try: check the path\n")
+
+
+def test_a_rate_without_a_column_is_one_for_every_column_that_may_be_missing(folder, run_here):
+    paid = ("--epsilon", 1, "-m", "independent", "--missing", "observed", "-o", "p.model")
+    assert run_here("fit", "people.csv", "-s", "people.toml", *paid)[0] == 0
+    code, every, err = run_here("ledger", "people.ledger", "--mcar", "0.3", "--json")
+    assert (code, err) == (0, "")
+    named = run_here("ledger", "people.ledger", "--mcar", "sex=0.3", "--mcar", "income=0.3", "--json")[1]
+    assert json.loads(every)["ground_truth"]["epsilon"] == json.loads(named)["ground_truth"]["epsilon"] < 1
+    assert run_here("ledger", "people.ledger", "--mcar", "0.3", "--mcar", "sex=0.3")[0] == 2
+    code, out, err = run_here("ledger", "people.ledger", "--mcar", "Sex=0.3")
+    assert (code, out) == (2, "")
+    assert err.startswith("SchemaError: no column 'Sex' in ")
+    assert err.endswith("Try: sex\n")
+
+
+def test_what_is_no_model_is_told_where_models_lie(folder, run_here):
+    code, _, err = run_here("sample", "people.csv", "-o", "x.csv")
+    assert code == 1
+    assert "Try: the path of a .model file: the one that was fitted, or synthetic.model in a release folder" in err
+
+
+def test_ctrl_c_while_the_program_starts_is_no_traceback(tmp_path):
+    start = """
+import signal, sys
+class Early:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Early())
+from gapless.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", start], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Stopped. Nothing was spent.\n")

@@ -565,3 +565,13 @@ def test_a_rate_for_a_column_that_is_never_missing_gains_nothing(tmp_path):
 def test_what_gives_no_figure_is_told(releases, assumption, said):
     with pytest.raises(BudgetError, match=said):
         gl.ground_truth(releases, assumption)
+
+
+def test_a_misspelt_column_is_refused_with_the_nearest_name(tmp_path):
+    """Found by a new user: its rate silently changed nothing."""
+    table = people(tmp_path, Budget(1.0))
+    with pytest.raises(SchemaError, match="no column 'X0'") as error:
+        table.ledger.ground_truth(gl.MCAR({"X0": 0.4}))
+    assert "x0" in error.value.hint
+    with pytest.raises(SchemaError, match="no column 'y'"):
+        table.ledger.ground_truth(gl.MissingAtLeast({"x1": 0.1, "y": 0.4}))

@@ -202,12 +202,14 @@ def synth(
     from gapless.data.private_table import ledger_beside
     from gapless.evaluate.report import release_page
     from gapless.schema import Schema
+    from gapless.schema.source import check_there
     from gapless.synth.release import keep_model, kept_model, open_release, write_release
 
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing, expected_rows)
     chosen = _gaps(gaps, synthesizer.missing)
     _percent(spend or "100%")  # a slip is told before anything is made
+    check_there(data)
     ledger = ledger or ledger_beside(data)
     budget = _budget(epsilon, delta, ledger)
     with open_release(output, ledger):

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from gapless.errors import BudgetError, LedgerError
+from gapless.errors import BudgetError, LedgerError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
@@ -30,6 +30,7 @@ from gapless.privacy.ledger_file import (
     account,
     append,
     budget_of,
+    check_not_lost,
     gaps_of,
     hash_of,
     new_header,
@@ -42,7 +43,7 @@ from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
 from gapless.privacy.registry import UNKNOWN, check_known, recomputed_loss
 from gapless.privacy.rounding import rounded_up, told_up
 from gapless.schema.columns import GapRule
-from gapless.schema.words import aligned
+from gapless.schema.words import aligned, nearest
 
 FIRST = "for a table that was never released from; else ledger=PATH, its ledger"
 SPENT = "use the releases that were paid for: the budget of this table is spent"
@@ -150,6 +151,7 @@ class Ledger:
 
     @classmethod
     def _at(cls, path: Path, gaps: Mapping[str, GapRule]) -> Ledger:
+        check_not_lost(path)
         if not path.is_file():
             raise LedgerError(f"no ledger {path}", hint="check the path: the ledger of a file lies beside it")
         with account(path) as lines_after:
@@ -172,6 +174,7 @@ class Ledger:
         nothing, count every row in figures for the complete table.
         """
         path = Path(path)
+        check_not_lost(path)
         if budget is None and not path.exists():
             raise BudgetError(
                 f"{path} is new and has no budget", hint=f"budget=Budget(epsilon=1.0, delta=1e-6) {FIRST}"
@@ -179,9 +182,9 @@ class Ledger:
         if budget is not None:
             if not path.exists():
                 _check_estimated(budget.ground_truth, gaps)
+            header = new_header(table, protect, budget, gaps)  # whatever it refuses, no empty file is left behind
             with account(path) as lines_after:
                 if not lines_after(Seen()):  # new, and no other process was faster
-                    header = new_header(table, protect, budget, gaps)
                     append(path.resolve(), 0, json.dumps(header, allow_nan=False) + "\n")
         ledger = cls._at(path, gaps)
         said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
@@ -471,6 +474,8 @@ class Ledger:
             stated = promised  # which also says where its rates come from
         elif isinstance(stated, MCAR) and stated.paid is not None and stated.paid.ledger == self.identity:
             stated = replace(stated, paid=None)  # it is among the entries
+        if stated is not promised:
+            self._check_columns(stated)
         assumption = over(stated, self._may_be_missing)
         _check_estimated(assumption, self._gaps or {})
         incomplete, rows, delta = self.guarantee(), self.protect.at_most, self._budget.delta
@@ -503,6 +508,13 @@ class Ledger:
         found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
         epsilon, basis = min(found, key=lambda figure: figure[0])
         return GroundTruth(incomplete, stated, epsilon, delta + assumption.failure, basis, gaps, realised)
+
+    def _check_columns(self, assumption: Assumption) -> None:
+        """Refuse a rate for a column that the header does not know: misspelt, it would silently change nothing."""
+        rates = getattr(assumption, "rates", None)  # what is no assumption is refused by `over`
+        for column in rates if isinstance(rates, Mapping) else ():
+            if self._gaps and column not in self._gaps:
+                raise SchemaError(f"no column {column!r} in {self._path}", hint=nearest(column, self._gaps))
 
     def _releases(self, entries: Iterable[Entry]) -> list[tuple[float, Columns | None]]:
         return [(entry.loss, self._counted(entry.reads)) for entry in entries]
