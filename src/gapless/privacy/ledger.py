@@ -510,11 +510,12 @@ class Ledger:
         return GroundTruth(incomplete, stated, epsilon, delta + assumption.failure, basis, gaps, realised)
 
     def _check_columns(self, assumption: Assumption) -> None:
-        """Refuse a rate for a column that the header does not know: misspelt, it would silently change nothing."""
+        """Refuse a rate for a column that neither the header nor this reading knows: misspelt, it changes nothing."""
         rates = getattr(assumption, "rates", None)  # what is no assumption is refused by `over`
-        for column in rates if isinstance(rates, Mapping) else ():
-            if self._gaps and column not in self._gaps:
-                raise SchemaError(f"no column {column!r} in {self._path}", hint=nearest(column, self._gaps))
+        known = {**self._gaps, **self._reading} if self._gaps else {}
+        for column in rates if known and isinstance(rates, Mapping) else ():
+            if column not in known:
+                raise SchemaError(f"no column {column!r} in {self._path}", hint=nearest(column, known))
 
     def _releases(self, entries: Iterable[Entry]) -> list[tuple[float, Columns | None]]:
         return [(entry.loss, self._counted(entry.reads)) for entry in entries]
