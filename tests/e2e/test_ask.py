@@ -58,10 +58,13 @@ def test_a_question_is_answered_under_the_ledger(folder):
     assert (done.returncode, done.stderr) == (0, WEAK)
     assert done.stdout.startswith("count() where age >= 50 = ")
     assert "Paid by entry 1 of the ledger" in done.stdout
+    assert done.stdout.endswith("\nSpent 10.00% of the budget, left 90.00%, in p.ledger\n")
     knn = ("mean(income) where age >= 20 and age < 30", "--missing", "knn", "--on", "age,sex", "--json")
     done = run("ask", "people.csv", *OPTIONS, "--spend", "10%", *knn, cwd=folder)
     assert (done.returncode, done.stderr) == (0, WEAK)
-    (told,) = json.loads(done.stdout)
+    answered = json.loads(done.stdout)
+    assert (answered["spent"], answered["left"], answered["ledger"]) == (20, 80, "p.ledger")
+    (told,) = answered["answers"]
     assert told["question"] == "mean(income) where age >= 20 and age < 30"
     assert 125 <= told["estimates"][0]["estimate"] <= 875
     assert told["estimates"][0]["interval"] is None
@@ -79,7 +82,7 @@ def test_questions_in_a_file_share_the_spending(folder, run_here):
     questions = ("--file", "questions.txt", "--spend", "20%", "--missing", "hot-deck", "--on", "age", "--limit", 2)
     code, out, err = run_here("ask", "people.csv", *NEW, *questions, "--json")
     assert (code, err) == (0, WEAK)
-    told = json.loads(out)
+    told = json.loads(out)["answers"]
     assert [one["question"] for one in told] == [
         "count()",
         "mean(income) by sex",
@@ -131,7 +134,7 @@ WRONG = {
     "a part of 1": (
         ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "0.1", "count()"),
         3,
-        "percent, or a part of 1? Try: --spend 10% or 0.1%",
+        "percent, or a part of 1? Try: --spend 0.1% or --spend 10%",
     ),
     "no share": (("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "much", "count()"), 3, "is not a share"),
     "too small for knn": (
@@ -176,7 +179,7 @@ def test_answers_that_were_paid_for_are_told_when_a_later_question_fails(as_json
     code, out, err = run_here(*ASK, "--file", "questions.txt", *(["--json"] if as_json else []))
     assert code == 1
     if as_json:
-        assert [one["question"] for one in json.loads(out)] == ["count()"]
+        assert [one["question"] for one in json.loads(out)["answers"]] == ["count()"]
     else:
         assert out.startswith("count() = ")
     assert err.startswith("not answered: count() by sex\nnot answered: mean(age)\n")

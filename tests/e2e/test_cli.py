@@ -461,6 +461,49 @@ def test_a_spent_pure_budget_is_spent_in_spite_of_rounding(run_here):
     assert "the budget of this table is spent" in err
 
 
+def test_the_share_that_is_told_as_left_can_be_spent(folder, run_here):
+    """Found by a new user: 66.67% was told as left, and refused with "asks for 66.67%, but 66.67% is left"."""
+    fit = ("fit", "people.csv", "-s", "people.toml", "-m", "independent")
+    for share, told in (("33.33333%", "left 66.66%"), ("66.67%", "Spent 100.00% of the budget, left 0.00%")):
+        code, out, _ = run_here(*fit, "--epsilon", 1, "--spend", share, "-o", f"{share}.model")
+        assert code == 0
+        assert told in out
+    account = gl.Ledger.open(folder / "people.ledger")
+    assert account.left.value == 0
+    assert account.spent.value <= account.capacity.value * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("share", ["66.66%", "66.67", "66.665%"])
+def test_a_share_within_the_printed_rounding_is_all_that_is_left(share, folder, run_here):
+    fit = ("fit", "people.csv", "-s", "people.toml", "-m", "independent", "--epsilon", 1, "--spend")
+    assert run_here(*fit, "33.33333%", "-o", "first.model")[0] == 0
+    code, out, err = run_here(*fit, "66.68%", "-o", "more.model")
+    assert (code, out) == (3, "")
+    assert "asks for 66.68% of the budget, but 66.66% is left\n  Try: a --spend of at most 66.66%" in err
+    code, out, _ = run_here(*fit, share, "-o", "rest.model", "--json")
+    account = json.loads(out)
+    assert (code, account["spent"], account["left"], account["ledger"]) == (0, 100, 0, "people.ledger")
+    assert "the budget of this table is spent" in run_here(*fit, "0.004%", "-o", "third.model")[2]
+
+
+@pytest.mark.parametrize(
+    ("share", "meant"), [("0.5", "--spend 0.5% or --spend 50%"), ("1", "--spend 1% or --spend 100%")]
+)
+def test_a_bare_number_up_to_1_is_asked_about(share, meant, folder, run_here):
+    code, _, err = run_here(*SYNTH, "--epsilon", 1, "--spend", share, "-o", "out")
+    assert code == 3
+    assert f"--spend {share}: percent, or a part of 1?\n  Try: {meant}\n" in err
+    assert not (folder / "people.ledger").exists()
+
+
+def test_synth_ends_with_what_is_spent_and_left(folder, run_here):
+    synth = (*SYNTH, "-m", "independent", "--spend", "40%")
+    out = run_here(*synth, "--epsilon", 1, "-o", "one")[1]
+    assert out.endswith("\nSpent 40.00% of the budget, left 60.00%, in people.ledger\n")
+    told = json.loads(run_here(*synth, "-o", "two", "--json")[1])
+    assert (told["spent"], told["left"], told["ledger"]) == (80, 20, "people.ledger")
+
+
 def test_a_refused_release_leaves_nothing_behind(folder, run_here):
     assert run_here(*SYNTH, "--epsilon", 1, "--ledger", "p.ledger", "-o", "one")[0] == 0
     before = sorted(folder.rglob("*"))
@@ -634,7 +677,7 @@ HINTS = {
         ("fit", "wide.csv", "-s", "wide.toml", "--epsilon", 1, "-m", "mst", "-o", "m"),
         "ignore in the schema",
     ),
-    "more than is left": (("fit", *SYNTH[1:], "--spend", "60%", "-o", "m"), "Try: a smaller --spend"),
+    "more than is left": (("fit", *SYNTH[1:], "--spend", "60%", "-o", "m"), "Try: a --spend of at most 50.00%"),
     "another budget": (("fit", *SYNTH[1:], "--epsilon", 2, "-o", "m"), "Try: leave --epsilon and --delta out"),
     "too little for knn": (
         ("ask", *SYNTH[1:], "--spend", "1%", "mean(income)", "--missing", "knn", "--on", "age"),
@@ -717,10 +760,11 @@ def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
     assert process.returncode == 130
     account = gl.Ledger.open(ledger)
     assert 0 < account.spent.value < account.capacity.value
+    _, left = account.percentages()
     assert err == (
         f"Stopped. {account.percent(account.spent)} of the budget of 'nhanes' was spent since the command began and is "
-        f"gone; {account.percent(account.left)} is left in {ledger}\n  Try: the same command again; a release that has "
-        "its model is finished for free, all else is paid from what is left\n"
+        f"gone; {left:.2f}% is left in {ledger}\n  Try: the same command, its --spend at most {left:.2f}%; a release "
+        "that has its model is finished for free by the same command\n"
     )
     assert not (tmp_path / "out").exists()
 
@@ -755,3 +799,44 @@ def test_evaluate_reads_each_file_in_its_own_encoding(tmp_path, folder, run_here
     code, _, err = run_here("evaluate", "utf-8.csv", "latin-1.csv", *compared)
     assert code == 1
     assert "latin-1.csv is not utf-8 text\n  Try: name its encoding: --fake-encoding latin-1" in err
+
+
+def test_data_that_are_not_there_are_told_before_a_finished_release(released, run_here, monkeypatch):
+    monkeypatch.setattr("gapless.cli.app._budget", lambda *_: pytest.fail("the ledger was looked for first"))
+    code, _, err = run_here("synth", "nope.csv", "-s", "people.toml", "-o", released / "out")
+    assert (code, err) == (1, "ReadError: no file nope.csv\n  Try: check the path\n")
+
+
+def test_a_rate_without_a_column_is_one_for_every_column_that_may_be_missing(folder, run_here):
+    paid = ("--epsilon", 1, "-m", "independent", "--missing", "observed", "-o", "p.model")
+    assert run_here("fit", "people.csv", "-s", "people.toml", *paid)[0] == 0
+    code, every, err = run_here("ledger", "people.ledger", "--mcar", "0.3", "--json")
+    assert (code, err) == (0, "")
+    named = run_here("ledger", "people.ledger", "--mcar", "sex=0.3", "--mcar", "income=0.3", "--json")[1]
+    assert json.loads(every)["ground_truth"]["epsilon"] == json.loads(named)["ground_truth"]["epsilon"] < 1
+    assert run_here("ledger", "people.ledger", "--mcar", "0.3", "--mcar", "sex=0.3")[0] == 2
+    code, out, err = run_here("ledger", "people.ledger", "--mcar", "Sex=0.3")
+    assert (code, out) == (2, "")
+    assert err.startswith("SchemaError: no column 'Sex' in ")
+    assert err.endswith("Try: sex\n")
+
+
+def test_what_is_no_model_is_told_where_models_lie(folder, run_here):
+    code, _, err = run_here("sample", "people.csv", "-o", "x.csv")
+    assert code == 1
+    assert "Try: the path of a .model file: the one that was fitted, or synthetic.model in a release folder" in err
+
+
+def test_ctrl_c_while_the_program_starts_is_no_traceback(tmp_path):
+    start = """
+import signal, sys
+class Early:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Early())
+from gapless.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", start], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Stopped. Nothing was spent.\n")

@@ -302,7 +302,7 @@ def test_bad_questions_are_refused_before_anything_is_spent(make, told, table):
 
 BAD_TEXTS = {
     "": "expected a question",
-    "maen(age)": "mean: count(), proportion(CONDITION)",
+    "median(age)": "there is no median; the questions are count(), proportion(CONDITION)",
     "mean age": "expected '('",
     "mean()": "expected a column",
     "mean(age": "expected ')'",

@@ -374,11 +374,12 @@ def test_bins_and_descriptions_are_no_other_gaps(tmp_path):
 
 
 def test_what_counts_as_a_gap_is_printed_beside_the_figure(tmp_path):
-    table = reading(CODED, tmp_path / "coded.ledger", Budget(1.0, ground_truth=gl.MCAR({"x": 0.5})))
+    few = gl.Schema("coded", [CODED["x"]])
+    table = reading(few, tmp_path / "coded.ledger", Budget(1.0, ground_truth=gl.MCAR({"x": 0.5})))
     measure(table, ["x"], 50)
     told = "an empty cell, '-8', or whatever is none of its levels"
-    figure = Ledger.open(table.ledger.path).ground_truth(gl.MCAR({"x": 0.5, "z": 0.1}))
-    assert f"A gap is, in 'x': {told}; in 'z': the ledger does not say, so its rate lowers no figure." in str(figure)
+    figure = reading(CODED, table.ledger.path).ledger.ground_truth(gl.MCAR({"x": 0.5, "y": 0.1}))
+    assert f"A gap is, in 'x': {told}; in 'y': the ledger does not say, so its rate lowers no figure." in str(figure)
     assert figure.summary()["gaps"]["x"] == told
     assert f"A gap is, in 'x': {told}." in str(table.ledger)
     assert table.ledger.summary()["gaps"]["x"] == {"told": told, "digest": CODED["x"].gap_rule.digest}
@@ -580,3 +581,13 @@ def test_the_same_words_for_other_cells_are_another_gap(tmp_path):
         table = gl.read(rows, schema, protect=gl.Rows(1), ledger=tmp_path / "t.ledger", budget=budget)
         measure(table, ["x0"], 10)
     assert [entry.reads for entry in table.ledger.entries] == [["x0"], None]
+
+
+def test_a_misspelt_column_is_refused_with_the_nearest_name(tmp_path):
+    """Found by a new user: its rate silently changed nothing."""
+    table = people(tmp_path, Budget(1.0))
+    with pytest.raises(SchemaError, match="no column 'X0'") as error:
+        table.ledger.ground_truth(gl.MCAR({"X0": 0.4}))
+    assert "x0" in error.value.hint
+    with pytest.raises(SchemaError, match="no column 'y'"):
+        table.ledger.ground_truth(gl.MissingAtLeast({"x1": 0.1, "y": 0.4}))

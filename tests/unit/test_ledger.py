@@ -12,7 +12,7 @@ from gapless.data.sums import neighbour_sum
 from gapless.data.workload import Workload
 from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.privacy import MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
-from gapless.privacy.ledger_file import append, hash_of, seal_of
+from gapless.privacy.ledger_file import RESTORE, append, hash_of, seal_of
 from gapless.privacy.noise import SystemNoise
 from gapless.privacy.registry import MECHANISMS
 from gapless.testing.noise import FixedNoise, _active, fixed_noise
@@ -597,3 +597,26 @@ def test_threads_share_one_ledger(table):
             done.result()
     assert [entry.number for entry in Ledger.open(table.ledger.path).entries] == list(range(1, 41))
     assert table.ledger.entries == Ledger.open(table.ledger.path).entries
+
+
+@pytest.mark.parametrize("budget", [None, Budget(1.0, 1e-6)])
+def test_a_seal_without_its_ledger_is_a_ledger_that_was_lost(budget, tmp_path):
+    """Found by a new user: it was called new, a budget was asked for, and an empty file was left behind."""
+    path = tmp_path / "people.ledger"
+    Ledger.attach(path, table="people", protect=Rows(1), budget=Budget(1.0, 1e-6))
+    path.unlink()
+    for opened in (
+        lambda: Ledger.attach(path, table="people", protect=Rows(1), budget=budget),
+        lambda: Ledger.open(path),
+    ):
+        with pytest.raises(LedgerError, match="only its seal is there") as error:
+            opened()
+        assert error.value.hint == RESTORE
+        assert not path.exists()
+
+
+def test_a_header_that_is_refused_leaves_no_empty_file(tmp_path):
+    path = tmp_path / "people.ledger"
+    with pytest.raises(BudgetError, match="one rate for all columns"):
+        Ledger.attach(path, table="people", protect=Rows(1), budget=Budget(1.0, ground_truth=MCAR(0.2)))
+    assert list(tmp_path.iterdir()) == []

@@ -18,13 +18,13 @@ def main() -> None:
 
     Exit codes: 0 done, 2 usage, schema or question, 3 budget, 130 and 143 stopped, 1 anything else.
     """
-    from gapless.cli.app import app
-
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ε shows a ? instead of an error
     try:
         with stoppable():
+            from gapless.cli.app import app  # the slow part of a start: it may be stopped like the rest
+
             app()
     except GaplessError as error:
         print(f"{type(error).__name__}: {error.wrong}\n  Try: {spoken(error.hint)}", file=sys.stderr)

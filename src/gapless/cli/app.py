@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gapless.data import PrivateTable
     from gapless.missing import Check, Missing
     from gapless.missing.check import ColumnCheck
-    from gapless.privacy import Budget, Loss
+    from gapless.privacy import Budget, Ledger, Loss
     from gapless.schema import Schema
     from gapless.synth.fitted import Progress
 
@@ -202,12 +202,14 @@ def synth(
     from gapless.data.private_table import ledger_beside
     from gapless.evaluate.report import release_page
     from gapless.schema import Schema
+    from gapless.schema.source import check_there
     from gapless.synth.release import keep_model, kept_model, open_release, write_release
 
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing, expected_rows)
     chosen = _gaps(gaps, synthesizer.missing)
     _percent(spend or "100%")  # a slip is told before anything is made
+    check_there(data)
     ledger = ledger or ledger_beside(data)
     budget = _budget(epsilon, delta, ledger)
     with open_release(output, ledger):
@@ -215,7 +217,7 @@ def synth(
         model = kept_model(output, public, people.ledger)
         if model is None:
             with _progress(method) as progress:
-                model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
+                model = synthesizer.fit(people, spend=_loss(people.ledger, spend), progress=progress)
             keep_model(output, model, people.ledger)
         else:
             notes.print(f"{output} was begun: it is finished with the model that was paid for. Nothing is spent.")
@@ -224,7 +226,8 @@ def synth(
     report = release_page(model, sample, people.ledger)
     names = write_release(output, model, sample, people.ledger, report=report)
     if as_json:
-        print(json.dumps({"folder": str(output), "files": names, "rows": sample.rows}))
+        made = {"folder": str(output), "files": names, "rows": sample.rows}
+        print(json.dumps(made | _balance(people.ledger, ledger)))
         return
     if verbose:
         console.print(f"{model.describe()}\n")
@@ -233,6 +236,8 @@ def synth(
     console.print(f"\n{output}/")
     for name in names:
         console.print(f"  {name}")
+    console.print()
+    _print_balance(people.ledger, ledger)
 
 
 @app.command(
@@ -266,14 +271,16 @@ def fit(
     budget = _budget(epsilon, delta, ledger)
     people = _read(data, public, ledger, budget, encoding)
     with _progress(method) as progress:
-        model = synthesizer.fit(people, spend=_loss(people, spend), progress=progress)
+        model = synthesizer.fit(people, spend=_loss(people.ledger, spend), progress=progress)
     output = _free_name(output)  # somebody may have been faster meanwhile, and both were paid for
     model.save(output)
     if as_json:
-        print(json.dumps({"model": str(output), "guarantee": asdict(people.ledger.guarantee())}))
+        made = {"model": str(output), "guarantee": asdict(people.ledger.guarantee())}
+        print(json.dumps(made | _balance(people.ledger, ledger)))
         return
     console.print(model.describe())
     console.print(str(people.ledger.guarantee()))
+    _print_balance(people.ledger, ledger)
 
 
 @app.command(epilog="Example: `gapless sample people.model --rows 1000 --seed 7 -o fake.csv`")
@@ -341,21 +348,40 @@ def _read(data: Path, schema: Schema, ledger: Path, budget: Budget | None, encod
     return people
 
 
-def _loss(people: PrivateTable, spend: str | None) -> Loss:
+def _loss(ledger: Ledger, spend: str | None) -> Loss:
+    """The share that is asked for; all that is left if it is that up to the two digits in which shares are told."""
     if spend is None:
-        if people.ledger.left.value < people.ledger.capacity.value * 1e-6:  # what rounding left over is no budget
+        if ledger.left.value < ledger.capacity.value * 1e-6:  # what rounding left over is no budget
             raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
-        return people.ledger.left
-    return people.ledger.share(percent=_percent(spend))
+        return ledger.left
+    percent = _percent(spend)
+    share, (_, told) = ledger.share(percent=percent), ledger.percentages()
+    beyond = (share - ledger.left).value / ledger.capacity.value
+    return ledger.left if 0 < told <= round(percent, 2) and beyond <= 0.5e-4 else share
 
 
 def _percent(spend: str) -> float:
-    """The share as a number: 50% and 50 are the same, half of the whole budget."""
+    """The share as a number: 50% and 50 are the same, half of the whole budget; 0.5 might be meant as half of it."""
     with suppress(ValueError):
         percent = float(spend.removesuffix("%"))
+        if 0 < percent <= 1 and not spend.endswith("%"):
+            raise BudgetError(
+                f"--spend {spend}: percent, or a part of 1?", hint=f"--spend {spend}% or --spend {100 * percent:g}%"
+            )
         if 0 < percent <= 100:
             return percent
     raise BudgetError(f"--spend {spend!r} is not a share of the budget", hint="--spend 50%")
+
+
+def _balance(account: Ledger, path: Path) -> dict[str, Any]:
+    """How the table's account stands, in percent of its budget."""
+    spent, left = account.percentages()
+    return {"spent": spent, "left": left, "ledger": str(path)}
+
+
+def _print_balance(account: Ledger, path: Path) -> None:
+    spent, left = account.percentages()
+    console.print(f"Spent {spent:.2f}% of the budget, left {left:.2f}%, in {path}")
 
 
 def _gaps(gaps: str, missing: Missing | None = None) -> Any:

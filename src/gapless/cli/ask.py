@@ -20,15 +20,17 @@ from gapless.cli.app import (
     Json,
     LedgerOption,
     SchemaOption,
+    _balance,
     _budget,
     _loss,
     _percent,
+    _print_balance,
     _read,
     app,
     console,
     notes,
 )
-from gapless.errors import BudgetError, GaplessError, QuestionError, ReadError
+from gapless.errors import GaplessError, QuestionError, ReadError
 
 if TYPE_CHECKING:
     from gapless.query import Count, Mean, Proportion, Sum, Variance
@@ -76,7 +78,7 @@ def ask(
 
     public = Schema.read(schema)
     questions = _questions(question, file, _treatment(missing, on, neighbors, scheme, cover, limit))
-    percent = _share(spend)
+    percent = _percent(spend)
     ledger = ledger or ledger_beside(data)
     budget = _budget(epsilon, delta, ledger)
     # What cannot be answered, or not with so little, is told before anything is spent.
@@ -87,11 +89,11 @@ def ask(
             ahead.append(look_ahead(one, public, budget=promise, percent=percent / len(questions)))
     if preview:
         _print(ahead, as_json=as_json)
-        if ledger.exists() and not (account := Ledger.open(ledger)).share(percent=percent).fits_in(account.left):
-            notes.print(f"{spend} is more than the {account.percent(account.left)} of the budget that is left.")
+        if ledger.exists() and not _loss(account := Ledger.open(ledger), spend).fits_in(account.left):
+            notes.print(f"{spend} is more than the {account.percentages()[1]:.2f}% of the budget that is left.")
         return
     people = _read(data, public, ledger, budget, encoding)
-    share = _loss(people, spend)
+    share = _loss(people.ledger, spend)
     people.ledger.grant(share, to="ask")  # all of it must be there, or nothing is asked
     answers: list[Any] = []
     try:
@@ -101,25 +103,24 @@ def ask(
                 _print(answers[-1:])
     finally:  # what was paid for is told, whatever happens to the rest
         if as_json:
-            _print(answers, as_json=True)
+            print(json.dumps({"answers": _dicts(answers)} | _balance(people.ledger, ledger)), flush=True)
+        else:
+            _print_balance(people.ledger, ledger)
         for _, one in questions[len(answers) :]:
             notes.print(f"not answered: {one}")
 
 
+def _dicts(told: list[Any]) -> list[dict[str, Any]]:
+    return [answer.to_dict() for answer in told]
+
+
 def _print(told: list[Any], *, as_json: bool = False) -> None:
     if as_json:
-        print(json.dumps([one.to_dict() for one in told]))
+        print(json.dumps(_dicts(told)))
     else:
         for one in told:
             console.print(str(one))
     sys.stdout.flush()
-
-
-def _share(spend: str) -> float:
-    percent = _percent(spend)
-    if percent < 1 and not spend.endswith("%"):
-        raise BudgetError(f"--spend {spend}: percent, or a part of 1?", hint=f"--spend {100 * percent:g}% or {spend}%")
-    return percent
 
 
 @contextmanager

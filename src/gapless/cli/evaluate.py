@@ -63,7 +63,7 @@ def evaluate(
         other = _fake(fake, public, fake_encoding)
         people = _read(truth, public, ledger or ledger_beside(truth), None, encoding)
         with _working("comparing"):
-            result = compare_private(people, other, spend=_loss(people, spend))
+            result = compare_private(people, other, spend=_loss(people.ledger, spend))
     if output is not None:
         result.write(output)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,14 +23,16 @@ def ledger(
     path: Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")],
     mcar: Annotated[
         list[str] | None,
-        typer.Option(help="Assume that a column is missing completely at random: income=0.2. May be repeated."),
+        typer.Option(help="Assume that a column is missing completely at random: income=0.2, repeated; 0.2 for all."),
     ] = None,
     dependent: Annotated[
         bool, typer.Option("--dependent", help="With --mcar: columns may go missing together in any way.")
     ] = False,
     missing_at_least: Annotated[
         list[str] | None,
-        typer.Option(help="Assume that, whatever the values, a column is missing at least so often: income=0.1."),
+        typer.Option(
+            help="Assume that, whatever the values, a column is missing at least so often: income=0.1, or 0.1."
+        ),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the promise to the people behind the gaps against the rate (SVG).")
@@ -47,12 +50,12 @@ def ledger(
         if plot.suffix.lower() != ".svg":
             raise typer.BadParameter(f"--plot {plot} is drawn as SVG. Try: --plot {plot.with_suffix('.svg')}")
     account = Ledger.open(path)
-    named = None if assumption is None else named_rates(assumption)
+    named = named_rates(assumption) if assumption is not None and isinstance(assumption.rates, dict) else None
+    assumption = assumption or account.budget.ground_truth
+    figure = None if assumption is None else account.ground_truth(assumption)  # refuses a column that it does not know
     needed = {column for entry in account.entries for column in entry.reads or ()}
     for column in sorted(set(named or ()) - needed):
         notes.print(f"no release of this ledger leaves out rows with a gap in {column!r}: its rate changes nothing")
-    assumption = assumption or account.budget.ground_truth
-    figure = None if assumption is None else account.ground_truth(assumption)
     if plot is not None:
         from gapless.evaluate.gap_curve import gap_curve
 
@@ -85,7 +88,11 @@ def _assumption(mcar: list[str] | None, missing_at_least: list[str] | None, *, d
     return None
 
 
-def _rates(given: list[str], option: str) -> dict[str, float]:
+def _rates(given: list[str], option: str) -> float | dict[str, float]:
+    """income=0.2 for a column, repeated; or 0.2 alone, for every column that may be missing."""
+    if len(given) == 1:
+        with suppress(ValueError):
+            return float(given[0])
     rates: dict[str, float] = {}
     for one in given:
         column, equals, rate = one.rpartition("=")

@@ -55,10 +55,11 @@ def told() -> str:
         except GaplessError as error:
             return f"Stopped. What was spent stays spent, but the ledger cannot be read: {error}"
         if (spent := ledger.spent - before).value > 0:
+            _, left = ledger.percentages()
+            again = f"the same command, its --spend at most {left:.2f}%" if left else "only what is paid for"
             return (
                 f"Stopped. {ledger.percent(spent)} of the budget of '{ledger.table}' was spent since the command began "
-                f"and is gone; {ledger.percent(ledger.left)} is left in {ledger.path}\n"
-                "  Try: the same command again; a release that has its model is finished for free, all else is paid "
-                "from what is left"
+                f"and is gone; {left:.2f}% is left in {ledger.path}\n"
+                f"  Try: {again}; a release that has its model is finished for free by the same command"
             )
     return "Stopped. Nothing was spent."

@@ -16,6 +16,7 @@ from gapless.errors import ModelError
 from gapless.files import replace
 
 VERSION = 2
+_FILE = "the path of a .model file: the one that was fitted, or synthetic.model in a release folder"
 
 
 def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -45,7 +46,7 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     except FileNotFoundError:
         raise ModelError(f"no model {path}", hint="gapless fit … -o people.model makes one") from None
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError):
-        raise ModelError(f"{path} is not a gapless model, or is damaged", hint="fit and save it again") from None
+        raise ModelError(f"{path} is not a gapless model, or is damaged", hint=_FILE) from None
     if version != VERSION:
         older = "fit it again, or use the gapless that wrote it"
         raise ModelError(

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from gapless.errors import BudgetError, LedgerError
+from gapless.errors import BudgetError, LedgerError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
@@ -30,6 +30,7 @@ from gapless.privacy.ledger_file import (
     account,
     append,
     budget_of,
+    check_not_lost,
     gaps_of,
     hash_of,
     new_header,
@@ -42,7 +43,7 @@ from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
 from gapless.privacy.registry import UNKNOWN, check_known, recomputed_loss
 from gapless.privacy.rounding import rounded_up, told_up
 from gapless.schema.columns import GapRule
-from gapless.schema.words import aligned
+from gapless.schema.words import aligned, nearest
 
 FIRST = "for a table that was never released from; else ledger=PATH, its ledger"
 SPENT = "use the releases that were paid for: the budget of this table is spent"
@@ -150,6 +151,7 @@ class Ledger:
 
     @classmethod
     def _at(cls, path: Path, gaps: Mapping[str, GapRule]) -> Ledger:
+        check_not_lost(path)
         if not path.is_file():
             raise LedgerError(f"no ledger {path}", hint="check the path: the ledger of a file lies beside it")
         with account(path) as lines_after:
@@ -172,6 +174,7 @@ class Ledger:
         nothing, count every row in figures for the complete table.
         """
         path = Path(path)
+        check_not_lost(path)
         if budget is None and not path.exists():
             raise BudgetError(
                 f"{path} is new and has no budget", hint=f"budget=Budget(epsilon=1.0, delta=1e-6) {FIRST}"
@@ -179,9 +182,9 @@ class Ledger:
         if budget is not None:
             if not path.exists():
                 _check_estimated(budget.ground_truth, gaps)
+            header = new_header(table, protect, budget, gaps)  # whatever it refuses, no empty file is left behind
             with account(path) as lines_after:
                 if not lines_after(Seen()):  # new, and no other process was faster
-                    header = new_header(table, protect, budget, gaps)
                     append(path.resolve(), 0, json.dumps(header, allow_nan=False) + "\n")
         ledger = cls._at(path, gaps)
         said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
@@ -302,6 +305,14 @@ class Ledger:
         """A loss as a share of the whole budget, for people."""
         return f"{100 * loss.value / self.capacity.value:.2f}%"
 
+    def percentages(self) -> tuple[float, float]:
+        """What is spent and what is left of the whole budget, in percent with two digits that add up to 100.
+
+        What is left is rounded down, so that whoever asks for the number that was told does not ask for more.
+        """
+        left = math.floor(1e4 * (self.left.value / self.capacity.value + ROUNDING)) / 100
+        return round(100 - left, 2), left
+
     def grant(self, spend: Loss, *, to: str) -> Grant:
         """Permission to spend up to `spend`, if that much is left."""
         if not isinstance(spend, Loss) or spend.order != self.order:
@@ -319,9 +330,11 @@ class Ledger:
             self._take(lines_after(self._seen))
 
     def _overspent(self, loss: Loss, to: str, verb: str) -> BudgetError:
+        asked = math.ceil(1e4 * (loss.value / self.capacity.value - ROUNDING)) / 100  # never told as what is left
+        _, left = self.percentages()
         return BudgetError(
-            f"{to}: {verb} {self.percent(loss)} of the budget, but {self.percent(self.left)} is left",
-            hint="a smaller spend=" if self.left.value else SPENT,
+            f"{to}: {verb} {asked:.2f}% of the budget, but {left:.2f}% is left",
+            hint=f"a spend= of at most {left:.2f}%" if left else SPENT,
         )
 
     def _charge(
@@ -461,6 +474,8 @@ class Ledger:
             stated = promised  # which also says where its rates come from
         elif isinstance(stated, MCAR) and stated.paid is not None and stated.paid.ledger == self.identity:
             stated = replace(stated, paid=None)  # it is among the entries
+        if stated is not promised:
+            self._check_columns(stated)
         assumption = over(stated, self._may_be_missing)
         _check_estimated(assumption, self._gaps or {})
         incomplete, rows, delta = self.guarantee(), self.protect.at_most, self._budget.delta
@@ -493,6 +508,14 @@ class Ledger:
         found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
         epsilon, basis = min(found, key=lambda figure: figure[0])
         return GroundTruth(incomplete, stated, epsilon, delta + assumption.failure, basis, gaps, realised)
+
+    def _check_columns(self, assumption: Assumption) -> None:
+        """Refuse a rate for a column that neither the header nor this reading knows: misspelt, it changes nothing."""
+        rates = getattr(assumption, "rates", None)  # what is no assumption is refused by `over`
+        known = {**self._gaps, **self._reading} if self._gaps else {}
+        for column in rates if known and isinstance(rates, Mapping) else ():
+            if column not in known:
+                raise SchemaError(f"no column {column!r} in {self._path}", hint=nearest(column, known))
 
     def _releases(self, entries: Iterable[Entry]) -> list[tuple[float, Columns | None]]:
         return [(entry.loss, self._counted(entry.reads)) for entry in entries]
@@ -551,11 +574,11 @@ class Ledger:
         if assumed is not None:
             whom, for_whom = " for the incomplete table", " for the complete table behind the gaps"
             delta += assumed.failure
+        used, left = self.percentages()
         lines = [
             f"Ledger of '{self.table}': ε = {told_up(self._budget.epsilon)}, δ = {told_up(delta)}{for_whom}, "
             f"protecting {self.protect}",
-            f"  spent {self.percent(self.spent)}, left {self.percent(self.left)}; "
-            f"the spending so far amounts, after the fact, to ε = {spent}{whom}",
+            f"  spent {used:.2f}%, left {left:.2f}%; the spending so far amounts, after the fact, to ε = {spent}{whom}",
         ]
         lines += [f"  {caution}" for caution in self.cautions()]
         if assumed is not None:
@@ -579,7 +602,7 @@ class Ledger:
             yield f"  {entry.number:>4}  {percent:>7}  {to}  {purpose}  {name}({shown})"
 
     def __repr__(self) -> str:
-        return f"<Ledger of {self.table!r}: {self.percent(self.left)} left>"
+        return f"<Ledger of {self.table!r}: {self.percentages()[1]:.2f}% left>"
 
 
 def _go_on(ledger: Ledger, name: str) -> str:
@@ -590,7 +613,7 @@ def _go_on(ledger: Ledger, name: str) -> str:
         return f"protect=Rows({ledger.protect.at_most}), as for the releases before"
     if ledger.left.value == 0:
         return SPENT
-    return f"leave budget= out: the ledger knows it, and {ledger.percent(ledger.left)} of it is left"
+    return f"leave budget= out: the ledger knows it, and {ledger.percentages()[1]:.2f}% of it is left"
 
 
 def _check_estimated(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:

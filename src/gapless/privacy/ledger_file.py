@@ -89,6 +89,16 @@ def seal_of(path: Path) -> Path:
     return path.with_name(path.name + ".seal")
 
 
+def check_not_lost(path: Path) -> None:
+    """Refuse a path where only the seal is left: a ledger was there, and is never begun anew.
+
+    The seal is looked for first: whoever makes a ledger makes the file before its seal.
+    """
+    path = path.resolve()
+    if seal_of(path).exists() and not path.exists():
+        raise LedgerError(f"{path} has lost its entries: only its seal is there", hint=RESTORE)
+
+
 def new_header(table: str, protect: Rows, budget: Budget, gaps: Mapping[str, GapRule]) -> dict[str, Any]:
     """The first line of a new ledger."""
     capacity = budget.capacity
@@ -153,6 +163,7 @@ def account(path: Path) -> Iterator[Callable[[Seen], list[str]]]:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """Hold the ledger file itself, under whatever name, against every other process and thread."""
+    check_not_lost(path)
     descriptor = _open_same(path)
     try:
         _lock(descriptor)

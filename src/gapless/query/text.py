@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from gapless.errors import QuestionError
 from gapless.query.condition import Reader
 from gapless.query.questions import Count, Mean, Proportion, Sum, Variance
@@ -23,8 +21,9 @@ def parse_question(text: str, missing: Missing | None = None) -> Count | Proport
     reader = Reader(text, GRAMMAR)
     kind = reader.next.says.lower()
     if reader.next.kind != "word" or kind not in KINDS:
-        meant = get_close_matches(kind, KINDS, n=1)
-        raise reader.wrong("expected a question", hint=": ".join([*meant, GRAMMAR]))
+        called = text.strip().lower().removeprefix(kind).lstrip().startswith("(")  # as median(age), not in a sentence
+        none = f"there is no {kind}; the questions are " if called else ""
+        raise reader.wrong("expected a question", hint=none + GRAMMAR)
     reader.take()
     reader.expect("(")
     of = column = ""

@@ -101,12 +101,17 @@ def _within_reach(series: pl.Series) -> pl.Series:
     return series.to_physical().clip(first, last).cast(series.dtype)
 
 
-def _load_file(path: Path, encoding: str, *, for_holder: bool) -> pl.DataFrame:
-    name = path.name.lower()
+def check_there(path: Path) -> None:
+    """Refuse a path at which no file lies."""
     if not path.exists():
         raise ReadError(f"no file {path}", hint="check the path")
     if path.is_dir():
         raise ReadError(f"{path} is a folder", hint="the path of a CSV or Parquet file")
+
+
+def _load_file(path: Path, encoding: str, *, for_holder: bool) -> pl.DataFrame:
+    name = path.name.lower()
+    check_there(path)
     try:
         if name.endswith(PARQUET_ENDINGS):
             return pl.read_parquet(path)

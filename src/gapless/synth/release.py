@@ -161,6 +161,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
     if guarantee.epsilon == math.inf:
         yield "THIS RELEASE IS NOT PRIVATE and must not be published."
         return
+    spent, left = ledger.percentages()
     yield from (
         "## In plain words",
         "",
@@ -181,7 +182,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         "",
         "## The numbers",
         "",
-        f"- Budget: {ledger.budget}; spent {ledger.percent(ledger.spent)}, left {ledger.percent(ledger.left)}.",
+        f"- Budget: {ledger.budget}; spent {spent:.2f}%, left {left:.2f}%.",
         f"- Guarantee: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:g}; basis: {guarantee.basis}.",
         *_other_deltas(ledger),
         f"- Method: {model.method}; "
