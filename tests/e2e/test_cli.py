@@ -482,9 +482,28 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
     assert code == 1
     assert "out was begun under another schema or ledger" in err
     code, out, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out", "--json")
-    assert (code, err) == (0, "out was begun: it is finished with the model that was paid for. Nothing is spent.\n")
+    told = "out was begun with aim, Extended(): it is finished with the model that was paid for. Nothing is spent."
+    assert (code, err) == (0, f"{told}\n")
     assert set(json.loads(out)["files"]) == RELEASE | {"manifest.json"}
     assert ((folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()) == paid
+
+
+def test_a_release_is_finished_with_the_method_it_was_begun_with_or_not_at_all(folder, run_here, monkeypatch):
+    begun = ("--method", "mst", "--missing", "observed")
+    with monkeypatch.context() as patch:
+        patch.setattr("gapless.evaluate.report.release_page", lambda *_: 1 / 0)
+        assert run_here(*SYNTH, "--epsilon", 1, *begun, "-o", "out")[0] == 1
+    before = sorted(folder.rglob("*"))
+    for other in (("--method", "independent"), ("--missing", "extended"), (*begun[:3], "complete-rows")):
+        code, _, err = run_here(*SYNTH, *other, "-o", "out")
+        assert code == 2
+        assert "out was begun with mst, Observed(). Try: the same --method and --missing, or neither" in " ".join(
+            err.replace("│", " ").split()
+        )
+        assert sorted(folder.rglob("*")) == before
+    code, _, err = run_here(*SYNTH, *begun, "-o", "out")
+    assert code == 0
+    assert "out was begun with mst, Observed(): it is finished" in err
 
 
 def test_a_release_is_not_finished_under_a_ledger_with_equal_entries(folder, run_here, monkeypatch):

@@ -96,6 +96,11 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
     return model
 
 
+def begun_with(model: FittedModel) -> tuple[str, str]:
+    """The method and the treatment of gaps of a model that was kept: another one would have to be paid for anew."""
+    return model.method, model.facts["settings"]["missing"]
+
+
 def _paid_by(identity: str, entries: Sequence[Entry]) -> str:
     """Which ledger paid, and up to where: the same release from another table, on the same day, has equal entries."""
     digest = hashlib.sha256("".join([identity, *(entry.line("") for entry in entries)]).encode()).hexdigest()
