@@ -188,6 +188,7 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     assert "ε = " in (out / "privacy.md").read_text(encoding="utf-8")
     assert json.loads((out / "ledger.json").read_text(encoding="utf-8"))["table"] == "people"
     assert "not finished" not in (out / "README.txt").read_text()
+    assert "*.ledger" not in (out / "README.txt").read_text()  # it lies beside the data
     assert {path.name for path in out.iterdir()} == RELEASE | {"manifest.json"}
     assert {"people.ledger", "people.ledger.seal"} <= {path.name for path in released.iterdir()}
 
@@ -442,6 +443,7 @@ def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_he
     old = folder / "old" / "people.ledger"
     old.parent.mkdir()
     assert run_here(*SYNTH, "--epsilon", 1, "--ledger", old, "--spend", "50%", "-o", "old")[0] == 0
+    assert "*.ledger, *.ledger.seal " in (folder / "old" / "README.txt").read_text()
     for finished in (True, False):
         code, _, err = run_here(*SYNTH, "--epsilon", 1, "-o", "old")
         assert code == 1

@@ -121,7 +121,7 @@ def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledge
         "ledger.json": _json(ledger.summary()),
         "report.html": report,
         "structure.svg": model.picture(),
-        _README_FILE: _README,
+        _README_FILE: _README + _README_LEDGER * any(folder.glob(f"*{_LEDGERS[0]}")),
     }
     for name in data:
         sample.write(folder / name)
@@ -151,7 +151,9 @@ report.html                        pictures of the rows, and how much noise is i
 structure.svg                      which columns are modelled together
 ledger.json                        every release from the private table and its cost
 manifest.json                      versions and SHA-256 of these files
-*.ledger, *.ledger.seal            the account of the table, if it lies here: keep it, it remembers what was spent
+"""
+_README_LEDGER = """\
+*.ledger, *.ledger.seal            the account of the table: keep it, it remembers what was spent
 """
 
 
