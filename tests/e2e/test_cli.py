@@ -456,6 +456,15 @@ def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_he
     assert not (folder / "people.ledger").exists()
 
 
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_a_new_ledger_says_once_that_it_is_for_pure_differential_privacy(run_here, delta):
+    ask = ("ask", "people.csv", "-s", "people.toml", "--spend", "20%", "count()")
+    code, _, err = run_here(*ask, "--epsilon", 1, "--delta", delta)
+    told = "people.ledger is new, and for pure differential privacy: without --delta its δ is 0 for good.\n"
+    assert (code, err) == (0, "" if delta else told)
+    assert run_here(*ask)[::2] == (0, "")
+
+
 def test_a_spent_pure_budget_is_spent_in_spite_of_rounding(run_here):
     assert run_here(*SYNTH, "--epsilon", 1, "--ledger", "p.ledger", "-o", "one")[0] == 0
     code, _, err = run_here(*SYNTH, "--ledger", "p.ledger", "-o", "two")

@@ -345,10 +345,12 @@ def _read(data: Path, schema: Schema, ledger: Path, budget: Budget | None, encod
 
     if budget is None:
         _budget(None, 0.0, ledger, hint="--ledger PATH, the ledger of the releases from this table")
-    protect = Rows(schema.rows_per_person)
+    protect, new = Rows(schema.rows_per_person), not ledger.exists()
     with _working("reading"):
         people = read(data, schema, protect=protect, ledger=ledger, budget=budget, encoding=encoding)
     watch(people.ledger)
+    if new and people.ledger.budget.delta == 0:
+        notes.print(f"{ledger} is new, and for pure differential privacy: without --delta its δ is 0 for good.")
     for caution in people.ledger.cautions(expected_rows=schema.expected_rows):
         notes.print(f"Warning: {caution}")
     return people
