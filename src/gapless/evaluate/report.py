@@ -113,7 +113,7 @@ def _law(model: FittedModel, place: int, gaps: Gaps) -> tuple[Floats | None, flo
 
 def _released_scores(model: FittedModel, sample: Table, columns: Sequence[ColumnScore], gaps: Gaps) -> Iterable[Score]:
     about = f"Drawn by {model.method}. The private table has about {max(0.0, model.total):,.0f} (a noisy number)."
-    yield Score("synthetic rows", float(sample.rows), None, about)
+    yield Score("synthetic rows", sample.rows, None, about)
     about = "Mean distance of the rows from the model, over columns: 0 is equal, 1 disjoint."
     yield Score("rows from model, one-way", _mean([column.distance or 0.0 for column in columns]), None, about)
     if pairs := list(_edge_distances(model, sample, gaps)):
