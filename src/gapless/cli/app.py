@@ -233,6 +233,8 @@ def synth(
             )
     with _working("sampling"):
         sample = model.sample(rows, seed=seed, gaps=chosen)
+    if caution := model.lost_in_noise():
+        notes.print(f"Warning: {caution}")
     report = release_page(model, sample, people.ledger)
     names = write_release(output, model, sample, people.ledger, report=report)
     if as_json:

@@ -54,6 +54,9 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
             ),
             class_="note",
         ),
+        tag("div", tag("p", f"Warning: {caution}"), class_="note warn")
+        if (caution := model.lost_in_noise())
+        else Html(""),
         cards(list(_released_scores(model, sample, columns, gaps))),
         section(
             "How to read it",

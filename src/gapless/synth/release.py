@@ -195,6 +195,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         + "; ".join(f"{name}: {value}" for name, value in model.facts.get("settings", {}).items())
         + ".",
         *(f"- Constraint not enforced: {rule}." for rule in model.not_enforced()),
+        *(f"- Warning: {caution}" for caution in (model.lost_in_noise(),) if caution),
         "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
         f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",
         "",
