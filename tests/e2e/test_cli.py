@@ -74,7 +74,8 @@ def released(tmp_path_factory):
     """A folder with a finished release in it, its budget spent."""
     folder = fill(tmp_path_factory.mktemp("released"))
     done = run("synth", "people.csv", "-s", "people.toml", "--epsilon", 1, "--delta", 1e-6, "-o", "out", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")  # and no progress in a pipe
+    assert done.returncode == 0
+    assert all(line.startswith("Warning: noise") for line in done.stderr.splitlines())  # and no progress in a pipe
     assert "differential privacy" in done.stdout
     assert "\x1b" not in done.stdout
     return folder
@@ -188,6 +189,7 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     assert "ε = " in (out / "privacy.md").read_text(encoding="utf-8")
     assert json.loads((out / "ledger.json").read_text(encoding="utf-8"))["table"] == "people"
     assert "not finished" not in (out / "README.txt").read_text()
+    assert "*.ledger" not in (out / "README.txt").read_text()  # it lies beside the data
     assert {path.name for path in out.iterdir()} == RELEASE | {"manifest.json"}
     assert {"people.ledger", "people.ledger.seal"} <= {path.name for path in released.iterdir()}
 
@@ -242,7 +244,8 @@ def test_the_ledger_is_shown_in_words_and_for_a_machine(released):
 
 
 def test_a_fitted_model_is_sampled_as_often_as_one_likes(folder):
-    options = ("people.csv", "-s", "people.toml", "--epsilon", 1, "--ledger", "p.ledger", "--spend", "50%")
+    promise = ("--epsilon", 1, "--delta", 1e-6)
+    options = ("people.csv", "-s", "people.toml", *promise, "--ledger", "p.ledger", "--spend", "50%")
     done = run("fit", *options, "-o", "people.model", "--json", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["guarantee"]["table"] == "people"
@@ -442,6 +445,7 @@ def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_he
     old = folder / "old" / "people.ledger"
     old.parent.mkdir()
     assert run_here(*SYNTH, "--epsilon", 1, "--ledger", old, "--spend", "50%", "-o", "old")[0] == 0
+    assert "*.ledger, *.ledger.seal " in (folder / "old" / "README.txt").read_text()
     for finished in (True, False):
         code, _, err = run_here(*SYNTH, "--epsilon", 1, "-o", "old")
         assert code == 1
@@ -452,6 +456,15 @@ def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_he
     assert run_here(*SYNTH, "--ledger", old, "-o", "new")[0] == 0
     assert gl.Ledger.open(old).left.value == 0
     assert not (folder / "people.ledger").exists()
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_a_new_ledger_says_once_that_it_is_for_pure_differential_privacy(run_here, delta):
+    ask = ("ask", "people.csv", "-s", "people.toml", "--spend", "20%", "count()")
+    code, _, err = run_here(*ask, "--epsilon", 1, "--delta", delta)
+    told = "people.ledger is new, and for pure differential privacy: without --delta its δ is 0 for good.\n"
+    assert (code, err) == (0, "" if delta else told)
+    assert run_here(*ask)[::2] == (0, "")
 
 
 def test_a_spent_pure_budget_is_spent_in_spite_of_rounding(run_here):
@@ -525,9 +538,29 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
     assert code == 1
     assert "out was begun under another schema or ledger" in err
     code, out, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out", "--json")
-    assert (code, err) == (0, "out was begun: it is finished with the model that was paid for. Nothing is spent.\n")
+    told = "out was begun with aim, Extended(): it is finished with the model that was paid for. Nothing is spent."
+    assert code == 0
+    assert err.splitlines()[0] == told
     assert set(json.loads(out)["files"]) == RELEASE | {"manifest.json"}
     assert ((folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()) == paid
+
+
+def test_a_release_is_finished_with_the_method_it_was_begun_with_or_not_at_all(folder, run_here, monkeypatch):
+    begun = ("--method", "mst", "--missing", "observed")
+    with monkeypatch.context() as patch:
+        patch.setattr("gapless.evaluate.report.release_page", lambda *_: 1 / 0)
+        assert run_here(*SYNTH, "--epsilon", 1, *begun, "-o", "out")[0] == 1
+    before = sorted(folder.rglob("*"))
+    for other in (("--method", "independent"), ("--missing", "extended"), (*begun[:3], "complete-rows")):
+        code, _, err = run_here(*SYNTH, *other, "-o", "out")
+        assert code == 2
+        assert "out was begun with mst, Observed(). Try: the same --method and --missing, or neither" in " ".join(
+            err.replace("│", " ").split()
+        )
+        assert sorted(folder.rglob("*")) == before
+    code, _, err = run_here(*SYNTH, *begun, "-o", "out")
+    assert code == 0
+    assert "out was begun with mst, Observed(): it is finished" in err
 
 
 def test_a_release_is_not_finished_under_a_ledger_with_equal_entries(folder, run_here, monkeypatch):
@@ -570,7 +603,7 @@ def test_an_unforeseen_error_is_told_without_its_text(folder, run_here, monkeypa
         raise RuntimeError(CELL)
 
     monkeypatch.setattr("gapless.data.read", fail)
-    left, out, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out")
+    left, out, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out")
     assert left == 1
     assert err.startswith("Internal error: RuntimeError at test_cli.py:")
     assert CELL not in out + err
@@ -578,8 +611,9 @@ def test_an_unforeseen_error_is_told_without_its_text(folder, run_here, monkeypa
 
 def test_a_header_without_rows_makes_a_release_like_any_other(folder, run_here):
     (folder / "head.csv").write_text("age,sex,income\n")
-    code, _, err = run_here("synth", "head.csv", *SYNTH[2:], "--epsilon", 1, "-o", "out")
-    assert (code, err) == (0, "")
+    code, _, err = run_here("synth", "head.csv", *SYNTH[2:], "--epsilon", 1, "--delta", 1e-6, "-o", "out")
+    assert code == 0
+    assert err.startswith("Warning: noise dominates this release: ")
     assert (folder / "out" / "manifest.json").exists()
 
 

@@ -10,7 +10,9 @@ import pytest
 
 import gapless as gl
 from gapless.draw import charts, markup, page
+from gapless.evaluate.comparison import Score
 from gapless.evaluate.comparison_page import comparison_page
+from gapless.evaluate.parts import cards
 from gapless.evaluate.private import NoisyDistance, noisy_distance
 from gapless.evaluate.report import release_page
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
@@ -305,6 +307,35 @@ def test_spans_of_days_are_told_apart_and_in_full_on_hover():
     assert "<title>0..19</title>0..19<" in charts.bars("x", many, ([0] * 28, [0] * 28), ("a", "b"), ordered=True)
 
 
+# Advance widths of DejaVu Sans, in thousandths of its size.
+DEJAVU = dict(zip("[7.815240, )chinstrapegudM…東", (
+    390, 636, 318, 636, 636, 636, 636, 636, 636, 318, 318, 390, 550, 634, 278, 634, 521, 392, 411, 613, 635, 615, 635,
+    634, 635, 863, 1000, 1000), strict=True))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "cell", ["[7.871524, 8.110864)", "chinstrap penguin and dunes", "M" * 18, "東" * 18, "chin", "7" * 500]
+)
+def test_labels_have_room_in_a_wide_font(cell):
+    drawn = [
+        charts.bars("x", [cell], ([1.0], [1.0]), ("a", "b"), ordered=False),
+        charts.bars("x", [f"{cell}1", f"{cell}2"], ([0.5] * 2,) * 2, ("a", "b"), ordered=False),
+        charts.heat_map("x", ["a", cell], {("a", cell): 0.5}, full=1, told={("a", cell): "x"}),
+        charts.dots("x", [(cell, 0.5, 0.5)], ("a", "b")),
+    ]
+    for drawing in drawn:
+        shown = re.findall(r'<text x="([\d.]+)"[^>]*text-anchor="end"><title>[^<]*</title>([^<]+)<', drawing)
+        assert shown
+        assert len(set(shown)) == len(shown)
+        for end, label in shown:
+            assert sum(12 / 1000 * DEJAVU.get(letter, 636) for letter in label) <= float(end), label
+
+
+def test_a_count_is_whole_and_a_distance_is_not():
+    scores = [Score("rows", rows, None, "") for rows in (0, 69, 12345)] + [Score("distance", 0.25, None, "")]
+    assert re.findall("<b>(.*?)</b>", cards(scores)) == ["0", "69", "12,345", "0.250"]
+
+
 def test_whiskers_stay_in_the_drawing_and_clear_of_the_numbers():
     drawn = charts.bars("x", ["c"], ([0.9], [0.9]), ("a", "b"), ordered=True, noise=0.5)
     end = float(re.search(r'H([\d.]+)M[^"]*" class="whisker"', drawn)[1])
@@ -350,7 +381,7 @@ def test_the_report_of_a_release_reads_released_values_only(tmp_path):
             assert "not how close they are to the truth" in text
             assert NASTY not in text
         assert table.ledger.spent == before
-    assert release_page(model, model.sample(0), table.ledger)
+    assert "<b>0</b>" in release_page(model, model.sample(0), table.ledger)
 
 
 def test_the_report_says_what_the_tree_had_no_room_for(tmp_path):

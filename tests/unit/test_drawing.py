@@ -47,6 +47,26 @@ def test_it_has_a_title_a_legend_and_a_ground_of_its_own(tmp_path):
     assert [ground.get("width"), ground.get("height")] == root.get("viewBox").split()[2:]
 
 
+def luminance(colour):
+    """Of a colour in sRGB, as WCAG 2.1 defines it."""
+    colour = colour if len(colour) == 6 else "".join(2 * digit for digit in colour)
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_every_line_stands_out_from_the_ground_in_light_and_dark():
+    style = parts(draw_structure(["a", "b"], [(0, 1, 0.05)]))[0].find(f"{SVG}style").text
+    for side in style.split("@media (prefers-color-scheme: dark)"):
+        colours = {
+            part: luminance(re.search(rf"\.structure {re.escape(part)} {{.*?#(\w+)", side)[1])
+            for part in ("rect", ".strong", ".middle", ".weak", "circle")
+        }
+        ground = colours.pop("rect")
+        for part, colour in colours.items():
+            assert (max(colour, ground) + 0.05) / (min(colour, ground) + 0.05) >= 3, part
+
+
 @pytest.mark.parametrize("columns", [2, 15, 40, 200])
 def test_names_stand_on_spokes_and_have_room(columns):
     names = [f"a_column_with_the_number_{number}" for number in range(columns)]

@@ -5,6 +5,7 @@ import math
 import pytest
 
 import gapless as gl
+from gapless.evaluate.report import release_page
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Ledger, SmoothCauchy
 from gapless.privacy.ledger_file import seal_of
 from gapless.synth.release import privacy_statement
@@ -96,3 +97,13 @@ def test_rates_are_of_the_gaps_that_they_were_estimated_for(tmp_path):
     with pytest.raises(gl.BudgetError, match="other cells for gaps"):
         ledger.ground_truth(rates)
     assert ledger.ground_truth(gl.MCAR({"x1": rates.rates["x1"]})).epsilon <= 1
+
+
+@pytest.mark.parametrize(("rows", "lost"), [(69, True), (50_000, False)])
+def test_a_release_that_is_lost_in_noise_says_so(tmp_path, rows, lost):
+    table = private([("a", "b")] * rows, SCHEMA, tmp_path, budget=gl.Budget(1.0, 1e-6))
+    model = gl.Independent().fit(table, spend=table.ledger.share(percent=2))
+    sample = model.sample(5, seed=1)
+    assert ("noise dominates this release" in model.lost_in_noise()) == lost
+    assert ("Warning: noise dominates" in "\n".join(privacy_statement(model, sample, table.ledger))) == lost
+    assert ("Warning: noise dominates" in release_page(model, sample, table.ledger)) == lost

@@ -62,8 +62,12 @@ LedgerOption = Annotated[
 ]
 Method = Annotated[str, typer.Option("--method", "-m", help="auto, aim, mst, privbayes or independent.")]
 MissingOption = Annotated[
-    str,
-    typer.Option("--missing", help="extended, observed, complete-rows, or impute-random, -mean, -mode, -distribution."),
+    str | None,
+    typer.Option(
+        "--missing",
+        help="extended, observed, complete-rows, or impute-random, -mean, -mode, -distribution.",
+        show_default="extended",
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise cannot be seeded.")]
 NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
@@ -187,7 +191,7 @@ def synth(
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
     method: Method = "auto",
-    missing: MissingOption = "extended",
+    missing: MissingOption = None,
     gaps: GapsOption = "filled",
     rows: NumberOfRows = None,
     seed: Seed = None,
@@ -203,7 +207,7 @@ def synth(
     from gapless.evaluate.report import release_page
     from gapless.schema import Schema
     from gapless.schema.source import check_there
-    from gapless.synth.release import keep_model, kept_model, open_release, write_release
+    from gapless.synth.release import begun_with, keep_model, kept_model, open_release, write_release
 
     public = Schema.read(schema)
     synthesizer = _synthesizer(method, missing, expected_rows)
@@ -220,14 +224,24 @@ def synth(
                 model = synthesizer.fit(people, spend=_loss(people.ledger, spend), progress=progress)
             keep_model(output, model, people.ledger)
         else:
-            notes.print(f"{output} was begun: it is finished with the model that was paid for. Nothing is spent.")
+            made = begun_with(model)
+            if method not in ("auto", made[0]) or (missing is not None and repr(synthesizer.missing) != made[1]):
+                raise typer.BadParameter(
+                    f"{output} was begun with {', '.join(made)}. Try: the same --method and --missing, or neither"
+                )
+            notes.print(
+                f"{output} was begun with {', '.join(made)}: it is finished with the model that was paid for. "
+                "Nothing is spent."
+            )
     with _working("sampling"):
         sample = model.sample(rows, seed=seed, gaps=chosen)
+    if caution := model.lost_in_noise():
+        notes.print(f"Warning: {caution}")
     report = release_page(model, sample, people.ledger)
     names = write_release(output, model, sample, people.ledger, report=report)
     if as_json:
-        made = {"folder": str(output), "files": names, "rows": sample.rows}
-        print(json.dumps(made | _balance(people.ledger, ledger)))
+        written = {"folder": str(output), "files": names, "rows": sample.rows}
+        print(json.dumps(written | _balance(people.ledger, ledger)))
         return
     if verbose:
         console.print(f"{model.describe()}\n")
@@ -250,7 +264,7 @@ def fit(
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
     method: Method = "auto",
-    missing: MissingOption = "extended",
+    missing: MissingOption = None,
     ledger: LedgerOption = None,
     spend: Spend = None,
     encoding: Encoding = "utf-8",
@@ -276,7 +290,7 @@ def fit(
     model.save(output)
     if as_json:
         made = {"model": str(output), "guarantee": asdict(people.ledger.guarantee())}
-        print(json.dumps(made | _balance(people.ledger, ledger)))
+        print(json.dumps(written | _balance(people.ledger, ledger)))
         return
     console.print(model.describe())
     console.print(str(people.ledger.guarantee()))
@@ -308,13 +322,14 @@ def sample(
 # ---------------------------------------------------------------------- from words to objects
 
 
-def _synthesizer(method: str, missing: str, expected_rows: int | None) -> Any:
+def _synthesizer(method: str, missing: str | None, expected_rows: int | None) -> Any:
     from gapless.missing import STRATEGIES
     from gapless.schema.words import nearest
     from gapless.synth import METHODS
 
     if method not in METHODS:
         raise typer.BadParameter(f"no method {method!r}. Try: {nearest(method, METHODS)}")
+    missing = missing or "extended"
     if missing not in STRATEGIES:
         raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, STRATEGIES)}")
     more = {"expected_rows": expected_rows} if method == "auto" else {}
@@ -339,10 +354,12 @@ def _read(data: Path, schema: Schema, ledger: Path, budget: Budget | None, encod
 
     if budget is None:
         _budget(None, 0.0, ledger, hint="--ledger PATH, the ledger of the releases from this table")
-    protect = Rows(schema.rows_per_person)
+    protect, new = Rows(schema.rows_per_person), not ledger.exists()
     with _working("reading"):
         people = read(data, schema, protect=protect, ledger=ledger, budget=budget, encoding=encoding)
     watch(people.ledger)
+    if new and people.ledger.budget.delta == 0:
+        notes.print(f"{ledger} is new, and for pure differential privacy: without --delta its δ is 0 for good.")
     for caution in people.ledger.cautions(expected_rows=schema.expected_rows):
         notes.print(f"Warning: {caution}")
     return people

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
+import string
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 from gapless.draw.markup import Html, join, svg, tag
 
 MOST_BARS = 14
+_NARROW = frozenset(" !'(),-./:;I[\\]fijlrt|")
+_WIDE = frozenset("%@MWm")
+_USUAL = frozenset(string.digits + string.ascii_lowercase.replace("w", "") + 'FJLTY_*?{}$"')
+_MOST_LETTERS = 100  # no more fit into any room here
+_SLANTED = 118.0  # room for a name that is written at 45 degrees
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d)(?:T[\d:]+)?\.\.(\d{4}-\d\d-\d\d)(?:T[\d:]+)?")
 
 
@@ -22,12 +30,42 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}%" if abs(share) >= 0.0005 else "<0.1%"
 
 
-def short(text: str, most: int) -> str:
-    """A text that fits."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+def wide(text: str) -> float:
+    """The width of a text at 12 px, rather too large: by the letters of DejaVu Sans, one of the widest fonts.
+
+    >>> round(wide("il")), round(wide("MW")), round(wide("東京"))
+    (10, 24, 26)
+    """
+    return 12 * sum(map(_em, text))
 
 
-def labels(cells: Sequence[str], most: int = 18) -> list[str]:
+def _em(letter: str) -> float:
+    """An upper bound on the width of a letter, as a share of the size of the font."""
+    letter = unicodedata.normalize("NFD", letter)[0]  # an accent takes no room of its own
+    if unicodedata.combining(letter):
+        return 0.0
+    if not letter.isascii():
+        return 1.4 if unicodedata.category(letter) == "So" else 1.1  # little pictures are wider than letters
+    return 0.42 if letter in _NARROW else 1.0 if letter in _WIDE else 0.66 if letter in _USUAL else 0.84
+
+
+def short(text: str, room: float, *, ends: bool = False) -> str:
+    """A text that fits into so many pixels: its beginning, or with `ends` its two ends.
+
+    >>> short("chinstrap penguin", 70), short("chinstrap penguin", 70, ends=True)
+    ('chinstra…', 'chin…uin')
+    """
+    if wide(text) <= room:
+        return text
+    for many in range(min(len(text) - 1, _MOST_LETTERS), 0, -1):
+        tail = many // 2 if ends else 0
+        cut = f"{text[: many - tail]}…{text[len(text) - tail :]}"
+        if wide(cut) <= room:
+            return cut
+    return "…"
+
+
+def labels(cells: Sequence[str], room: float = 126.0) -> list[str]:
     """Texts that fit and can be told apart: spans of whole years by years, of days by month and day or their start.
 
     >>> labels(["2020-01-01..2020-12-31", "2021-01-01..2022-12-31"])
@@ -44,17 +82,16 @@ def labels(cells: Sequence[str], most: int = 18) -> list[str]:
     fewer = []
     for cell, span in zip(cells, spans, strict=True):
         if span is None:
-            fewer.append(short(cell, most))
+            fewer.append(short(cell, room))
             continue
         first, last = span.groups()
         if years:
             fewer.append(first[:4] if first[:4] == last[:4] else f"{first[:4]}..{last[:4]}")
         else:
             fewer.append(f"{first}..{last[5:]}" if within else f"from {first}")
-    half = most // 2
     return [
-        f"{cell[: half - 1]}…{cell[-half:]}" if fewer.count(one) > 1 and len(cell) > most else one
-        for one, cell in zip(fewer, cells, strict=True)
+        short(cell, room, ends=True) if fewer.count(label) > 1 else label
+        for label, cell in zip(fewer, cells, strict=True)
     ]
 
 
@@ -71,11 +108,11 @@ def bars(
     cells, first, second = _fold(cells, *laws, ordered=ordered)
     if len(cells) < len(laws[0]):
         noise = None  # merged cells have another noise
-    left, width, row = 122.0, 150.0, 29.0
+    left, width, row = 134.0, 148.0, 29.0
     reach = 0.0 if noise is None else 1.96 * noise
     most = max([*(share + reach for share in first), *second, 1e-9])
     parts = []
-    for i, (cell, label, one, two) in enumerate(zip(cells, labels(cells), first, second, strict=True)):
+    for i, (cell, label, one, two) in enumerate(zip(cells, labels(cells, left - 8), first, second, strict=True)):
         top = i * row + 3
         parts.append(tag("text", tag("title", cell), label, x=left - 8, y=top + 15, text_anchor="end"))
         for name, share, offset, kind in ((names[0], one, 0, "truth"), (names[1], two, 11, "other")):
@@ -141,7 +178,9 @@ def heat_map(
     parts = _heat_key(left, full)
     for row, one in enumerate(names[1:], start=1):
         y = top + (row - 1) * size
-        parts.append(tag("text", tag("title", one), short(one, 18), x=left - 8, y=y + size / 2 + 4, text_anchor="end"))
+        parts.append(
+            tag("text", tag("title", one), short(one, left - 8), x=left - 8, y=y + size / 2 + 4, text_anchor="end")
+        )
         for column, two in enumerate(names[:row]):
             pair = (two, one) if (two, one) in values else (one, two)
             if pair not in values:
@@ -166,7 +205,7 @@ def heat_map(
     for column, name in enumerate(names[:-1]):
         x = left + column * size + size / 2
         turned = f"translate({x + 4:.1f} {bottom:.1f}) rotate(45)"
-        parts.append(tag("text", tag("title", name), short(name, 16), transform=turned))
+        parts.append(tag("text", tag("title", name), short(name, _SLANTED), transform=turned))
     worst = sorted(values, key=lambda pair: -values[pair])[:5]
     return svg(
         max(left + max(1, many) * size + 70, 320),
@@ -179,7 +218,7 @@ def heat_map(
 
 def _slant(names: Sequence[str]) -> float:
     """The height of the longest name, written at 45 degrees."""
-    return 20 + 5 * max((len(short(name, 16)) for name in names), default=0)
+    return 20 + max((wide(short(name, _SLANTED)) for name in names), default=0.0) / math.sqrt(2)
 
 
 def _heat_key(left: float, full: float) -> list[Html]:
@@ -202,7 +241,7 @@ def pattern_picture(
     parts = []
     for column, name in enumerate(names):
         turned = f"translate({column * size + 14:.1f} {top - 8:.1f}) rotate(-45)"
-        parts.append(tag("text", tag("title", name), short(name, 16), transform=turned))
+        parts.append(tag("text", tag("title", name), short(name, _SLANTED), transform=turned))
     for row, (missing, one, two) in enumerate(patterns):
         y = top + row * 28
         told = (
@@ -247,7 +286,7 @@ def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str,
     for i, (name, one, two) in enumerate(rows):
         y = i * row + 14
         places = [left + width * share for share in (one, two)]
-        parts.append(tag("text", tag("title", name), short(name, 20), x=left - 12, y=y + 4, text_anchor="end"))
+        parts.append(tag("text", tag("title", name), short(name, left - 12), x=left - 12, y=y + 4, text_anchor="end"))
         parts.append(_line(places[0], y, places[1], y, "whisker"))
         for place, share, kind, size, who in zip(places, (one, two), ("ring", "other"), (6.5, 4), names, strict=True):
             told = tag("title", f"{name}: {share:.3f} from {who}")

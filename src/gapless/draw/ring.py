@@ -12,7 +12,7 @@ Edge: TypeAlias = tuple[int, int, float]  # the places of two names, and a stren
 
 MOST_LINES = 80  # the strongest; of more than these no single one can be followed
 # Kinds of edges by their strength, the strongest first: from which strength on, name, width of the line.
-KINDS = ((0.3, "strong", 4.0), (0.1, "middle", 2.0), (0.0, "weak", 1.0))
+KINDS = ((0.3, "strong", 4.0), (0.1, "middle", 2.0), (0.0, "weak", 1.5))
 
 # Plain colours, and others for the dark: not every viewer knows variables.
 _STYLE = """
@@ -22,8 +22,8 @@ _STYLE = """
   .structure .title { font-size: 16px; font-weight: 600; }
   .structure path { fill: none; stroke-linecap: round; }
   .structure .strong { stroke: #0b5fa5; }
-  .structure .middle { stroke: #6b9fd1; }
-  .structure .weak { stroke: #bccad7; }
+  .structure .middle { stroke: #4f8cc6; }
+  .structure .weak { stroke: #8090a0; }
   .structure circle { fill: #d9782d; stroke: #fff; stroke-width: 2; }
   .structure .alone { fill: #fff; stroke: #d9782d; }
   @media (prefers-color-scheme: dark) {
@@ -31,8 +31,8 @@ _STYLE = """
     .structure rect { fill: #14181d; }
     .structure text { fill: #e4e6e8; }
     .structure .strong { stroke: #8ec5ff; }
-    .structure .middle { stroke: #4a82b8; }
-    .structure .weak { stroke: #465664; }
+    .structure .middle { stroke: #4f8fcb; }
+    .structure .weak { stroke: #7b8d9e; }
     .structure circle { fill: #f0a35e; stroke: #14181d; }
     .structure .alone { fill: #14181d; stroke: #f0a35e; }
   }

@@ -23,13 +23,23 @@ def cards(scores: Sequence[Score]) -> Html:
             lines.insert(0, tag("small", f"a second sample: {score.second_sample:.3f}. "))
         if score.between is not None:
             lines.insert(0, tag("small", f"noise leaves open {score.between[0]:.3f} to {score.between[1]:.3f}. "))
-        value = "–" if score.value is None else f"{score.value:,.0f}" if score.value >= 100 else f"{score.value:.3f}"
-        cards.append(tag("div", tag("small", score.name), tag("b", value), *lines, class_="card"))
+        cards.append(tag("div", tag("small", score.name), tag("b", _number(score.value)), *lines, class_="card"))
     shown = tag("div", *cards, class_="cards")
     if all(score.second_sample is None for score in scores):
         return shown
     told = "A second sample: about what as many other people of the same kind would score, from two parts of the truth."
     return join([shown, tag("p", tag("small", told, class_="soft"))])
+
+
+def _number(value: float | None) -> str:
+    """A number for people: a count is whole.
+
+    >>> _number(69), _number(12345), _number(0.25), _number(None)
+    ('69', '12,345', '0.250', '–')
+    """
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if isinstance(value, int) or value >= 100 else f"{value:.3f}"
 
 
 def column_cards(columns: Sequence[ColumnScore], names: tuple[str, str], *, of: int) -> Html:

@@ -54,6 +54,9 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
             ),
             class_="note",
         ),
+        tag("div", tag("p", f"Warning: {caution}"), class_="note warn")
+        if (caution := model.lost_in_noise())
+        else Html(""),
         cards(list(_released_scores(model, sample, columns, gaps))),
         section(
             "How to read it",
@@ -113,7 +116,7 @@ def _law(model: FittedModel, place: int, gaps: Gaps) -> tuple[Floats | None, flo
 
 def _released_scores(model: FittedModel, sample: Table, columns: Sequence[ColumnScore], gaps: Gaps) -> Iterable[Score]:
     about = f"Drawn by {model.method}. The private table has about {max(0.0, model.total):,.0f} (a noisy number)."
-    yield Score("synthetic rows", float(sample.rows), None, about)
+    yield Score("synthetic rows", sample.rows, None, about)
     about = "Mean distance of the rows from the model, over columns: 0 is equal, 1 disjoint."
     yield Score("rows from model, one-way", _mean([column.distance or 0.0 for column in columns]), None, about)
     if pairs := list(_edge_distances(model, sample, gaps)):

@@ -250,6 +250,25 @@ class FittedModel:
         ]
         return "\n".join(lines)
 
+    def lost_in_noise(self) -> str:
+        """A sentence if a typical cell of a typical column is lost in noise, else nothing; from released values only.
+
+        A cell of a column with k cells holds n/k rows on average, n the noisy number of rows. It is lost if 1.96
+        standard deviations of its noise reach that far; so is the release if that holds for half of the columns.
+        """
+        known = self.facts.noise
+        shares = [
+            known[column.name] * column.size / max(1.0, self.total)
+            for column in self.schema.columns
+            if column.name in known
+        ]
+        if not shares or 1.96 * (typical := float(np.median(shares))) < 1:
+            return ""
+        return (
+            f"noise dominates this release: in a typical column its standard deviation is {100 * typical:,.0f}% of the "
+            "mean cell. More of the budget, fewer columns or fewer cells in them would help."
+        )
+
     def picture(self) -> str:
         """An SVG drawing of the columns that are modelled together, from released values."""
         edges = [(one, other, self._strength(one, other)) for one, other in self.facts.edges]

@@ -96,6 +96,11 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
     return model
 
 
+def begun_with(model: FittedModel) -> tuple[str, str]:
+    """The method and the treatment of gaps of a model that was kept: another one would have to be paid for anew."""
+    return model.method, str(model.facts.settings["missing"])
+
+
 def _paid_by(identity: str, entries: Sequence[Entry]) -> str:
     """Which ledger paid, and up to where: the same release from another table, on the same day, has equal entries."""
     digest = hashlib.sha256("".join([identity, *(entry.line("") for entry in entries)]).encode()).hexdigest()
@@ -116,7 +121,7 @@ def write_release(folder: Path, model: FittedModel, sample: Table, ledger: Ledge
         "ledger.json": _json(ledger.summary()),
         "report.html": report,
         "structure.svg": model.picture(),
-        _README_FILE: _README,
+        _README_FILE: _README + _README_LEDGER * any(folder.glob(f"*{_LEDGERS[0]}")),
     }
     for name in data:
         sample.write(folder / name)
@@ -146,7 +151,9 @@ report.html                        pictures of the rows, and how much noise is i
 structure.svg                      which columns are modelled together
 ledger.json                        every release from the private table and its cost
 manifest.json                      versions and SHA-256 of these files
-*.ledger, *.ledger.seal            the account of the table, if it lies here: keep it, it remembers what was spent
+"""
+_README_LEDGER = """\
+*.ledger, *.ledger.seal            the account of the table: keep it, it remembers what was spent
 """
 
 
@@ -189,6 +196,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         + "; ".join(f"{name}: {value}" for name, value in model.facts.settings.items())
         + ".",
         *(f"- Constraint not enforced: {rule}." for rule in model.not_enforced()),
+        *(f"- Warning: {caution}" for caution in (model.lost_in_noise(),) if caution),
         "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
         f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",
         "",
