@@ -289,7 +289,7 @@ def fit(
     output = _free_name(output)  # somebody may have been faster meanwhile, and both were paid for
     model.save(output)
     if as_json:
-        made = {"model": str(output), "guarantee": asdict(people.ledger.guarantee())}
+        written = {"model": str(output), "guarantee": asdict(people.ledger.guarantee())}
         print(json.dumps(written | _balance(people.ledger, ledger)))
         return
     console.print(model.describe())
