@@ -783,7 +783,8 @@ def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
     bundled = Path(gl.__file__).parent / "demo"
     for name in ("nhanes.csv.gz", "nhanes.toml"):
         shutil.copy(bundled / name, tmp_path)
-    command = [GAPLESS, "synth", "nhanes.csv.gz", "-s", "nhanes.toml", "--epsilon", "1", "-m", "aim", "-o", "out"]
+    promise = ("--epsilon", "1", "--delta", "1e-6")
+    command = [GAPLESS, "synth", "nhanes.csv.gz", "-s", "nhanes.toml", *promise, "-m", "aim", "-o", "out"]
     ledger = tmp_path / "nhanes.ledger"
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
         while not ledger.exists() or len(ledger.read_bytes().splitlines()) < 17:  # in the middle of the rounds
