@@ -249,7 +249,8 @@ def test_what_the_choices_read_if_all_candidates_share_a_column(tmp_path):
     fit("aim", "observed", table, workload={("x0", "x1"): 1.0, ("x1", "x2"): 1.0})
     choices = [e for e in table.ledger.entries if e.what.startswith("choice")]
     assert choices
-    assert all(e.reads == ["x1"] for e in choices)
+    assert choices[0].reads == ["x1"]
+    assert all("x1" in entry.reads for entry in choices)  # a single one is left if the others are not followed
 
 
 def test_a_single_candidate_is_chosen_from_the_rows_that_it_counts(tmp_path):
