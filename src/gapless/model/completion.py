@@ -99,13 +99,11 @@ def complete_model(
         filled = observed.copy()
         filled[lacking] = model.sample(int(lacking.sum()), rng, given=given)
         margins = [
-            _shrunk(np.bincount(codes, minlength=size) / ROWS, model.marginal([c]), (seen < 0).sum())
+            gapped.total * _shrunk(np.bincount(codes, minlength=size) / ROWS, model.marginal([c]), (seen < 0).sum())
             for c, (codes, seen, size) in enumerate(zip(filled.T, observed.T, sizes, strict=True))
         ]
         tables = [
-            Measurement(
-                table.columns, _rake(table.counts, [gapped.total * margins[c] for c in table.columns]), table.noise_std
-            )
+            Measurement(table.columns, _rake(table.counts, [margins[c] for c in table.columns]), table.noise_std)
             for table in tables
         ]
         model = refit(tables, model)

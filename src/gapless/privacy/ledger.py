@@ -115,7 +115,7 @@ class Grant:
         )
         self.left -= total
         return [
-            Released(mechanism(value._open(key), source), number)  # noqa: SLF001 the one place that opens a seal
+            Released(mechanism(value._open(key), source), number)  # noqa: SLF001 nobody else opens a seal but into a new one
             for number, (value, mechanism, _) in zip(numbers, requests, strict=True)
         ]
 

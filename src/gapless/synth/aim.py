@@ -108,11 +108,13 @@ def _no_room(tree: JunctionTree, weights: Mapping[Columns, float], chosen: Seque
     """What part of the workload would make the tree larger than it may be, whatever the budget, in words."""
     telling = [marginal for marginal in weights if all(tree.sizes[c] > 1 for c in marginal)]
     left = set(telling).difference(_within(tree, telling, chosen, cap))
+    if not left:
+        return []
     share = sum(weights[marginal] for marginal in left) / sum(weights[marginal] for marginal in telling)
     return [
         f"The tree (cap_cells = {cap:,}) has no room for {len(left)} of {len(telling)} marginals of the workload, "
         f"{share:.0%} by weight, whatever the budget."
-    ][: len(left)]
+    ]
 
 
 def _within(tree: JunctionTree, marginals: Sequence[Columns], chosen: Sequence[Columns], limit: float) -> list[Columns]:
