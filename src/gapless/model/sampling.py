@@ -71,24 +71,27 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Ints, chan
     for bag, shared, table in zip(tree.bags, tree.shared, tables, strict=True):
         joint = table.reshape(tree.cells_of(bag[:shared]), -1)
         laws.append((joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)).reshape(table.shape))
-    widest = max((tree.cells_of(tree.link(place)) for place in range(len(tree.bags))), default=1)
-    step = max(1, _CELLS // widest)
     first, who = _distinct(_ravel_all(given + 1, [size + 1 for size in tree.sizes]))
+    spans = np.where(given[first] < 0, tree.sizes, 1)
+    links = map(tree.link, range(len(tree.bags)))
+    entries = np.array([spans[:, link].prod(axis=1) for link in links]).sum(axis=0).cumsum()
+    ends = np.searchsorted(entries, np.arange(0, entries[-1:].sum() + _CELLS, _CELLS), side="right")
     order = np.argsort(who, kind="stable")
-    ends = np.searchsorted(who[order], np.arange(0, len(first) + step, step))
     codes = np.empty(given.shape, dtype=_dtype(tree), order="F")
     draws = [chance() for _ in tree.bags]
-    for number, (begin, end) in enumerate(pairwise(ends.tolist())):
-        rows, offset = order[begin:end], number * step
-        evidence = _Evidence(tree, laws, given[first[offset : offset + step]])
-        codes[rows] = evidence.draw(who[rows] - offset, [one[rows] for one in draws])
+    for begin, end in pairwise(ends.tolist()):
+        rows = order[slice(*np.searchsorted(who[order], [begin, end]))]
+        evidence = _Evidence(tree, laws, given[first[begin:end]])
+        codes[rows] = evidence.draw(who[rows] - begin, [draw[rows] for draw in draws])
     return codes
 
 
 class _Evidence:
     """Different states of knowledge about a row, and the messages each sends from every bag to its parent.
 
-    A message has one axis per shared column. Along a column known from the start only its first entry is used.
+    A message has an entry for each combination of the shared columns that the state leaves open. Those of all states
+    lie one after the other: a state's begin at `begins`, and `strides` says how far apart the levels of a column are, 0
+    for those of a known one.
     """
 
     def __init__(self, tree: JunctionTree, laws: Sequence[Floats], given: Ints) -> None:
@@ -96,6 +99,8 @@ class _Evidence:
         self.laws = laws
         self.given = given
         self.known = given >= 0
+        self.begins: dict[int, Ints] = {}
+        self.strides: dict[int, dict[int, Ints]] = {}
         self.messages: dict[int, Floats] = {}
         for place in range(len(tree.bags) - 1, 0, -1):
             self._send(place)
@@ -121,17 +126,21 @@ class _Evidence:
 
     def _send(self, place: int) -> None:
         bag, shared = self.tree.bags[place], self.tree.shared[place]
-        message = np.empty([len(self.given), *(self.tree.sizes[column] for column in bag[:shared])])
+        entries, self.strides[place] = np.ones(len(self.given), dtype=np.int64), {}
+        for column in reversed(bag[:shared]):
+            self.strides[place][column] = np.where(self.known[:, column], 0, entries)
+            entries = np.where(self.known[:, column], entries, entries * self.tree.sizes[column])
+        begins = self.begins[place] = np.cumsum(entries) - entries
+        message = self.messages[place] = np.empty(int(entries.sum()))
         for states, free in self._patterns(bag):
             who = np.flatnonzero(states)
-            entries = tuple(slice(None) if column in free else slice(1) for column in bag[:shared])
             for begin, end in self._portions(len(who), free):
                 some = who[begin:end]
                 weights = self._weights(place, some, self.given[some], free)
-                total = weights.sum(axis=tuple(range(1 + shared, weights.ndim)))
-                peak = total.max(axis=tuple(range(1, total.ndim)), keepdims=True)
-                message[(some, *entries)] = np.where(peak > 0, total / np.maximum(peak, 1e-300), 1.0)
-        self.messages[place] = message
+                total = weights.reshape(len(some), entries[some[0]], -1).sum(axis=2)
+                peak = total.max(axis=1, keepdims=True)
+                inside = begins[some, None] + np.arange(total.shape[1])
+                message[inside] = np.where(peak > 0, total / np.maximum(peak, 1e-300), 1.0)
 
     def _patterns(self, columns: Columns) -> Iterator[tuple[NDArray[np.bool_], Columns]]:
         """The states that lack the same ones of these columns."""
@@ -157,9 +166,10 @@ class _Evidence:
         weights = np.empty((len(who), *(sizes[column] if column in free else 1 for column in bag)))
         weights[...] = self.laws[place][tuple(entries(column, codes[:, column]) for column in bag)]
         for kid in self.tree.kids[place]:
-            link = self.tree.link(kid)
-            found = (entries(column, np.where(self.known[who, column], 0, codes[:, column])) for column in link)
-            weights *= self.messages[kid][(who.reshape(upright), *found)]
+            inside = self.begins[kid][who].reshape(upright)
+            for column, stride in self.strides[kid].items():
+                inside = inside + stride[who].reshape(upright) * entries(column, codes[:, column])
+            weights *= self.messages[kid][inside]
         return weights
 
 
