@@ -364,7 +364,13 @@ def _progress(method: str) -> Iterator[Progress | None]:
 
     with Bar(SpinnerColumn(), *Bar.get_default_columns(), console=notes, transient=True) as bar:
         task = bar.add_task(method, total=None)
-        yield lambda phase, done, of: bar.update(task, description=f"{method}: {phase}", completed=done, total=of)
+
+        def show(phase: str, done: int, of: int) -> None:
+            if done == 0:
+                bar.reset(task)  # a task that was done stands still
+            bar.update(task, description=f"{method}: {phase}", completed=done, total=of)
+
+        yield show
 
 
 @contextmanager

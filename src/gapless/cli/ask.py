@@ -49,7 +49,7 @@ def ask(
     data: Data,
     schema: SchemaOption,
     spend: Annotated[str, typer.Option(help="Share of the whole budget for all questions together, such as 10%.")],
-    question: Annotated[
+    text: Annotated[
         str | None, typer.Argument(metavar="QUESTION", help='Such as "mean(income) where age >= 20 by sex".')
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Questions, one on each line; # starts a comment.")] = None,
@@ -77,7 +77,7 @@ def ask(
     from gapless.schema import Schema
 
     public = Schema.read(schema)
-    asked = _questions(question, file, _treatment(missing, on, neighbors, scheme, cover, limit))
+    questions = _questions(text, file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = _percent(spend)
     place = _ledger(data, ledger)
     account = _account(public, place, epsilon, delta, encoding)
@@ -85,9 +85,9 @@ def ask(
     # What cannot be answered, or not with so little, is told before anything is read.
     promise = account["budget"] or Ledger.open(place).budget
     ahead: list[Any] = []
-    for where, one in asked:
+    for where, question in questions:
         with _at(where):
-            ahead.append(look_ahead(one, public, budget=promise, percent=percent / len(asked)))
+            ahead.append(look_ahead(question, public, budget=promise, percent=percent / len(questions)))
     if preview:
         _print(ahead, as_json=as_json)
         if place.exists() and not (known := Ledger.open(place)).share_as_told(percent=percent).fits_in(known.left):
@@ -105,15 +105,15 @@ def ask(
             _print([answer])
 
     try:
-        ask_all(people, [question for _, question in asked], spend=share, answered=tell)
+        ask_all(people, [question for _, question in questions], spend=share, answered=tell)
     finally:  # what was paid for is told, whatever happens to the rest
         balance = Balance.of(people.ledger, place)
         if as_json:
             print(json.dumps({"answers": _dicts(answers)} | balance.to_dict()), flush=True)
         else:
             console.print(str(balance))
-        for _, one in asked[len(answers) :]:
-            notes.print(f"not answered: {one}")
+        for _, question in questions[len(answers) :]:
+            notes.print(f"not answered: {question}")
 
 
 def _dicts(told: list[Any]) -> list[dict[str, Any]]:
@@ -124,8 +124,8 @@ def _print(told: list[Any], *, as_json: bool = False) -> None:
     if as_json:
         print(json.dumps(_dicts(told)))
     else:
-        for one in told:
-            console.print(str(one))
+        for answer in told:
+            console.print(str(answer))
     sys.stdout.flush()
 
 
@@ -154,9 +154,9 @@ def _questions(text: str | None, file: Path | None, missing: Any) -> list[tuple[
     if not texts:
         raise QuestionError("no question", hint='"count()", or --file questions.txt')
     questions = []
-    for place, one in texts:
+    for place, asked in texts:
         with _at(place):
-            questions.append((place, parse_question(one, missing)))
+            questions.append((place, parse_question(asked, missing)))
     return questions
 
 
