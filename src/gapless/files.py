@@ -48,6 +48,15 @@ def replace(path: Path) -> Iterator[Path]:
             folder.rmdir()
 
 
+def free_name(path: Path) -> Path:
+    """The path itself if nothing is there, else the first of people-2, people-3, … that is free."""
+    number, free = 1, path
+    while os.path.lexists(free):
+        number += 1
+        free = path.with_name(f"{path.name}-{number}")
+    return free
+
+
 def _same(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 

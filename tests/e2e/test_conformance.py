@@ -9,8 +9,8 @@ import pytest
 
 import gapless as gl
 from gapless.missing import STRATEGIES
+from gapless.release.statement import privacy_statement
 from gapless.synth import METHODS
-from gapless.synth.release import privacy_statement
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
 

@@ -14,8 +14,8 @@ from gapless.evaluate.comparison import Score
 from gapless.evaluate.comparison_page import comparison_page
 from gapless.evaluate.parts import cards
 from gapless.evaluate.private import NoisyDistance, noisy_distance
-from gapless.evaluate.report import release_page
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
+from gapless.release.report import release_page
 from gapless.schema import Categorical, Integer, Schema
 from gapless.testing import noise
 from gapless.testing.tables import letters_schema, private

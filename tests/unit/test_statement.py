@@ -5,10 +5,10 @@ import math
 import pytest
 
 import gapless as gl
-from gapless.evaluate.report import release_page
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Ledger, SmoothCauchy
 from gapless.privacy.ledger_file import seal_of
-from gapless.synth.release import privacy_statement
+from gapless.release.report import release_page
+from gapless.release.statement import privacy_statement
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import letters_schema, private
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -18,15 +17,14 @@ from rich.console import Console
 from gapless import __version__
 from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.cli.stopping import watch
+from gapless.cli.words import spoken
 from gapless.errors import BudgetError, ReadError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gapless.data import PrivateTable
     from gapless.missing import Check, Missing
     from gapless.missing.check import ColumnCheck
-    from gapless.privacy import Budget, Ledger, Loss
     from gapless.schema import Schema
     from gapless.synth.fitted import Progress
 
@@ -106,9 +104,10 @@ def demo(
     from importlib.resources import files
 
     from gapless.evaluate import compare
+    from gapless.files import free_name
     from gapless.schema import Schema
 
-    folder = _free_name(output)
+    folder = free_name(output)
     try:
         folder.mkdir(parents=True)
     except OSError as error:
@@ -203,55 +202,31 @@ def synth(
     as_json: Json = False,
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
-    from gapless.data.private_table import ledger_beside
-    from gapless.evaluate.report import release_page
+    from gapless.release import make_release
     from gapless.schema import Schema
-    from gapless.schema.source import check_there
-    from gapless.synth.release import begun_with, keep_model, kept_model, open_release, write_release
 
     public = Schema.read(schema)
-    synthesizer = _synthesizer(method, missing, expected_rows)
-    chosen = _gaps(gaps, synthesizer.missing)
-    _percent(spend or "100%")  # a slip is told before anything is made
-    check_there(data)
-    ledger = ledger or ledger_beside(data)
-    budget = _budget(epsilon, delta, ledger)
-    with open_release(output, ledger):
-        people = _read(data, public, ledger, budget, encoding)
-        model = kept_model(output, public, people.ledger)
-        if model is None:
-            with _progress(method) as progress:
-                model = synthesizer.fit(people, spend=_loss(people.ledger, spend), progress=progress)
-            keep_model(output, model, people.ledger)
-        else:
-            made = begun_with(model)
-            if method not in ("auto", made[0]) or (missing is not None and repr(synthesizer.missing) != made[1]):
-                raise typer.BadParameter(
-                    f"{output} was begun with {', '.join(made)}. Try: the same --method and --missing, or neither"
-                )
-            notes.print(
-                f"{output} was begun with {', '.join(made)}: it is finished with the model that was paid for. "
-                "Nothing is spent."
-            )
-    with _working("sampling"):
-        sample = model.sample(rows, seed=seed, gaps=chosen)
-    if caution := model.lost_in_noise():
-        notes.print(f"Warning: {caution}")
-    report = release_page(model, sample, people.ledger)
-    names = write_release(output, model, sample, people.ledger, report=report)
+    chosen = _method(method, missing, expected_rows)
+    with _progress(method) as progress:
+        release = make_release(
+            data,
+            public,
+            output,
+            **chosen,
+            gaps=_gaps(gaps, chosen["missing"]),
+            rows=rows,
+            seed=seed,
+            percent=None if spend is None else _percent(spend),
+            progress=progress,
+            **_account(public, _ledger(data, ledger), epsilon, delta, encoding),
+        )
     if as_json:
-        written = {"folder": str(output), "files": names, "rows": sample.rows}
-        print(json.dumps(written | _balance(people.ledger, ledger)))
+        written = {"folder": str(output), "files": release.files, "rows": release.rows}
+        print(json.dumps(written | release.balance.to_dict()))
         return
     if verbose:
-        console.print(f"{model.describe()}\n")
-    console.print(str(people.ledger.guarantee()))
-    console.print(f"The ledger is {ledger}. Releases under other ledgers are not counted in this promise.")
-    console.print(f"\n{output}/")
-    for name in names:
-        console.print(f"  {name}")
-    console.print()
-    _print_balance(people.ledger, ledger)
+        console.print(f"{release.model.describe()}\n")
+    console.print(str(release))
 
 
 @app.command(
@@ -272,29 +247,27 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
-    from gapless.data.private_table import ledger_beside
-    from gapless.files import check_writable
-    from gapless.privacy.ledger_file import seal_of
+    from gapless.release import make_model
     from gapless.schema import Schema
 
-    ledger = ledger or ledger_beside(data)
-    check_writable(output, unlike=(ledger, seal_of(ledger)), new=True)  # a model was paid for: none is replaced
     public = Schema.read(schema)
-    synthesizer = _synthesizer(method, missing, expected_rows)
-    _percent(spend or "100%")  # a slip is told before anything is made
-    budget = _budget(epsilon, delta, ledger)
-    people = _read(data, public, ledger, budget, encoding)
     with _progress(method) as progress:
-        model = synthesizer.fit(people, spend=_loss(people.ledger, spend), progress=progress)
-    output = _free_name(output)  # somebody may have been faster meanwhile, and both were paid for
-    model.save(output)
+        made = make_model(
+            data,
+            public,
+            output,
+            **_method(method, missing, expected_rows),
+            percent=None if spend is None else _percent(spend),
+            progress=progress,
+            **_account(public, _ledger(data, ledger), epsilon, delta, encoding),
+        )
     if as_json:
-        written = {"model": str(output), "guarantee": asdict(people.ledger.guarantee())}
-        print(json.dumps(written | _balance(people.ledger, ledger)))
+        written = {"model": str(made.path), "guarantee": asdict(made.guarantee)}
+        print(json.dumps(written | made.balance.to_dict()))
         return
-    console.print(model.describe())
-    console.print(str(people.ledger.guarantee()))
-    _print_balance(people.ledger, ledger)
+    console.print(made.model.describe())
+    console.print(str(made.guarantee))
+    console.print(str(made.balance))
 
 
 @app.command(epilog="Example: `gapless sample people.model --rows 1000 --seed 7 -o fake.csv`")
@@ -322,59 +295,40 @@ def sample(
 # ---------------------------------------------------------------------- from words to objects
 
 
-def _synthesizer(method: str, missing: str | None, expected_rows: int | None) -> Any:
+def _method(method: str, missing: str | None, expected_rows: int | None) -> dict[str, Any]:
+    """The method and the treatment of gaps; None for the latter if nothing is said."""
     from gapless.missing import STRATEGIES
     from gapless.schema.words import nearest
     from gapless.synth import METHODS
 
     if method not in METHODS:
         raise typer.BadParameter(f"no method {method!r}. Try: {nearest(method, METHODS)}")
-    missing = missing or "extended"
-    if missing not in STRATEGIES:
+    if not (missing is None or missing in STRATEGIES):
         raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, STRATEGIES)}")
-    more = {"expected_rows": expected_rows} if method == "auto" else {}
-    return METHODS[method](missing=STRATEGIES[missing](), **more)
+    treatment = None if missing is None else STRATEGIES[missing]()
+    return {"method": method, "missing": treatment, "expected_rows": expected_rows}
 
 
-def _budget(epsilon: float | None, delta: float, ledger: Path, *, hint: str = "") -> Budget | None:
-    from gapless.privacy import Budget
-    from gapless.privacy.ledger import FIRST
-    from gapless.privacy.ledger_file import seal_of
+def _ledger(data: Path, ledger: Path | None) -> Path:
+    """Where the ledger lies; a command that is stopped tells what it has spent from it."""
+    from gapless.data.private_table import ledger_beside
 
-    if epsilon is not None:
-        return Budget(epsilon, delta)
-    if not ledger.exists() and not seal_of(ledger).exists():
-        raise BudgetError(f"{ledger} is new and has no budget", hint=hint or f"--epsilon 1 --delta 1e-6 {FIRST}")
-    return None
+    place = ledger or ledger_beside(data)
+    watch(place)
+    return place
 
 
-def _read(data: Path, schema: Schema, ledger: Path, budget: Budget | None, encoding: str) -> PrivateTable:
-    from gapless.data import read
-    from gapless.privacy import Rows
+def _account(schema: Schema, ledger: Path, epsilon: float | None, delta: float, encoding: str) -> dict[str, Any]:
+    """Under what a private table is read: what is protected, the promise, and the file that remembers it."""
+    from gapless.privacy import Budget, Rows
 
-    if budget is None:
-        _budget(None, 0.0, ledger, hint="--ledger PATH, the ledger of the releases from this table")
-    protect, new = Rows(schema.rows_per_person), not ledger.exists()
-    with _working("reading"):
-        people = read(data, schema, protect=protect, ledger=ledger, budget=budget, encoding=encoding)
-    watch(people.ledger)
-    if new and people.ledger.budget.delta == 0:
-        notes.print(f"{ledger} is new, and for pure differential privacy: without --delta its δ is 0 for good.")
-    for caution in people.ledger.cautions(expected_rows=schema.expected_rows):
-        notes.print(f"Warning: {caution}")
-    return people
-
-
-def _loss(ledger: Ledger, spend: str | None) -> Loss:
-    """The share that is asked for; all that is left if it is that up to the two digits in which shares are told."""
-    if spend is None:
-        if ledger.left.value < ledger.capacity.value * 1e-6:  # what rounding left over is no budget
-            raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
-        return ledger.left
-    percent = _percent(spend)
-    share, (_, told) = ledger.share(percent=percent), ledger.percentages()
-    beyond = (share - ledger.left).value / ledger.capacity.value
-    return ledger.left if 0 < told <= round(percent, 2) and beyond <= 0.5e-4 else share
+    return {
+        "protect": Rows(schema.rows_per_person),
+        "budget": None if epsilon is None else Budget(epsilon, delta),
+        "ledger": ledger,
+        "encoding": encoding,
+        "tell": lambda sentence: notes.print(spoken(sentence)),
+    }
 
 
 def _percent(spend: str) -> float:
@@ -390,17 +344,6 @@ def _percent(spend: str) -> float:
     raise BudgetError(f"--spend {spend!r} is not a share of the budget", hint="--spend 50%")
 
 
-def _balance(account: Ledger, path: Path) -> dict[str, Any]:
-    """How the table's account stands, in percent of its budget."""
-    spent, left = account.percentages()
-    return {"spent": spent, "left": left, "ledger": str(path)}
-
-
-def _print_balance(account: Ledger, path: Path) -> None:
-    spent, left = account.percentages()
-    console.print(f"Spent {spent:.2f}% of the budget, left {left:.2f}%, in {path}")
-
-
 def _gaps(gaps: str, missing: Missing | None = None) -> Any:
     gaps = gaps.replace(" ", "-")  # as it is called in Python
     if gaps not in ("filled", "as-observed"):
@@ -410,14 +353,6 @@ def _gaps(gaps: str, missing: Missing | None = None) -> Any:
     return gaps.replace("-", " ")
 
 
-def _free_name(path: Path) -> Path:
-    number, free = 1, path
-    while os.path.lexists(free):
-        number += 1
-        free = path.with_name(f"{path.name}-{number}")
-    return free
-
-
 @contextmanager
 def _progress(method: str) -> Iterator[Progress | None]:
     """A bar with the phase on a terminal, nothing in a pipe."""
@@ -425,10 +360,17 @@ def _progress(method: str) -> Iterator[Progress | None]:
         yield None
         return
     from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn
 
-    with Bar(console=notes, transient=True) as bar:
+    with Bar(SpinnerColumn(), *Bar.get_default_columns(), console=notes, transient=True) as bar:
         task = bar.add_task(method, total=None)
-        yield lambda phase, done, of: bar.update(task, description=f"{method}: {phase}", completed=done, total=of)
+
+        def show(phase: str, done: int, of: int) -> None:
+            if done == 0:
+                bar.reset(task)  # a task that was done stands still
+            bar.update(task, description=f"{method}: {phase}", completed=done, total=of)
+
+        yield show
 
 
 @contextmanager

@@ -20,12 +20,10 @@ from gapless.cli.app import (
     Json,
     LedgerOption,
     SchemaOption,
-    _balance,
-    _budget,
-    _loss,
+    _account,
+    _ledger,
     _percent,
-    _print_balance,
-    _read,
+    _working,
     app,
     console,
     notes,
@@ -33,7 +31,7 @@ from gapless.cli.app import (
 from gapless.errors import GaplessError, QuestionError, ReadError
 
 if TYPE_CHECKING:
-    from gapless.query import Count, Mean, Proportion, Sum, Variance
+    from gapless.query.questions import AnyQuestion
 
 EXAMPLES = (
     "Example: `gapless ask people.csv --schema people.toml --spend 10% "
@@ -51,7 +49,7 @@ def ask(
     data: Data,
     schema: SchemaOption,
     spend: Annotated[str, typer.Option(help="Share of the whole budget for all questions together, such as 10%.")],
-    question: Annotated[
+    text: Annotated[
         str | None, typer.Argument(metavar="QUESTION", help='Such as "mean(income) where age >= 20 by sex".')
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Questions, one on each line; # starts a comment.")] = None,
@@ -71,43 +69,51 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Answer questions under the ledger: counts, proportions, sums, means, variances, also in groups."""
-    from gapless.data.private_table import ledger_beside
     from gapless.privacy import Ledger
+    from gapless.privacy.ledger import check_promised
+    from gapless.query import ask_all
     from gapless.query import preview as look_ahead
+    from gapless.release import Balance, open_table
     from gapless.schema import Schema
 
     public = Schema.read(schema)
-    questions = _questions(question, file, _treatment(missing, on, neighbors, scheme, cover, limit))
+    questions = _questions(text, file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = _percent(spend)
-    ledger = ledger or ledger_beside(data)
-    budget = _budget(epsilon, delta, ledger)
-    # What cannot be answered, or not with so little, is told before anything is spent.
-    promise = budget or Ledger.open(ledger).budget
+    place = _ledger(data, ledger)
+    account = _account(public, place, epsilon, delta, encoding)
+    check_promised(place, account["budget"])
+    # What cannot be answered, or not with so little, is told before anything is read.
+    promise = account["budget"] or Ledger.open(place).budget
     ahead: list[Any] = []
-    for place, one in questions:
-        with _at(place):
-            ahead.append(look_ahead(one, public, budget=promise, percent=percent / len(questions)))
+    for where, question in questions:
+        with _at(where):
+            ahead.append(look_ahead(question, public, budget=promise, percent=percent / len(questions)))
     if preview:
         _print(ahead, as_json=as_json)
-        if ledger.exists() and not _loss(account := Ledger.open(ledger), spend).fits_in(account.left):
-            notes.print(f"{spend} is more than the {account.percentages()[1]:.2f}% of the budget that is left.")
+        if place.exists() and not (known := Ledger.open(place)).share_as_told(percent=percent).fits_in(known.left):
+            notes.print(f"{spend} is more than the {known.percentages()[1]:.2f}% of the budget that is left.")
         return
-    people = _read(data, public, ledger, budget, encoding)
-    share = _loss(people.ledger, spend)
-    people.ledger.grant(share, to="ask")  # all of it must be there, or nothing is asked
+    with _working("reading"):
+        people = open_table(data, public, **account)
+    share = people.ledger.share_as_told(percent=percent)
+    people.ledger.grant(share, to="ask")  # else nothing is asked, and there is nothing to tell
     answers: list[Any] = []
+
+    def tell(answer: Any) -> None:
+        answers.append(answer)
+        if not as_json:
+            _print([answer])
+
     try:
-        for _, one in questions:
-            answers.append(people.ask(one, spend=share / len(questions)))
-            if not as_json:
-                _print(answers[-1:])
+        ask_all(people, [question for _, question in questions], spend=share, answered=tell)
     finally:  # what was paid for is told, whatever happens to the rest
+        balance = Balance.of(people.ledger, place)
         if as_json:
-            print(json.dumps({"answers": _dicts(answers)} | _balance(people.ledger, ledger)), flush=True)
+            print(json.dumps({"answers": _dicts(answers)} | balance.to_dict()), flush=True)
         else:
-            _print_balance(people.ledger, ledger)
-        for _, one in questions[len(answers) :]:
-            notes.print(f"not answered: {one}")
+            console.print(str(balance))
+        for _, question in questions[len(answers) :]:
+            notes.print(f"not answered: {question}")
 
 
 def _dicts(told: list[Any]) -> list[dict[str, Any]]:
@@ -118,8 +124,8 @@ def _print(told: list[Any], *, as_json: bool = False) -> None:
     if as_json:
         print(json.dumps(_dicts(told)))
     else:
-        for one in told:
-            console.print(str(one))
+        for answer in told:
+            console.print(str(answer))
     sys.stdout.flush()
 
 
@@ -132,9 +138,7 @@ def _at(place: str) -> Iterator[None]:
         raise type(error)(place + error.wrong, hint=error.hint) from None
 
 
-def _questions(
-    text: str | None, file: Path | None, missing: Any
-) -> list[tuple[str, Count | Proportion | Sum | Mean | Variance]]:
+def _questions(text: str | None, file: Path | None, missing: Any) -> list[tuple[str, AnyQuestion]]:
     """Each question, and where it stands."""
     from gapless.query import parse_question
 
@@ -150,9 +154,9 @@ def _questions(
     if not texts:
         raise QuestionError("no question", hint='"count()", or --file questions.txt')
     questions = []
-    for place, one in texts:
+    for place, asked in texts:
         with _at(place):
-            questions.append((place, parse_question(one, missing)))
+            questions.append((place, parse_question(asked, missing)))
     return questions
 
 

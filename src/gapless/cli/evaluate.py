@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gapless.cli.app import Json, SchemaOption, _loss, _progress, _read, _working, app, console
+from gapless.cli.app import Json, SchemaOption, _account, _ledger, _percent, _progress, _working, app, console
 from gapless.cli.words import spoken
 from gapless.errors import ReadError
 
@@ -42,9 +42,10 @@ def evaluate(
 ) -> None:
     """Say how close a table is to the truth: exact and free if you may look at the truth, noisy with --spend."""
     from gapless.data import Table
-    from gapless.data.private_table import ledger_beside
     from gapless.evaluate import compare, compare_private
     from gapless.files import check_writable
+    from gapless.privacy.ledger import check_promised
+    from gapless.release import open_table
     from gapless.schema import Schema
 
     if output is not None:
@@ -61,9 +62,12 @@ def evaluate(
         raise typer.BadParameter("--tasks looks at the cells of the truth, and --spend says that nobody may")
     else:
         other = _fake(fake, public, fake_encoding)
-        people = _read(truth, public, ledger or ledger_beside(truth), None, encoding)
+        percent, place = _percent(spend), _ledger(truth, ledger)
+        check_promised(place, None, hint="ledger=PATH, the ledger of the releases from this table")
+        with _working("reading"):
+            people = open_table(truth, public, **_account(public, place, None, 0.0, encoding))
         with _working("comparing"):
-            result = compare_private(people, other, spend=_loss(people.ledger, spend))
+            result = compare_private(people, other, spend=people.ledger.share_as_told(percent=percent))
     if output is not None:
         result.write(output)
     if as_json:

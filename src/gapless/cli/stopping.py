@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gapless.errors import GaplessError
@@ -12,10 +13,10 @@ from gapless.errors import GaplessError
 if TYPE_CHECKING:
     from types import FrameType
 
-    from gapless.privacy import Ledger, Loss
+    from gapless.privacy import Loss
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_watched: list[tuple[Ledger, Loss]] = []  # the ledger of this command, and what was spent before it
+_watched: list[tuple[Path, Loss | None]] = []  # the ledger of this command, and what was spent before it
 
 
 class Stopped(BaseException):
@@ -42,19 +43,28 @@ def _stop(number: int, _: FrameType | None) -> None:
     raise Stopped(number)
 
 
-def watch(ledger: Ledger) -> None:
-    """Remember the ledger that this command spends from."""
-    _watched.append((ledger, ledger.spent))
+def watch(path: Path) -> None:
+    """Remember the ledger that this command spends from, and how it stands."""
+    from gapless.privacy import Ledger
+
+    before = None
+    with suppress(GaplessError):  # one that is new; one that cannot be read is told by whoever needs it
+        before = Ledger.open(path).spent
+    _watched.append((path, before))
 
 
 def told() -> str:
     """What the command has spent, and how to go on."""
-    for ledger, before in _watched:
+    from gapless.privacy import Ledger
+
+    for path, before in _watched:
+        if not path.exists():
+            continue
         try:
-            ledger.refresh()  # the file knows best what was charged last
+            ledger = Ledger.open(path)  # the file knows best what was charged last
         except GaplessError as error:
             return f"Stopped. What was spent stays spent, but the ledger cannot be read: {error}"
-        if (spent := ledger.spent - before).value > 0:
+        if (spent := ledger.spent if before is None else ledger.spent - before).value > 0:
             _, left = ledger.percentages()
             again = f"the same command, its --spend at most {left:.2f}%" if left else "only what is paid for"
             return (

@@ -9,10 +9,12 @@ _VALUES = {
     "Observed()": "observed",
     "CompleteRows()": "complete-rows",
 }
+_OPTIONS = "spend|delta|ledger|method|missing|on|neighbors|scheme|cover|limit|seed|gaps"
 _PHRASES = (
     (r"leave budget= out: the ledger knows it", "leave --epsilon and --delta out: the ledger knows them"),
     (r"(?:budget=)?Budget\(epsilon=1\.0, delta=1e-6\)", "--epsilon 1 --delta 1e-6"),
     (r"delta=(\S+)", r"--delta \1"),
+    (r'ledger="([^"]+)"', r"--ledger \1"),
     (r"protect=Rows\((\d+)\)", r"rows_per_person = \1 in the schema"),
     (r'ledger\.ground_truth\(MCAR\({"income": 0\.2}\)\)', "--mcar income=0.2"),
     (r'MCAR\({"income": 0\.2}\)', "--mcar income=0.2"),
@@ -25,7 +27,7 @@ _PHRASES = (
     (r"quantile=\S+ or more", "a smaller --rate"),
     (r"\bMCAR$", "--mechanism mcar"),
     (r"compare_private\(…, spend=…\)", "--spend 5%"),
-    (r'\b(spend|ledger|missing|on|neighbors|scheme|cover|limit|seed|gaps)=(?:"([\w ]*)"|(\w*\(…?\)|\w*))', None),
+    (rf'\b({_OPTIONS})=(?:"([\w ]*)"|(\w*\(…?\)|\w*))', None),
 )
 
 

@@ -154,6 +154,12 @@ class Rows:
         return "one row" if self.at_most == 1 else f"up to {self.at_most} rows"
 
 
+def check_percent(percent: float) -> None:
+    """Refuse what is no share of a budget in percent."""
+    if not (isinstance(percent, int | float) and 0 < percent <= 100):
+        raise BudgetError(f"{percent!r} percent of the budget", hint="a number above 0 and up to 100")
+
+
 def epsilon_of(loss: Loss, delta: float) -> float:
     """The ε, at this δ, that a total loss amounts to."""
     if loss.order == PURE or loss.value == 0:

@@ -20,7 +20,7 @@ from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
 from gapless.privacy.assumptions import MCAR, Assumption, Paid, named_rates, over
-from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, epsilon_of
+from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, check_percent, epsilon_of
 from gapless.privacy.cautions import cautions
 from gapless.privacy.ground_truth import calibrated, mean_exp, merged, most_lost, observed, renyi
 from gapless.privacy.ledger_file import (
@@ -45,7 +45,7 @@ from gapless.privacy.rounding import rounded_up, told_up
 from gapless.schema.columns import GapRule
 from gapless.schema.words import aligned, nearest
 
-FIRST = "for a table that was never released from; else ledger=PATH, its ledger"
+FIRST = "budget=Budget(epsilon=1.0, delta=1e-6) for a table that was never released from; else ledger=PATH, its ledger"
 SPENT = "use the releases that were paid for: the budget of this table is spent"
 
 T = TypeVar("T")
@@ -174,11 +174,7 @@ class Ledger:
         nothing, count every row in figures for the complete table.
         """
         path = Path(path)
-        check_not_lost(path)
-        if budget is None and not path.exists():
-            raise BudgetError(
-                f"{path} is new and has no budget", hint=f"budget=Budget(epsilon=1.0, delta=1e-6) {FIRST}"
-            )
+        check_promised(path, budget)
         if budget is not None:
             if not path.exists():
                 _check_estimated(budget.ground_truth, gaps)
@@ -297,9 +293,21 @@ class Ledger:
 
     def share(self, *, percent: float) -> Loss:
         """A part of the whole budget, to be passed as `spend=`."""
-        if not (isinstance(percent, int | float) and 0 < percent <= 100):
-            raise BudgetError(f"{percent!r} percent of the budget", hint="a number above 0 and up to 100")
+        check_percent(percent)
         return self.capacity * (percent / 100)
+
+    def share_as_told(self, *, percent: float | None) -> Loss:
+        """The share that somebody asks for by its number, or None for all that is left.
+
+        All that is left as well if the number is that up to the two digits in which `percentages` tells it.
+        """
+        if percent is None:
+            if self.left.value < self.capacity.value * 1e-6:  # what rounding left over is no budget
+                raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
+            return self.left
+        share, (_, told) = self.share(percent=percent), self.percentages()
+        beyond = (share - self.left).value / self.capacity.value
+        return self.left if 0 < told <= round(percent, 2) and beyond <= 0.5e-4 else share
 
     def percent(self, loss: Loss) -> str:
         """A loss as a share of the whole budget, for people."""
@@ -603,6 +611,13 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.table!r}: {self.percentages()[1]:.2f}% left>"
+
+
+def check_promised(path: Path, budget: Budget | None, *, hint: str = FIRST) -> None:
+    """Refuse a ledger that would be new and without a budget; also before anything is read or made."""
+    check_not_lost(path)
+    if budget is None and not path.exists():
+        raise BudgetError(f"{path} is new and has no budget", hint=hint)
 
 
 def _go_on(ledger: Ledger, name: str) -> str:

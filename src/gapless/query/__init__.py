@@ -5,6 +5,7 @@ from gapless.query.hot_deck import Deck, HotDeck
 from gapless.query.knn import Knn
 from gapless.query.preview import preview
 from gapless.query.questions import Count, Mean, Proportion, Sum, Variance
+from gapless.query.several import ask_all
 from gapless.query.text import parse_question
 from gapless.query.treatments import Drop, Preview
 
@@ -20,6 +21,7 @@ __all__ = [
     "Proportion",
     "Sum",
     "Variance",
+    "ask_all",
     "parse_question",
     "preview",
 ]

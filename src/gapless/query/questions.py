@@ -170,6 +170,9 @@ class Variance(_OfNumbers):
         return variance_shape(numbers)
 
 
+AnyQuestion: TypeAlias = Count | Proportion | Sum | Mean | Variance
+
+
 def _checked(bounds: Bounds) -> Bounds:
     if (
         not isinstance(bounds, list | tuple)

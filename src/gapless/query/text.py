@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gapless.errors import QuestionError
 from gapless.query.condition import Reader
-from gapless.query.questions import Count, Mean, Proportion, Sum, Variance
+from gapless.query.questions import AnyQuestion, Count, Mean, Proportion, Sum, Variance
 from gapless.query.treatments import Drop, Missing
 
 KINDS = ("count", "proportion", "sum", "mean", "variance")
@@ -12,7 +12,7 @@ OF_NUMBERS: dict[str, type[Sum | Mean | Variance]] = {"sum": Sum, "mean": Mean, 
 GRAMMAR = "count(), proportion(CONDITION), sum(COLUMN), mean(COLUMN), variance(COLUMN); then where CONDITION, by COLUMN"
 
 
-def parse_question(text: str, missing: Missing | None = None) -> Count | Proportion | Sum | Mean | Variance:
+def parse_question(text: str, missing: Missing | None = None) -> AnyQuestion:
     """A question from its text.
 
     >>> parse_question("mean(income, 0, 1000) where age >= 20 by sex")

@@ -56,7 +56,14 @@ _DISTRIBUTIONS: dict[str, type[Distribution]] = {kind.kind: kind for kind in (Pr
 _TRIES = 50
 
 
-def _seed(seed: int | None) -> int:
+def check_rows(rows: int | None) -> None:
+    """Refuse what is no number of rows to sample."""
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0):
+        raise ModelError(f"cannot sample {rows!r} rows", hint="a whole number, not negative")
+
+
+def seed_or_new(seed: int | None) -> int:
+    """The seed of a sample: a new one unless it is given."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
         raise ModelError(f"seed = {seed!r}", hint="a whole number, not negative")
     return secrets.randbits(64) if seed is None else int(seed)
@@ -120,11 +127,10 @@ class FittedModel:
             seed: repeat a sample; by default every sample is new.
             gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
         """
+        check_rows(rows)
         if rows is None:
             rows = max(0, round(self.total))
-        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
-            raise ModelError(f"cannot sample {rows!r} rows", hint="a whole number, not negative")
-        seed = _seed(seed)
+        seed = seed_or_new(seed)
         codes = self._lawful(self._distribution(gaps), int(rows), np.random.default_rng(seed))
         return Table(self.schema, list(codes.T), rows=int(rows), seed=seed)
 
@@ -142,7 +148,7 @@ class FittedModel:
             raise ModelError(
                 "the table has other columns or cells than the model", hint="read it with the model's schema"
             )
-        seed = _seed(seed)
+        seed = seed_or_new(seed)
         rng = np.random.default_rng(seed)
         codes = fill_given(table.codes, self, lambda: rng.random(table.rows))
         return table.with_codes(codes, schema=table.schema, seed=seed)

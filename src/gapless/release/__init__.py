@@ -1,0 +1,6 @@
+"""What a publication consists of: the calls that make one, its folder, its statement and its report."""
+
+from gapless.release.making import ModelFile, Release, make_model, make_release
+from gapless.release.table import Balance, open_table
+
+__all__ = ["Balance", "ModelFile", "Release", "make_model", "make_release", "open_table"]

@@ -1,0 +1,160 @@
+"""The release folder: when it may be begun, what is kept at once, and how all of it is written."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from gapless.data import Table
+from gapless.errors import ReadError
+from gapless.files import check_writable, replace
+from gapless.privacy import Ledger
+from gapless.privacy.ledger_file import Entry
+from gapless.release.dictionary import dictionary
+from gapless.release.report import release_page
+from gapless.release.statement import privacy_statement
+from gapless.schema import Schema
+from gapless.synth import load
+from gapless.synth.fitted import FittedModel
+
+LIBRARIES = ("gapless", "numpy", "polars", "opendp", "dp-accounting")
+MANIFEST = "manifest.json"
+MODEL = "synthetic.model"
+README = "README.txt"
+_UNFINISHED = "This release is not finished"
+_CONTENTS = """\
+synthetic.csv, synthetic.parquet   synthetic rows: no row is a person
+synthetic.model                    gapless sample draws more rows from it, for free
+schema.toml, dictionary.md         columns, levels, bounds, missing codes
+privacy.md                         what is promised to whom, in words and numbers
+report.html                        pictures of the rows, and how much noise is in them; from released values only
+structure.svg                      which columns are modelled together
+ledger.json                        every release from the private table and its cost
+manifest.json                      versions and SHA-256 of these files
+"""
+_LEDGERS = (".ledger", ".ledger.seal")
+_ABOUT_LEDGER = """\
+*.ledger, *.ledger.seal            the account of the table: keep it, it remembers what was spent
+"""
+
+
+@contextlib.contextmanager
+def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
+    """Make the folder, and be sure that it can be written to, before any budget is spent.
+
+    It must be new, empty but for a ledger, or a release that was begun: a release is published as a whole, and
+    no private file may lie in it. If what follows is refused, the folder goes again unless something lies in it.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(_LEDGERS[0]):
+        raise ReadError(
+            f"{ledger} might take the place of a file of the release",
+            hint="leave ledger= out: it lies beside the data",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        begun, finished = _begun(folder), (folder / MANIFEST).exists()
+        if not (finished or begun) and any(not path.name.endswith(_LEDGERS) for path in folder.iterdir()):
+            raise ReadError(f"{folder} holds other files", hint="a folder of its own for the release")
+        for other in folder.glob(f"*{_LEDGERS[0]}"):  # where earlier versions kept it
+            if not (ledger.exists() and other.samefile(ledger)):
+                raise ReadError(
+                    f"{folder} holds a ledger, and {ledger} would be a second budget", hint=f'ledger="{other}"'
+                )
+        if finished and not begun:
+            raise ReadError(
+                f"{folder} holds a finished release", hint=f"another folder, paid from what is left in {ledger}"
+            )
+    except OSError as error:
+        raise ReadError(f"cannot make {folder}: {error.strerror}", hint="a folder that is yours") from None
+    try:
+        check_writable(folder / README)
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for path in made:
+                path.rmdir()  # only an empty folder can go
+        raise
+
+
+def _begun(folder: Path) -> bool:
+    readme = folder / README
+    return readme.exists() and readme.read_bytes().startswith(_UNFINISHED.encode())
+
+
+def keep_model(folder: Path, model: FittedModel, ledger: Ledger) -> None:
+    """Save the model: whatever happens from here on, what was paid for is kept, in a release that was begun."""
+    _write(folder / README, f"{_UNFINISHED}: this file is written last.\n{_paid_by(ledger.identity, ledger.entries)}")
+    model.save(folder / MODEL)
+
+
+def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | None:
+    """The model of a release that was begun: it is finished with it, and nothing is paid twice.
+
+    Only under the schema and the ledger it was begun with: a statement tells no other entries than those that paid.
+    """
+    if not (folder / MODEL).exists():
+        return None
+    model, entries = load(folder / MODEL), ledger.entries
+    _, _, paid = (folder / README).read_text(encoding="utf-8").partition("\n")
+    told = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
+    if model.schema != schema or paid not in told:
+        raise ReadError(
+            f"{folder} was begun under another schema or ledger", hint="those that it was begun with, or another folder"
+        )
+    return model
+
+
+def _paid_by(identity: str, entries: Sequence[Entry]) -> str:
+    """Which ledger paid, and up to where: the same release from another table, on the same day, has equal entries."""
+    digest = hashlib.sha256("".join([identity, *(entry.line("") for entry in entries)]).encode()).hexdigest()
+    return f"Entries 1 to {len(entries)} of the ledger paid for its model: {digest}\n"
+
+
+def write_folder(folder: Path, model: FittedModel, sample: Table, ledger: Ledger) -> tuple[str, ...]:
+    """Write all files of a release beside its model, which was kept; gives their names.
+
+    README.txt last: until then it says that the release is not finished and which entries paid for it. So whatever
+    stops the writing, at any moment, the release can be taken up again.
+    """
+    sample.write(folder / "synthetic.csv")
+    sample.write(folder / "synthetic.parquet")
+    texts = {
+        "schema.toml": sample.schema.to_toml(),
+        "dictionary.md": "\n".join(dictionary(sample.schema)),
+        "privacy.md": "\n".join(privacy_statement(model, sample, ledger)),
+        "ledger.json": _json(ledger.summary()),
+        "report.html": release_page(model, sample, ledger),
+        "structure.svg": model.picture(),
+    }
+    for name, text in texts.items():
+        _write(folder / name, text)
+    readme = _CONTENTS + _ABOUT_LEDGER * any(folder.glob(f"*{_LEDGERS[0]}"))
+    hashed = {name: (folder / name).read_bytes() for name in (*texts, MODEL, "synthetic.csv", "synthetic.parquet")}
+    hashed[README] = readme.encode()
+    manifest = {
+        "table": sample.schema.name,
+        "method": model.method,
+        "rows": sample.rows,
+        "guarantee": str(ledger.guarantee()),
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
+        "sha256": {name: hashlib.sha256(hashed[name]).hexdigest() for name in sorted(hashed)},
+    }
+    _write(folder / MANIFEST, _json(manifest))
+    _write(folder / README, readme)
+    return (*sorted(hashed), MANIFEST)
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    with replace(path) as partial:
+        partial.write_bytes(text.encode())

@@ -1,0 +1,222 @@
+"""A release in one call: read, fit, keep the model, sample, write the folder; and the same for a model alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gapless.data.private_table import ledger_beside
+from gapless.errors import ModelError, ReadError
+from gapless.files import check_writable, free_name
+from gapless.missing import Extended, Missing
+from gapless.privacy import Budget, Guarantee, Rows
+from gapless.privacy.budget import check_percent
+from gapless.privacy.ledger import check_promised
+from gapless.privacy.ledger_file import seal_of
+from gapless.release.folder import keep_model, kept_model, open_folder, write_folder
+from gapless.release.table import Balance, Tell, open_table
+from gapless.schema import Schema
+from gapless.schema.source import check_there
+from gapless.schema.words import nearest
+from gapless.synth import METHODS
+from gapless.synth.fitted import FittedModel, Gaps, Progress, check_rows, seed_or_new
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFile:
+    """A model that was fitted and saved.
+
+    Attributes:
+        path: the model file.
+        model: what it holds.
+        guarantee: what is promised for all that the ledger has recorded.
+        balance: how the table's account stands, and where its ledger lies.
+    """
+
+    path: Path
+    model: FittedModel
+    guarantee: Guarantee
+    balance: Balance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A finished release folder.
+
+    Attributes:
+        folder: where it lies.
+        files: the names of all files in it.
+        rows: how many synthetic rows there are.
+        taken_up: whether it had been begun before, so that nothing was spent this time.
+        model: from which more rows can be sampled, for free.
+        guarantee: what is promised for all that the ledger has recorded.
+        balance: how the table's account stands, and where its ledger lies.
+    """
+
+    folder: Path
+    files: tuple[str, ...]
+    rows: int
+    taken_up: bool
+    model: FittedModel
+    guarantee: Guarantee
+    balance: Balance
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                str(self.guarantee),
+                f"The ledger is {self.balance.ledger}. Releases under other ledgers are not counted in this promise.",
+                f"\n{self.folder}/",
+                *(f"  {name}" for name in self.files),
+                f"\n{self.balance}",
+            ]
+        )
+
+
+def make_release(
+    data: Any,
+    schema: Schema,
+    folder: str | Path,
+    *,
+    protect: Rows,
+    budget: Budget | None = None,
+    ledger: str | Path | None = None,
+    percent: float | None = None,
+    method: str = "auto",
+    missing: Missing | None = None,
+    gaps: Gaps = "filled",
+    rows: int | None = None,
+    seed: int | None = None,
+    expected_rows: int | None = None,
+    encoding: str = "utf-8",
+    progress: Progress | None = None,
+    tell: Tell | None = None,
+) -> Release:
+    """Make a release folder from a sensitive table: synthetic rows, statement, report, dictionary, model, manifest.
+
+    What is wrong is told before anything is spent. The model is kept as soon as it is paid for: if anything stops the
+    release afterwards, the same call takes it up again and spends nothing.
+
+    Args:
+        data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table.
+        schema: what is publicly known of it.
+        folder: a folder of its own, made if there is none; a finished release is never touched.
+        protect: the protected unit, `Rows(1)` or the most rows that one person has.
+        budget: the promise; needed for a new ledger, and must agree with an existing one.
+        ledger: the file that remembers what was spent on this table; by default it lies beside the data.
+        percent: the share of the whole budget to spend; by default all that is left.
+        method: the synthesizer by its name: auto, aim, mst, privbayes, independent.
+        missing: what to do about gaps; by default `Extended()`.
+        gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
+        rows: how many synthetic rows; by default the noisy number of rows.
+        seed: repeat a sample; noise cannot be seeded.
+        expected_rows: about how many rows there are, if public, for `method="auto"`; by default the schema's.
+        encoding: of a text file.
+        progress: called with the phase, how much of it is done, of how much.
+        tell: called with sentences for the holder: what is weak about the promise, before it is spent; that a release
+            was taken up; that noise dominates.
+    """
+    folder = Path(folder)
+    synthesizer = _synthesizer(method, missing, expected_rows)
+    _check_gaps(gaps, synthesizer.missing)
+    check_rows(rows)
+    seed = seed_or_new(seed)
+    place = _ledger_of(data, ledger, budget, percent)
+    phase, say = progress or (lambda *_: None), tell or (lambda _: None)
+    with open_folder(folder, place):
+        phase("reading", 0, 1)
+        people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
+        kept = kept_model(folder, schema, people.ledger)
+        if kept is None:
+            spend = people.ledger.share_as_told(percent=percent)
+            model: FittedModel = synthesizer.fit(people, spend=spend, progress=progress)
+            keep_model(folder, model, people.ledger)
+        else:
+            model = kept
+            begun = _begun_with(folder, model, method, missing)
+            say(f"{begun}: it is finished with the model that was paid for. Nothing is spent.")
+    phase("sampling", 0, 1)
+    sample = model.sample(rows, seed=seed, gaps=gaps)
+    if caution := model.lost_in_noise():
+        say(f"Warning: {caution}")
+    phase("writing", 0, 1)
+    files = write_folder(folder, model, sample, people.ledger)
+    return Release(
+        folder=folder,
+        files=files,
+        rows=sample.rows,
+        taken_up=kept is not None,
+        model=model,
+        guarantee=people.ledger.guarantee(),
+        balance=Balance.of(people.ledger, place),
+    )
+
+
+def make_model(
+    data: Any,
+    schema: Schema,
+    path: str | Path,
+    *,
+    protect: Rows,
+    budget: Budget | None = None,
+    ledger: str | Path | None = None,
+    percent: float | None = None,
+    method: str = "auto",
+    missing: Missing | None = None,
+    expected_rows: int | None = None,
+    encoding: str = "utf-8",
+    progress: Progress | None = None,
+    tell: Tell | None = None,
+) -> ModelFile:
+    """Fit a model to a sensitive table and save it; arguments as of `make_release`.
+
+    No file is replaced. If one has appeared at `path` meanwhile, the model, which was paid for, gets a name beside it.
+    """
+    synthesizer = _synthesizer(method, missing, expected_rows)
+    place = _ledger_of(data, ledger, budget, percent)
+    check_writable(Path(path), unlike=(place, seal_of(place)), new=True)
+    if progress is not None:
+        progress("reading", 0, 1)
+    people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
+    spend = people.ledger.share_as_told(percent=percent)
+    model: FittedModel = synthesizer.fit(people, spend=spend, progress=progress)
+    saved = free_name(Path(path))
+    model.save(saved)
+    return ModelFile(
+        path=saved, model=model, guarantee=people.ledger.guarantee(), balance=Balance.of(people.ledger, place)
+    )
+
+
+def _synthesizer(method: str, missing: Missing | None, expected_rows: int | None) -> Any:
+    if method not in METHODS:
+        raise ModelError(f"no method {method!r}", hint=nearest(str(method), METHODS))
+    more = {"expected_rows": expected_rows} if method == "auto" else {}
+    return METHODS[method](missing=Extended() if missing is None else missing, **more)
+
+
+def _check_gaps(gaps: Gaps, missing: Missing) -> None:
+    if gaps not in ("filled", "as observed"):
+        raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
+    if gaps == "as observed" and getattr(missing, "rows", None) != "extended":
+        raise ModelError("this treatment does not measure the gaps", hint='missing=Extended(), or gaps="filled"')
+
+
+def _ledger_of(data: Any, ledger: str | Path | None, budget: Budget | None, percent: float | None) -> Path:
+    """Where the ledger lies, after a look at what does not need the data: a slip is told before anything is made."""
+    if percent is not None:
+        check_percent(percent)
+    if isinstance(data, str | Path):
+        check_there(Path(data))
+    place = ledger_beside(data) if ledger is None else Path(ledger)
+    check_promised(place, budget)
+    return place
+
+
+def _begun_with(folder: Path, model: FittedModel, method: str, missing: Missing | None) -> str:
+    """How a release was begun, if it can be finished as asked: another model would have to be paid for anew."""
+    treatment = str(model.facts.settings["missing"])
+    begun = f"{folder} was begun with {model.method}, {treatment}"
+    if method not in ("auto", model.method) or (missing is not None and repr(missing) != treatment):
+        raise ReadError(begun, hint="the same method= and missing=, or neither")
+    return begun

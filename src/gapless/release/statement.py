@@ -1,0 +1,95 @@
+"""The privacy statement of a release, privacy.md: what is promised to whom, in words and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from gapless.data import Table
+from gapless.privacy import Ledger, Loss
+from gapless.privacy.budget import PURE, epsilon_of
+from gapless.privacy.cautions import factor
+from gapless.privacy.registry import mechanism_of
+from gapless.privacy.rounding import rounded_up
+from gapless.schema import Schema
+from gapless.synth.fitted import FittedModel
+
+
+def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iterator[str]:
+    """The privacy statement, for the people in the data and for a review board."""
+    guarantee = ledger.guarantee()
+    promises = guarantee if ledger.budget.ground_truth is None else ledger.ground_truth()
+    first, *beside = str(promises).split("\n")
+    yield from (f"# Privacy statement: {sample.schema.name}", "", f"**{first}**", "")
+    for sentence in (*beside, *(ledger.remarks if beside else ())):
+        yield from (sentence, "")
+    if guarantee.epsilon == math.inf:
+        yield "THIS RELEASE IS NOT PRIVATE and must not be published."
+        return
+    spent, left = ledger.percentages()
+    yield from (
+        "## In plain words",
+        "",
+        f"The rows in this release are synthetic. Whether or not {ledger.protect} of any one person is in the "
+        "original table, the release would have come out almost the same: the probability of anything that somebody "
+        f"could conclude from it changes by a factor of at most e^ε = {factor(guarantee.epsilon)}"
+        + (f", and by at most δ = {guarantee.delta:g} besides." if guarantee.delta else "."),
+        "",
+        *_warnings(ledger, sample.schema),
+        "## What is protected, and what is not",
+        "",
+        f"- Unit of privacy: {ledger.protect}, added or removed (the number of rows is private too).",
+        "- Protected: every cell of those rows, and which of their cells are missing.",
+        "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the "
+        "table, the method and its settings, and what is true of the population whether or not a person took part.",
+        "- Trust: the holder runs the software on a machine it trusts. Running times are out of scope.",
+        f"- Noise is drawn exactly, from the operating system's entropy: {'; '.join(_kinds_of_noise(ledger))}.",
+        "",
+        "## The numbers",
+        "",
+        f"- Budget: {ledger.budget}; spent {spent:.2f}%, left {left:.2f}%.",
+        f"- Guarantee: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:g}; basis: {guarantee.basis}.",
+        *_other_deltas(ledger),
+        f"- Method: {model.method}; "
+        + "; ".join(f"{name}: {value}" for name, value in model.facts.settings.items())
+        + ".",
+        *(f"- Constraint not enforced: {rule}." for rule in model.not_enforced()),
+        *(f"- Warning: {caution}" for caution in (model.lost_in_noise(),) if caution),
+        "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
+        f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",
+        "",
+        "## Everything that this ledger has recorded",
+        "",
+        "The promise covers what is listed here. Releases from the same table under another ledger "
+        "come on top, in full: figures that rest on gaps must not be added.",
+        "",
+        "| no | share of budget | by | for | mechanism | rows read |",
+        "|---:|---:|---|---|---|---|",
+    )
+    for entry in ledger.entries:
+        name, *given = entry.mechanism.values()
+        shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given)
+        reads = "all" if entry.reads is None else "observed on " + ", ".join(entry.reads)
+        share = ledger.percent(Loss(entry.loss, ledger.order))
+        yield f"| {entry.number} | {share} | {entry.to} | {entry.what} | {name}({shown}) | {reads} |"
+    yield ""
+
+
+def _warnings(ledger: Ledger, schema: Schema) -> Iterator[str]:
+    for caution in ledger.cautions(expected_rows=schema.expected_rows):
+        yield from (f"**Warning: {caution}**", "")
+
+
+def _kinds_of_noise(ledger: Ledger) -> Iterator[str]:
+    """What is said of noise, by the mechanisms that this ledger has recorded."""
+    mechanisms = [mechanism_of(entry.mechanism) for entry in ledger.entries]
+    yield from dict.fromkeys(mechanism.told for mechanism in mechanisms if mechanism is not None)
+    if None in mechanisms:
+        yield "for an entry that a crash left half written nothing was read"
+
+
+def _other_deltas(ledger: Ledger) -> Iterator[str]:
+    """The filter's promise at other δ: the whole budget's loss converted anew."""
+    if ledger.order != PURE:
+        told = (f"ε = {rounded_up(epsilon_of(ledger.capacity, d), 3)} at δ = {d:g}" for d in (1e-5, 1e-7, 1e-9))
+        yield f"- The whole budget at other δ: {', '.join(told)}."

@@ -1,0 +1,339 @@
+"""`make_release`, `make_model` and `ask_all`: what the commands do, in one call each; and a release that was begun."""
+
+import json
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.query import ask_all, parse_question
+from gapless.release import Release, make_model
+from gapless.testing.noise import fixed_noise
+
+TABLE = """\
+[table]
+name = "people"
+
+[column.age]
+kind = "integer"
+bounds = [0, 99]
+
+[column.sex]
+kind = "categorical"
+levels = ["F", "M"]
+may_be_missing = true
+
+[column.income]
+kind = "number"
+bounds = [0, 1000]
+bins = 4
+may_be_missing = true
+"""
+PROMISE = {"protect": gl.Rows(1), "budget": gl.Budget(1.0, 1e-6)}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Two folders with the same table, in the first of which the command line runs; ledgers have equal names."""
+    for name in ("line", "python"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "people.toml").write_text(TABLE)
+        rows = [f"{i % 99},{('F', 'M', '')[i % 3]},{10 * (i % 100) if i % 4 else ''}" for i in range(200)]
+        (tmp_path / name / "people.csv").write_text("age,sex,income\n" + "\n".join(rows) + "\n")
+    monkeypatch.setattr("secrets.token_hex", lambda *_: "0123456789abcdef")  # the identity of a ledger
+    monkeypatch.chdir(tmp_path / "python")
+    return tmp_path / "line"
+
+
+def schema():
+    return gl.Schema.read("people.toml")
+
+
+def contents(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+CHOICES = {
+    "defaults": ((), {}),
+    "a method, a treatment, a share": (
+        ("--method", "mst", "--missing", "observed", "--spend", "40%", "--rows", "50"),
+        {"method": "mst", "missing": gl.Observed(), "percent": 40, "rows": 50},
+    ),
+    "gaps, few rows expected, another ledger": (
+        ("--gaps", "as-observed", "--expected-rows", "100", "--ledger", "p.ledger"),
+        {"gaps": "as observed", "expected_rows": 100, "ledger": "p.ledger"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "arguments"), CHOICES.values(), ids=CHOICES)
+def test_one_call_gives_the_files_of_the_command_to_the_byte(options, arguments, folder, run_here, monkeypatch):
+    synth = ("synth", "people.csv", "-s", "people.toml", "--epsilon", 1, "--delta", 1e-6, "--seed", 7, "-o", "out")
+    with fixed_noise(seed=3):
+        code, printed, _ = run_here(*synth, *options)
+    monkeypatch.chdir(folder.parent / "python")
+    with fixed_noise(seed=3):
+        release = gl.make_release("people.csv", schema(), "out", **PROMISE, seed=7, **arguments)
+    assert code == 0
+    assert contents(Path()) == contents(folder)
+    assert printed == f"{release}\n"
+    assert set(release.files) == {path.name for path in Path("out").iterdir()}
+
+
+def test_what_comes_back_says_what_was_promised_and_where_things_are():
+    phases, told = [], []
+    release = gl.make_release(
+        "people.csv",
+        schema(),
+        "out",
+        protect=gl.Rows(1),
+        budget=gl.Budget(12.0),
+        percent=25,
+        method="independent",
+        progress=lambda phase, done, of: phases.append((phase, done <= of)),
+        tell=told.append,
+    )
+    assert isinstance(release, Release)
+    account = gl.Ledger.open("people.ledger")
+    assert release.guarantee == account.guarantee()
+    assert (release.folder, release.balance.ledger) == (Path("out"), Path("people.ledger"))
+    assert (release.balance.spent, release.balance.left) == account.percentages() == (25, 75)
+    assert release.rows == pl.read_csv("out/synthetic.csv").height
+    assert not release.taken_up
+    assert release.model.sample(5, seed=1).to_text().equals(gl.load("out/synthetic.model").sample(5, seed=1).to_text())
+    assert phases[0][0] == "reading"
+    assert [phase for phase, _ in phases[-2:]] == ["sampling", "writing"]
+    assert all(whole for _, whole in phases)
+    assert told[0] == "people.ledger is new, and for pure differential privacy: without delta= its δ is 0 for good."
+    assert told[1].startswith("Warning: ε = 12 is above 10, A VERY WEAK PROMISE")
+    with pytest.raises(FrozenInstanceError):
+        release.rows = 0
+
+
+def test_a_frame_is_released_under_a_ledger_that_is_named():
+    frame = pl.read_csv("people.csv", infer_schema=False)
+    with pytest.raises(gl.LedgerError, match="a DataFrame has no place beside it"):
+        gl.make_release(frame, schema(), "out", **PROMISE)
+    release = gl.make_release(frame, schema(), "out", **PROMISE, ledger="p.ledger", method="independent")
+    assert release.balance.left == 0
+    assert Path("out/manifest.json").exists()
+
+
+SLIPS = {
+    "no such method": ({"method": "independant"}, gl.ModelError, "no method 'independant'\n  Try: independent"),
+    "no treatment": ({"missing": "extended"}, gl.ModelError, "missing = 'extended'"),
+    "an imputer": ({"missing": gl.FromMean()}, gl.ModelError, r"missing=ImputeFirst\(FromMean\(\)\)"),
+    "no such gaps": ({"gaps": "some"}, gl.ModelError, "no gaps called 'some'"),
+    "gaps that are not measured": (
+        {"gaps": "as observed", "missing": gl.Observed()},
+        gl.ModelError,
+        "does not measure the gaps",
+    ),
+    "rows": ({"rows": -1}, gl.ModelError, "cannot sample -1 rows"),
+    "part of a row": ({"rows": 2.5}, gl.ModelError, "cannot sample 2.5 rows"),
+    "a seed": ({"seed": -1}, gl.ModelError, "seed = -1"),
+    "a share": ({"percent": 0}, gl.BudgetError, "0 percent of the budget"),
+    "a large share": ({"percent": 101}, gl.BudgetError, "101 percent of the budget"),
+    "no budget": ({"budget": None}, gl.BudgetError, r"people.ledger is new and has no budget\n  Try: budget=Budget\("),
+    "no unit": ({"protect": 1}, gl.SchemaError, "protect is 1"),
+    "no schema": ({"schema": "people.toml"}, gl.SchemaError, "schema is a str"),
+    "no data": ({"data": "none.csv"}, gl.ReadError, "no file none.csv"),
+    "files in the folder": ({"folder": "."}, gl.ReadError, "holds other files"),
+    "no folder": ({"folder": "people.csv"}, gl.ReadError, "cannot make people.csv"),
+    "a ledger among the files": ({"folder": "out", "ledger": "out/privacy.md"}, gl.ReadError, "leave ledger= out"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "error", "told"), SLIPS.values(), ids=SLIPS)
+def test_slips_are_told_before_anything_is_spent_and_leave_nothing_behind(arguments, error, told):
+    before = sorted(Path().rglob("*"))
+    call = {"data": "people.csv", "schema": schema(), "folder": "new/out"} | PROMISE | arguments
+    with pytest.raises(error, match=told):
+        gl.make_release(call.pop("data"), call.pop("schema"), call.pop("folder"), **call)
+    made = {path for path in Path().rglob("*") if path not in before}
+    assert made <= {Path("people.ledger"), Path("people.ledger.seal")}
+    assert not made or not gl.Ledger.open("people.ledger").entries
+
+
+def test_a_spent_budget_is_told_before_a_folder_stays():
+    gl.make_release("people.csv", schema(), "out", **PROMISE, method="independent")
+    before = contents(Path())
+    with pytest.raises(gl.BudgetError, match="the budget of this table is spent"):
+        gl.make_release("people.csv", schema(), "again", **PROMISE)
+    with pytest.raises(gl.ReadError, match="out holds a finished release"):
+        gl.make_release("people.csv", schema(), "out", **PROMISE)
+    assert contents(Path()) == before
+    assert not Path("again").exists()
+
+
+# ---------------------------------------------------------------------- taking up a release that was begun
+
+
+class Crash(BaseException):
+    """The power goes."""
+
+
+def crash_at(number, patch):
+    """Stop the release when it puts the file of this number in its place; gives the names of those before."""
+    put, put_there = [], Path.replace
+
+    def replace(path, target):
+        if len(put) == number:
+            raise Crash
+        put.append(Path(target).name)
+        return put_there(path, target)
+
+    patch.setattr(Path, "replace", replace)
+    return put
+
+
+def release_of_half(**more):
+    with fixed_noise(seed=5):
+        return gl.make_release("people.csv", schema(), "out", **PROMISE, method="mst", percent=50, seed=7, **more)
+
+
+def test_a_release_that_stops_at_any_file_is_taken_up_for_free(folder, monkeypatch):
+    with monkeypatch.context() as patch:
+        written = crash_at(None, patch)
+        release_of_half()
+    whole, files = contents(Path("out")), len(written)
+    assert written[:2] == ["README.txt", "synthetic.model"]
+    assert written[-2:] == ["manifest.json", "README.txt"]
+    assert written.count("synthetic.model") == 1  # a model is saved once
+    for number in range(2, files):
+        place = folder.parent / str(number)
+        place.mkdir()
+        for name in ("people.toml", "people.csv"):
+            (place / name).write_bytes((folder / name).read_bytes())
+        monkeypatch.chdir(place)
+        with monkeypatch.context() as patch:
+            crash_at(number, patch)
+            with pytest.raises(Crash):
+                release_of_half()
+        assert Path("out/README.txt").read_text().startswith("This release is not finished")
+        paid = Path("people.ledger").read_bytes()
+        told = []
+        release = release_of_half(tell=told.append)
+        assert release.taken_up
+        assert told == [
+            "out was begun with mst, Extended(): it is finished with the model that was paid for. Nothing is spent."
+        ]
+        assert Path("people.ledger").read_bytes() == paid
+        assert contents(Path("out")) == whole, written[number]
+
+
+def test_a_release_is_taken_up_when_the_budget_is_spent_and_under_its_own_ledger_only(monkeypatch):
+    arguments = {"protect": gl.Rows(1), "method": "independent"}
+    with monkeypatch.context() as patch:
+        crash_at(3, patch)
+        with pytest.raises(Crash):
+            gl.make_release("people.csv", schema(), "out", budget=gl.Budget(1.0), **arguments)
+    with pytest.raises(
+        gl.ReadError, match="begun with independent, Extended\\(\\)\n  Try: the same method= and missing="
+    ):
+        gl.make_release("people.csv", schema(), "out", protect=gl.Rows(1), method="mst")
+    monkeypatch.setattr("secrets.token_hex", lambda *_: "another")
+    with pytest.raises(gl.ReadError, match="begun under another schema or ledger"):
+        gl.make_release("people.csv", schema(), "out", budget=gl.Budget(1.0), ledger="other.ledger", **arguments)
+    release = gl.make_release("people.csv", schema(), "out", **arguments)
+    assert (release.taken_up, release.balance.left) == (True, 0)
+
+
+# ---------------------------------------------------------------------- a model alone
+
+
+def test_a_model_is_that_of_the_command(folder, run_here, monkeypatch):
+    fit = ("fit", "people.csv", "-s", "people.toml", "--epsilon", 1, "--delta", 1e-6, "-m", "mst", "-o", "p.model")
+    with fixed_noise(seed=3):
+        assert run_here(*fit, "--spend", "60%")[0] == 0
+    monkeypatch.chdir(folder.parent / "python")
+    with fixed_noise(seed=3):
+        made = make_model("people.csv", schema(), "p.model", **PROMISE, method="mst", percent=60)
+    assert contents(Path()) == contents(folder)
+    assert (made.path, made.balance.spent) == (Path("p.model"), 60)
+    with pytest.raises(gl.ReadError, match=r"p\.model exists"):
+        make_model("people.csv", schema(), "p.model", **PROMISE)
+
+
+def test_a_model_that_was_paid_for_gets_a_name_of_its_own_if_somebody_was_faster():
+    def take(phase, *_):
+        if phase != "reading":
+            Path("p.model").write_text("mine")
+
+    made = make_model("people.csv", schema(), "p.model", **PROMISE, method="mst", progress=take)
+    assert made.path == Path("p.model-2")
+    assert Path("p.model").read_text() == "mine"
+
+
+# ---------------------------------------------------------------------- several questions
+
+
+QUESTIONS = ("count()", "mean(income) by sex", "proportion(income < 500) where age >= 50", "variance(age)")
+
+
+def opened(**more):
+    return gl.read("people.csv", schema(), **(PROMISE | more))
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [((), gl.Drop()), (("--missing", "hot-deck", "--on", "age"), gl.HotDeck(cells=["age"]))],
+)
+def test_several_questions_are_answered_as_by_the_command(options, missing, folder, run_here, monkeypatch):
+    (folder / "questions.txt").write_text("\n".join(QUESTIONS) + "\n")
+    ask = ("ask", "people.csv", "-s", "people.toml", "--epsilon", 1, "--delta", 1e-6, "--spend", "20%", "--json")
+    with fixed_noise(seed=3):
+        code, printed, _ = run_here(*ask, "--file", "questions.txt", *options)
+    monkeypatch.chdir(folder.parent / "python")
+    with fixed_noise(seed=3):
+        people = opened()
+        asked = [parse_question(text, missing) for text in QUESTIONS]
+        answers = ask_all(people, asked, spend=people.ledger.share(percent=20))
+    assert code == 0
+    assert json.loads(printed)["answers"] == [answer.to_dict() for answer in answers]
+    assert Path("people.ledger").read_bytes() == (folder / "people.ledger").read_bytes()
+
+
+KNN = gl.Mean("income", missing=gl.Knn(neighbors=1, on=["age"]))
+REFUSED = {
+    "none": ([], 10, gl.QuestionError, "no question"),
+    "a later one that is unknown": ([gl.Count(), gl.Mean("wages")], 10, gl.SchemaError, "no column 'wages'"),
+    "a text": ([gl.Count(), "count()"], 10, gl.QuestionError, "'count\\(\\)' is not a question"),
+    "too little for a later one": ([gl.Count(), KNN], 10, gl.BudgetError, "needs more than ln 2"),
+    "more than is left": ([gl.Count(), gl.Mean("age")], 60, gl.BudgetError, "asks for 60.00% of the budget"),
+}
+
+
+@pytest.mark.parametrize(("questions", "percent", "error", "told"), REFUSED.values(), ids=REFUSED)
+def test_all_questions_can_be_answered_and_paid_for_or_none_is_asked(questions, percent, error, told):
+    people = opened()
+    people.ask(gl.Count(), spend=people.ledger.share(percent=50))
+    with pytest.raises(error, match=told):
+        ask_all(people, questions, spend=people.ledger.share(percent=percent))
+    assert len(gl.Ledger.open("people.ledger").entries) == 1
+
+
+def test_the_unit_that_is_protected_decides_what_can_be_answered():
+    """More rows of a person than the schema says: what that leaves too little for is told before the first is paid."""
+    people = opened(protect=gl.Rows(3), budget=gl.Budget(4.0), ledger="three.ledger")
+    with pytest.raises(gl.BudgetError, match="ln 2"):
+        ask_all(people, [gl.Count(), KNN], spend=people.ledger.share(percent=60))
+    assert people.ledger.entries == ()
+    people = opened(budget=gl.Budget(4.0), ledger="one.ledger")
+    assert len(ask_all(people, [gl.Count(), KNN], spend=people.ledger.share(percent=60))) == 2
+
+
+def test_what_was_paid_for_is_handed_over_before_a_later_question_fails(monkeypatch):
+    people, answered, ask = opened(), [], gl.PrivateTable.ask
+
+    def fail_at_the_second(table, question, *, spend):
+        if answered:
+            raise MemoryError
+        return ask(table, question, spend=spend)
+
+    monkeypatch.setattr(gl.PrivateTable, "ask", fail_at_the_second)
+    with pytest.raises(MemoryError):
+        ask_all(people, [gl.Count(), gl.Mean("age")], spend=people.ledger.share(percent=10), answered=answered.append)
+    assert [answer.question for answer in answered] == ["count()"]
