@@ -51,7 +51,6 @@ privacy/ground_truth.py: a loss and its columns: (0.1, {"age"}), (0.1, None)
 privacy/ground_truth.py: public rates, or ledger.ground_truth(…), which adds the probability to δ
 privacy/ledger.py: spend=table.ledger.share(percent=50)
 privacy/mechanisms.py: a Budget with delta > 0, or DiscreteLaplace
-privacy/partitions.py: best_partition
 privacy/private.py: release something from it under a budget: Independent().fit(table, spend=…)
 privacy/smooth.py: neighbour_sum(table, …); counts take DiscreteLaplace or DiscreteGaussian
 query/hot_deck.py: leave missing= out, or people.ask(…)

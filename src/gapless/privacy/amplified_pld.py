@@ -9,6 +9,7 @@ add up to. The ledger's noise is discrete, so the ledger uses the first alone.
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -50,7 +51,9 @@ def partition_epsilon(
     rates = {column: 1 - chance for column, chance in seen.items()}
     releases = [(weight, columns) for weight, (_, _, columns) in zip(weights, events, strict=True)]
     groups: dict[frozenset[str], Counter[Noise]] = {}
-    for noise, block in zip(noises, best_partition(releases, rates, most_steps=MOST_STEPS).blocks, strict=True):
+    # To first order in ε what is mixed costs p·ε: this price finds good blocks, and any valid ones give a bound.
+    found = best_partition(releases, rates, price=operator.mul, most_steps=MOST_STEPS)
+    for noise, block in zip(noises, found.blocks, strict=True):
         groups.setdefault(block, Counter())[noise] += 1
     alike = Counter(
         (math.prod(seen.get(column, 1.0) for column in block), tuple(sorted(counted.items(), key=repr)))
