@@ -33,7 +33,6 @@ MOST_UNIT = 2**40  # the largest whole number for the distance 1
 LARGEST_DOMAIN = 2**62  # combinations of cells that one number can tell apart
 BLOCK = 2**21  # pairs held in memory at a time
 BEAM = 4  # branches followed in the first, rough search
-ORDERED = ("ordinal", "integer", "number", "date", "datetime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +126,7 @@ class Space:
         """The public distances of a matching."""
         power = 1 if matching.distance == "gower" else 2
         columns = [schema[name] for name in matching.on]
-        ranges = [max(1, column.values_size - 1) for column in columns if column.kind in ORDERED]
+        ranges = [max(1, column.values_size - 1) for column in columns if column.on_scale]
         unit = min(math.lcm(*ranges) ** power, MOST_UNIT)
         tables = {column.name: _costs(column, power, unit) for column in columns}
         # The dearest smallest step first: far branches are left early.
@@ -139,7 +138,7 @@ class Space:
 def _costs(column: Column, power: int, unit: int) -> Ints:
     """The table of distances of one column: rows are the donee's cell, columns the donor's."""
     cost = np.full((column.extended_size, column.extended_size), unit, dtype=np.int64)
-    if column.kind in ORDERED:
+    if column.on_scale:
         span = max(1, column.values_size - 1)
         steps = np.array([round(unit * Fraction(step, span) ** power) for step in range(column.values_size)])
         codes = np.arange(column.values_size)

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from gapless.data.checks import check_private
 from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
-from gapless.data.private_table import Encoded, PrivateTable, check_table, lacking, once
+from gapless.data.private_table import Encoded, PrivateTable, lacking, once
 from gapless.data.tally import Named, Tally, hot_deck_distance, hot_deck_total, tally_distance
 from gapless.errors import SchemaError
 from gapless.privacy.mechanisms import Integers
@@ -29,7 +30,7 @@ def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
     Distance: the absolute numbers of one row add up to at most `tally.unit`, so k rows move the sum by at most
     k units in L1. Rows with a gap in one of `tally.needs` are left out, whatever they would add.
     """
-    check_table(table)
+    check_private(table, "plain_sum()")
     schema = table.schema
     schema.positions([*tally.columns])
     schema.positions([*tally.needs])
@@ -49,7 +50,7 @@ def hot_deck_sum(
 
     Distance: see `hot_deck_distance`. Every row is read.
     """
-    check_table(table)
+    check_private(table, "hot_deck_sum()")
     schema = table.schema
     schema.positions([*tally.columns])
     schema.positions(cells)
@@ -91,7 +92,7 @@ def neighbour_sum(
     by the number of neighbors for the scheme "mean". Without any donor a donee contributes 0, or the bound nearer
     to it. Proved in docs/proofs/neighbours.md.
     """
-    check_table(table)
+    check_private(table, "neighbour_sum()")
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
     schema = table.schema
     matching.check(schema, targets)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import Table
+from gapless.data.checks import check_tables, check_weights
 from gapless.errors import SchemaError
-from gapless.evaluate.laws import check_tables, check_weights, half_l1, shares_side_by_side
+from gapless.evaluate.laws import half_l1, shares_side_by_side
 
 MOST_SETS = 500
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
-from gapless.evaluate.laws import Floats, check_tables, check_weights
+from gapless.data.checks import check_tables, check_weights
+from gapless.evaluate.laws import Floats
 
 
 @dataclass(frozen=True, slots=True)

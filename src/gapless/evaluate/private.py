@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import PrivateTable, Table
-from gapless.errors import SchemaError, SealedError
+from gapless.data.checks import check_comparable, check_private, check_public, check_weights
+from gapless.errors import SchemaError
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score
-from gapless.evaluate.laws import Floats, check_tables, check_weights, half_l1, shares
+from gapless.evaluate.laws import Floats, half_l1, shares
 from gapless.evaluate.pairs import Pair, measure_of
 from gapless.model.marginal import Measurement, estimate_total
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Loss, for_counts
@@ -57,20 +58,15 @@ def compare_private(
             spread evenly over all pairs of at most 10,000 cells.
         weights: one for each row of `other`.
     """
-    if not isinstance(table, PrivateTable):
-        raise SealedError(
-            f"a {type(table).__name__} is not a PrivateTable",
-            hint="compare(truth, fake) for a truth that is public; gapless.read(data, schema, …) seals a private one",
-        )
-    check_tables(other)
+    check_private(table, "compare_private()", public="compare(truth, fake), for a truth that is public")
+    check_public(other, "the other table is", private="a public table, such as a sample")
     checked = check_weights(other, weights)
     if not other.rows:
         raise SchemaError(
             "the compared table has no rows, and noise would be paid for nothing", hint="a table with rows"
         )
     schema = table.schema
-    if [(c.name, c.cells) for c in schema.columns] != [(c.name, c.cells) for c in other.schema.columns]:
-        raise SchemaError("the two tables have different schemas", hint="read both with the same schema")
+    check_comparable(schema, other.schema)
     chosen = _chosen(table, pairs)
     grant = table.ledger.grant(spend, to="compare_private")
     requests = []

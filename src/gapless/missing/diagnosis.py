@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 from scipy.special import chndtr, gammainccinv
 
 from gapless.data import PrivateTable
+from gapless.data.checks import check_private
 from gapless.data.workload import Views
 from gapless.errors import SchemaError
-from gapless.missing.tables import check_private
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Grant, Loss, for_counts
 from gapless.schema import Column
@@ -172,7 +172,7 @@ def describe_gaps(table: PrivateTable, *, spend: Loss) -> GapReport:
     shared evenly by its counts, all of distance 1 for a row. What is computed from them is free. All noise of the rates
     and the check is fixed before anything is read.
     """
-    check_private(table, "describe_gaps()")
+    check_private(table, "describe_gaps()", public="patterns(table), for free")
     columns = table.schema.columns
     gappy = [place for place, column in enumerate(columns) if column.gaps]
     if not gappy:

@@ -21,7 +21,8 @@ from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
-from gapless.schema import Column, Date, DateTime, Integer, Number, Ordinal
+from gapless.schema import Column
+from gapless.schema.columns import _Binned
 
 Law = NDArray[np.float64]
 
@@ -175,11 +176,11 @@ def _point(size: int, cell: int) -> Law:
 def _mean(column: Column, law: Law) -> Law:
     """All probability on the cell that holds the mean; levels without an order keep their law."""
     values = law[: column.values_size]
-    if not isinstance(column, Ordinal | Integer | Number | Date | DateTime):
+    if not column.on_scale:
         return law
     if values.sum() <= 0:  # nothing but not applicable was seen
         values = np.ones(column.values_size)
-    if isinstance(column, Ordinal):
+    if not isinstance(column, _Binned):
         return _point(column.size, round(float(np.average(np.arange(len(values)), weights=values))))
     first, last = column.ends_of_bins()
     mean = np.average(first / 2 + last / 2, weights=values)

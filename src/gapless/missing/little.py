@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from gapless.data import Table
+from gapless.data.checks import check_public
 from gapless.errors import ModelError
-from gapless.missing.mechanisms import ORDERED
-from gapless.missing.tables import check_public
 
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -106,16 +105,15 @@ def _variables(table: Table) -> tuple[Floats, NDArray[np.int64]]:
     found, owner = [], []
     for place, (codes, column) in enumerate(zip(table.codes, table.schema.columns, strict=True)):
         counts = np.bincount(codes, minlength=column.extended_size)[: column.size]
-        ordered = column.kind in ORDERED
-        on_scale = ordered and (counts[: column.values_size] > 0).sum() > 1
-        cells = list(range(column.values_size, column.size)) if ordered else list(range(column.size))
+        varies = column.on_scale and (counts[: column.values_size] > 0).sum() > 1
+        cells = list(range(column.values_size if column.on_scale else 0, column.size))
         cells = [cell for cell in cells if 0 < counts[cell] < counts.sum()]
-        if not ordered and cells:
+        if not column.on_scale and cells:
             cells.remove(max(cells, key=lambda cell: counts[cell]))
-        if on_scale:
+        if varies:
             found.append(np.where(codes < column.values_size, codes, 0) / (column.values_size - 1))
         found += [(codes == cell).astype(np.float64) for cell in cells]
-        owner += [place] * (on_scale + len(cells))
+        owner += [place] * (varies + len(cells))
     values = np.stack(found, axis=1) if found else np.zeros((table.rows, 0))
     return values, np.array(owner, dtype=np.int64)
 

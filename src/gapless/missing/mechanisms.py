@@ -29,8 +29,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data import Table
+from gapless.data.checks import check_public
 from gapless.errors import SchemaError
-from gapless.missing.tables import check_public
 from gapless.privacy import assumptions
 from gapless.privacy.assumptions import Rate, checked_rate
 from gapless.schema import Column, MissingCode, Schema
@@ -40,7 +40,6 @@ Floats: TypeAlias = NDArray[np.float64]
 CalibratedOn: TypeAlias = Literal["reference", "table"]
 
 _EXPERIMENTS = "Table.read(data, schema), for data that are nobody's secret"
-ORDERED = ("ordinal", "integer", "number", "date", "datetime")  # kinds of columns on a scale
 
 
 class MCAR(assumptions.MCAR):
@@ -311,7 +310,7 @@ def _logistic(
 def _weights(column: Column, rng: np.random.Generator) -> Floats:
     """What each cell of a driving column adds to the score; gaps add nothing."""
     weights = np.zeros(column.extended_size + 2)  # also codes of gaps that another schema of the same cells may have
-    if column.kind in ORDERED:
+    if column.on_scale:
         weights[: column.values_size] = rng.normal() * np.linspace(0, 1, column.values_size)
         weights[column.values_size : column.size] = rng.normal(size=column.size - column.values_size)
     else:

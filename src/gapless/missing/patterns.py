@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import Table
+from gapless.data.checks import check_public
 from gapless.errors import SchemaError
-from gapless.missing.tables import check_public
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ __all__ = [
     "Floats",
     "Measurement",
     "contract",
+    "cramers_v",
     "estimate_total",
     "project_to_simplex",
     "reconcile",
@@ -144,6 +145,29 @@ def multiply(left: Floats, right: Floats) -> Floats:
 
 def _precision(measurement: Measurement) -> float:
     return measurement.noise_std**-2
+
+
+def cramers_v(law: Floats) -> float | None:
+    r"""How far the two columns of a joint law are from independent: 0 if they are, 1 if one decides the other.
+
+    .. math:: V = \sqrt{\frac{\phi^2}{\min(r, c) - 1}}, \qquad
+              \phi^2 = \sum_{ij} \frac{(p_{ij} - p_{i\cdot} p_{\cdot j})^2}{p_{i\cdot} p_{\cdot j}}
+
+    with r and c the numbers of cells that *occur*: φ² is at most min(r, c) - 1, and reaches it, with these alone, so a
+    level that the schema lists and no row has does not make the same rows look less associated. None if a column does
+    not vary.
+
+    References: Cramér 1946, Mathematical Methods of Statistics, chapter 21 (page 282).
+
+    >>> cramers_v(np.array([[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]]))
+    1.0
+    """
+    rows, columns = law.sum(axis=1), law.sum(axis=0)
+    law, rows, columns = law[rows > 0][:, columns > 0], rows[rows > 0], columns[columns > 0]
+    if min(law.shape) < 2:
+        return None
+    independent = np.outer(rows, columns)
+    return min(1.0, sqrt(float(((law - independent) ** 2 / independent).sum()) / (min(law.shape) - 1)))
 
 
 def _subsets(columns: Columns) -> Iterable[Columns]:

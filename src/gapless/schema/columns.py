@@ -85,9 +85,15 @@ class GapRule:
 
 @dataclass(frozen=True)
 class Column:
-    """What every kind of column shares: its name, and what may stand in place of a value."""
+    """What every kind of column shares: its name, and what may stand in place of a value.
+
+    A column is *on a scale* if its values lie on a line, so that some are nearer to each other than others: numbers,
+    dates, ordinal levels. True and false are two levels without an order, as "yes" and "no" would be: they compare by
+    == and != alone, and the two ways to declare such a column give the same figures.
+    """
 
     kind: ClassVar[str]
+    on_scale: ClassVar[bool] = False
     # What may be said besides the common keys, in the order in which it is written to a file.
     own_keys: ClassVar[tuple[str, ...]]
     outsides: ClassVar[tuple[Outside, ...]]
@@ -326,6 +332,7 @@ class Ordinal(_Levels):
     """Named levels from low to high."""
 
     kind: ClassVar[str] = "ordinal"
+    on_scale: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -359,6 +366,7 @@ class _Binned(Column):
     left and open on the right, the last one closed on both sides.
     """
 
+    on_scale: ClassVar[bool] = True
     own_keys: ClassVar[tuple[str, ...]] = ("bounds", "bins", "edges", "quantiles")
     outsides: ClassVar[tuple[Outside, ...]] = ("clamp", "missing", "refuse")
     whole: ClassVar[bool] = True

@@ -29,7 +29,6 @@ USEFUL = 4.0  # a table's cells hold on average this many times the noise, or mo
 MOST_PARENTS = 3
 POOL = 5000  # candidates for a choice; where there are more, parents are columns that the network joins already
 SPREAD = 1_000_003  # a prime: steps of this length meet all of the candidates, in no order
-ORDERED = ("ordinal", "integer", "number", "date", "datetime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +294,7 @@ def _coarser(column: Column) -> list[Ints]:
     """
     many, codes = column.values_size, np.arange(column.extended_size)
     found = [codes]
-    while column.kind in ORDERED and many > 2:
+    while column.on_scale and many > 2:
         half = -(-many // 2)
         codes = np.where(codes < many, codes // 2, codes - many + half)
         found.append(codes)
