@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 
 import gapless as gl
@@ -98,4 +99,59 @@ def test_a_table_of_no_kind_is_one_error_where_a_public_one_is_looked_at():
         lambda: FittedModel.impute(SimpleNamespace(), frame),
     ):
         with pytest.raises(gl.ReadError, match="a public Table, not a list"):
+            call()
+
+
+WHOLE = {
+    "rows_per_person": lambda n: gl.Schema("t", [LETTER], rows_per_person=n),
+    "expected_rows": lambda n: gl.Schema("t", [LETTER], expected_rows=n),
+    "bins": lambda n: gl.Integer("age", bounds=(0, 9), bins=n),
+    "Rows": gl.Rows,
+    "limit": lambda n: gl.HotDeck(cells=["age"], limit=n),
+    "neighbors": lambda n: gl.Knn(on=["age"], neighbors=n),
+    "changed": lambda n: gl.stability_cost(1.0, changed=n),
+    "most": lambda n: gl.patterns(one_table(NO_YES), most=n),
+    "k": lambda n: ev.kway_distance(one_table(NO_YES), one_table(NO_YES), k=n),
+    "most_sets": lambda n: ev.kway_distance(one_table(NO_YES), one_table(NO_YES), most_sets=n),
+    "seed": lambda n: gl.MCAR(0.1).apply(one_table(NO_YES), seed=n),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_number_is_one_thing_everywhere(name):
+    for good in (1, np.int64(1), np.uint8(1)):
+        WHOLE[name](good)
+    for bad in (True, np.True_, 1.0, "1", -1):
+        with pytest.raises(gl.GaplessError, match=r"whole number|protects nobody|how many there are|list of columns"):
+            WHOLE[name](bad)
+
+
+def test_whole_numbers_are_kept_as_plain_ones():
+    """They are written to ledgers and schemas, and losses are computed from them."""
+    schema = gl.Schema("t", [gl.Integer("age", bounds=(0, 9), bins=np.int64(5))], expected_rows=np.int64(10))
+    assert gl.Schema.from_toml(schema.to_toml()) == schema
+    for kept in (gl.Rows(np.int64(2)).at_most, schema.expected_rows, gl.HotDeck(cells=["a"], limit=np.int8(1)).limit):
+        assert type(kept) is int
+
+
+def test_true_is_no_number(tmp_path):
+    table = gl.read(
+        pl.DataFrame({"age": [1]}),
+        gl.Schema("t", [AGE]),
+        protect=gl.Rows(1),
+        budget=gl.Budget(1.0),
+        ledger=tmp_path / "t.ledger",
+    )
+    for call in (
+        lambda: gl.Budget(True),
+        lambda: gl.Budget(1.0, True),
+        lambda: table.ledger.share(percent=True),
+        lambda: gl.preview(gl.Count(), table.schema, budget=gl.Budget(1.0), percent=True),
+        lambda: gl.Mean("age", bounds=(False, True)),
+        lambda: gl.MCAR(True),
+        lambda: gl.ground_truth([(True, None)], gl.MCAR(0.1)),
+        lambda: gl.stability_cost(True, changed=1),
+        lambda: gl.Integer("age", bounds=(False, 9)),
+    ):
+        with pytest.raises(gl.GaplessError):
             call()

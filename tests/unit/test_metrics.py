@@ -306,7 +306,7 @@ def test_wrong_arguments_are_told(tmp_path):
         with pytest.raises(gl.ReadError, match=r"a public Table, not a DataFrame\n  Try: Table.read\(data, sch"):
             metric(pl.DataFrame({"x0": ["a"]}), a)
     for slip in ({"k": 1.5}, {"k": 0}, {"k": 6}, {"most_sets": 2.5}):
-        with pytest.raises(gl.SchemaError, match=r"no sets of|most_sets"):
+        with pytest.raises(gl.SchemaError, match=r"k = |most_sets = "):
             ev.kway_distance(a, b, **slip)
     with pytest.raises(gl.SchemaError, match="weights must be numbers"):
         gl.compare(a, b, weights="a")

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.arguments import whole
 from gapless.errors import SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Codes, Column
@@ -70,8 +71,8 @@ class Matching:
             object.__setattr__(self, name, tuple(given))
         if not self.on:
             raise SchemaError("no column to compare rows on", hint='on=["age", "sex"]')
-        if isinstance(self.neighbors, bool) or not isinstance(self.neighbors, int) or not 1 <= self.neighbors <= 1000:
-            raise SchemaError(f"neighbors = {self.neighbors!r}", hint="a whole number from 1 to 1000")
+        neighbors = whole("neighbors", self.neighbors, error=SchemaError, least=1, most=1000)
+        object.__setattr__(self, "neighbors", neighbors)
         for name, known in (("scheme", ("nearest", "mean", "majority")), ("distance", ("gower", "euclidean"))):
             if getattr(self, name) not in known:
                 raise SchemaError(

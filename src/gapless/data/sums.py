@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gapless.arguments import whole
 from gapless.data.checks import check_private
 from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
@@ -54,8 +55,7 @@ def hot_deck_sum(
     schema = table.schema
     schema.positions([*tally.columns])
     schema.positions(cells)
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise SchemaError(f"a limit of {limit!r} donations", hint="a whole number of at least 1")
+    limit = whole("limit", limit, error=SchemaError, least=1)
     sizes = {schema.columns[place].name: schema.columns[place].size for place in schema.positions(targets)}
     if not sizes:
         raise SchemaError("no column to fill", hint="plain_sum: a sum without filling")

@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.arguments import is_number
 from gapless.data import PrivateTable
 from gapless.data.filling import Filler
 from gapless.data.own import is_own
@@ -139,7 +140,7 @@ class ImputeFirst:
     def __post_init__(self) -> None:
         if isinstance(self.imputer, type) or not hasattr(self.imputer, "impute"):
             raise ModelError(f"the imputer is {self.imputer!r}", hint="ImputeFirst(FromMean()), FromModel(MST()), …")
-        if not (isinstance(self.share, int | float) and 0 < self.share < 1):
+        if not (is_number(self.share) and 0 < self.share < 1):
             raise ModelError(f"share = {self.share!r} of the budget for filling gaps", hint="between 0 and 1: 0.25")
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:

@@ -28,6 +28,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gapless.arguments import is_number, whole
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.errors import SchemaError
@@ -249,9 +250,7 @@ def _begin(
         (c.name, c.size) for c in schema.columns
     ]:
         raise SchemaError("the reference has other columns or cells", hint="read both with the same schema")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
-        raise SchemaError(f"seed = {seed!r}", hint="a whole number, not negative")
-    rng = np.random.default_rng(secrets.randbits(64) if seed is None else int(seed))
+    rng = np.random.default_rng(secrets.randbits(64) if seed is None else whole("seed", seed, error=SchemaError))
     return table if reference is None else reference, np.array([_rate_of(rate, name) for name in schema.names]), rng
 
 
@@ -265,7 +264,7 @@ def _check_reference(reference: Table | None) -> None:
 
 
 def _checked_share(name: str, share: Any) -> Any:
-    if isinstance(share, int | float) and not isinstance(share, bool) and 0 < share < 1:
+    if is_number(share) and 0 < share < 1:
         return float(share)
     names = list(share) if isinstance(share, Sequence) and not isinstance(share, str) else []
     if names and all(isinstance(one, str) for one in names):

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gapless.arguments import is_number
 from gapless.errors import BudgetError
 from gapless.privacy.assumptions import Assumption, named_rates, over
 from gapless.privacy.budget import PURE
@@ -62,7 +63,7 @@ def merged(releases: Iterable[Release]) -> dict[frozenset[str], float]:
         if not (isinstance(one, tuple) and len(one) == 2):
             raise BudgetError(f"{one!r} is no release", hint='a loss and its columns: (0.1, {"age"}), (0.1, None)')
         loss, columns = one
-        if isinstance(columns, str) or isinstance(loss, bool) or not isinstance(loss, int | float):
+        if isinstance(columns, str) or not is_number(loss):
             raise BudgetError(f"({loss!r}, {columns!r}) is no release", hint='a loss and its columns: (0.1, {"age"})')
         if not 0 <= loss < math.inf:
             raise BudgetError(f"a loss of {loss}", hint="a finite number, not negative")

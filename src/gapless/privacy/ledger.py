@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from gapless.arguments import is_number
 from gapless.errors import BudgetError, LedgerError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
@@ -297,7 +298,7 @@ class Ledger:
 
     def share(self, *, percent: float) -> Loss:
         """A part of the whole budget, to be passed as `spend=`."""
-        if not (isinstance(percent, int | float) and 0 < percent <= 100):
+        if not (is_number(percent) and 0 < percent <= 100):
             raise BudgetError(f"{percent!r} percent of the budget", hint="a number above 0 and up to 100")
         return self.capacity * (percent / 100)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gapless.arguments import is_number
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
 from gapless.errors import BudgetError, SchemaError
@@ -23,7 +24,7 @@ def preview(
     >>> print(preview(Count(where="age < 50"), people, budget=Budget(1.0), percent=10))
     count() where age < 50: noise std 14.14 on the answer
     """
-    if not (isinstance(percent, int | float) and 0 < percent <= 100):
+    if not (is_number(percent) and 0 < percent <= 100):
         raise BudgetError(f"{percent!r} percent of the budget", hint="a number above 0 and up to 100")
     check_question(question)
     if not isinstance(schema, Schema):

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.arguments import whole
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_private, check_public
 from gapless.data.filling import Chance, fill_given
@@ -54,9 +55,7 @@ _TRIES = 50
 
 
 def _seed(seed: int | None) -> int:
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
-        raise ModelError(f"seed = {seed!r}", hint="a whole number, not negative")
-    return secrets.randbits(64) if seed is None else int(seed)
+    return secrets.randbits(64) if seed is None else whole("seed", seed, error=ModelError)
 
 
 def _some(chance: Chance, rows: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -112,11 +111,9 @@ class FittedModel:
         """
         if rows is None:
             rows = max(0, round(self.total))
-        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
-            raise ModelError(f"cannot sample {rows!r} rows", hint="a whole number, not negative")
-        seed = _seed(seed)
-        codes = self._lawful(self._distribution(gaps), int(rows), np.random.default_rng(seed))
-        return Table(self.schema, list(codes.T), rows=int(rows), seed=seed)
+        rows, seed = whole("rows", rows, error=ModelError), _seed(seed)
+        codes = self._lawful(self._distribution(gaps), rows, np.random.default_rng(seed))
+        return Table(self.schema, list(codes.T), rows=rows, seed=seed)
 
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
         """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
