@@ -11,6 +11,7 @@ from gapless import evaluate as ev
 from gapless.data.points import points
 from gapless.data.sums import plain_sum
 from gapless.data.workload import Workload
+from gapless.query import compiled
 from gapless.schema.columns import KINDS
 from gapless.synth import METHODS
 from gapless.synth.fitted import FittedModel
@@ -155,3 +156,15 @@ def test_true_is_no_number(tmp_path):
     ):
         with pytest.raises(gl.GaplessError):
             call()
+
+
+def test_what_kind_of_answer_a_question_has_is_a_type_not_a_number_of_parts():
+    schema = gl.Schema("t", [AGE, LETTER])
+    kinds = {
+        compiled.Total: (gl.Count(), gl.Sum("age")),
+        compiled.Ratio: (gl.Mean("age"), gl.Proportion("letter == a")),
+        compiled.Spread: (gl.Variance("age"),),
+    }
+    for kind, questions in kinds.items():
+        for question in questions:
+            assert type(question.compile(schema).shape) is kind
