@@ -21,7 +21,7 @@ from itertools import product
 import numpy as np
 
 from gapless.model.graphical import GraphicalModel
-from gapless.model.marginal import Columns, Floats, Measurement
+from gapless.model.marginal import Floats, Marginal, Measurement
 
 EM_STEPS = 50
 ROUNDS = 2  # of filling
@@ -58,9 +58,9 @@ def complete_table(table: Floats, sizes: Sequence[int], steps: int = EM_STEPS) -
 def complete_model(
     gapped: GraphicalModel,
     sizes: Sequence[int],
-    measured: Mapping[Columns, float],
+    measured: Mapping[Marginal, float],
     *,
-    zeros: Sequence[tuple[Columns, np.ndarray]] = (),
+    zeros: Sequence[tuple[Marginal, np.ndarray]] = (),
     cap_cells: int,
 ) -> GraphicalModel:
     """The distribution of complete rows behind a model of rows with gaps.
@@ -110,7 +110,7 @@ def complete_model(
     return model
 
 
-def _margin(columns: Columns, tables: Sequence[Measurement], noise_std: float) -> Measurement:
+def _margin(columns: Marginal, tables: Sequence[Measurement], noise_std: float) -> Measurement:
     """A smaller table as the larger ones around it tell it, each weighted by how well it can; its noise is its own."""
     told: Floats = np.zeros(())
     known = 0.0

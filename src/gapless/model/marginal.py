@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from gapless.errors import ModelError
 
 __all__ = [
-    "Columns",
     "Floats",
+    "Marginal",
     "Measurement",
     "contract",
     "cramers_v",
@@ -28,7 +28,7 @@ __all__ = [
     "sum_to",
 ]
 
-Columns = tuple[int, ...]
+Marginal = tuple[int, ...]  # its columns, by position
 Floats = NDArray[np.float64]
 
 LEAST_NOISE = 1e-6  # counts that are as good as exact, at absurd budgets, still have a finite weight
@@ -41,7 +41,7 @@ class Measurement:
     `noise_std` is kept as `LEAST_NOISE` where it is less.
     """
 
-    columns: Columns
+    columns: Marginal
     counts: Floats
     noise_std: float
 
@@ -91,13 +91,13 @@ def estimate_total(measurements: Iterable[Measurement]) -> float:
 
 def reconcile(
     sizes: Sequence[int], measurements: Iterable[Measurement], total: float
-) -> dict[Columns, tuple[Floats, float]]:
+) -> dict[Marginal, tuple[Floats, float]]:
     """The closest tables that agree on shared columns and sum to `total`, each with its measured noise_std.
 
     Keys are ascending columns; equal marginals become one.
     """
-    precisions: dict[Columns, float] = {}
-    effects: dict[Columns, tuple[Floats, float]] = {(): (np.array(0.0), 0.0)}
+    precisions: dict[Marginal, float] = {}
+    effects: dict[Marginal, tuple[Floats, float]] = {(): (np.array(0.0), 0.0)}
     for each in measurements:
         table, precision = each.sorted(), _precision(each)
         precisions[table.columns] = precisions.get(table.columns, 0.0) + precision
@@ -111,14 +111,14 @@ def reconcile(
     return {columns: (_assemble(sizes, columns, effects), 1 / sqrt(known)) for columns, known in precisions.items()}
 
 
-def sum_to(table: Floats, axes: Columns, keep: Columns) -> Floats:
+def sum_to(table: Floats, axes: Marginal, keep: Marginal) -> Floats:
     """The marginal of a table, its axes in the order of `keep`."""
     total = table.sum(axis=tuple(axis for axis, column in enumerate(axes) if column not in keep))
     left = [column for column in axes if column in keep]
     return np.asarray(total).transpose([left.index(column) for column in keep])
 
 
-def contract(one: Floats, axes: Columns, other: Floats, others: Columns, out: Columns) -> Floats:
+def contract(one: Floats, axes: Marginal, other: Floats, others: Marginal, out: Marginal) -> Floats:
     """Multiply two tables and sum out what is not in `out`, as one batched matrix product."""
     size = dict(zip(axes + others, one.shape + other.shape, strict=True))
     batch = tuple(column for column in axes if column in others and column in out)
@@ -170,7 +170,7 @@ def cramers_v(law: Floats) -> float | None:
     return min(1.0, sqrt(float(((law - independent) ** 2 / independent).sum()) / (min(law.shape) - 1)))
 
 
-def _subsets(columns: Columns) -> Iterable[Columns]:
+def _subsets(columns: Marginal) -> Iterable[Marginal]:
     return chain.from_iterable(combinations(columns, many) for many in range(len(columns) + 1))
 
 
@@ -181,7 +181,7 @@ def _effect(table: Floats) -> Floats:
     return table
 
 
-def _assemble(sizes: Sequence[int], columns: Columns, effects: Mapping[Columns, tuple[Floats, float]]) -> Floats:
+def _assemble(sizes: Sequence[int], columns: Marginal, effects: Mapping[Marginal, tuple[Floats, float]]) -> Floats:
     """Add up the effects of all subsets of `columns`."""
     table = np.zeros([sizes[column] for column in columns])
     for part in _subsets(columns):

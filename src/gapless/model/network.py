@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
-from gapless.model.marginal import Columns, Floats, Measurement, reconcile
+from gapless.model.marginal import Floats, Marginal, Measurement, reconcile
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 
 __all__ = ["BayesianNetwork", "Node", "conditional", "fit_tables"]
@@ -34,7 +34,7 @@ class Node:
     """A column, the columns on which it depends, and for each of these the codes that take the place of its own."""
 
     column: int
-    parents: Columns = ()
+    parents: tuple[int, ...] = ()
     merged: tuple[Ints, ...] = ()
 
     @property
@@ -182,8 +182,8 @@ class _Axes:
 
     def __init__(self, sizes: Sequence[int], nodes: Iterable[Node]) -> None:
         self.sizes = list(sizes)
-        self.tables: list[Columns] = []
-        self.ties: dict[Columns, Floats] = {}
+        self.tables: list[Marginal] = []
+        self.ties: dict[Marginal, Floats] = {}
         known: dict[tuple[int, bytes], int] = {}
         for node in nodes:
             axes = []
@@ -241,7 +241,7 @@ def _price(sizes: Sequence[int], nodes: Sequence[Node]) -> int:
     return cells(axes.sizes, [*axes.ties, *axes.tables])
 
 
-def _fit_alone(measured: Measurement, order: Columns | None = None) -> Floats:
+def _fit_alone(measured: Measurement, order: tuple[int, ...] | None = None) -> Floats:
     """One table by itself, its axes in the order given."""
     alone = Measurement(tuple(range(measured.counts.ndim)), measured.counts, measured.noise_std)
     model = GraphicalModel.fit(measured.counts.shape, [alone], cap_cells=measured.counts.size)
