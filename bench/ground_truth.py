@@ -10,14 +10,16 @@ import time
 from pathlib import Path
 
 import numpy as np
+from dp_accounting.pld import privacy_loss_distribution as pld
 
 import gapless as gl
-from gapless.privacy.amplified_pld import mixture_epsilon, partition_epsilon
+from gapless.privacy.amplified_pld import partition_epsilon
 from gapless.privacy.ground_truth import calibrated
 from gapless.privacy.partitions import amplified, best_partition, chance_observed
 
 MARGINALS = Path(__file__).parents[1] / "../shared/data/privbayes_marginals"
 PAPER = {"adult": (0.88, 0.77, 0.65, 0.47, 0.44), "br2000": (0.83, 0.68, 0.55, 0.41, 0.31)}  # [MD] Table 1
+MOST_PATTERNS = 20  # columns
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 
@@ -48,6 +50,35 @@ def theorem_5_12(losses, rates):
     gapped = {column: 1 - rates[column] for column in losses if rates.get(column, 0.0) > 0}
     chosen = max(gapped, key=lambda column: gapped[column], default=None)
     return math.fsum(epsilon * (gapped[chosen] if column == chosen else 1) for column, epsilon in losses.items())
+
+
+# ---------------------------------------------------------------------- a bound for noise that no ledger has
+
+
+def mixture_epsilon(releases, seen, delta):
+    r"""The ε at `delta` of *continuous* Gaussian releases (μ, columns), μ = Δ₂/σ, by one normal variable.
+
+    Proved in docs/proofs/ground_truth_pld.md, section 4, for that noise alone: no ledger has it.
+
+    .. math:: \Bigl(\sum_v p_v\,\mathcal{N}(m_v, 1),\ \mathcal{N}(0, 1)\Bigr), \qquad
+              m_v^2 = \sum_j \mathbf{1}\{A_j \subseteq v\}\,\mu_j^2
+    """
+    names = sorted({column for _, read in releases for column in read if seen.get(column, 1.0) < 1})
+    if len(names) > MOST_PATTERNS:
+        raise ValueError(f"{len(names)} columns have too many patterns of gaps")
+    patterns = np.arange(1 << len(names))
+    chances, squares = np.ones(len(patterns)), np.zeros(len(patterns))
+    for i, column in enumerate(names):
+        chances *= np.where(patterns >> i & 1, seen[column], 1 - seen[column])
+    for mu, columns in releases:
+        mask = sum(1 << i for i, column in enumerate(names) if column in columns)
+        squares += np.where(patterns & mask == mask, mu**2, 0.0)
+    step = math.sqrt(squares.max()) / 1000  # means are rounded up, which only adds to the divergence
+    means, where = np.unique(np.ceil(np.sqrt(squares) / step - 1e-9), return_inverse=True)
+    mixture = pld.from_mixture_gaussian_mechanism(
+        1.0, (means * step).tolist(), np.bincount(where, chances).tolist(), value_discretization_interval=10 * step
+    )
+    return float(mixture.get_epsilon_for_delta(delta))
 
 
 # ---------------------------------------------------------------------- the tables

@@ -43,7 +43,6 @@ missing/little.py: describe_gaps(table, spend=…) has a check for it
 missing/rates.py: nothing needs to be estimated: MCAR({})
 missing/rates.py: patterns(table), for free
 model/marginal.py: finite counts and a noise_std of 0 or more
-privacy/amplified_pld.py: at most ?, or partition_epsilon
 privacy/assumptions.py: columns="independent" or columns="dependent"
 privacy/budget.py: Rows(1), or the most rows per person
 privacy/budget.py: delta=0, or a budget without ground_truth and ledger.ground_truth(…) afterwards

@@ -66,7 +66,7 @@ class Matching:
             given = getattr(self, name)
             if given is None and name == "cover":
                 continue
-            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+            if isinstance(given, str) or not all(isinstance(column, str) for column in given):
                 raise SchemaError(f"{name} = {given!r} is not a list of columns", hint=f'{name}=["age", "sex"]')
             object.__setattr__(self, name, tuple(given))
         if not self.on:

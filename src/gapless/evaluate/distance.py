@@ -49,4 +49,4 @@ def kway_distance(
     k = whole("k", k, error=SchemaError, least=1, most=columns)
     step = math.ceil(math.comb(columns, k) / whole("most_sets", most_sets, error=SchemaError, least=1))
     sets = list(islice(combinations(range(columns), k), 0, None, step))
-    return sum(half_l1(*shares_side_by_side(truth, other, one, checked)) for one in sets) / len(sets)
+    return sum(half_l1(*shares_side_by_side(truth, other, chosen, checked)) for chosen in sets) / len(sets)

@@ -137,4 +137,4 @@ def compare_subgroups(
             shown = [0.0 if law is None else float(law[cell]) for law in whole]
             error = sum(errors) / len(errors) if errors else 0.0
             found.append(Subgroup(column.name, column.cells[cell], shown[0], shown[1], parts[0].rows, error))
-    return tuple(sorted(found, key=lambda one: -one.error))
+    return tuple(sorted(found, key=lambda subgroup: -subgroup.error))

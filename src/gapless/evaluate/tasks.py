@@ -74,7 +74,7 @@ def f1_scores(
 
 def mean_f1(scores: Mapping[str, Mapping[str, float]]) -> float:
     """The mean over labels of the mean over classifiers; not a number if no label could be learned."""
-    return float(np.mean([list(one.values()) for one in scores.values()])) if scores else float("nan")
+    return float(np.mean([list(found.values()) for found in scores.values()])) if scores else float("nan")
 
 
 def classifiers(seed: int = 0) -> dict[str, Any]:

@@ -158,8 +158,8 @@ def _measured(table: PrivateTable, grant: Grant, budget: Loss) -> list[Law]:
         released = grant.release_all(
             [(value, noise, f"{name}, to fill gaps") for name, value in zip(gappy, counts, strict=True)]
         )
-        for name, one in zip(gappy, released, strict=True):
-            noisy = one.value.astype(np.float64)
+        for name, answer in zip(gappy, released, strict=True):
+            noisy = answer.value.astype(np.float64)
             laws[name] = project_to_simplex(noisy, max(1.0, float(noisy.sum())))
     return list(laws.values())
 

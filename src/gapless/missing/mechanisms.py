@@ -267,7 +267,7 @@ def _checked_share(name: str, share: Any) -> Any:
     if is_number(share) and 0 < share < 1:
         return float(share)
     names = list(share) if isinstance(share, Sequence) and not isinstance(share, str) else []
-    if names and all(isinstance(one, str) for one in names):
+    if names and all(isinstance(column, str) for column in names):
         return tuple(share)
     raise SchemaError(f"{name} = {share!r}", hint=f"a share of the columns, {name}=0.5, or a list of their names")
 
@@ -295,8 +295,8 @@ def _logistic(
     for column in np.flatnonzero(rates > 0).tolist():
         weights = [_weights(table.schema.columns[c], rng) for c in drivers[column]]
         here, there = (
-            np.sum([w[one.codes[c]] for c, w in zip(drivers[column], weights, strict=True)], axis=0)
-            for one in (table, reference)
+            np.sum([w[source.codes[c]] for c, w in zip(drivers[column], weights, strict=True)], axis=0)
+            for source in (table, reference)
         )
         spread = float(there.std()) if len(there) else 0.0
         if spread > 0:

@@ -47,7 +47,7 @@ def gap_rates(
     names = [f"rows observed on {column.name}" for column in lacking] + ["number of rows"]
     noise = for_counts(grant.even(counts, grant.left), counts[0].distance)
     released = grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
-    *seen, rows = (int(one.value) for one in released)
+    *seen, rows = (int(answer.value) for answer in released)
     surprise = math.log(2 * len(counts) / failure)
     margin = noise.scale * surprise if isinstance(noise, DiscreteLaplace) else noise.std * math.sqrt(2 * surprise)
     level = failure / (2 * len(lacking))

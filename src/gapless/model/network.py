@@ -221,12 +221,12 @@ def fit_tables(
     axes = _Axes(sizes, nodes)
     measured = [Measurement(key, table, noise_std) for key, table in zip(axes.tables, counts, strict=True)]
     if total is None:
-        return [_fit_alone(one) for one in measured]
+        return [_fit_alone(measurement) for measurement in measured]
     # The longest beginning of the network whose tree is small enough
     many = bisect_right(range(len(nodes) + 1), cap_cells, key=lambda many: _price(sizes, nodes[:many])) - 1
     agreed = reconcile(axes.sizes, measured, total)
-    alone = [Measurement(key := tuple(sorted(one.columns)), *agreed[key]) for one in measured[max(many, 0) :]]
-    tables = [_fit_alone(one, then.columns) for one, then in zip(alone, measured[max(many, 0) :], strict=True)]
+    alone = [Measurement(key := tuple(sorted(table.columns)), *agreed[key]) for table in measured[max(many, 0) :]]
+    tables = [_fit_alone(table, then.columns) for table, then in zip(alone, measured[max(many, 0) :], strict=True)]
     if many > 0:
         begin = _Axes(sizes, nodes[:many])
         ties = [(key, table == 0) for key, table in begin.ties.items()]

@@ -81,7 +81,7 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Ints, chan
     for number, (begin, end) in enumerate(pairwise(ends.tolist())):
         rows, offset = order[begin:end], number * step
         evidence = _Evidence(tree, laws, given[first[offset : offset + step]])
-        codes[rows] = evidence.draw(who[rows] - offset, [one[rows] for one in draws])
+        codes[rows] = evidence.draw(who[rows] - offset, [numbers[rows] for numbers in draws])
     return codes
 
 
