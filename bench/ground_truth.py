@@ -5,19 +5,83 @@ line, columns by number) from ../shared/data/privbayes_marginals, next to the re
 """
 
 import math
+import operator
 import time
 from pathlib import Path
 
 import numpy as np
+from dp_accounting.pld import privacy_loss_distribution as pld
 
 import gapless as gl
-from gapless.privacy.amplified_pld import mixture_epsilon, partition_epsilon
+from gapless.privacy.amplified_pld import partition_epsilon
 from gapless.privacy.ground_truth import calibrated
-from gapless.privacy.partitions import amplification_factor, amplified, best_partition, theorem_5_6, theorem_5_12
+from gapless.privacy.partitions import amplified, best_partition, chance_observed
 
 MARGINALS = Path(__file__).parents[1] / "../shared/data/privbayes_marginals"
 PAPER = {"adult": (0.88, 0.77, 0.65, 0.47, 0.44), "br2000": (0.83, 0.68, 0.55, 0.41, 0.31)}  # [MD] Table 1
+MOST_PATTERNS = 20  # columns
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+# ---------------------------------------------------------------------- [MD] section 5: NOT guarantees
+# [MD] multiplies ε by the probability that a row is read, p·ε. The truth for one mechanism is
+# log(1 + p(e^ε - 1)), which is at least as large: `amplified`.
+
+
+def linear_partition(releases, rates):
+    """The valid partition of least Σ p_G Σ ε_j: what [MD] Algorithm 4 looks for. Its cost is not a guarantee."""
+    return best_partition(releases, rates, price=operator.mul)
+
+
+def theorem_5_6(releases, rates):
+    """Σ p ε for releases on disjoint columns: not a guarantee."""
+    columns = [column for _, read in releases for column in read if rates.get(column, 0.0) > 0]
+    if len(columns) != len(set(columns)):
+        raise ValueError("[MD] Theorem 5.6 is for disjoint sets of columns")
+    return math.fsum(epsilon * chance_observed(read, rates) for epsilon, read in releases)
+
+
+def theorem_5_12(losses, rates):
+    """[MD]'s figure for models of one column each: the first of the least missing columns is amplified, linearly.
+
+    Not a guarantee, and needlessly large: Σ log(1 + (1 - φ)(e^ε - 1)) over *all* columns is one, and mostly smaller.
+    [MD] chooses the largest 1 - φ among the columns that have gaps at all (its Example 5.13).
+    """
+    gapped = {column: 1 - rates[column] for column in losses if rates.get(column, 0.0) > 0}
+    chosen = max(gapped, key=lambda column: gapped[column], default=None)
+    return math.fsum(epsilon * (gapped[chosen] if column == chosen else 1) for column, epsilon in losses.items())
+
+
+# ---------------------------------------------------------------------- a bound for noise that no ledger has
+
+
+def mixture_epsilon(releases, seen, delta):
+    r"""The ε at `delta` of *continuous* Gaussian releases (μ, columns), μ = Δ₂/σ, by one normal variable.
+
+    Proved in docs/proofs/ground_truth_pld.md, section 4, for that noise alone: no ledger has it.
+
+    .. math:: \Bigl(\sum_v p_v\,\mathcal{N}(m_v, 1),\ \mathcal{N}(0, 1)\Bigr), \qquad
+              m_v^2 = \sum_j \mathbf{1}\{A_j \subseteq v\}\,\mu_j^2
+    """
+    names = sorted({column for _, read in releases for column in read if seen.get(column, 1.0) < 1})
+    if len(names) > MOST_PATTERNS:
+        raise ValueError(f"{len(names)} columns have too many patterns of gaps")
+    patterns = np.arange(1 << len(names))
+    chances, squares = np.ones(len(patterns)), np.zeros(len(patterns))
+    for i, column in enumerate(names):
+        chances *= np.where(patterns >> i & 1, seen[column], 1 - seen[column])
+    for mu, columns in releases:
+        mask = sum(1 << i for i, column in enumerate(names) if column in columns)
+        squares += np.where(patterns & mask == mask, mu**2, 0.0)
+    step = math.sqrt(squares.max()) / 1000  # means are rounded up, which only adds to the divergence
+    means, where = np.unique(np.ceil(np.sqrt(squares) / step - 1e-9), return_inverse=True)
+    mixture = pld.from_mixture_gaussian_mechanism(
+        1.0, (means * step).tolist(), np.bincount(where, chances).tolist(), value_discretization_interval=10 * step
+    )
+    return float(mixture.get_epsilon_for_delta(delta))
+
+
+# ---------------------------------------------------------------------- the tables
 
 
 def marginals_of(table, rate, folder=MARGINALS):
@@ -32,14 +96,14 @@ def figures(table, rate, folder=MARGINALS, *, rigorous=True):
     even = [(1 / len(marginals), one) for one in marginals]
     half = [(0.5 / len(marginals), one) for one in marginals]
     found = {
-        "linear": best_partition(even, rates).linear,
+        "linear": linear_partition(even, rates).cost,
         "exact": gl.ground_truth(even, gl.MCAR(rates)),
         "robust": gl.ground_truth(even, gl.MCAR(rates, columns="dependent")),
         "with structure": gl.ground_truth([*half, (0.5, None)], gl.MCAR(rates)),
         "calibrated": calibrated({frozenset(): 0.5}, marginals, 1.0, gl.MCAR(rates)) * len(marginals),
     }
     if rigorous:
-        found["rigorous"] = best_partition(even, rates, cost="rigorous").rigorous
+        found["rigorous"] = best_partition(even, rates).cost
     return found
 
 
@@ -64,12 +128,12 @@ def examples():
         return gl.ground_truth([(1 / len(sets), columns) for columns in sets], assumed)
 
     disjoint, overlapping = [one, two, four], [one, two, three, four]
-    best = best_partition([(0.25, columns) for columns in overlapping], rates)
+    best = linear_partition([(0.25, columns) for columns in overlapping], rates)
     print("| example | [MD] | exact F |\n|---|---:|---:|")
     whole = frozenset(rates)
-    print(f"| 5.5, complete rows | {amplification_factor(whole, rates):.3f} | {exact([whole] * 4):.3f} |")
+    print(f"| 5.5, complete rows | {chance_observed(whole, rates):.3f} | {exact([whole] * 4):.3f} |")
     print(f"| 5.7, disjoint | {theorem_5_6([(1 / 3, c) for c in disjoint], rates):.3f} | {exact(disjoint):.3f} |")
-    print(f"| 5.8 and 5.11, overlapping | {best.linear:.4f} | {exact(overlapping):.3f} |")
+    print(f"| 5.8 and 5.11, overlapping | {best.cost:.4f} | {exact(overlapping):.3f} |")
     print(f"| 5.13, one model for each column | {theorem_5_12(dict.fromkeys(rates, 0.25), rates):.4f} | ", end="")
     print(f"{exact([frozenset({column}) for column in rates]):.3f} |")
     print(f"\nOne release of ε = 3 that reads a row with probability 0.1: linear 0.30, true {amplified(0.1, 3.0):.2f}")

@@ -7,7 +7,7 @@
      ├── ReadError              a file or frame that cannot be read or written
      ├── BudgetError            not enough budget left, or a budget that makes no sense
      ├── LedgerError            a ledger file that is damaged, foreign or out of step
-     ├── SealedError            an attempt to look at private data
+     ├── SealedError            an attempt to look at private data, or a public table where a sealed one is needed
      ├── QuestionError          a question that cannot be read, or not be answered by this table
      └── ModelError             a model that cannot be fitted, sampled, saved or loaded as asked
 
@@ -47,7 +47,7 @@ class LedgerError(GaplessError):
 
 
 class SealedError(GaplessError):
-    """Somebody tried to look at private data without paying."""
+    """Somebody tried to look at private data without paying, or passed a public table where a sealed one is needed."""
 
 
 class QuestionError(GaplessError):

@@ -131,7 +131,7 @@ SLIPS = {
         gl.ModelError,
         "does not measure the gaps",
     ),
-    "rows": ({"rows": -1}, gl.ModelError, "cannot sample -1 rows"),
+    "rows": ({"rows": -1}, gl.ModelError, "rows = -1"),
     "part of a row": ({"rows": 2.5}, gl.ModelError, "cannot sample 2.5 rows"),
     "a seed": ({"seed": -1}, gl.ModelError, "seed = -1"),
     "a share": ({"percent": 0}, gl.BudgetError, "0 percent of the budget"),

@@ -279,7 +279,7 @@ BAD = {
     "missing is a text": (lambda: gl.Count(missing="drop"), "Drop()"),
     "cells is a text": (lambda: gl.HotDeck(cells="age"), "a list of columns"),
     "cells twice": (lambda: gl.HotDeck(cells=["age", "age"]), "name it once"),
-    "limit": (lambda: gl.HotDeck(cells=["age"], limit=0), "a limit of 0 donations"),
+    "limit": (lambda: gl.HotDeck(cells=["age"], limit=0), "limit = 0"),
     "matched on what is filled": (
         lambda: gl.Mean("income", missing=gl.HotDeck(cells=["income"])),
         "rows cannot be matched on it",

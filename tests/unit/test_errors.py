@@ -114,7 +114,7 @@ def test_columns_not_in_the_schema_are_named_but_not_their_cells(tmp_path):
 @pytest.mark.parametrize("method", [gl.Independent, gl.MST, gl.AIM, gl.PrivBayes])
 def test_a_slip_in_a_fit_is_told_before_anything_is_spent(method, tmp_path):
     table = private([("a",)], letters_schema([2]), tmp_path)
-    with pytest.raises(gl.ModelError, match=rf"{method.__name__}.fit: the table is a list, not a PrivateTable\n"):
+    with pytest.raises(gl.SealedError, match=rf"{method.__name__}.fit takes a PrivateTable, not a list\n"):
         method().fit([("a",)], spend=table.ledger.left)
     for slip in ("extended", gl.Extended):
         with pytest.raises(gl.ModelError, match=rf"{method.__name__}.fit: missing = .*\n  Try: missing=Extended\(\)"):

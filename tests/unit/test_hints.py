@@ -23,27 +23,26 @@ PYTHON = re.compile(
 
 # Hints for slips that only Python allows: the command line checks, makes or leaves out what they are about.
 ONLY_IN_PYTHON = """
+data/checks.py: Table.read(data, schema), for data that are nobody's secret
+data/checks.py: compare_private(table, fake, spend=…) compares it for a price
 data/private_table.py: FromModel(MST()), or FromModel(load('people.model'))
 data/private_table.py: Mean("income") or, for text, gapless.query.parse_question("mean(income)")
 data/private_table.py: Schema.read('people.toml')
 data/private_table.py: protect=Rows(?)
 data/sums.py: plain_sum: a sum without filling
 evaluate/comparison.py: schema=Schema.read('people.toml')
-evaluate/laws.py: Table.read(data, schema) makes one of it
-evaluate/laws.py: compare_private(table, fake, spend=…) compares it for a price
-evaluate/private.py: compare(truth, fake) for a truth that is public; gapless.read(data, schema, …) seals a private one
+evaluate/private.py: compare(truth, fake), for a truth that is public
 evaluate/private.py: pairs=[("age", "sex")]
 evaluate/tasks.py: labels=[?]
 evaluate/tasks.py: labels=[…, ?]
+missing/diagnosis.py: patterns(table), for free
 missing/imputers.py: FromModel(MST()), FromModel(AIM())
 missing/imputers.py: FromModel(MST()), or FromModel(load('people.model'))
 missing/imputers.py: ImputeFirst(FromMean()), FromModel(MST()), …
+missing/little.py: describe_gaps(table, spend=…) has a check for it
 missing/rates.py: nothing needs to be estimated: MCAR({})
-missing/tables.py: Table.read(data, schema), for data that are nobody's secret
-missing/tables.py: patterns(table), for free
-missing/tables.py: people = gapless.read(data, schema, protect=Rows(1), budget=…, ledger=…)
+missing/rates.py: patterns(table), for free
 model/marginal.py: finite counts and a noise_std of 0 or more
-privacy/amplified_pld.py: at most ?, or partition_epsilon
 privacy/assumptions.py: columns="independent" or columns="dependent"
 privacy/budget.py: Rows(1), or the most rows per person
 privacy/budget.py: delta=0, or a budget without ground_truth and ledger.ground_truth(…) afterwards
@@ -51,7 +50,6 @@ privacy/ground_truth.py: a loss and its columns: (0.1, {"age"}), (0.1, None)
 privacy/ground_truth.py: public rates, or ledger.ground_truth(…), which adds the probability to δ
 privacy/ledger.py: spend=table.ledger.share(percent=50)
 privacy/mechanisms.py: a Budget with delta > 0, or DiscreteLaplace
-privacy/partitions.py: best_partition
 privacy/private.py: release something from it under a budget: Independent().fit(table, spend=…)
 privacy/smooth.py: neighbour_sum(table, …); counts take DiscreteLaplace or DiscreteGaussian
 query/hot_deck.py: leave missing= out, or people.ask(…)
@@ -63,8 +61,6 @@ query/questions.py: the name of one column: by="sex"
 query/several.py: [Count(), Mean("income")]
 schema/source.py: collect() it yourself to see why
 synth/fitted.py: impute with a model of MST or AIM
-synth/fitted.py: missing=ImputeFirst(FromModel(model)) fills a private one, and never shows it
-synth/fitted.py: people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)
 """
 
 
@@ -83,7 +79,7 @@ def hints():
     for path in sorted(SOURCES.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             for keyword in node.keywords if isinstance(node, ast.Call) else ():
-                if keyword.arg == "hint":
+                if keyword.arg in ("hint", "private", "public"):  # the latter two are passed on as one
                     yield from ((path.relative_to(SOURCES).as_posix(), text) for text in texts(keyword.value))
 
 

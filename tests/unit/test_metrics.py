@@ -301,14 +301,12 @@ def test_wrong_arguments_are_told(tmp_path):
         budget=gl.Budget(1.0),
     )
     for metric in (ev.kway_distance, ev.compare_pairs, ev.compare_subgroups, ev.compare_gaps, ev.wasserstein_distance):
-        with pytest.raises(gl.SealedError, match="PrivateTable is not a public table"):
+        with pytest.raises(gl.SealedError, match="a public Table, not a PrivateTable"):
             metric(sealed, a)
-        with pytest.raises(
-            gl.SchemaError, match=r"a DataFrame is not a table with a schema\n  Try: Table.read\(data, sch"
-        ):
+        with pytest.raises(gl.ReadError, match=r"a public Table, not a DataFrame\n  Try: Table.read\(data, sch"):
             metric(pl.DataFrame({"x0": ["a"]}), a)
     for slip in ({"k": 1.5}, {"k": 0}, {"k": 6}, {"most_sets": 2.5}):
-        with pytest.raises(gl.SchemaError, match=r"no sets of|most_sets"):
+        with pytest.raises(gl.SchemaError, match=r"k = |most_sets = "):
             ev.kway_distance(a, b, **slip)
     with pytest.raises(gl.SchemaError, match="weights must be numbers"):
         gl.compare(a, b, weights="a")

@@ -208,7 +208,7 @@ def test_nothing_stands_in_for_a_sealed_table(table):
         ),
     ]
     for attempt in attempts:
-        with pytest.raises(gl.SealedError, match="a StandIn is not a PrivateTable"):
+        with pytest.raises(gl.SealedError, match="takes a PrivateTable, not a StandIn"):
             attempt()
     with pytest.raises(gl.SealedError, match="another kind of sealed table"):
         type("StandIn", (PrivateTable,), {"protect": SimpleNamespace(at_most=1e-9)})

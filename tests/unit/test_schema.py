@@ -35,7 +35,7 @@ MALFORMED = {
     ),
     "rows per person": (
         HEAD + 'rows_per_person=0\n[column.x]\nkind="boolean"',
-        "rows_per_person is 0",
+        "rows_per_person = 0",
         "a whole number of at least 1",
     ),
     "ignore is a text": (HEAD + 'ignore="id"\n[column.x]\nkind="boolean"', "ignore is not a list", 'ignore = ["id"]'),

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.arguments import whole
 from gapless.errors import SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Codes, Column
@@ -33,7 +34,6 @@ MOST_UNIT = 2**40  # the largest whole number for the distance 1
 LARGEST_DOMAIN = 2**62  # combinations of cells that one number can tell apart
 BLOCK = 2**21  # pairs held in memory at a time
 BEAM = 4  # branches followed in the first, rough search
-ORDERED = ("ordinal", "integer", "number", "date", "datetime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +66,13 @@ class Matching:
             given = getattr(self, name)
             if given is None and name == "cover":
                 continue
-            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+            if isinstance(given, str) or not all(isinstance(column, str) for column in given):
                 raise SchemaError(f"{name} = {given!r} is not a list of columns", hint=f'{name}=["age", "sex"]')
             object.__setattr__(self, name, tuple(given))
         if not self.on:
             raise SchemaError("no column to compare rows on", hint='on=["age", "sex"]')
-        if isinstance(self.neighbors, bool) or not isinstance(self.neighbors, int) or not 1 <= self.neighbors <= 1000:
-            raise SchemaError(f"neighbors = {self.neighbors!r}", hint="a whole number from 1 to 1000")
+        neighbors = whole("neighbors", self.neighbors, error=SchemaError, least=1, most=1000)
+        object.__setattr__(self, "neighbors", neighbors)
         for name, known in (("scheme", ("nearest", "mean", "majority")), ("distance", ("gower", "euclidean"))):
             if getattr(self, name) not in known:
                 raise SchemaError(
@@ -127,7 +127,7 @@ class Space:
         """The public distances of a matching."""
         power = 1 if matching.distance == "gower" else 2
         columns = [schema[name] for name in matching.on]
-        ranges = [max(1, column.values_size - 1) for column in columns if column.kind in ORDERED]
+        ranges = [max(1, column.values_size - 1) for column in columns if column.on_scale]
         unit = min(math.lcm(*ranges) ** power, MOST_UNIT)
         tables = {column.name: _costs(column, power, unit) for column in columns}
         # The dearest smallest step first: far branches are left early.
@@ -139,7 +139,7 @@ class Space:
 def _costs(column: Column, power: int, unit: int) -> Ints:
     """The table of distances of one column: rows are the donee's cell, columns the donor's."""
     cost = np.full((column.extended_size, column.extended_size), unit, dtype=np.int64)
-    if column.kind in ORDERED:
+    if column.on_scale:
         span = max(1, column.values_size - 1)
         steps = np.array([round(unit * Fraction(step, span) ** power) for step in range(column.values_size)])
         codes = np.arange(column.values_size)

@@ -289,12 +289,6 @@ class PrivateTable(Sealed):
         return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"
 
 
-def check_table(table: object) -> None:
-    """Refuse what only stands in for a sealed table: distances follow from what it says that it protects."""
-    if type(table) is not PrivateTable:
-        raise SealedError(f"a {type(table).__name__} is not a PrivateTable", hint="what gapless.read gives")
-
-
 def check_question(question: object) -> None:
     """Refuse what is no question of ours: another would say what each row adds, which is proved for ours alone."""
     if not (is_own(question) and callable(getattr(question, "answer", None))):

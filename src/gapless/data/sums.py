@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from gapless.arguments import whole
+from gapless.data.checks import check_private
 from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
-from gapless.data.private_table import Encoded, PrivateTable, check_table, lacking, once
+from gapless.data.private_table import Encoded, PrivateTable, lacking, once
 from gapless.data.tally import Named, Tally, hot_deck_distance, hot_deck_total, tally_distance
 from gapless.errors import SchemaError
 from gapless.privacy.mechanisms import Integers
@@ -29,7 +31,7 @@ def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
     Distance: the absolute numbers of one row add up to at most `tally.unit`, so k rows move the sum by at most
     k units in L1. Rows with a gap in one of `tally.needs` are left out, whatever they would add.
     """
-    check_table(table)
+    check_private(table, "plain_sum()")
     schema = table.schema
     schema.positions([*tally.columns])
     schema.positions([*tally.needs])
@@ -49,12 +51,11 @@ def hot_deck_sum(
 
     Distance: see `hot_deck_distance`. Every row is read.
     """
-    check_table(table)
+    check_private(table, "hot_deck_sum()")
     schema = table.schema
     schema.positions([*tally.columns])
     schema.positions(cells)
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise SchemaError(f"a limit of {limit!r} donations", hint="a whole number of at least 1")
+    limit = whole("limit", limit, error=SchemaError, least=1)
     sizes = {schema.columns[place].name: schema.columns[place].size for place in schema.positions(targets)}
     if not sizes:
         raise SchemaError("no column to fill", hint="plain_sum: a sum without filling")
@@ -91,7 +92,7 @@ def neighbour_sum(
     by the number of neighbors for the scheme "mean". Without any donor a donee contributes 0, or the bound nearer
     to it. Proved in docs/proofs/neighbours.md.
     """
-    check_table(table)
+    check_private(table, "neighbour_sum()")
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
     schema = table.schema
     matching.check(schema, targets)

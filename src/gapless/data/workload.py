@@ -14,8 +14,9 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.data.checks import check_private
 from gapless.data.counting import count
-from gapless.data.private_table import Encoded, PrivateTable, WhichRows, check_table, once
+from gapless.data.private_table import Encoded, PrivateTable, WhichRows, once
 from gapless.errors import ModelError
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.privacy.private import L1, Columns, Linf, Private
@@ -28,7 +29,7 @@ class Workload:
     """The marginals that may be measured or chosen: each is a set of columns, by position."""
 
     def __init__(self, table: PrivateTable, marginals: Sequence[tuple[int, ...]], *, rows: WhichRows) -> None:
-        check_table(table)
+        check_private(table, "Workload")
         names = table.schema.names
         self._places = {marginal: place for place, marginal in enumerate(marginals)}
         self._sealed = table.marginals([[names[c] for c in marginal] for marginal in marginals], rows=rows)
@@ -170,7 +171,7 @@ class Views:
     """
 
     def __init__(self, table: PrivateTable, views: Sequence[tuple[int, Integers]], *, rows: WhichRows) -> None:
-        check_table(table)
+        check_private(table, "Views")
         columns = [table.schema.columns[c] for c, _ in views]
         views = [(c, np.array(codes, dtype=np.int64)) for c, codes in views]  # plain ones: rows are looked up in them
         observed = [int(codes[: column.size].max()) + 1 for column, (_, codes) in zip(columns, views, strict=True)]

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import PrivateTable, Table
+from gapless.data.checks import check_tables, check_weights
+from gapless.data.points import alike
 from gapless.errors import SchemaError, SealedError
 from gapless.evaluate.distance import kway_distance
 from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
-from gapless.evaluate.laws import Floats, alike, check_tables, check_weights, half_l1, rows_of, shares
+from gapless.evaluate.laws import Floats, half_l1, rows_of, shares
 from gapless.evaluate.pairs import Pair, Subgroup, compare_pairs, compare_subgroups
 from gapless.evaluate.tasks import (
     coefficient_error,

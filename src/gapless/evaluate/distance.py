@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from itertools import combinations, islice
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from gapless.arguments import whole
 from gapless.data import Table
+from gapless.data.checks import check_tables, check_weights
 from gapless.errors import SchemaError
-from gapless.evaluate.laws import check_tables, check_weights, half_l1, shares_side_by_side
+from gapless.evaluate.laws import half_l1, shares_side_by_side
 
 MOST_SETS = 500
 
@@ -45,10 +46,7 @@ def kway_distance(
     check_tables(truth, other)
     checked = check_weights(other, weights)
     columns = len(truth.schema.columns)
-    if not (isinstance(k, int | np.integer) and 1 <= k <= columns):
-        raise SchemaError(f"no sets of {k} columns among {columns}", hint=f"a whole number k from 1 to {columns}")
-    if not (isinstance(most_sets, int | np.integer) and most_sets >= 1):
-        raise SchemaError(f"most_sets = {most_sets}", hint="a whole number, at least 1")
-    step = math.ceil(math.comb(columns, k) / most_sets)
+    k = whole("k", k, error=SchemaError, least=1, most=columns)
+    step = math.ceil(math.comb(columns, k) / whole("most_sets", most_sets, error=SchemaError, least=1))
     sets = list(islice(combinations(range(columns), k), 0, None, step))
-    return sum(half_l1(*shares_side_by_side(truth, other, one, checked)) for one in sets) / len(sets)
+    return sum(half_l1(*shares_side_by_side(truth, other, chosen, checked)) for chosen in sets) / len(sets)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
-from gapless.evaluate.laws import Floats, check_tables, check_weights
+from gapless.data.checks import check_tables, check_weights
+from gapless.evaluate.laws import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def compare_gaps(truth: Table, other: Table, *, most: int = 12, weights: ArrayLi
         dict(zip(names, rates[1].tolist(), strict=True)),
         patterns[:most],
         float(np.abs(rates[0] - rates[1]).mean()) if may else 0.0,
-        sum(abs(one.truth - one.other) for one in patterns) / 2,
+        sum(abs(pattern.truth - pattern.other) for pattern in patterns) / 2,
         float(np.abs(together[0] - together[1])[off].mean()) if len(may) > 1 else 0.0,
     )
 

@@ -11,17 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import Table
-from gapless.evaluate.laws import (
-    DENSE_CELLS,
-    Floats,
-    check_tables,
-    check_weights,
-    half_l1,
-    is_ordered,
-    rows_of,
-    shares,
-    shares_side_by_side,
-)
+from gapless.data.checks import check_tables, check_weights
+from gapless.evaluate.laws import DENSE_CELLS, Floats, half_l1, rows_of, shares, shares_side_by_side
+from gapless.model.marginal import cramers_v
 from gapless.schema import Column
 
 
@@ -66,16 +58,14 @@ def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = Non
 
 def measure_of(both: tuple[Column, Column]) -> str:
     """The name of the association that suits: ρ if both are on a line, with no *not applicable* beside it."""
-    on_a_line = all(is_ordered(column) and column.size == column.values_size for column in both)
+    on_a_line = all(column.on_scale and column.size == column.values_size for column in both)
     return "Spearman's ρ" if on_a_line else "Cramér's V"
 
 
 def association(law: Floats | None, both: tuple[Column, Column]) -> float | None:
     r"""How strongly two columns go together in a joint law: Spearman's ρ on a line, else Cramér's V.
 
-    .. math:: V = \sqrt{\frac{\sum (p_{ij} - p_i p_j)^2 / p_i p_j}{\min(r, c) - 1}}
-
-    with r and c the cells that occur. *Not applicable* has no place on a line, so a column that may be it is one for V.
+    *Not applicable* has no place on a line, so a column that may be it is one for V.
 
     >>> from gapless.schema import Categorical, Ordinal
     >>> two = (Ordinal("x", ["a", "b"]), Ordinal("y", ["a", "b"]))
@@ -85,19 +75,10 @@ def association(law: Floats | None, both: tuple[Column, Column]) -> float | None
     if law is None:
         return None
     if measure_of(both) == "Cramér's V":
-        return _cramers_v(law)
+        return cramers_v(law)
     x, y = (_ranks(law.sum(axis=axis)) for axis in (1, 0))
     spread = math.sqrt(float(law.sum(axis=1) @ x**2) * float(law.sum(axis=0) @ y**2))
     return max(-1.0, min(1.0, float(x @ law @ y) / spread)) if spread > 1e-12 else None
-
-
-def _cramers_v(law: Floats) -> float | None:
-    rows, columns = law.sum(axis=1), law.sum(axis=0)
-    law, rows, columns = law[rows > 0][:, columns > 0], rows[rows > 0], columns[columns > 0]
-    if min(law.shape) < 2:
-        return None
-    independent = np.outer(rows, columns)
-    return min(1.0, math.sqrt(float(((law - independent) ** 2 / independent).sum()) / (min(law.shape) - 1)))
 
 
 def _ranks(law: Floats) -> Floats:
@@ -156,4 +137,4 @@ def compare_subgroups(
             shown = [0.0 if law is None else float(law[cell]) for law in whole]
             error = sum(errors) / len(errors) if errors else 0.0
             found.append(Subgroup(column.name, column.cells[cell], shown[0], shown[1], parts[0].rows, error))
-    return tuple(sorted(found, key=lambda one: -one.error))
+    return tuple(sorted(found, key=lambda subgroup: -subgroup.error))

@@ -8,6 +8,7 @@ from gapless.draw.charts import bars, key, percent
 from gapless.draw.markup import Html, join, tag
 from gapless.draw.page import section
 from gapless.evaluate.comparison import ColumnScore, Score
+from gapless.schema.columns import KINDS
 
 MOST_COLUMNS = 40  # are drawn: the first ones of the schema
 
@@ -51,7 +52,7 @@ def column_cards(columns: Sequence[ColumnScore], names: tuple[str, str], *, of: 
             column.cells,
             (column.truth, column.other),
             names,
-            ordered=column.kind != "categorical",
+            ordered=KINDS[column.kind].on_scale,
             noise=column.noise,
         )
         distance = "" if column.distance is None else f"distance {column.distance:.3f}"

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import PrivateTable, Table
-from gapless.errors import SchemaError, SealedError
+from gapless.data.checks import check_comparable, check_private, check_public, check_weights
+from gapless.errors import SchemaError
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score
-from gapless.evaluate.laws import Floats, check_tables, check_weights, half_l1, shares
+from gapless.evaluate.laws import Floats, half_l1, shares
 from gapless.evaluate.pairs import Pair, measure_of
 from gapless.model.marginal import Measurement, estimate_total
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Loss, for_counts
@@ -57,20 +58,15 @@ def compare_private(
             spread evenly over all pairs of at most 10,000 cells.
         weights: one for each row of `other`.
     """
-    if not isinstance(table, PrivateTable):
-        raise SealedError(
-            f"a {type(table).__name__} is not a PrivateTable",
-            hint="compare(truth, fake) for a truth that is public; gapless.read(data, schema, …) seals a private one",
-        )
-    check_tables(other)
+    check_private(table, "compare_private()", public="compare(truth, fake), for a truth that is public")
+    check_public(other, "the other table is", private="a public table, such as a sample")
     checked = check_weights(other, weights)
     if not other.rows:
         raise SchemaError(
             "the compared table has no rows, and noise would be paid for nothing", hint="a table with rows"
         )
     schema = table.schema
-    if [(c.name, c.cells) for c in schema.columns] != [(c.name, c.cells) for c in other.schema.columns]:
-        raise SchemaError("the two tables have different schemas", hint="read both with the same schema")
+    check_comparable(schema, other.schema)
     chosen = _chosen(table, pairs)
     grant = table.ledger.grant(spend, to="compare_private")
     requests = []
@@ -81,7 +77,7 @@ def compare_private(
         noise = for_counts(spend / (2 if chosen else 1) / len(part), counts[0].distance)
         requests += [(value, noise, " × ".join(names)) for value, names in zip(counts, part, strict=True)]
         noises += [noise] * len(part)
-    released = [one.value.astype(np.float64) for one in grant.release_all(requests)]
+    released = [answer.value.astype(np.float64) for answer in grant.release_all(requests)]
     many = len(schema.columns)
     places = [*((c,) for c in range(many)), *map(schema.positions, chosen)]
     found = [
@@ -89,7 +85,7 @@ def compare_private(
         for at, y, noise in zip(places, released, noises, strict=True)
     ]
     columns = [_column(other, c, released[c], noises[c].noise_std, checked, found[c]) for c in range(many)]
-    measured = [_pair(other, names, one) for names, one in zip(chosen, found[many:], strict=True)]
+    measured = [_pair(other, names, distance) for names, distance in zip(chosen, found[many:], strict=True)]
     known = [Measurement((c,), released[c], noises[c].noise_std) for c in range(many)]
     return Comparison(
         schema.name,
@@ -204,14 +200,16 @@ def noisy_distance(counts: Floats, law: Floats | None, noise: Noise) -> NoisyDis
 
 def _mean(name: str, what: str, found: Sequence[NoisyDistance | None]) -> Score:
     """The mean over marginals; their noise is independent, so that of the mean is known better than that of each."""
-    known = [one for one in found if one is not None]
+    known = [distance for distance in found if distance is not None]
     about = f"Mean total variation distance of {len(known)} {what}, noise taken off: 0 is equal, 1 disjoint."
     if len(known) < len(found):
         about += f" {len(found) - len(known)} more are lost in noise."
     if not known:
         return Score(name, None, 0.0, about)
-    noisy, by_noise = (float(np.mean([getattr(one, part) for one in known])) for part in ("noisy", "by_noise"))
-    mean = NoisyDistance(noisy, by_noise, float(np.linalg.norm([one.std for one in known])) / len(known))
+    noisy, by_noise = (
+        float(np.mean([getattr(distance, part) for distance in known])) for part in ("noisy", "by_noise")
+    )
+    mean = NoisyDistance(noisy, by_noise, float(np.linalg.norm([distance.std for distance in known])) / len(known))
     return Score(name, mean.value, 0.0, about, mean.between)
 
 

@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
+from gapless.data.checks import check_tables, check_weights
+from gapless.data.points import Flags, Floats, alike, points, positions
 from gapless.errors import ReadError, SchemaError
-from gapless.evaluate.laws import Floats, alike, check_tables, check_weights, is_ordered, points, positions
 
 ROWS = 5_000  # as in [MD]: a sample of each table, a tenth of it for testing
 TEST_SHARE = 0.1
 RIDGE = 1e-3  # of the linear predictors: keeps coefficients unique, in units of the mean loss
 
 Progress = Callable[[str, int, int], object]
-Flags = NDArray[np.bool_]
 Task = tuple[Floats, Flags, Floats, Floats, Flags]  # training points, labels and weights; test points and labels
 
 
@@ -74,7 +74,7 @@ def f1_scores(
 
 def mean_f1(scores: Mapping[str, Mapping[str, float]]) -> float:
     """The mean over labels of the mean over classifiers; not a number if no label could be learned."""
-    return float(np.mean([list(one.values()) for one in scores.values()])) if scores else float("nan")
+    return float(np.mean([list(found.values()) for found in scores.values()])) if scores else float("nan")
 
 
 def classifiers(seed: int = 0) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def coefficient_error(
     check_tables(truth, other)
     checked = check_weights(other, weights)
     column = truth.schema[label]
-    linear = is_ordered(column) and column.values_size > 2 and positive is None
+    linear = column.on_scale and column.values_size > 2 and positive is None
     values = positions(column) if linear else positive_cells(truth, label, positive).astype(np.float64)
     (place,) = truth.schema.positions([label])
     fits = []

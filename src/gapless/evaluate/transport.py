@@ -6,16 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import Table
-from gapless.evaluate.laws import (
-    Floats,
-    alike,
-    check_tables,
-    check_weights,
-    half_l1,
-    is_ordered,
-    points,
-    positions,
-)
+from gapless.data.checks import check_tables, check_weights
+from gapless.data.points import alike, points, positions
+from gapless.evaluate.laws import Floats, half_l1
 from gapless.schema import Column
 
 DIRECTIONS = 64
@@ -33,7 +26,7 @@ def column_wasserstein(column: Column, truth: Floats | None, other: Floats | Non
     >>> column_wasserstein(Ordinal("x", ["a", "b", "c"]), np.array([1.0, 0, 0]), np.array([0, 1.0, 0]))
     0.5
     """
-    if truth is None or other is None or not is_ordered(column):
+    if truth is None or other is None or not column.on_scale:
         return half_l1(truth, other)
     many = column.values_size
     one, two = truth[:many], other[:many]
@@ -51,7 +44,7 @@ def wasserstein_distance(truth: Table, other: Table, *, weights: ArrayLike | Non
     .. math:: \sqrt d \; \frac1L \sum_{l=1}^L W_1(\langle u_l, X\rangle, \langle u_l, Y\rangle)
 
     Rows become points: a column on a line one coordinate in [0, 1], other levels (and gaps, as one more level) corners
-    at distance 1 of each other (`laws.points`). The mean is over L = 64 fixed directions u of the sphere in d
+    at distance 1 of each other (`data.points`). The mean is over L = 64 fixed directions u of the sphere in d
     dimensions. The paper does not say how it computed the distance of joint laws; slices need no solver, use every row
     and take weights. 0 for equal tables.
 

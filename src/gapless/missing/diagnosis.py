@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 from scipy.special import chndtr, gammainccinv
 
 from gapless.data import PrivateTable
+from gapless.data.checks import check_private
 from gapless.data.workload import Views
 from gapless.errors import SchemaError
-from gapless.missing.tables import check_private
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Grant, Loss, for_counts
 from gapless.schema import Column
@@ -172,7 +172,7 @@ def describe_gaps(table: PrivateTable, *, spend: Loss) -> GapReport:
     shared evenly by its counts, all of distance 1 for a row. What is computed from them is free. All noise of the rates
     and the check is fixed before anything is read.
     """
-    check_private(table, "describe_gaps()")
+    check_private(table, "describe_gaps()", public="patterns(table), for free")
     columns = table.schema.columns
     gappy = [place for place, column in enumerate(columns) if column.gaps]
     if not gappy:
@@ -189,7 +189,9 @@ def describe_gaps(table: PrivateTable, *, spend: Loss) -> GapReport:
         rows=rows,
         rates=dict(zip(names, rates.tolist(), strict=True)),
         rate_std=noise.noise_std / max(1.0, rows),
-        patterns=tuple((tuple(n for n, gap in zip(names, one, strict=True) if gap), count) for one, count in found),
+        patterns=tuple(
+            (tuple(n for n, gap in zip(names, pattern, strict=True) if gap), count) for pattern, count in found
+        ),
         pattern_std=pattern_std,
         links=tuple(sorted(links, key=lambda link: (link.p_value, -link.association))),
     )
@@ -216,7 +218,7 @@ def _count(
         (value, table_noise, f"gaps of {columns[g].name} × {columns[c].name}")
         for (g, c), value in zip(pairs, joints, strict=True)
     ]
-    released = [one.value.astype(np.float64) for one in grant.release_all(asked)]
+    released = [answer.value.astype(np.float64) for answer in grant.release_all(asked)]
     observed = [int(codes[: column.size].max()) + 1 for column, codes in zip(columns, merged, strict=True)]
     tables = {
         (columns[g].name, columns[c].name): value[:, : observed[c]]
@@ -249,7 +251,7 @@ def _patterns(
     found: list[tuple[Pattern, float]] = [((), 0.0)]
     noise = None
     for begin, end in zip([0, *ends], ends, strict=False):
-        counts = table.gap_patterns(names[:end], among=[one for one, _ in found])
+        counts = table.gap_patterns(names[:end], among=[pattern for pattern, _ in found])
         noise = for_counts(spend / steps, counts.distance)
         what = f"patterns of gaps in {end} columns"
         noisy = grant.release(counts, noise, what=what).value.astype(np.float64)

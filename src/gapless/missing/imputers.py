@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.arguments import is_number
 from gapless.data import PrivateTable
 from gapless.data.filling import Filler
 from gapless.data.own import is_own
@@ -21,7 +22,8 @@ from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
-from gapless.schema import Column, Date, DateTime, Integer, Number, Ordinal
+from gapless.schema import Column
+from gapless.schema.columns import _Binned
 
 Law = NDArray[np.float64]
 
@@ -138,7 +140,7 @@ class ImputeFirst:
     def __post_init__(self) -> None:
         if isinstance(self.imputer, type) or not hasattr(self.imputer, "impute"):
             raise ModelError(f"the imputer is {self.imputer!r}", hint="ImputeFirst(FromMean()), FromModel(MST()), …")
-        if not (isinstance(self.share, int | float) and 0 < self.share < 1):
+        if not (is_number(self.share) and 0 < self.share < 1):
             raise ModelError(f"share = {self.share!r} of the budget for filling gaps", hint="between 0 and 1: 0.25")
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
@@ -156,8 +158,8 @@ def _measured(table: PrivateTable, grant: Grant, budget: Loss) -> list[Law]:
         released = grant.release_all(
             [(value, noise, f"{name}, to fill gaps") for name, value in zip(gappy, counts, strict=True)]
         )
-        for name, one in zip(gappy, released, strict=True):
-            noisy = one.value.astype(np.float64)
+        for name, answer in zip(gappy, released, strict=True):
+            noisy = answer.value.astype(np.float64)
             laws[name] = project_to_simplex(noisy, max(1.0, float(noisy.sum())))
     return list(laws.values())
 
@@ -175,11 +177,11 @@ def _point(size: int, cell: int) -> Law:
 def _mean(column: Column, law: Law) -> Law:
     """All probability on the cell that holds the mean; levels without an order keep their law."""
     values = law[: column.values_size]
-    if not isinstance(column, Ordinal | Integer | Number | Date | DateTime):
+    if not column.on_scale:
         return law
     if values.sum() <= 0:  # nothing but not applicable was seen
         values = np.ones(column.values_size)
-    if isinstance(column, Ordinal):
+    if not isinstance(column, _Binned):
         return _point(column.size, round(float(np.average(np.arange(len(values)), weights=values))))
     first, last = column.ends_of_bins()
     mean = np.average(first / 2 + last / 2, weights=values)

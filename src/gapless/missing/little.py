@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from gapless.data import Table
+from gapless.data.checks import check_public
 from gapless.errors import ModelError
-from gapless.missing.mechanisms import ORDERED
-from gapless.missing.tables import check_public
 
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -80,11 +79,11 @@ def little_test(table: Table) -> LittleTest:
         )
     mean, covariance = _fit(groups, values, seen)
     statistic, freedom = 0.0, -_rank(covariance)
-    for one in groups:
-        if one.where.any():
-            inverse, rank = _inverse(covariance[np.ix_(one.where, one.where)])
-            off = one.mean - mean[one.where]
-            statistic += one.rows * float(off @ inverse @ off)
+    for group in groups:
+        if group.where.any():
+            inverse, rank = _inverse(covariance[np.ix_(group.where, group.where)])
+            off = group.mean - mean[group.where]
+            statistic += group.rows * float(off @ inverse @ off)
             freedom += rank
     return LittleTest(
         statistic, freedom, float(chdtrc(freedom, statistic)) if freedom > 0 else 1.0, len(groups), len(owner)
@@ -106,16 +105,15 @@ def _variables(table: Table) -> tuple[Floats, NDArray[np.int64]]:
     found, owner = [], []
     for place, (codes, column) in enumerate(zip(table.codes, table.schema.columns, strict=True)):
         counts = np.bincount(codes, minlength=column.extended_size)[: column.size]
-        ordered = column.kind in ORDERED
-        on_scale = ordered and (counts[: column.values_size] > 0).sum() > 1
-        cells = list(range(column.values_size, column.size)) if ordered else list(range(column.size))
+        varies = column.on_scale and (counts[: column.values_size] > 0).sum() > 1
+        cells = list(range(column.values_size if column.on_scale else 0, column.size))
         cells = [cell for cell in cells if 0 < counts[cell] < counts.sum()]
-        if not ordered and cells:
+        if not column.on_scale and cells:
             cells.remove(max(cells, key=lambda cell: counts[cell]))
-        if on_scale:
+        if varies:
             found.append(np.where(codes < column.values_size, codes, 0) / (column.values_size - 1))
         found += [(codes == cell).astype(np.float64) for cell in cells]
-        owner += [place] * (on_scale + len(cells))
+        owner += [place] * (varies + len(cells))
     values = np.stack(found, axis=1) if found else np.zeros((table.rows, 0))
     return values, np.array(owner, dtype=np.int64)
 
@@ -140,11 +138,11 @@ def _fit(groups: Sequence[_Group], values: Floats, seen: Flags) -> tuple[Floats,
     mean = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(many, 1)
     spread = np.where(seen, (values - mean) ** 2, 0.0).sum(axis=0) / np.maximum(many, 1)
     covariance = np.diag(np.maximum(spread, 1e-12))
-    rows = sum(one.rows for one in groups)
+    rows = sum(group.rows for group in groups)
     for _ in range(STEPS):
         total, second = np.zeros_like(mean), np.zeros_like(covariance)
-        for one in groups:
-            here, gone = one.where, ~one.where
+        for group in groups:
+            here, gone = group.where, ~group.where
             slope = np.zeros((len(mean), int(here.sum())))  # of all variables on the observed ones
             slope[here] = np.eye(slope.shape[1])
             left = np.zeros_like(covariance)
@@ -152,9 +150,9 @@ def _fit(groups: Sequence[_Group], values: Floats, seen: Flags) -> tuple[Floats,
                 inverse, _ = _inverse(covariance[np.ix_(here, here)])
                 slope[gone] = covariance[np.ix_(gone, here)] @ inverse
                 left[np.ix_(gone, gone)] = covariance[np.ix_(gone, gone)] - slope[gone] @ covariance[np.ix_(here, gone)]
-            centre = mean + slope @ (one.mean - mean[here])
-            total += one.rows * centre
-            second += one.rows * (np.outer(centre - mean, centre - mean) + left) + slope @ one.scatter @ slope.T
+            centre = mean + slope @ (group.mean - mean[here])
+            total += group.rows * centre
+            second += group.rows * (np.outer(centre - mean, centre - mean) + left) + slope @ group.scatter @ slope.T
         shift = total / rows - mean
         new = second / rows - np.outer(shift, shift)
         done = max(np.abs(shift).max(), np.abs(new - covariance).max()) < 1e-7

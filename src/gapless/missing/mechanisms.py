@@ -28,9 +28,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gapless.arguments import is_number, whole
 from gapless.data import Table
+from gapless.data.checks import check_public
 from gapless.errors import SchemaError
-from gapless.missing.tables import check_public
 from gapless.privacy import assumptions
 from gapless.privacy.assumptions import Rate, checked_rate
 from gapless.schema import Column, MissingCode, Schema
@@ -40,7 +41,6 @@ Floats: TypeAlias = NDArray[np.float64]
 CalibratedOn: TypeAlias = Literal["reference", "table"]
 
 _EXPERIMENTS = "Table.read(data, schema), for data that are nobody's secret"
-ORDERED = ("ordinal", "integer", "number", "date", "datetime")  # kinds of columns on a scale
 
 
 class MCAR(assumptions.MCAR):
@@ -250,9 +250,7 @@ def _begin(
         (c.name, c.size) for c in schema.columns
     ]:
         raise SchemaError("the reference has other columns or cells", hint="read both with the same schema")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
-        raise SchemaError(f"seed = {seed!r}", hint="a whole number, not negative")
-    rng = np.random.default_rng(secrets.randbits(64) if seed is None else int(seed))
+    rng = np.random.default_rng(secrets.randbits(64) if seed is None else whole("seed", seed, error=SchemaError))
     return table if reference is None else reference, np.array([_rate_of(rate, name) for name in schema.names]), rng
 
 
@@ -266,10 +264,10 @@ def _check_reference(reference: Table | None) -> None:
 
 
 def _checked_share(name: str, share: Any) -> Any:
-    if isinstance(share, int | float) and not isinstance(share, bool) and 0 < share < 1:
+    if is_number(share) and 0 < share < 1:
         return float(share)
     names = list(share) if isinstance(share, Sequence) and not isinstance(share, str) else []
-    if names and all(isinstance(one, str) for one in names):
+    if names and all(isinstance(column, str) for column in names):
         return tuple(share)
     raise SchemaError(f"{name} = {share!r}", hint=f"a share of the columns, {name}=0.5, or a list of their names")
 
@@ -297,8 +295,8 @@ def _logistic(
     for column in np.flatnonzero(rates > 0).tolist():
         weights = [_weights(table.schema.columns[c], rng) for c in drivers[column]]
         here, there = (
-            np.sum([w[one.codes[c]] for c, w in zip(drivers[column], weights, strict=True)], axis=0)
-            for one in (table, reference)
+            np.sum([w[source.codes[c]] for c, w in zip(drivers[column], weights, strict=True)], axis=0)
+            for source in (table, reference)
         )
         spread = float(there.std()) if len(there) else 0.0
         if spread > 0:
@@ -311,7 +309,7 @@ def _logistic(
 def _weights(column: Column, rng: np.random.Generator) -> Floats:
     """What each cell of a driving column adds to the score; gaps add nothing."""
     weights = np.zeros(column.extended_size + 2)  # also codes of gaps that another schema of the same cells may have
-    if column.kind in ORDERED:
+    if column.on_scale:
         weights[: column.values_size] = rng.normal() * np.linspace(0, 1, column.values_size)
         weights[column.values_size : column.size] = rng.normal(size=column.size - column.values_size)
     else:

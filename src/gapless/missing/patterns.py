@@ -9,9 +9,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.arguments import whole
 from gapless.data import Table
+from gapless.data.checks import check_public
 from gapless.errors import SchemaError
-from gapless.missing.tables import check_public
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,7 @@ class Patterns:
 def patterns(table: Table, *, most: int = 12) -> Patterns:
     """Describe the gaps of a table that you are allowed to look at."""
     check_public(table, "patterns() looks at", private="`gapless check` shows its gaps to the holder")
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise SchemaError(f"most = {most!r} patterns", hint="a whole number of at least 1")
+    most = whole("most", most, error=SchemaError, least=1)
     gaps = [codes >= column.size for codes, column in zip(table.codes, table.schema.columns, strict=True)]
     return patterns_of(table.schema.names, gaps, table.rows, most=most)
 

@@ -6,8 +6,8 @@ import math
 from typing import Literal
 
 from gapless.data import PrivateTable
+from gapless.data.checks import check_private
 from gapless.errors import BudgetError, SchemaError
-from gapless.missing.tables import check_private
 from gapless.privacy import MCAR, DiscreteLaplace, Loss, for_counts
 
 
@@ -35,7 +35,7 @@ def gap_rates(
         failure: the probability β that some bound is wrong.
         columns: what is assumed of columns: "independent" of each other, or "dependent".
     """
-    check_private(table, "gap_rates()")
+    check_private(table, "gap_rates()", public="patterns(table), for free")
     if not 0 < failure < 1:
         raise BudgetError(f"failure = {failure} is not a probability", hint="a small one, such as 1e-6")
     lacking = [column for column in table.schema.columns if column.gaps]
@@ -47,7 +47,7 @@ def gap_rates(
     names = [f"rows observed on {column.name}" for column in lacking] + ["number of rows"]
     noise = for_counts(grant.even(counts, grant.left), counts[0].distance)
     released = grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
-    *seen, rows = (int(one.value) for one in released)
+    *seen, rows = (int(answer.value) for answer in released)
     surprise = math.log(2 * len(counts) / failure)
     margin = noise.scale * surprise if isinstance(noise, DiscreteLaplace) else noise.std * math.sqrt(2 * surprise)
     level = failure / (2 * len(lacking))

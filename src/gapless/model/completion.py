@@ -21,7 +21,7 @@ from itertools import product
 import numpy as np
 
 from gapless.model.graphical import GraphicalModel
-from gapless.model.marginal import Columns, Floats, Measurement
+from gapless.model.marginal import Floats, Marginal, Measurement
 
 EM_STEPS = 50
 ROUNDS = 2  # of filling
@@ -58,9 +58,9 @@ def complete_table(table: Floats, sizes: Sequence[int], steps: int = EM_STEPS) -
 def complete_model(
     gapped: GraphicalModel,
     sizes: Sequence[int],
-    measured: Mapping[Columns, float],
+    measured: Mapping[Marginal, float],
     *,
-    zeros: Sequence[tuple[Columns, np.ndarray]] = (),
+    zeros: Sequence[tuple[Marginal, np.ndarray]] = (),
     cap_cells: int,
 ) -> GraphicalModel:
     """The distribution of complete rows behind a model of rows with gaps.
@@ -73,14 +73,14 @@ def complete_model(
         cap_cells: The largest junction tree allowed.
     """
     # A table inside a larger one would be completed with less knowledge: it is taken from the larger ones instead.
-    largest = [one for one in measured if not any(set(one) < set(other) for other in measured)]
+    largest = [marginal for marginal in measured if not any(set(marginal) < set(other) for other in measured)]
     tables = [
-        Measurement(one, gapped.total * complete_table(table, [sizes[c] for c in one]), measured[one])
-        for one, table in zip(largest, gapped.marginals(largest), strict=True)
+        Measurement(marginal, gapped.total * complete_table(table, [sizes[c] for c in marginal]), measured[marginal])
+        for marginal, table in zip(largest, gapped.marginals(largest), strict=True)
     ]
 
     def refit(tables: Sequence[Measurement], start: GraphicalModel) -> GraphicalModel:
-        inner = [_margin(one, tables, noise) for one, noise in measured.items() if one not in largest]
+        inner = [_margin(marginal, tables, noise) for marginal, noise in measured.items() if marginal not in largest]
         return GraphicalModel.fit(
             sizes, [*inner, *tables], total=gapped.total, start=start, zeros=zeros, cap_cells=cap_cells
         )
@@ -110,16 +110,16 @@ def complete_model(
     return model
 
 
-def _margin(columns: Columns, tables: Sequence[Measurement], noise_std: float) -> Measurement:
+def _margin(columns: Marginal, tables: Sequence[Measurement], noise_std: float) -> Measurement:
     """A smaller table as the larger ones around it tell it, each weighted by how well it can; its noise is its own."""
     told: Floats = np.zeros(())
     known = 0.0
-    for one in tables:
-        if set(columns) <= set(one.columns):
-            others = tuple(axis for axis, c in enumerate(one.columns) if c not in columns)
-            kept = [c for c in one.columns if c in columns]
-            counts = one.counts.sum(axis=others).transpose([kept.index(c) for c in columns])
-            weight = one.noise_std**-2 * counts.size / one.counts.size  # a margin adds up the noise of its cells
+    for table in tables:
+        if set(columns) <= set(table.columns):
+            others = tuple(axis for axis, c in enumerate(table.columns) if c not in columns)
+            kept = [c for c in table.columns if c in columns]
+            counts = table.counts.sum(axis=others).transpose([kept.index(c) for c in columns])
+            weight = table.noise_std**-2 * counts.size / table.counts.size  # a margin adds up the noise of its cells
             told, known = told + weight * counts, known + weight
     return Measurement(columns, told / known, noise_std)
 

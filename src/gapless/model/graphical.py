@@ -37,8 +37,8 @@ import numpy as np
 from scipy.special import wrightomega
 
 from gapless.errors import ModelError
-from gapless.model.junction import JunctionTree, junction_tree
-from gapless.model.marginal import Columns, Floats, Measurement, contract, estimate_total, multiply, reconcile, sum_to
+from gapless.model.junction import JunctionTree, Sizes, junction_tree
+from gapless.model.marginal import Floats, Marginal, Measurement, contract, estimate_total, multiply, reconcile, sum_to
 from gapless.model.sampling import Chance, Codes, Ints, sample, sample_given
 
 __all__ = ["GraphicalModel"]
@@ -60,11 +60,11 @@ class GraphicalModel:
 
     kind: ClassVar[str] = "graphical"
 
-    def __init__(self, sizes: Sequence[int], potentials: Mapping[Columns, Floats], total: float) -> None:
+    def __init__(self, sizes: Sequence[int], potentials: Mapping[Marginal, Floats], total: float) -> None:
         self.sizes = tuple(int(size) for size in sizes)
         self.potentials = dict(potentials)
         self.total = float(total)
-        self.unexplained: tuple[Columns, ...] = ()  # the measured tables that a fit could not reach within noise
+        self.unexplained: tuple[Marginal, ...] = ()  # the measured tables that a fit could not reach within noise
 
     @staticmethod
     def fit(
@@ -76,7 +76,7 @@ class GraphicalModel:
         step: float = 1 / 32,
         polish: int = 0,
         start: "GraphicalModel | None" = None,
-        zeros: Iterable[tuple[Columns, np.ndarray]] = (),
+        zeros: Iterable[tuple[Marginal, np.ndarray]] = (),
         cap_cells: int = 4_000_000,
         progress: Callable[[int, int], object] | None = None,
     ) -> "GraphicalModel":
@@ -108,7 +108,7 @@ class GraphicalModel:
             old = potentials.get(key, np.zeros([sizes[column] for column in key]))
             potentials[key] = np.where(sum_to(forbidden, columns, key), -np.inf, old)
         engine = _Engine(sizes, potentials, cap_cells)
-        excess: Mapping[Columns, float] = {}
+        excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
             excess = engine.approach(_aims(targets, step), total, sweeps=sweeps, progress=progress)
@@ -223,7 +223,7 @@ class _Engine:
     After `calibrate`, `tables` holds the probabilities of each bag.
     """
 
-    def __init__(self, sizes: Columns, potentials: Mapping[Columns, Floats], cap_cells: int | None) -> None:
+    def __init__(self, sizes: Sizes, potentials: Mapping[Marginal, Floats], cap_cells: int | None) -> None:
         self.tree = tree = junction_tree(sizes, potentials)
         if cap_cells is not None and tree.cells > cap_cells:
             raise ModelError(
@@ -263,7 +263,7 @@ class _Engine:
                     stack += [(kid, place), (place, kid)]
         return tour
 
-    def potentials(self) -> dict[Columns, Floats]:
+    def potentials(self) -> dict[Marginal, Floats]:
         return {slot.columns: self.theta[slot.where].reshape(slot.shape).copy() for slot in self.marginals}
 
     def calibrate(self) -> None:
@@ -291,12 +291,12 @@ class _Engine:
 
     def approach(
         self,
-        aims: Mapping[Columns, "_Aim"],
+        aims: Mapping[Marginal, "_Aim"],
         total: float,
         *,
         sweeps: int,
         progress: Callable[[int, int], object] | None,
-    ) -> dict[Columns, float]:
+    ) -> dict[Marginal, float]:
         """Sweep until noise explains what is left of every table, and say how far each is from that."""
         excess = dict.fromkeys(aims, 0.0)
         possible = np.isfinite(self.theta)
@@ -317,13 +317,13 @@ class _Engine:
             before, momentum = here, faster
         return excess
 
-    def sweep(self, aims: Mapping[Columns, "_Aim"], total: float) -> dict[Columns, float]:
+    def sweep(self, aims: Mapping[Marginal, "_Aim"], total: float) -> dict[Marginal, float]:
         """Move each marginal towards its target in turn, reluctantly, carrying the change from bag to bag.
 
         Gives, for each, how far it was from its target before it moved: by how many standard deviations its χ² exceeded
         what noise explains.
         """
-        excess: dict[Columns, float] = {}
+        excess: dict[Marginal, float] = {}
         for origin, place in self.tour:
             table = self.tables[place]
             if origin >= 0:
@@ -348,7 +348,7 @@ class _Engine:
                     table *= slot.seen(factor)
         return excess
 
-    def polish(self, targets: Mapping[Columns, tuple[Floats, float]], total: float, steps: int) -> None:
+    def polish(self, targets: Mapping[Marginal, tuple[Floats, float]], total: float, steps: int) -> None:
         """Accelerated mirror descent on the loss, restarted whenever it would rise."""
         goal, weight = np.zeros_like(self.mu), np.zeros_like(self.mu)
         for slot in self.marginals:
@@ -394,10 +394,10 @@ class _Engine:
         law: Floats = flat / np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)
         return law.reshape(self.tables[place].shape)
 
-    def far(self, columns: Columns, cap_cells: int) -> Floats:
+    def far(self, columns: Marginal, cap_cells: int) -> Floats:
         """A marginal of columns that meet in no bag: laws are carried up the tree until all have met."""
         tree = self.tree
-        below: list[Columns] = [()] * len(tree.bags)  # the wanted columns introduced in or under each bag
+        below: list[Marginal] = [()] * len(tree.bags)  # the wanted columns introduced in or under each bag
         messages: dict[int, Floats] = {}
         place = len(tree.bags)
         while place == len(tree.bags) or len(below[place]) < len(columns):
@@ -423,18 +423,18 @@ class _Engine:
                 messages[place] = sum_to(table, axes, keep)
         return messages[place]
 
-    def pairs(self, wanted: set[Columns]) -> dict[Columns, Floats]:
+    def pairs(self, wanted: set[Marginal]) -> dict[Marginal, Floats]:
         """Pairs of columns that meet in no bag, from the bottom of the tree to the top.
 
         Each bag tells its parent the law of every column under it given what they share, side by side in one matrix;
         two columns from different branches are joined where their branches meet.
         """
         tree, needed = self.tree, set(chain.from_iterable(wanted))
-        found: dict[Columns, Floats] = {}
+        found: dict[Marginal, Floats] = {}
         told: dict[int, _Laws] = {}
         for place in range(len(tree.bags) - 1, -1, -1):
             bag, up = tree.bags[place], tree.link(place)
-            branches: dict[Columns, list[_Laws]] = {}
+            branches: dict[Marginal, list[_Laws]] = {}
             for column in needed.intersection(bag[len(up) :]):
                 branches.setdefault((column,), []).append(_Laws.known(column, tree.sizes[column]))
             for kid in tree.kids[place]:
@@ -486,7 +486,7 @@ class _Laws:
             begin += each.matrix.shape[1]
         return _Laws(spans, np.hstack([each.matrix for each in laws]))
 
-    def through(self, joint: Floats, axes: Columns, link: Columns, out: Columns, sizes: Columns) -> Floats:
+    def through(self, joint: Floats, axes: Marginal, link: Marginal, out: Marginal, sizes: Sizes) -> Floats:
         """Exchange the link for other columns, given how the two go together."""
         width = self.matrix.shape[1]
         matrix = self.matrix.reshape(*(sizes[column] for column in link), width)
@@ -497,7 +497,7 @@ class _Laws:
 class _Slot:
     """A marginal's place in the long vectors, and how it is seen from its bag."""
 
-    def __init__(self, columns: Columns, where: slice, bag: Columns, engine: _Engine) -> None:
+    def __init__(self, columns: Marginal, where: slice, bag: Marginal, engine: _Engine) -> None:
         sizes = engine.tree.sizes
         self.columns = columns
         self.where = where
@@ -513,7 +513,7 @@ class _Slot:
         return values.reshape(self.shape).transpose(self.order)[self.inside]
 
 
-def _fit_into(bag: Columns, columns: Columns, sizes: Columns) -> tuple[list[int], tuple[int, ...]]:
+def _fit_into(bag: Marginal, columns: Marginal, sizes: Sizes) -> tuple[list[int], tuple[int, ...]]:
     """The shape in which a table of `columns` spreads over a bag, and the bag's other axes."""
     shape = [sizes[column] if column in columns else 1 for column in bag]
     return shape, tuple(axis for axis, column in enumerate(bag) if column not in columns)
@@ -534,7 +534,7 @@ class _Aim(NamedTuple):
     reluctance: float
 
 
-def _aims(targets: Mapping[Columns, tuple[Floats, float]], step: float) -> dict[Columns, _Aim]:
+def _aims(targets: Mapping[Marginal, tuple[Floats, float]], step: float) -> dict[Marginal, _Aim]:
     typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in targets.values()]))
     return {
         columns: _Aim(
@@ -561,8 +561,8 @@ def _towards(target: Floats, reluctance: float, now: Floats, total: float) -> Fl
 
 
 def _start(
-    sizes: Columns, targets: Mapping[Columns, tuple[Floats, float]], total: float, start: GraphicalModel | None
-) -> dict[Columns, Floats]:
+    sizes: Sizes, targets: Mapping[Marginal, tuple[Floats, float]], total: float, start: GraphicalModel | None
+) -> dict[Marginal, Floats]:
     """The potentials to begin with: those of `start`, and columns new to it as independent."""
     kept = {columns: start.potentials[columns] for columns in targets if start and columns in start.potentials}
     potentials = {columns: np.zeros([sizes[column] for column in columns]) for columns in targets}
@@ -581,7 +581,7 @@ def _start(
     return potentials
 
 
-def _check(sizes: Columns, tables: Iterable[tuple[Columns, np.ndarray]]) -> None:
+def _check(sizes: Sizes, tables: Iterable[tuple[Marginal, np.ndarray]]) -> None:
     """Refuse columns without levels, and tables that do not fit the columns they are said to have."""
     if min(sizes, default=1) < 1:
         raise ModelError(f"a column without levels among sizes {sizes}", hint="every column needs at least one level")

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 
-__all__ = ["JunctionTree", "cells", "junction_tree", "pair_growth"]
+__all__ = ["JunctionTree", "Sizes", "cells", "junction_tree", "pair_growth"]
 
 Sizes = tuple[int, ...]
-Columns = tuple[int, ...]
+Bag = tuple[int, ...]
 Cost = Callable[[int, list[int], Sizes], int]
 
 
@@ -36,7 +36,7 @@ class JunctionTree:
     """
 
     sizes: Sizes
-    bags: tuple[Columns, ...]
+    bags: tuple[Bag, ...]
     parents: tuple[int, ...]
     shared: tuple[int, ...]
 
@@ -46,7 +46,7 @@ class JunctionTree:
         return sum(self.cells_of(bag) for bag in self.bags)
 
     @property
-    def largest(self) -> Columns:
+    def largest(self) -> Bag:
         """The bag with the most cells."""
         return max(self.bags, key=self.cells_of, default=())
 
@@ -72,7 +72,7 @@ class JunctionTree:
                 roads[parent].append(place)
         return roads
 
-    def link(self, place: int) -> Columns:
+    def link(self, place: int) -> Bag:
         """The columns that a bag shares with its parent."""
         return self.bags[place][: self.shared[place]]
 
@@ -94,7 +94,7 @@ def junction_tree(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> J
     """
     sizes = tuple(sizes)
     left = list(_smallest_bags(sizes, _neighbours(len(sizes), marginals)))
-    bags: list[Columns] = []
+    bags: list[Bag] = []
     parents: list[int] = []
     shared: list[int] = []
     joined = dict.fromkeys(left, (0, -1))  # the widest link of each waiting bag to the tree, and where it leads

@@ -17,17 +17,18 @@ from numpy.typing import NDArray
 from gapless.errors import ModelError
 
 __all__ = [
-    "Columns",
     "Floats",
+    "Marginal",
     "Measurement",
     "contract",
+    "cramers_v",
     "estimate_total",
     "project_to_simplex",
     "reconcile",
     "sum_to",
 ]
 
-Columns = tuple[int, ...]
+Marginal = tuple[int, ...]  # its columns, by position
 Floats = NDArray[np.float64]
 
 LEAST_NOISE = 1e-6  # counts that are as good as exact, at absurd budgets, still have a finite weight
@@ -40,7 +41,7 @@ class Measurement:
     `noise_std` is kept as `LEAST_NOISE` where it is less.
     """
 
-    columns: Columns
+    columns: Marginal
     counts: Floats
     noise_std: float
 
@@ -90,13 +91,13 @@ def estimate_total(measurements: Iterable[Measurement]) -> float:
 
 def reconcile(
     sizes: Sequence[int], measurements: Iterable[Measurement], total: float
-) -> dict[Columns, tuple[Floats, float]]:
+) -> dict[Marginal, tuple[Floats, float]]:
     """The closest tables that agree on shared columns and sum to `total`, each with its measured noise_std.
 
     Keys are ascending columns; equal marginals become one.
     """
-    precisions: dict[Columns, float] = {}
-    effects: dict[Columns, tuple[Floats, float]] = {(): (np.array(0.0), 0.0)}
+    precisions: dict[Marginal, float] = {}
+    effects: dict[Marginal, tuple[Floats, float]] = {(): (np.array(0.0), 0.0)}
     for each in measurements:
         table, precision = each.sorted(), _precision(each)
         precisions[table.columns] = precisions.get(table.columns, 0.0) + precision
@@ -110,14 +111,14 @@ def reconcile(
     return {columns: (_assemble(sizes, columns, effects), 1 / sqrt(known)) for columns, known in precisions.items()}
 
 
-def sum_to(table: Floats, axes: Columns, keep: Columns) -> Floats:
+def sum_to(table: Floats, axes: Marginal, keep: Marginal) -> Floats:
     """The marginal of a table, its axes in the order of `keep`."""
     total = table.sum(axis=tuple(axis for axis, column in enumerate(axes) if column not in keep))
     left = [column for column in axes if column in keep]
     return np.asarray(total).transpose([left.index(column) for column in keep])
 
 
-def contract(one: Floats, axes: Columns, other: Floats, others: Columns, out: Columns) -> Floats:
+def contract(one: Floats, axes: Marginal, other: Floats, others: Marginal, out: Marginal) -> Floats:
     """Multiply two tables and sum out what is not in `out`, as one batched matrix product."""
     size = dict(zip(axes + others, one.shape + other.shape, strict=True))
     batch = tuple(column for column in axes if column in others and column in out)
@@ -146,7 +147,30 @@ def _precision(measurement: Measurement) -> float:
     return measurement.noise_std**-2
 
 
-def _subsets(columns: Columns) -> Iterable[Columns]:
+def cramers_v(law: Floats) -> float | None:
+    r"""How far the two columns of a joint law are from independent: 0 if they are, 1 if one decides the other.
+
+    .. math:: V = \sqrt{\frac{\phi^2}{\min(r, c) - 1}}, \qquad
+              \phi^2 = \sum_{ij} \frac{(p_{ij} - p_{i\cdot} p_{\cdot j})^2}{p_{i\cdot} p_{\cdot j}}
+
+    with r and c the numbers of cells that *occur*: φ² is at most min(r, c) - 1, and reaches it, with these alone, so a
+    level that the schema lists and no row has does not make the same rows look less associated. None if a column does
+    not vary.
+
+    References: Cramér 1946, Mathematical Methods of Statistics, chapter 21 (page 282).
+
+    >>> cramers_v(np.array([[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]]))
+    1.0
+    """
+    rows, columns = law.sum(axis=1), law.sum(axis=0)
+    law, rows, columns = law[rows > 0][:, columns > 0], rows[rows > 0], columns[columns > 0]
+    if min(law.shape) < 2:
+        return None
+    independent = np.outer(rows, columns)
+    return min(1.0, sqrt(float(((law - independent) ** 2 / independent).sum()) / (min(law.shape) - 1)))
+
+
+def _subsets(columns: Marginal) -> Iterable[Marginal]:
     return chain.from_iterable(combinations(columns, many) for many in range(len(columns) + 1))
 
 
@@ -157,7 +181,7 @@ def _effect(table: Floats) -> Floats:
     return table
 
 
-def _assemble(sizes: Sequence[int], columns: Columns, effects: Mapping[Columns, tuple[Floats, float]]) -> Floats:
+def _assemble(sizes: Sequence[int], columns: Marginal, effects: Mapping[Marginal, tuple[Floats, float]]) -> Floats:
     """Add up the effects of all subsets of `columns`."""
     table = np.zeros([sizes[column] for column in columns])
     for part in _subsets(columns):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
-from gapless.model.marginal import Columns, Floats, Measurement, reconcile
+from gapless.model.marginal import Floats, Marginal, Measurement, reconcile
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 
 __all__ = ["BayesianNetwork", "Node", "conditional", "fit_tables"]
@@ -34,7 +34,7 @@ class Node:
     """A column, the columns on which it depends, and for each of these the codes that take the place of its own."""
 
     column: int
-    parents: Columns = ()
+    parents: tuple[int, ...] = ()
     merged: tuple[Ints, ...] = ()
 
     @property
@@ -182,8 +182,8 @@ class _Axes:
 
     def __init__(self, sizes: Sequence[int], nodes: Iterable[Node]) -> None:
         self.sizes = list(sizes)
-        self.tables: list[Columns] = []
-        self.ties: dict[Columns, Floats] = {}
+        self.tables: list[Marginal] = []
+        self.ties: dict[Marginal, Floats] = {}
         known: dict[tuple[int, bytes], int] = {}
         for node in nodes:
             axes = []
@@ -221,12 +221,12 @@ def fit_tables(
     axes = _Axes(sizes, nodes)
     measured = [Measurement(key, table, noise_std) for key, table in zip(axes.tables, counts, strict=True)]
     if total is None:
-        return [_fit_alone(one) for one in measured]
+        return [_fit_alone(measurement) for measurement in measured]
     # The longest beginning of the network whose tree is small enough
     many = bisect_right(range(len(nodes) + 1), cap_cells, key=lambda many: _price(sizes, nodes[:many])) - 1
     agreed = reconcile(axes.sizes, measured, total)
-    alone = [Measurement(key := tuple(sorted(one.columns)), *agreed[key]) for one in measured[max(many, 0) :]]
-    tables = [_fit_alone(one, then.columns) for one, then in zip(alone, measured[max(many, 0) :], strict=True)]
+    alone = [Measurement(key := tuple(sorted(table.columns)), *agreed[key]) for table in measured[max(many, 0) :]]
+    tables = [_fit_alone(table, then.columns) for table, then in zip(alone, measured[max(many, 0) :], strict=True)]
     if many > 0:
         begin = _Axes(sizes, nodes[:many])
         ties = [(key, table == 0) for key, table in begin.ties.items()]
@@ -241,7 +241,7 @@ def _price(sizes: Sequence[int], nodes: Sequence[Node]) -> int:
     return cells(axes.sizes, [*axes.ties, *axes.tables])
 
 
-def _fit_alone(measured: Measurement, order: Columns | None = None) -> Floats:
+def _fit_alone(measured: Measurement, order: tuple[int, ...] | None = None) -> Floats:
     """One table by itself, its axes in the order given."""
     alone = Measurement(tuple(range(measured.counts.ndim)), measured.counts, measured.noise_std)
     model = GraphicalModel.fit(measured.counts.shape, [alone], cap_cells=measured.counts.size)

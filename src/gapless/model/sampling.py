@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.model.junction import JunctionTree
-from gapless.model.marginal import Columns, Floats
+from gapless.model.marginal import Floats, Marginal
 
 __all__ = ["Chance", "allot", "pick", "sample", "sample_given"]
 
@@ -142,18 +142,18 @@ class _Evidence:
                 inside = begins[some, None] + np.arange(total.shape[1])
                 message[inside] = np.where(peak > 0, total / np.maximum(peak, 1e-300), 1.0)
 
-    def _patterns(self, columns: Columns) -> Iterator[tuple[NDArray[np.bool_], Columns]]:
+    def _patterns(self, columns: Marginal) -> Iterator[tuple[NDArray[np.bool_], Marginal]]:
         """The states that lack the same ones of these columns."""
         key = ~self.known[:, columns] @ (1 << np.arange(len(columns)))
         for pattern in np.unique(key).tolist():
             yield key == pattern, tuple(column for place, column in enumerate(columns) if pattern >> place & 1)
 
-    def _portions(self, many: int, free: Columns) -> Iterator[tuple[int, int]]:
+    def _portions(self, many: int, free: Marginal) -> Iterator[tuple[int, int]]:
         """Ranges that keep tables over the free columns within the working memory."""
         step = max(1, _CELLS // self.tree.cells_of(free))
         return ((begin, min(begin + step, many)) for begin in range(0, many, step))
 
-    def _weights(self, place: int, who: Ints, codes: Ints, free: Columns) -> Floats:
+    def _weights(self, place: int, who: Ints, codes: Ints, free: Marginal) -> Floats:
         """A bag's law in these rows times its children's messages: one axis per column, of length 1 unless free."""
         bag, sizes = self.tree.bags[place], self.tree.sizes
         upright = (-1, *[1] * len(bag))
@@ -211,7 +211,7 @@ def _dtype(tree: JunctionTree) -> type[np.unsignedinteger]:
     return np.uint16 if max(tree.sizes, default=1) <= 1 << 16 else np.uint32
 
 
-def _ravel(codes: NDArray[np.integer], columns: Columns, tree: JunctionTree) -> Ints:
+def _ravel(codes: NDArray[np.integer], columns: Marginal, tree: JunctionTree) -> Ints:
     """The cell of each row in the marginal of these columns."""
     cells = np.zeros(len(codes), dtype=np.int64)
     for column in columns:
@@ -220,7 +220,9 @@ def _ravel(codes: NDArray[np.integer], columns: Columns, tree: JunctionTree) -> 
     return cells
 
 
-def _unravel(codes: NDArray[np.integer], rows: Ints | slice, cells: Ints, columns: Columns, tree: JunctionTree) -> None:
+def _unravel(
+    codes: NDArray[np.integer], rows: Ints | slice, cells: Ints, columns: Marginal, tree: JunctionTree
+) -> None:
     """Write cells of a marginal into its columns."""
     span = prod(tree.sizes[column] for column in columns)
     for column in columns:

@@ -1,14 +1,13 @@
-r"""Tighter totals for the complete table by privacy loss distributions, for releases that were all fixed in advance.
+"""A tighter total for the complete table by privacy loss distributions, for releases that were all fixed in advance.
 
-Two bounds, proved in docs/proofs/ground_truth_pld.md. The *partition* bound takes any noise: releases in groups with
-disjoint blocks of independent columns, each group a mixture of its joint noise with and without the row. The *mixture*
-bound takes continuous Gaussian noise only: one normal variable whose mean is the root of what the observed releases
-add up to. The ledger's noise is discrete, so the ledger uses the first alone.
+The *partition* bound takes any noise: releases in groups with disjoint blocks of independent columns, each group a
+mixture of its joint noise with and without the row. Proved in docs/proofs/ground_truth_pld.md, section 3.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -17,7 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import BudgetError
 from gapless.privacy.accounting import GRID, LEAST_DELTA
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from gapless.privacy.partitions import best_partition
@@ -30,7 +28,6 @@ REACH = 9.0  # standard deviations; what lies beyond, below 1e-17, counts as los
 MOST_CELLS = 50_000  # of the law of a group
 MOST_EVENTS = 500  # in looking for a partition, which goes one deeper for each
 MOST_STEPS = 20_000  # in looking for a partition: any valid one is a bound
-MOST_PATTERNS = 20  # columns
 
 
 def partition_epsilon(
@@ -50,7 +47,9 @@ def partition_epsilon(
     rates = {column: 1 - chance for column, chance in seen.items()}
     releases = [(weight, columns) for weight, (_, _, columns) in zip(weights, events, strict=True)]
     groups: dict[frozenset[str], Counter[Noise]] = {}
-    for noise, block in zip(noises, best_partition(releases, rates, most_steps=MOST_STEPS).blocks, strict=True):
+    # To first order in ε what is mixed costs p·ε: this price finds good blocks, and any valid ones give a bound.
+    found = best_partition(releases, rates, price=operator.mul, most_steps=MOST_STEPS)
+    for noise, block in zip(noises, found.blocks, strict=True):
         groups.setdefault(block, Counter())[noise] += 1
     alike = Counter(
         (math.prod(seen.get(column, 1.0) for column in block), tuple(sorted(counted.items(), key=repr)))
@@ -67,13 +66,13 @@ def partition_epsilon(
         mixed = np.logaddexp(upper + math.log(chance), lower + math.log1p(-chance)) if chance < 1 else upper
         # Beyond the reach of the laws the worst is taken: with and without the row nothing in common.
         tail = math.log(4 * sum(many for _, many in counted)) - REACH**2 / 2
-        one = pld.from_two_probability_mass_functions(
+        single = pld.from_two_probability_mass_functions(
             dict(enumerate(lower.tolist())) | {"without": tail},
             dict(enumerate(mixed.tolist())) | {"with": tail},
             value_discretization_interval=GRID,
             symmetric=False,
         )
-        many = one.self_compose(times)
+        many = single.self_compose(times)
         total = many if total is None else total.compose(many)
     return None if total is None else float(total.get_epsilon_for_delta(delta))
 
@@ -92,53 +91,24 @@ def _laws(counted: Sequence[tuple[Noise, int]]) -> tuple[Floats, Floats] | None:
         scale = _scale(noise)
         if isinstance(noise, DiscreteLaplace):
             up = 1 / (1 + math.exp(-1 / scale))  # P[Z >= 0], which is P[Z >= 1] of noise moved by one
-            one = np.array([up, 1 - up])
-            lower, upper = one, one[::-1]
+            single = np.array([up, 1 - up])
+            lower, upper = single, single[::-1]
             for _ in range(many - 1):
-                lower, upper = np.convolve(lower, one), np.convolve(upper, one[::-1])
+                lower, upper = np.convolve(lower, single), np.convolve(upper, single[::-1])
         else:
             reach, wide = math.ceil(REACH * scale * math.sqrt(many)), math.ceil(12 * scale) + many
             if 2 * wide * many > MOST_CELLS:
                 return None
-            one = np.exp(-((np.arange(-wide, wide + 1) / scale) ** 2) / 2)
-            one /= one.sum()
-            law, middle = one, wide * many
+            single = np.exp(-((np.arange(-wide, wide + 1) / scale) ** 2) / 2)
+            single /= single.sum()
+            law, middle = single, wide * many
             for _ in range(many - 1):
-                law = np.convolve(law, one)
+                law = np.convolve(law, single)
             lower = law[middle - reach : middle + many + reach + 1]
             upper = law[middle - many - reach : middle + reach + 1]
         pairs.append((np.log(upper), np.log(lower)))
     if math.prod(len(upper) for upper, _ in pairs) > MOST_CELLS:
         return None
-    upper = np.array([math.fsum(cell) for cell in product(*(one.tolist() for one, _ in pairs))])
-    lower = np.array([math.fsum(cell) for cell in product(*(one.tolist() for _, one in pairs))])
+    upper = np.array([math.fsum(cell) for cell in product(*(law.tolist() for law, _ in pairs))])
+    lower = np.array([math.fsum(cell) for cell in product(*(law.tolist() for _, law in pairs))])
     return upper, lower
-
-
-def mixture_epsilon(releases: Sequence[tuple[float, frozenset[str]]], seen: Mapping[str, float], delta: float) -> float:
-    r"""The ε at `delta` of *continuous* Gaussian releases (μ, columns), μ = Δ₂/σ, by one normal variable.
-
-    .. math:: \Bigl(\sum_v p_v\,\mathcal{N}(m_v, 1),\ \mathcal{N}(0, 1)\Bigr), \qquad
-              m_v^2 = \sum_j \mathbf{1}\{A_j \subseteq v\}\,\mu_j^2
-    """
-    names = sorted({column for _, one in releases for column in one if seen.get(column, 1.0) < 1})
-    if len(names) > MOST_PATTERNS:
-        raise BudgetError(
-            f"{len(names)} columns have too many patterns of gaps",
-            hint=f"at most {MOST_PATTERNS}, or partition_epsilon",
-        )
-    patterns = np.arange(1 << len(names))
-    chances, squares = np.ones(len(patterns)), np.zeros(len(patterns))
-    for i, column in enumerate(names):
-        chances *= np.where(patterns >> i & 1, seen[column], 1 - seen[column])
-    for mu, columns in releases:
-        mask = sum(1 << i for i, column in enumerate(names) if column in columns)
-        squares += np.where(patterns & mask == mask, mu**2, 0.0)
-    step = math.sqrt(squares.max()) / 1000  # means are rounded up, which only adds to the divergence
-    means, where = np.unique(np.ceil(np.sqrt(squares) / step - 1e-9), return_inverse=True)
-    from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 it takes a second to import
-
-    mixture = pld.from_mixture_gaussian_mechanism(
-        1.0, (means * step).tolist(), np.bincount(where, chances).tolist(), value_discretization_interval=10 * step
-    )
-    return float(mixture.get_epsilon_for_delta(delta))

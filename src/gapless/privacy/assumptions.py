@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, SupportsFloat, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
+from gapless.arguments import is_number
 from gapless.errors import BudgetError, SchemaError
 from gapless.privacy.rounding import told_up
 
@@ -187,7 +188,7 @@ def checked_rate(rate: Any, name: str) -> Rate:
     """A probability of gaps, or one for each column, as plain numbers."""
     if isinstance(rate, Mapping) and all(isinstance(column, str) for column in rate):
         return {column: float(cast("float", checked_rate(rate[column], name))) for column in sorted(rate)}
-    if isinstance(rate, bool) or not isinstance(rate, SupportsFloat) or not 0 <= float(rate) <= 1:
+    if not (is_number(rate) and 0 <= rate <= 1):
         raise SchemaError(f"a rate of {rate!r}", hint=f'probabilities of a gap, from 0 to 1: {name}({{"income": 0.2}})')
     return float(rate)
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from gapless.arguments import is_number, is_whole
 from gapless.errors import BudgetError
 from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.privacy.rounding import told_up
@@ -91,7 +92,7 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            if not is_number(value):
                 raise BudgetError(f"{name} = {value!r} is not a number", hint="Budget(epsilon=1.0, delta=1e-6)")
             object.__setattr__(self, name, float(value))
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
@@ -147,8 +148,9 @@ class Rows:
     at_most: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.at_most, bool) or not isinstance(self.at_most, int) or self.at_most < 1:
+        if not is_whole(self.at_most, least=1):
             raise BudgetError(f"Rows({self.at_most!r}) protects nobody", hint="Rows(1), or the most rows per person")
+        object.__setattr__(self, "at_most", int(self.at_most))
 
     def __str__(self) -> str:
         return "one row" if self.at_most == 1 else f"up to {self.at_most} rows"
@@ -156,7 +158,7 @@ class Rows:
 
 def check_percent(percent: float) -> None:
     """Refuse what is no share of a budget in percent."""
-    if not (isinstance(percent, int | float) and 0 < percent <= 100):
+    if not (is_number(percent) and 0 < percent <= 100):
         raise BudgetError(f"{percent!r} percent of the budget", hint="a number above 0 and up to 100")
 
 

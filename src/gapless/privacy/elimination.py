@@ -34,11 +34,11 @@ def log_mean_exp(weights: Sets, observed: Mapping[str, float], *, width: int = W
         width: the most columns of a table.
     """
     total = math.fsum(weights.values())
-    names = sorted({a for one in weights for a in one if observed.get(a, 1.0) < 1})
+    names = sorted({a for columns in weights for a in columns if observed.get(a, 1.0) < 1})
     place = {a: i for i, a in enumerate(names)}
     masks: dict[int, float] = {}
-    for one, weight in weights.items():
-        mask = sum(1 << place[a] for a in one if a in place)
+    for columns, weight in weights.items():
+        mask = sum(1 << place[a] for a in columns if a in place)
         masks[mask] = masks.get(mask, 0.0) + weight
     chances = [observed[a] for a in names]
     masks, order = _narrowed(masks, chances, width)

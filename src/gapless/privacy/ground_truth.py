@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gapless.arguments import is_number
 from gapless.errors import BudgetError
 from gapless.privacy.assumptions import Assumption, named_rates, over
 from gapless.privacy.budget import PURE
@@ -58,11 +59,11 @@ def mean_exp(sets: Sets, assumption: Assumption, *, rows: int = 1) -> float:
 def merged(releases: Iterable[Release]) -> dict[frozenset[str], float]:
     """The losses summed for each set of columns; every row is the empty set."""
     sets: dict[frozenset[str], float] = {}
-    for one in releases:
-        if not (isinstance(one, tuple) and len(one) == 2):
-            raise BudgetError(f"{one!r} is no release", hint='a loss and its columns: (0.1, {"age"}), (0.1, None)')
-        loss, columns = one
-        if isinstance(columns, str) or isinstance(loss, bool) or not isinstance(loss, int | float):
+    for release in releases:
+        if not (isinstance(release, tuple) and len(release) == 2):
+            raise BudgetError(f"{release!r} is no release", hint='a loss and its columns: (0.1, {"age"}), (0.1, None)')
+        loss, columns = release
+        if isinstance(columns, str) or not is_number(loss):
             raise BudgetError(f"({loss!r}, {columns!r}) is no release", hint='a loss and its columns: (0.1, {"age"})')
         if not 0 <= loss < math.inf:
             raise BudgetError(f"a loss of {loss}", hint="a finite number, not negative")
@@ -165,12 +166,12 @@ def calibrated(
 
     What F is before is at most `target`; the loss found is at least the even share of the rest, without amplification.
     """
-    wanted = [frozenset(one or ()) for one in columns]
+    wanted = [frozenset(needed or ()) for needed in columns]
 
     def reached(loss: float) -> float:
         sets = dict(before)
-        for one in wanted:
-            sets[one] = sets.get(one, 0.0) + loss
+        for needed in wanted:
+            sets[needed] = sets.get(needed, 0.0) + loss
         return mean_exp(sets, assumption, rows=rows)
 
     low = max(0.0, target - mean_exp(before, assumption, rows=rows)) / len(wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from gapless.arguments import is_number, whole
 from gapless.errors import BudgetError
 from gapless.privacy.rounding import rounded_up
 
@@ -44,11 +45,10 @@ def stability_cost(epsilon: float, delta: float = 0.0, *, changed: int, rho: flo
     >>> stability_cost(0.5, changed=3)
     StabilityCost(epsilon=1.5, delta=0.0, rho=None)
     """
-    if isinstance(changed, bool) or not isinstance(changed, int) or changed < 1:
-        raise BudgetError(f"changed = {changed!r} rows", hint="a whole number of at least 1")
+    changed = whole("changed", changed, error=BudgetError, least=1)
     given = {"epsilon": epsilon, "delta": delta, "rho": 0.0 if rho is None else rho}
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        if not (is_number(value) and 0 <= value < math.inf):
             raise BudgetError(f"{name} = {value!r}", hint="a finite number, not negative")
     return StabilityCost(
         float(epsilon) * changed,

@@ -1,8 +1,12 @@
-r"""The quantities of [MD] section 5, for comparison and for teaching: most of them are NOT guarantees.
+r"""Valid partitions of releases: groups, each amplified by a block of columns, with disjoint blocks.
 
-[MD] multiplies ε by the probability that a row is read, :math:`p\,\varepsilon`. The truth for one mechanism is
-:math:`\log(1 + p(e^\varepsilon - 1))`, which is always at least as large. What is a bound is called *rigorous* here,
-the other figures *linear*. Neither is needed for a promise: `ground_truth` is smaller than every rigorous one.
+If columns are missing independently, releases of losses :math:`\varepsilon_j` in groups G, each of which reads at least
+the block of its group, cost the complete table no more than
+
+.. math:: \sum_G \log\bigl(1 + p_G (e^{\varepsilon_G} - 1)\bigr), \qquad \varepsilon_G = \sum_{j \in G} \varepsilon_j
+
+with :math:`p_G` the probability that the block is observed. *Every* valid partition gives a bound: a search that stops
+early, or goes by another price, loses tightness only. Proved in docs/proofs/ground_truth.md, section 3.
 """
 
 from __future__ import annotations
@@ -13,13 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gapless.errors import BudgetError
-
-NOT_A_GUARANTEE = "[MD], not a guarantee"
+_MOST_COLUMNS = 15  # of a new block: beyond, its parts are too many to try
 
 
-def amplification_factor(columns: frozenset[str], rates: Mapping[str, float]) -> float:
-    """The probability that a row is observed on these columns, if they are independent ([MD] Proposition 5.4)."""
+def chance_observed(columns: frozenset[str], rates: Mapping[str, float]) -> float:
+    """The probability that a row is observed on these columns, if they are independent."""
     return math.prod(1 - rates.get(column, 0.0) for column in columns)
 
 
@@ -34,56 +36,29 @@ def amplified(chance: float, epsilon: float) -> float:
     return float(np.logaddexp(math.log1p(-chance), math.log(chance) + epsilon))
 
 
-def theorem_5_6(releases: Sequence[tuple[float, frozenset[str]]], rates: Mapping[str, float]) -> float:
-    """Σ p ε for releases on disjoint columns: [MD], not a guarantee."""
-    columns = [column for _, one in releases for column in one if rates.get(column, 0.0) > 0]
-    if len(columns) != len(set(columns)):
-        raise BudgetError("[MD] Theorem 5.6 is for disjoint sets of columns", hint="best_partition")
-    return math.fsum(epsilon * amplification_factor(one, rates) for epsilon, one in releases)
-
-
-def theorem_5_12(losses: Mapping[str, float], rates: Mapping[str, float]) -> float:
-    """[MD]'s figure for models of one column each: the first of the least missing columns is amplified, linearly.
-
-    Not a guarantee, and needlessly large: Σ log(1 + (1 - φ)(e^ε - 1)) over *all* columns is one, and mostly smaller.
-    [MD] chooses the largest 1 - φ among the columns that have gaps at all (its Example 5.13).
-    """
-    gapped = {column: 1 - rates[column] for column in losses if rates.get(column, 0.0) > 0}
-    chosen = max(gapped, key=lambda column: gapped[column], default=None)
-    return math.fsum(epsilon * (gapped[chosen] if column == chosen else 1) for column, epsilon in losses.items())
-
-
-_MOST_COLUMNS = 15  # of a new block: beyond, its parts are too many to try
-
-
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A valid partition: releases in groups, each amplified by a block of columns; blocks are disjoint.
+    """A valid partition.
 
     Attributes:
-        blocks: for each release the columns that amplify it.
-        linear: Σ p_G Σ ε_j, the cost in [MD]: not a guarantee.
-        rigorous: Σ_G log(1 + p_G (exp(Σ ε_j) - 1)): a guarantee, never below `ground_truth`.
+        blocks: for each release the columns that amplify it; any two are equal or disjoint.
+        cost: the sum of the groups' prices; by the default price, `amplified`, an ε that holds.
         exact: whether no other valid partition costs less.
     """
 
     blocks: tuple[frozenset[str], ...]
-    linear: float
-    rigorous: float
+    cost: float
     exact: bool
-
-    def __str__(self) -> str:
-        return f"linear {self.linear:.4g} ({NOT_A_GUARANTEE}), rigorous {self.rigorous:.4g}"
 
 
 def best_partition(
     releases: Sequence[tuple[float, frozenset[str]]],
     rates: Mapping[str, float],
     *,
-    cost: str = "linear",
+    price: Callable[[float, float], float] = amplified,
     most_steps: int | None = None,
 ) -> Partition:
-    """The valid partition of least cost: what [MD] Algorithm 4 looks for, by branch and bound.
+    """The valid partition of least cost, by branch and bound.
 
     Each release takes a block that exists and lies within its columns, or a new one from columns that no block has, or
     none. A branch is left when even the best block for every further release could not beat what was found.
@@ -91,29 +66,21 @@ def best_partition(
     Args:
         releases: ε and the columns on which a row must be observed.
         rates: the probability of a gap in each column.
-        cost: "linear" as in [MD], or "rigorous".
+        price: of a group, from the chance that its block is observed and the sum of its ε; convex in the latter.
         most_steps: stop after so many branches with the best partition so far; None: go on until it is proved.
     """
-    if cost not in ("linear", "rigorous"):
-        raise BudgetError(f"no cost {cost!r}", hint='"linear" or "rigorous"')
-    price: Callable[[float, float], float] = amplified if cost == "rigorous" else float.__mul__
-    names = sorted({column for _, one in releases for column in one if rates.get(column, 0.0) > 0})
+    names = sorted({column for _, columns in releases for column in columns if rates.get(column, 0.0) > 0})
     place = {column: 1 << i for i, column in enumerate(names)}
     logs = [math.log1p(-rates[column]) for column in names]
-    masks = [sum(place[column] for column in one if column in place) for _, one in releases]
+    masks = [sum(place[column] for column in columns if column in place) for _, columns in releases]
     search = _Search([epsilon for epsilon, _ in releases], masks, logs, price, most_steps)
     search.run()
-    named = [frozenset(column for column in names if place[column] & block) for block in search.best]
+    blocks = tuple(frozenset(column for column in names if place[column] & block) for block in search.best)
     groups: dict[frozenset[str], float] = {}
-    for (epsilon, _), block in zip(releases, named, strict=True):
+    for (epsilon, _), block in zip(releases, blocks, strict=True):
         groups[block] = groups.get(block, 0.0) + epsilon
-    chances = {block: amplification_factor(block, rates) for block in groups}
-    return Partition(
-        tuple(named),
-        math.fsum(chances[block] * epsilon for block, epsilon in groups.items()),
-        math.fsum(amplified(chances[block], epsilon) for block, epsilon in groups.items()),
-        search.finished,
-    )
+    cost = math.fsum(price(chance_observed(block, rates), epsilon) for block, epsilon in groups.items())
+    return Partition(blocks, cost, search.finished)
 
 
 class _Search:
@@ -129,7 +96,7 @@ class _Search:
     ) -> None:
         self.epsilons, self.masks, self.logs, self.price = epsilons, masks, logs, price
         self.steps, self.most_steps = 0, math.inf if most_steps is None else most_steps
-        self.order = sorted(range(len(masks)), key=lambda one: (masks[one].bit_count(), masks[one]))
+        self.order = sorted(range(len(masks)), key=lambda release: (masks[release].bit_count(), masks[release]))
         self.best = [0] * len(masks)
         self.least = math.inf
         self.finished = True
@@ -165,7 +132,7 @@ class _Search:
     def _go(self, waiting: list[int], groups: dict[int, float], used: int, paid: float) -> None:
         """Give a block to the waiting release that has the fewest ways to get one.
 
-        Both costs are convex in ε: what a release would cost now is the least that it can cost later.
+        Prices are convex in ε: what a release would cost now is the least that it can cost later.
         """
         if not waiting:
             if paid < self.least - 1e-12:
@@ -176,23 +143,23 @@ class _Search:
             self.finished = False
             return
         bound, regrets = paid, []
-        for one in waiting:
-            mask, epsilon = self.masks[one], self.epsilons[one]
+        for release in waiting:
+            mask, epsilon = self.masks[release], self.epsilons[release]
             old = min(self._increment(block, e, epsilon) for block, e in groups.items() if not block & ~mask)
             new = self._increment(mask & ~used, 0.0, epsilon) if mask & ~used else math.inf
             bound += min(old, new)
-            regrets.append(((mask & ~used).bit_count(), one))
+            regrets.append(((mask & ~used).bit_count(), release))
         if bound >= self.least - 1e-12:
             return
-        one = min(regrets)[1]
-        mask, epsilon = self.masks[one], self.epsilons[one]
+        release = min(regrets)[1]
+        mask, epsilon = self.masks[release], self.epsilons[release]
         free = mask & ~used
         options = [(self._increment(block, e, epsilon), block) for block, e in groups.items() if not block & ~mask]
         fresh = (block for block in self._parts(free) if block not in groups)
         options += [(self._increment(block, 0.0, epsilon), block) for block in fresh]
-        rest = [other for other in waiting if other != one]
+        rest = [other for other in waiting if other != release]
         for increment, block in sorted(options):
-            self._chosen[one] = block
+            self._chosen[release] = block
             before = groups.get(block)
             groups[block] = (before or 0.0) + epsilon
             self._go(rest, groups, used | block, paid + increment)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,14 +36,15 @@ from gapless.schema import Schema
 
 @dataclass(frozen=True)
 class Shape:
-    """How one kind of question shares a row out, and how it reads the sums.
+    """How one kind of question shares a row out, and how it reads the sums: a `Total`, a `Ratio` or a `Spread`.
 
     `looks_at` are the columns whose values it looks at, `tests` those whose gaps it looks at; a row with a gap in one
     of `needs` adds nothing.
     """
 
+    width: ClassVar[int]  # the number of parts
+
     parts: Callable[[Named], Integers]  # rows × width, before `where` and `by`
-    width: int
     unit: int
     finish: Callable[[Floats], float]
     interval: Callable[[Floats, Noise], tuple[float, float]]
@@ -61,7 +63,25 @@ class Shape:
     @property
     def is_ratio(self) -> bool:
         """Whether the noise on the answer depends on the number of rows."""
-        return self.width > 1
+        return not isinstance(self, Total)
+
+
+class Total(Shape):
+    """A count or a sum: one part."""
+
+    width = 1
+
+
+class Ratio(Shape):
+    """A proportion or a mean: (u, 1 - u)."""
+
+    width = 2
+
+
+class Spread(Shape):
+    """A variance: (u², u - u², 1 - u)."""
+
+    width = 3
 
 
 def count_shape() -> Shape:
@@ -74,7 +94,7 @@ def count_shape() -> Shape:
     def parts(rows: Named) -> Integers:
         return np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64)
 
-    return Shape(parts, 1, 1, lambda p: max(0.0, float(p[0])), interval, 1.0)
+    return Total(parts, 1, lambda p: max(0.0, float(p[0])), interval, 1.0)
 
 
 def sum_shape(numbers: Numbers) -> Shape:
@@ -88,9 +108,8 @@ def sum_shape(numbers: Numbers) -> Shape:
         return (float(parts[0]) - t) * scale, (float(parts[0]) + t) * scale
 
     only = frozenset({numbers.column})
-    return Shape(
+    return Total(
         _look_up(numbers.column, [sizes]),
-        1,
         unit,
         lambda p: float(p[0]) * scale,
         interval,
@@ -110,9 +129,8 @@ def proportion_shape(condition: Condition, schema: Schema) -> Shape:
         known_truth = truth(rows)
         return np.stack([known_truth == TRUE, known_truth == -TRUE], axis=1).astype(np.int64)
 
-    return Shape(
+    return Ratio(
         parts,
-        2,
         1,
         lambda p: ratio(float(p[0]), float(p[1])),
         _ratio_between(0.0, 1.0),
@@ -126,9 +144,8 @@ def mean_shape(numbers: Numbers) -> Shape:
     """The mean of the values."""
     steps, size = numbers.parts
     low, high = numbers.low, numbers.high
-    return Shape(
+    return Ratio(
         _look_up(numbers.column, [steps, size - steps]),
-        2,
         size,
         lambda p: low + (high - low) * ratio(float(p[0]), float(p[1])),
         _ratio_between(low, high),
@@ -147,9 +164,8 @@ def variance_shape(numbers: Numbers) -> Shape:
         low, high = variance_interval(parts, noise)
         return low * scale, high * scale
 
-    return Shape(
+    return Spread(
         _look_up(numbers.column, [steps**2, steps * size - steps**2, size**2 - steps * size]),
-        3,
         size**2,
         lambda p: variance(float(p[0]), float(p[:2].sum()), float(p.sum())) * scale,
         interval,
@@ -205,8 +221,8 @@ class Compiled:
         parts = sums.astype(np.float64).reshape(-1, self.shape.width) / unit
         std = None if noise is None or self.shape.is_ratio else noise.std * self.shape.std_factor
         return tuple(
-            Estimate(group, self.shape.finish(one), std, None if noise is None else self._interval(one, noise))
-            for group, one in zip(self.groups or (None,), parts, strict=True)
+            Estimate(group, self.shape.finish(sums), std, None if noise is None else self._interval(sums, noise))
+            for group, sums in zip(self.groups or (None,), parts, strict=True)
         )
 
     def _interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.arguments import whole
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
 from gapless.data.sums import hot_deck_sum
@@ -59,8 +60,7 @@ class HotDeck:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", names_of(self.cells, "cells", "HotDeck(cells=['age', 'sex'])"))
-        if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1:
-            raise QuestionError(f"a limit of {self.limit!r} donations", hint="a whole number of at least 1")
+        object.__setattr__(self, "limit", whole("limit", self.limit, error=QuestionError, least=1))
 
     def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
         """One release: the sums over all rows, filled ones included."""

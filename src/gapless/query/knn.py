@@ -19,7 +19,7 @@ from gapless.data.tally import Named
 from gapless.privacy import Grant, Loss, Private, Smooth, SmoothCauchy, SmoothValue, for_counts
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Answer
-from gapless.query.compiled import Compiled
+from gapless.query.compiled import Compiled, Spread, Total
 from gapless.query.condition import known
 from gapless.query.treatments import Asked, Preview, check_filling, compiled, measures, names_of, protects
 from gapless.schema import Schema
@@ -97,7 +97,7 @@ class Knn:
         mechanism = SmoothCauchy.for_loss(share, Smooth(schema.rows_per_person, 1.0))
         times = " times the number of rows it is about" if asked.shape.is_ratio else ""
         of = f"the answer{times}, for each row that one row can change (itself and those filled from it: private)"
-        scale = asked.shape.std_factor / (math.sqrt(2) if asked.shape.width == 3 else 1)
+        scale = asked.shape.std_factor / (math.sqrt(2) if isinstance(asked.shape, Spread) else 1)
         return Preview(asked.text, None, of, mechanism.median_per_bound * scale)
 
     def told(self, asked: Compiled) -> str:
@@ -109,7 +109,7 @@ class Knn:
 
 def _shares(asked: Compiled, loss: Loss) -> tuple[Loss, Loss]:
     """What the number of rows of all groups may cost, and what each of the other sums of all groups may."""
-    sums = {1: 1, 2: 1, 3: 2}[asked.shape.width]
+    sums = 2 if isinstance(asked.shape, Spread) else 1  # of values, and of squares around their mean
     if not asked.shape.is_ratio:
         return loss * 0.0, loss
     for_rows = loss / (sums + 1) if asked.fills_rows else loss * FOR_ROWS
@@ -127,10 +127,9 @@ class _Asking:
 
     def parts(self) -> tuple[Floats, tuple[int, ...]]:
         """The parts of each group, in rows, and the entries that paid for them."""
-        width = self.asked.shape.width
+        shape = self.asked.shape
         for_rows, for_sum = _shares(self.asked, self.grant.left)
-        if width == 1:
-            shape = self.asked.shape
+        if isinstance(shape, Total):
             sums, paid = self._sums(lambda added: added[:, 0], shape.low, shape.high, for_sum, "")
             return sums[:, None], paid
         # u - 1/2 for each row: what it adds is centred, so a row's own part in the bound is halved
@@ -138,7 +137,7 @@ class _Asking:
         self._mechanisms(centred, for_sum)  # refuses a share that is too small before anything is spent
         rows, first = self._rows(for_rows)
         sums, second = self._release(centred, for_sum, "")
-        if width == 2:
+        if not isinstance(shape, Spread):
             return np.stack([rows / 2 + sums, rows / 2 - sums], axis=1), first + second
         means = np.clip(0.5 + sums / np.maximum(2.0, rows), 0, 1)
         spreads, third = self._squares(means, rows, for_sum)
@@ -185,7 +184,7 @@ class _Asking:
         return neighbour_sum(self.table, value, targets=self.asked.targets, matching=self.matching, low=low, high=high)
 
     def _mechanisms(self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss) -> list[SmoothCauchy]:
-        return [SmoothCauchy.for_loss(loss / len(sealed), one.distance) for one in sealed]
+        return [SmoothCauchy.for_loss(loss / len(sealed), value.distance) for value in sealed]
 
     def _release(
         self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss, what: str
@@ -194,7 +193,7 @@ class _Asking:
         names = [what + self._text if group is None else f"{what}{self._text} = {group}" for group in self._groups]
         requests = zip(sealed, self._mechanisms(sealed, loss), names, strict=True)
         released = self.grant.release_all(list(requests))
-        return np.array([one.value for one in released]), tuple(one.entry for one in released)
+        return np.array([answer.value for answer in released]), tuple(answer.entry for answer in released)
 
     @property
     def _text(self) -> str:

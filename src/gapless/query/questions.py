@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from gapless.arguments import is_number
 from gapless.data import PrivateTable
 from gapless.errors import QuestionError
 from gapless.privacy import Grant
@@ -177,7 +178,7 @@ def _checked(bounds: Bounds) -> Bounds:
     if (
         not isinstance(bounds, list | tuple)
         or len(bounds) != 2
-        or not all(isinstance(b, int | float) and math.isfinite(b) for b in bounds)
+        or not all(is_number(bound) and abs(bound) < math.inf for bound in bounds)
     ):
         raise QuestionError(
             f"bounds are {bounds!r}", hint="the lowest and the highest value, two finite numbers: (0, 100)"

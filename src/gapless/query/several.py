@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gapless.data import PrivateTable
-from gapless.data.private_table import check_question, check_table
+from gapless.data.checks import check_private
+from gapless.data.private_table import check_question
 from gapless.errors import QuestionError
 from gapless.privacy import Loss
 from gapless.query.answers import Answer
@@ -31,7 +32,7 @@ def ask_all(
 
     What cannot be answered, or not with so little, is told before anything is spent.
     """
-    check_table(table)
+    check_private(table, "ask_all")
     questions = tuple(questions)
     if not questions:
         raise QuestionError("no question", hint='[Count(), Mean("income")]')

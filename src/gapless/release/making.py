@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gapless.arguments import whole
 from gapless.data.private_table import ledger_beside
 from gapless.errors import ModelError, ReadError
 from gapless.files import check_writable, free_name
@@ -20,7 +21,7 @@ from gapless.schema import Schema
 from gapless.schema.source import check_there
 from gapless.schema.words import nearest
 from gapless.synth import METHODS
-from gapless.synth.fitted import FittedModel, Gaps, Progress, check_rows, seed_or_new
+from gapless.synth.fitted import FittedModel, Gaps, Progress, seed_or_new
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ def make_release(
     folder = Path(folder)
     synthesizer = _synthesizer(method, missing, expected_rows)
     _check_gaps(gaps, synthesizer.missing)
-    check_rows(rows)
+    rows = None if rows is None else whole("rows", rows, error=ModelError)
     seed = seed_or_new(seed)
     place = _ledger_of(data, ledger, budget, percent)
     phase, say = progress or (lambda *_: None), tell or (lambda _: None)

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.arguments import is_number, is_whole
 from gapless.errors import SchemaError
 from gapless.schema.words import listing, nearest
 
@@ -85,9 +86,15 @@ class GapRule:
 
 @dataclass(frozen=True)
 class Column:
-    """What every kind of column shares: its name, and what may stand in place of a value."""
+    """What every kind of column shares: its name, and what may stand in place of a value.
+
+    A column is *on a scale* if its values lie on a line, so that some are nearer to each other than others: numbers,
+    dates, ordinal levels. True and false are two levels without an order, as "yes" and "no" would be: they compare by
+    == and != alone, and the two ways to declare such a column give the same figures.
+    """
 
     kind: ClassVar[str]
+    on_scale: ClassVar[bool] = False
     # What may be said besides the common keys, in the order in which it is written to a file.
     own_keys: ClassVar[tuple[str, ...]]
     outsides: ClassVar[tuple[Outside, ...]]
@@ -326,6 +333,7 @@ class Ordinal(_Levels):
     """Named levels from low to high."""
 
     kind: ClassVar[str] = "ordinal"
+    on_scale: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -359,6 +367,7 @@ class _Binned(Column):
     left and open on the right, the last one closed on both sides.
     """
 
+    on_scale: ClassVar[bool] = True
     own_keys: ClassVar[tuple[str, ...]] = ("bounds", "bins", "edges", "quantiles")
     outsides: ClassVar[tuple[Outside, ...]] = ("clamp", "missing", "refuse")
     whole: ClassVar[bool] = True
@@ -402,7 +411,8 @@ class _Binned(Column):
         given = [key for key in ("bins", "edges", "quantiles") if getattr(self, key) is not None]
         if len(given) > 1:
             raise self._error(f"has {listing(given)}", hint="keep one of bins, edges and quantiles")
-        if self.bins is not None and (isinstance(self.bins, bool) or not isinstance(self.bins, int) or self.bins < 1):
+        object.__setattr__(self, "bins", _plain(self.bins))
+        if not (self.bins is None or is_whole(self.bins, least=1)):
             raise self._error(f"has bins = {self.bins!r}", hint="a whole number of bins, such as bins = 10")
         if self.values_size > MOST_LEVELS:
             raise self._error(f"has more than {MOST_LEVELS} bins", hint="fewer bins")
@@ -425,14 +435,13 @@ class _Binned(Column):
 
     def _position(self, value: object, what: str) -> float:
         """A public value as a number on the line."""
-        good = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-        if not good or isinstance(value, bool) or (self.whole and value != int(value)):  # type: ignore[call-overload]
+        if not (is_number(value) and abs(value) < math.inf) or (self.whole and value != int(value)):
             wanted = "whole number" if self.whole else "number"
             raise self._error(f"has the {what} {value!r}, which is not a {wanted}", hint=self._example)
         most = LARGEST_WHOLE if self.whole else LARGEST
-        if abs(value) > most:  # type: ignore[arg-type]
+        if abs(value) > most:
             raise self._error(f"has a {what} beyond {most:g}", hint="smaller numbers: thousands, millions …")
-        return float(value)  # type: ignore[arg-type]
+        return float(value)
 
     def _read(self, text: str) -> float:
         """A text as a number on the line, NaN if it is none."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gapless.arguments import is_whole, whole
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.columns import KINDS, Column, MissingCode
@@ -79,18 +80,13 @@ class Schema:
             raise SchemaError(f"the column {twice[0]!r} is declared twice", hint="leave one of them out")
         if both := sorted(set(names) & set(self.ignore)):
             raise SchemaError(f"the column {both[0]!r} is declared and ignored", hint="keep one of the two")
-        if (
-            isinstance(self.rows_per_person, bool)
-            or not isinstance(self.rows_per_person, int)
-            or self.rows_per_person < 1
-        ):
-            raise SchemaError(f"rows_per_person is {self.rows_per_person!r}", hint="a whole number of at least 1")
-        if self.expected_rows is not None and (
-            isinstance(self.expected_rows, bool) or not isinstance(self.expected_rows, int) or self.expected_rows < 1
-        ):
+        rows = whole("rows_per_person", self.rows_per_person, error=SchemaError, least=1)
+        object.__setattr__(self, "rows_per_person", rows)
+        if self.expected_rows is not None and not is_whole(self.expected_rows, least=1):
             raise SchemaError(
                 f"expected_rows is {self.expected_rows!r}", hint="about how many there are, if that is public: 10000"
             )
+        object.__setattr__(self, "expected_rows", None if self.expected_rows is None else int(self.expected_rows))
         if not isinstance(self.unchecked, bool):
             raise SchemaError(f"unchecked is {self.unchecked!r}", hint="take the line away once the schema is checked")
 

@@ -13,7 +13,7 @@ from gapless.data import PrivateTable
 from gapless.errors import ModelError
 from gapless.missing import Extended, Missing
 from gapless.model.junction import JunctionTree, cells, junction_tree, pair_growth
-from gapless.model.marginal import Columns, Floats, Measurement
+from gapless.model.marginal import Floats, Marginal, Measurement
 from gapless.privacy import Linf, Loss, Private, for_counts
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress, grant_for
@@ -71,7 +71,7 @@ class AIM:
         share = rest / (ROUNDS_PER_COLUMN * columns)
         together = math.ceil(ROUNDS_PER_COLUMN * columns / REFITS)
         model, tree = survey.fit(), junction_tree(survey.sizes, [])
-        chosen: list[Columns] = []
+        chosen: list[Marginal] = []
         turn, last = 0, False
         while not last:
             # The tree may grow with the budget that is used: early choices must not take all the room.
@@ -104,7 +104,7 @@ class AIM:
         return survey.conclude("aim", settings, limits=_no_room(tree, weights, chosen, self.cap_cells))
 
 
-def _no_room(tree: JunctionTree, weights: Mapping[Columns, float], chosen: Sequence[Columns], cap: int) -> list[str]:
+def _no_room(tree: JunctionTree, weights: Mapping[Marginal, float], chosen: Sequence[Marginal], cap: int) -> list[str]:
     """What part of the workload would make the tree larger than it may be, whatever the budget, in words."""
     telling = [marginal for marginal in weights if all(tree.sizes[c] > 1 for c in marginal)]
     left = set(telling).difference(_within(tree, telling, chosen, cap))
@@ -117,11 +117,13 @@ def _no_room(tree: JunctionTree, weights: Mapping[Columns, float], chosen: Seque
     ]
 
 
-def _within(tree: JunctionTree, marginals: Sequence[Columns], chosen: Sequence[Columns], limit: float) -> list[Columns]:
+def _within(
+    tree: JunctionTree, marginals: Sequence[Marginal], chosen: Sequence[Marginal], limit: float
+) -> list[Marginal]:
     """The marginals with which the tree keeps within the limit; those chosen before cost nothing."""
     known, growth = set(chosen), pair_growth(tree)
 
-    def fits(one: Columns) -> bool:
+    def fits(one: Marginal) -> bool:
         if len(one) > 2:
             return cells(tree.sizes, [*known, one]) <= limit
         i, j = one
@@ -130,13 +132,13 @@ def _within(tree: JunctionTree, marginals: Sequence[Columns], chosen: Sequence[C
     return [one for one in marginals if one in known or fits(one)]
 
 
-def _pool(candidates: Sequence[Columns], turn: int) -> list[Columns]:
+def _pool(candidates: Sequence[Marginal], turn: int) -> list[Marginal]:
     """At most POOL of the candidates, others at each turn: a wide table has too many pairs to look at all of them."""
     step = math.ceil(len(candidates) / POOL)
     return list(candidates[turn % step :: step])
 
 
-def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -> dict[Columns, float]:
+def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -> dict[Marginal, float]:
     """The candidates and their weights: all subsets of two or more columns of the marginals asked for.
 
     A candidate weighs as much as the columns it shares with the workload, the heaviest weighing 1.
@@ -145,7 +147,7 @@ def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -
         return dict.fromkeys(combinations(range(len(schema.columns)), 2), 1.0)
     if not isinstance(workload, Mapping):
         raise ModelError(f"the workload is a {type(workload).__name__}", hint='{("age", "sex"): 1.0}')
-    asked: dict[Columns, float] = {}
+    asked: dict[Marginal, float] = {}
     for names, weight in workload.items():
         one = tuple(sorted(schema.positions(names)))
         asked[one] = asked.get(one, 0.0) + float(weight)
@@ -166,9 +168,9 @@ def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -
 
 def _scores(
     survey: Survey,
-    candidates: Sequence[Columns],
+    candidates: Sequence[Marginal],
     expected: Sequence[Floats],
-    weights: Mapping[Columns, float],
+    weights: Mapping[Marginal, float],
     total: float,
     share: Loss,
 ) -> Private[Floats, Linf]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gapless.data import PrivateTable
+from gapless.data.checks import check_private
 from gapless.missing import Extended, Missing
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.privacy.cautions import USUAL_ROWS
@@ -33,6 +34,7 @@ class Auto:
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Fit the method that `choose` names."""
+        check_private(table, "Auto.fit")
         method, why = self.choose(table.schema, spend, table.protect)
         model: FittedModel = method.fit(table, spend=spend, progress=progress)
         settings = {"chosen because": why} | dict(model.facts.settings)

@@ -14,14 +14,16 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.arguments import whole
 from gapless.data import PrivateTable, Table
+from gapless.data.checks import check_private, check_public
 from gapless.data.filling import Chance, fill_given
-from gapless.errors import ModelError, SealedError
+from gapless.errors import ModelError
 from gapless.missing import Missing
 from gapless.model import archive
 from gapless.model.distribution import CanFill, Distribution, HasMarginal
 from gapless.model.graphical import GraphicalModel
-from gapless.model.marginal import Measurement
+from gapless.model.marginal import Measurement, cramers_v
 from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.privacy import Grant, Loss
@@ -38,11 +40,7 @@ Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much i
 def grant_for(synthesizer: Any, table: PrivateTable, missing: Missing, spend: Loss) -> Grant:
     """The grant of a fit, after a look at what was passed: nothing is spent on a slip."""
     to = f"{type(synthesizer).__name__}.fit"
-    if not isinstance(table, PrivateTable):
-        raise ModelError(
-            f"{to}: the table is a {type(table).__name__}, not a PrivateTable",
-            hint="people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)",
-        )
+    check_private(table, to)
     if not hasattr(missing, "prepare") or isinstance(missing, type):
         imputer = hasattr(missing, "impute") and not isinstance(missing, type)
         hint = f"missing=ImputeFirst({missing!r})" if imputer else "missing=Extended(), Observed(), CompleteRows(), …"
@@ -56,29 +54,14 @@ _DISTRIBUTIONS: dict[str, type[Distribution]] = {kind.kind: kind for kind in (Pr
 _TRIES = 50
 
 
-def check_rows(rows: int | None) -> None:
-    """Refuse what is no number of rows to sample."""
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0):
-        raise ModelError(f"cannot sample {rows!r} rows", hint="a whole number, not negative")
-
-
 def seed_or_new(seed: int | None) -> int:
     """The seed of a sample: a new one unless it is given."""
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
-        raise ModelError(f"seed = {seed!r}", hint="a whole number, not negative")
-    return secrets.randbits(64) if seed is None else int(seed)
+    return secrets.randbits(64) if seed is None else whole("seed", seed, error=ModelError)
 
 
 def _some(chance: Chance, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     """Fresh numbers of some rows: each row keeps its own place in what chance gives."""
     return chance()[rows]
-
-
-def _association(law: NDArray[np.float64]) -> float:
-    """How far two columns are from independent, 0 to 1: Cramér's V."""
-    independent = np.outer(law.sum(axis=1), law.sum(axis=0))
-    off = np.divide((law - independent) ** 2, independent, out=np.zeros_like(law), where=independent > 0)
-    return float(min(1.0, np.sqrt(off.sum() / max(1, min(law.shape) - 1))))
 
 
 def noise_of_columns(names: Sequence[str], measured: Iterable[Measurement]) -> dict[str, float]:
@@ -127,23 +110,18 @@ class FittedModel:
             seed: repeat a sample; by default every sample is new.
             gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
         """
-        check_rows(rows)
-        if rows is None:
-            rows = max(0, round(self.total))
+        rows = whole("rows", max(0, round(self.total)) if rows is None else rows, error=ModelError)
         seed = seed_or_new(seed)
-        codes = self._lawful(self._distribution(gaps), int(rows), np.random.default_rng(seed))
-        return Table(self.schema, list(codes.T), rows=int(rows), seed=seed)
+        codes = self._lawful(self._distribution(gaps), rows, np.random.default_rng(seed))
+        return Table(self.schema, list(codes.T), rows=rows, seed=seed)
 
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
         """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
 
         For a private table: `ImputeFirst(FromModel(model))` before a synthesizer.
         """
-        if not isinstance(table, Table):
-            raise SealedError(
-                f"impute() fills a public Table, not a {type(table).__name__}",
-                hint="missing=ImputeFirst(FromModel(model)) fills a private one, and never shows it",
-            )
+        told = "missing=ImputeFirst(FromModel(model)) fills a private one, and never shows it"
+        check_public(table, "impute() fills", private=told)
         if [(c.name, c.size) for c in self.schema.columns] != [(c.name, c.size) for c in table.schema.columns]:
             raise ModelError(
                 "the table has other columns or cells than the model", hint="read it with the model's schema"
@@ -283,7 +261,7 @@ class FittedModel:
 
     def _strength(self, one: int, other: int) -> float:
         law = self.marginal_if_known([self.schema.names[one], self.schema.names[other]])
-        return 0.0 if law is None else _association(law)  # what is not known is a thin line
+        return 0.0 if law is None else cramers_v(law) or 0.0  # what is not known is a thin line
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model to a file; `gapless.load` reads it. There is no row and no pickle in it.

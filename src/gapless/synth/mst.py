@@ -9,7 +9,7 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.missing import Extended, Missing
-from gapless.model.marginal import Columns
+from gapless.model.marginal import Marginal
 from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress, grant_for
 from gapless.synth.survey import Survey
@@ -59,14 +59,14 @@ class MST:
         return survey.conclude("mst", {"pairs": len(tree)})
 
     @staticmethod
-    def _choose_tree(survey: Survey, spend: Loss) -> list[Columns]:
+    def _choose_tree(survey: Survey, spend: Loss) -> list[Marginal]:
         """Pairs that connect all columns, as far as the cap allows."""
         part = list(range(len(survey.sizes)))  # the connected part to which each column belongs
         pairs = survey.marginals
         nothing = np.zeros(len(pairs))
         scores = survey.workload.conditional_misfit(pairs, survey.fit().marginals(pairs), nothing + 1, nothing)
         open_places = list(range(len(pairs)))
-        tree: list[Columns] = []
+        tree: list[Marginal] = []
         share = spend / (len(part) - 1)
         while open_places := [p for p in open_places if part[pairs[p][0]] != part[pairs[p][1]]]:
             survey.tell("choosing", len(tree), len(part) - 1)

@@ -14,7 +14,7 @@ from gapless.data.workload import Views
 from gapless.errors import ModelError
 from gapless.missing import Extended, Missing
 from gapless.model.completion import complete_table
-from gapless.model.marginal import LEAST_NOISE, Columns, Floats, Measurement, estimate_total
+from gapless.model.marginal import LEAST_NOISE, Floats, Marginal, Measurement, estimate_total
 from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
 from gapless.model.sampling import Ints
 from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, for_counts
@@ -29,7 +29,6 @@ USEFUL = 4.0  # a table's cells hold on average this many times the noise, or mo
 MOST_PARENTS = 3
 POOL = 5000  # candidates for a choice; where there are more, parents are columns that the network joins already
 SPREAD = 1_000_003  # a prime: steps of this length meet all of the candidates, in no order
-ORDERED = ("ordinal", "integer", "number", "date", "datetime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +117,7 @@ class _Growth:
                 )
         telling = [place for place in range(len(self.columns)) if place not in self.constant] or [self.constant.pop()]
         first = next((place for place in telling if place not in self.decided), telling[0])
-        self.families: list[Columns] = [(self.levels[first][0],)]
+        self.families: list[Marginal] = [(self.levels[first][0],)]
         self.waiting = [place for place in telling if place != first]
         self.useful = 0
         self.rows: Measurement
@@ -162,7 +161,7 @@ class _Growth:
             self.families.append(candidates[place])
             self.waiting.remove(self.views[candidates[place][0]][0])
 
-    def _candidates(self) -> list[Columns]:
+    def _candidates(self) -> list[Marginal]:
         """For each waiting column the largest useful sets of parents, or none."""
         placed = [self.views[family[0]][0] for family in self.families]
         for column, deciding in self.decided.items():
@@ -170,8 +169,8 @@ class _Growth:
                 return [tuple(self.levels[place][0] for place in (column, *deciding))]
         groups = list(self._groups(placed))
         narrow = sorted(placed, key=lambda column: self.sizes[self.levels[column][-1]])[: MOST_PARENTS + 1]
-        found: dict[int, list[Columns]] = {}  # waiting columns of one size have the same sets
-        candidates: list[Columns] = []
+        found: dict[int, list[Marginal]] = {}  # waiting columns of one size have the same sets
+        candidates: list[Marginal] = []
         free = [column for column in self.waiting if column not in self.decided] or self.waiting
         for column in free:
             whole = self.levels[column][0]
@@ -183,7 +182,7 @@ class _Growth:
         many = len(candidates)
         return candidates if many <= POOL else [candidates[step * SPREAD % many] for step in range(POOL)]
 
-    def _groups(self, placed: Sequence[int]) -> Iterator[Columns]:
+    def _groups(self, placed: Sequence[int]) -> Iterator[Marginal]:
         """Columns that may be parents together: any, if these are few, else a column and some of its own parents."""
         for many in range(1, MOST_PARENTS + 1):
             if math.comb(len(placed), many) * len(self.waiting) <= POOL:
@@ -193,7 +192,7 @@ class _Growth:
                     column, *parents = (self.views[view][0] for view in family)
                     yield from ((column, *some) for some in combinations(parents, many - 1))
 
-    def _fitting(self, group: Columns, narrow: Sequence[int], room: float) -> Columns | None:
+    def _fitting(self, group: Marginal, narrow: Sequence[int], room: float) -> Marginal | None:
         """The views of these columns, the widest merged until they fit; None if they cannot, or if more columns could.
 
         More could if these fit as they are beside one of the `narrow` columns, which take the least room.
@@ -272,11 +271,11 @@ class _Growth:
             known[self.columns[node.column].name] = noise_std * math.sqrt(counts.size / counts.shape[-1])
         return known
 
-    def _node(self, family: Columns) -> Node:
+    def _node(self, family: Marginal) -> Node:
         parents = [self.views[view] for view in family[1:]]
         return Node(self.views[family[0]][0], tuple(c for c, _ in parents), tuple(codes for _, codes in parents))
 
-    def _name(self, family: Columns) -> str:
+    def _name(self, family: Marginal) -> str:
         """A family in words."""
 
         def called(view: int) -> str:
@@ -295,7 +294,7 @@ def _coarser(column: Column) -> list[Ints]:
     """
     many, codes = column.values_size, np.arange(column.extended_size)
     found = [codes]
-    while column.kind in ORDERED and many > 2:
+    while column.on_scale and many > 2:
         half = -(-many // 2)
         codes = np.where(codes < many, codes // 2, codes - many + half)
         found.append(codes)

@@ -15,7 +15,7 @@ from gapless.errors import ModelError
 from gapless.missing import Missing
 from gapless.model.completion import complete_model
 from gapless.model.graphical import GraphicalModel
-from gapless.model.marginal import Columns, Floats, Measurement, estimate_total
+from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total
 from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, Private, for_counts
 from gapless.schema.constraints import Forbidden, constraints_of
 from gapless.synth.facts import Facts
@@ -38,7 +38,7 @@ class Survey:
         missing: Missing,
         grant: Grant,
         *,
-        marginals: Sequence[Columns],
+        marginals: Sequence[Marginal],
         cap_cells: int,
         progress: Progress | None = None,
     ) -> None:
@@ -54,13 +54,13 @@ class Survey:
         self.marginals = self._within_cap(marginals)
         self._forbidden, self._dependencies, _ = constraints_of(table.schema)
         # Columns by themselves, and those of which one decides another: what is always measured.
-        self._always: list[Columns] = self._telling([(c,) for c in range(len(columns))]) or [(0,)]
+        self._always: list[Marginal] = self._telling([(c,) for c in range(len(columns))]) or [(0,)]
         self._always += self._within_cap([rule.columns for rule in self._dependencies])
         self.workload: Workload
         self._raw: list[Measurement] = []
         self._rows: Measurement | None = None
 
-    def _within_cap(self, marginals: Sequence[Columns]) -> list[Columns]:
+    def _within_cap(self, marginals: Sequence[Marginal]) -> list[Marginal]:
         """The marginals that are small enough; a column that fits in none of its marginals is an error."""
         marginals = self._telling(marginals)
         kept = [one for one in marginals if math.prod(self.sizes[c] for c in one) <= self.cap_cells]
@@ -73,7 +73,7 @@ class Survey:
             )
         return kept
 
-    def _telling(self, marginals: Sequence[Columns]) -> list[Columns]:
+    def _telling(self, marginals: Sequence[Marginal]) -> list[Marginal]:
         """The marginals without columns of one cell, which tell nothing that the others do not."""
         return [marginal for marginal in marginals if all(self.sizes[c] > 1 for c in marginal)]
 
@@ -93,11 +93,11 @@ class Survey:
         """What is always measured and, unless every row is counted, the number of rows: one batch, even shares."""
         self._measure(self._always, spend, rows=not self.extended)
 
-    def measure(self, marginals: Sequence[Columns], spend: Loss) -> list[Measurement]:
+    def measure(self, marginals: Sequence[Marginal], spend: Loss) -> list[Measurement]:
         """Noisy counts of these marginals, in one batch with even shares."""
         return self._measure(marginals, spend, rows=False)
 
-    def _measure(self, marginals: Sequence[Columns], spend: Loss, *, rows: bool) -> list[Measurement]:
+    def _measure(self, marginals: Sequence[Marginal], spend: Loss, *, rows: bool) -> list[Measurement]:
         counts = [self.workload.counts(one) for one in marginals]
         names = [self.name(one) for one in marginals]
         if rows:
@@ -159,7 +159,7 @@ class Survey:
         more = [(0, self.sizes[c] - size) for c, size in zip(rule.columns, rule.table.shape, strict=True)]
         return np.pad(rule.table, more)
 
-    def name(self, marginal: Columns) -> str:
+    def name(self, marginal: Marginal) -> str:
         """A marginal in words."""
         return " × ".join(self.schema.names[c] for c in marginal)
 
@@ -201,9 +201,9 @@ class Survey:
             yield f"{self.name(columns)}: noise std {noise_std:.1f}"
 
 
-def _noise(measurements: Iterable[Measurement]) -> dict[Columns, float]:
+def _noise(measurements: Iterable[Measurement]) -> dict[Marginal, float]:
     """The noise in each cell of every measured marginal; repeated measurements of one are combined."""
-    precision: dict[Columns, float] = {}
+    precision: dict[Marginal, float] = {}
     for one in measurements:
         precision[one.columns] = precision.get(one.columns, 0.0) + one.noise_std**-2
     return {columns: known**-0.5 for columns, known in precision.items()}

@@ -1,0 +1,64 @@
+"""Which tables were passed: a public one to look at, a sealed one to pay for, two that can be compared."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gapless.data.private_table import PrivateTable
+from gapless.data.table import Table
+from gapless.errors import ReadError, SchemaError, SealedError
+from gapless.schema import Schema
+
+READ = "people = gapless.read(data, schema, protect=Rows(1), budget=…, ledger=…)"
+
+
+def check_public(table: object, what: str, *, private: str) -> None:
+    """Refuse what is not a public table; `private` is what to do with a sealed one."""
+    if isinstance(table, Table):
+        return
+    wrong = f"{what} a public Table, not a {type(table).__name__}"
+    if isinstance(table, PrivateTable):
+        raise SealedError(wrong, hint=private)
+    raise ReadError(wrong, hint="Table.read(data, schema), for data that are nobody's secret")
+
+
+def check_private(table: object, what: str, *, public: str = READ) -> None:
+    """Refuse what is not a sealed table; `public` is what to do with a public one.
+
+    By the very class: distances follow from what a table says that it protects, and another could say anything.
+    """
+    if type(table) is not PrivateTable:
+        hint = public if isinstance(table, Table) else READ
+        raise SealedError(f"{what} takes a PrivateTable, not a {type(table).__name__}", hint=hint)
+
+
+def check_comparable(*schemas: Schema) -> None:
+    """Refuse schemas under which the same codes are not the same cells."""
+    first, *others = ([(column.name, column.cells) for column in schema.columns] for schema in schemas)
+    if any(other != first for other in others):
+        raise SchemaError("the two tables have different schemas", hint="read both with the same schema")
+
+
+def check_tables(*tables: Table) -> None:
+    """Refuse what is no public table, and tables whose cells cannot be compared."""
+    for table in tables:
+        check_public(
+            table, "cells are compared in", private="compare_private(table, fake, spend=…) compares it for a price"
+        )
+    check_comparable(*(table.schema for table in tables))
+
+
+def check_weights(table: Table, weights: ArrayLike | None) -> NDArray[np.float64] | None:
+    """One weight for each row: finite, not negative, not all zero. Only their ratios matter."""
+    if weights is None:
+        return None
+    try:
+        given = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SchemaError("weights must be numbers", hint="one weight for each row") from None
+    if given.shape != (table.rows,):
+        raise SchemaError(f"{given.size} weights for {table.rows} rows", hint="one weight for each row")
+    if not (np.isfinite(given).all() and (given >= 0).all() and (given.any() or not given.size)):
+        raise SchemaError("weights must be finite, not negative and not all zero", hint="weights of 0 or more")
+    return given

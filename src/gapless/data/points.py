@@ -1,0 +1,72 @@
+"""The rows of a public table as points: each column a position on a line, or corners at equal distance."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.data.table import Table
+from gapless.schema import Column
+from gapless.schema.columns import _Binned
+
+Floats: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+MOST_CORNERS = 100
+
+
+def positions(column: Column) -> Floats:
+    """Where each level or bin lies between 0 and 1: middles of bins within the bounds, levels at even steps.
+
+    >>> from gapless.schema import Integer
+    >>> positions(Integer("age", bounds=(0, 100), edges=(0, 20, 100))).tolist()
+    [0.095, 0.6]
+    """
+    if isinstance(column, _Binned):
+        first, last = column.ends_of_bins()
+        low, high = float(first[0]), float(last[-1])
+        return ((first + last) / 2 - low) / (high - low) if high > low else np.zeros(len(first))
+    return np.linspace(0.0, 1.0, column.values_size) if column.values_size > 1 else np.zeros(1)
+
+
+def points(table: Table, *, without: str | None = None) -> Floats:
+    """Each row as a point; every column adds at most 1 to the square of the distance of two rows.
+
+    A column on a line is one coordinate from 0 to 1, and what has no value there (a gap, *not applicable*) stands
+    aside, at distance 1 from the ends. Other levels, and gaps as one more, are corners at distance 1 of each other;
+    more than 100 of them are put on a line too, in the order of the schema.
+    """
+    parts = [np.zeros((table.rows, 0))]
+    for column, codes in zip(table.schema.columns, table.codes, strict=True):
+        if column.name == without:
+            continue
+        states = np.eye(column.extended_size) if column.extended_size <= MOST_CORNERS else None
+        if states is not None and not column.on_scale:
+            parts.append((states / np.sqrt(2))[codes])
+            continue
+        line = np.full((column.extended_size, 1), 0.5)
+        line[: column.values_size, 0] = positions(column)
+        aside = np.arange(column.extended_size)[:, None] == np.arange(column.values_size, column.extended_size)
+        parts.append(np.hstack([line, np.sqrt(0.75) * aside])[codes])
+    return np.hstack(parts)
+
+
+def alike(truth: Table, other: Table) -> tuple[Flags, Flags]:
+    """Which rows of each table to compare as wholes: all if both have gaps or neither, else those without a gap.
+
+    A gap in one table and a fill in the other would be all that such a comparison sees.
+    """
+    complete = ~gap_rows(truth), ~gap_rows(other)
+    if complete[0].all() == complete[1].all():
+        return np.ones(truth.rows, dtype=np.bool_), np.ones(other.rows, dtype=np.bool_)
+    return complete
+
+
+def gap_rows(table: Table) -> Flags:
+    """Which rows have a gap."""
+    found = np.zeros(table.rows, dtype=np.bool_)
+    for column, codes in zip(table.schema.columns, table.codes, strict=True):
+        found |= codes >= column.size
+    return found
