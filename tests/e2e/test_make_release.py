@@ -132,7 +132,7 @@ SLIPS = {
         "does not measure the gaps",
     ),
     "rows": ({"rows": -1}, gl.ModelError, "rows = -1"),
-    "part of a row": ({"rows": 2.5}, gl.ModelError, "cannot sample 2.5 rows"),
+    "part of a row": ({"rows": 2.5}, gl.ModelError, "rows = 2.5"),
     "a seed": ({"seed": -1}, gl.ModelError, "seed = -1"),
     "a share": ({"percent": 0}, gl.BudgetError, "0 percent of the budget"),
     "a large share": ({"percent": 101}, gl.BudgetError, "101 percent of the budget"),
