@@ -63,7 +63,7 @@ query/questions.py: the name of one column: by="sex"
 schema/source.py: collect() it yourself to see why
 synth/fitted.py: impute with a model of MST or AIM
 synth/fitted.py: missing=ImputeFirst(FromModel(model)) fills a private one, and never shows it
-synth/fitted.py: people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)
+synth/fitting.py: people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)
 """
 
 

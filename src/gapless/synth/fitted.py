@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -14,17 +14,14 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data import PrivateTable, Table
+from gapless.data import Table
 from gapless.data.filling import Chance, fill_given
 from gapless.errors import ModelError, SealedError
-from gapless.missing import Missing
 from gapless.model import archive
 from gapless.model.distribution import CanFill, Distribution, HasMarginal
 from gapless.model.graphical import GraphicalModel
-from gapless.model.marginal import Measurement
 from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
-from gapless.privacy import Grant, Loss
 from gapless.schema import Schema
 from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of
 from gapless.schema.words import nearest, shortened
@@ -33,21 +30,6 @@ from gapless.synth.facts import Facts
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
-
-
-def grant_for(synthesizer: Any, table: PrivateTable, missing: Missing, spend: Loss) -> Grant:
-    """The grant of a fit, after a look at what was passed: nothing is spent on a slip."""
-    to = f"{type(synthesizer).__name__}.fit"
-    if not isinstance(table, PrivateTable):
-        raise ModelError(
-            f"{to}: the table is a {type(table).__name__}, not a PrivateTable",
-            hint="people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)",
-        )
-    if not hasattr(missing, "prepare") or isinstance(missing, type):
-        imputer = hasattr(missing, "impute") and not isinstance(missing, type)
-        hint = f"missing=ImputeFirst({missing!r})" if imputer else "missing=Extended(), Observed(), CompleteRows(), …"
-        raise ModelError(f"{to}: missing = {missing!r}", hint=hint)
-    return table.ledger.grant(spend, to=to)
 
 
 _DISTRIBUTIONS: dict[str, type[Distribution]] = {kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork)}
@@ -72,16 +54,6 @@ def _association(law: NDArray[np.float64]) -> float:
     independent = np.outer(law.sum(axis=1), law.sum(axis=0))
     off = np.divide((law - independent) ** 2, independent, out=np.zeros_like(law), where=independent > 0)
     return float(min(1.0, np.sqrt(off.sum() / max(1, min(law.shape) - 1))))
-
-
-def noise_of_columns(names: Sequence[str], measured: Iterable[Measurement]) -> dict[str, float]:
-    """The noise in a count of one cell of each column: a sum over the other columns of the marginal that knows best."""
-    known: dict[str, float] = {}
-    for one in measured:
-        for size, column in zip(one.counts.shape, one.columns, strict=True):
-            noise_std = one.noise_std * float(np.sqrt(one.counts.size / size))
-            known[names[column]] = min(noise_std, known.get(names[column], np.inf))
-    return known
 
 
 @dataclass(frozen=True, repr=False)
