@@ -17,6 +17,7 @@ from rich.console import Console
 
 from gapless import __version__
 from gapless.cli.ledger import EXAMPLE, ledger
+from gapless.cli.methods import FitCommand
 from gapless.cli.stopping import watch
 from gapless.errors import BudgetError, ReadError, SchemaError
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gapless.privacy import Budget, Ledger, Loss
     from gapless.schema import Schema
     from gapless.synth.fitted import Progress
+    from gapless.synth.fitting import Synthesizer
 
 app = typer.Typer(
     name="gapless",
@@ -60,15 +62,8 @@ LedgerOption = Annotated[
         show_default=False,
     ),
 ]
-Method = Annotated[str, typer.Option("--method", "-m", help="auto, aim, mst, privbayes or independent.")]
-MissingOption = Annotated[
-    str | None,
-    typer.Option(
-        "--missing",
-        help="extended, observed, complete-rows, or impute-random, -mean, -mode, -distribution.",
-        show_default="extended",
-    ),
-]
+Method = Annotated[str, typer.Option("--method", "-m")]  # FitCommand knows the help of these two
+MissingOption = Annotated[str | None, typer.Option("--missing", show_default="extended")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise cannot be seeded.")]
 NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
@@ -183,7 +178,10 @@ def check(data: Data, schema: SchemaOption, encoding: Encoding = "utf-8", as_jso
         raise typer.Exit(2)
 
 
-@app.command(epilog="Example: `gapless synth people.csv --schema people.toml --epsilon 1 --delta 1e-6 -o release/`")
+@app.command(
+    cls=FitCommand,
+    epilog="Example: `gapless synth people.csv --schema people.toml --epsilon 1 --delta 1e-6 -o release/`",
+)
 def synth(
     data: Data,
     schema: SchemaOption,
@@ -216,6 +214,7 @@ def synth(
     check_there(data)
     ledger = ledger or ledger_beside(data)
     budget = _budget(epsilon, delta, ledger)
+    _check_declared(synthesizer, budget)
     with open_release(output, ledger):
         people = _read(data, public, ledger, budget, encoding)
         model = kept_model(output, public, people.ledger)
@@ -255,7 +254,8 @@ def synth(
 
 
 @app.command(
-    epilog="Example: `gapless fit people.csv -s people.toml --epsilon 1 --delta 1e-6 --spend 50% -o people.model`"
+    cls=FitCommand,
+    epilog="Example: `gapless fit people.csv -s people.toml --epsilon 1 --delta 1e-6 --spend 50% -o people.model`",
 )
 def fit(
     data: Data,
@@ -283,6 +283,7 @@ def fit(
     synthesizer = _synthesizer(method, missing, expected_rows)
     _percent(spend or "100%")  # a slip is told before anything is made
     budget = _budget(epsilon, delta, ledger)
+    _check_declared(synthesizer, budget)
     people = _read(data, public, ledger, budget, encoding)
     with _progress(method) as progress:
         model = synthesizer.fit(people, spend=_loss(people.ledger, spend), progress=progress)
@@ -322,7 +323,7 @@ def sample(
 # ---------------------------------------------------------------------- from words to objects
 
 
-def _synthesizer(method: str, missing: str | None, expected_rows: int | None) -> Any:
+def _synthesizer(method: str, missing: str | None, expected_rows: int | None) -> Synthesizer:
     from gapless.missing import STRATEGIES
     from gapless.schema.words import nearest
     from gapless.synth import METHODS
@@ -334,6 +335,14 @@ def _synthesizer(method: str, missing: str | None, expected_rows: int | None) ->
         raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, STRATEGIES)}")
     more = {"expected_rows": expected_rows} if method == "auto" else {}
     return METHODS[method](missing=STRATEGIES[missing](), **more)
+
+
+def _check_declared(synthesizer: Synthesizer, budget: Budget | None) -> None:
+    """Refuse what the method does not declare before a ledger is made, whose δ is for good."""
+    from gapless.synth.fitting import check_declared
+
+    if budget is not None:
+        check_declared(synthesizer, budget)
 
 
 def _budget(epsilon: float | None, delta: float, ledger: Path, *, hint: str = "") -> Budget | None:

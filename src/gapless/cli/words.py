@@ -8,6 +8,7 @@ _VALUES = {
     "Extended()": "extended",
     "Observed()": "observed",
     "CompleteRows()": "complete-rows",
+    "ImputeFirst()": "impute-random",
 }
 _PHRASES = (
     (r"leave budget= out: the ledger knows it", "leave --epsilon and --delta out: the ledger knows them"),
