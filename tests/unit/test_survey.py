@@ -69,11 +69,11 @@ def test_without_noise_every_measurement_is_the_truth_brought_to_the_number_of_r
         survey.measure([(0, 1), (2, 3)], survey.grant.left)
     assert survey.total == pytest.approx(len(rows), rel=1e-12)
     source = table.complete_rows() if missing == "complete-rows" else table
-    for one in survey.measurements:
-        names = [SCHEMA.names[c] for c in one.columns]
+    for measured in survey.measurements:
+        names = [SCHEMA.names[c] for c in measured.columns]
         truth = reveal(source.marginal(names, rows="extended" if missing == "extended" else "observed"), table.ledger)
-        np.testing.assert_allclose(one.counts, truth * (len(rows) / truth.sum()), rtol=1e-12)
-        assert one.counts.sum() == pytest.approx(len(rows))
+        np.testing.assert_allclose(measured.counts, truth * (len(rows) / truth.sum()), rtol=1e-12)
+        assert measured.counts.sum() == pytest.approx(len(rows))
 
 
 @pytest.mark.parametrize("missing", ["observed", "complete-rows"])
@@ -105,13 +105,14 @@ def test_no_rows_count_as_one(missing, tmp_path):
     with no_noise():
         survey.measure_columns(survey.grant.left)
     assert survey.total == 1
-    assert all(np.isfinite(one.counts).all() for one in survey.measurements)
+    assert all(np.isfinite(measured.counts).all() for measured in survey.measurements)
     assert np.isfinite(survey.fit().marginal([0])).all()
 
 
 def test_repeated_measurements_are_known_better():
-    ones = [Measurement((0,), np.zeros(2), 3.0), Measurement((0,), np.zeros(2), 4.0), Measurement((1,), np.zeros(2), 5)]
-    assert noise_of(ones) == {(0,): pytest.approx(2.4), (1,): pytest.approx(5.0)}
+    known = [((0,), 3.0), ((0,), 4.0), ((1,), 5.0)]
+    measured = [Measurement(columns, np.zeros(2), noise_std) for columns, noise_std in known]
+    assert noise_of(measured) == {(0,): pytest.approx(2.4), (1,): pytest.approx(5.0)}
 
 
 # ------------------------------------------------------------------ the cap
@@ -397,7 +398,7 @@ def test_a_wide_table_looks_at_a_part_of_its_pairs_at_a_time(tmp_path, monkeypat
     assert seen[:half] == seen[half:]
     assert all(1 <= len(some) <= 5 for some in seen)
     assert all(len(set(some)) == len(some) for some in seen)
-    assert len({one for some in seen for one in some}) >= 15
+    assert len({candidate for candidates in seen for candidate in candidates}) >= 15
 
 
 def test_other_candidates_each_time_also_with_several_choices_between_two_fits(tmp_path, monkeypatch):
@@ -407,7 +408,7 @@ def test_other_candidates_each_time_also_with_several_choices_between_two_fits(t
     monkeypatch.setattr(aim, "_beyond_noise", lambda *_: True)
     seen = candidates_seen(monkeypatch)
     fit("aim", "extended", wide(tmp_path))
-    assert len({one for some in seen for one in some}) >= 20
+    assert len({candidate for candidates in seen for candidate in candidates}) >= 20
 
 
 def test_a_wide_table_chooses_several_pairs_between_two_fits(tmp_path, monkeypatch):

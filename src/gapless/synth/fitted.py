@@ -243,12 +243,12 @@ class FittedModel:
 
     def picture(self) -> str:
         """An SVG drawing of the columns that are modelled together, from released values."""
-        edges = [(one, other, self._strength(one, other)) for one, other in self.facts.edges]
+        edges = [(column, other, self._strength(column, other)) for column, other in self.facts.edges]
         title = f"Columns of '{shortened(self.schema.name, 30)}' that are modelled together"
         return draw_structure(self.schema.names, edges, title=title)
 
-    def _strength(self, one: int, other: int) -> float:
-        law = self.marginal_if_known([self.schema.names[one], self.schema.names[other]])
+    def _strength(self, column: int, other: int) -> float:
+        law = self.marginal_if_known([self.schema.names[column], self.schema.names[other]])
         return 0.0 if law is None else _association(law)  # what is not known is a thin line
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
