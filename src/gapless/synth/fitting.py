@@ -173,8 +173,8 @@ class Fitting:
     ) -> list[Floats]:
         """Noisy counts, each with its name in the ledger: all are paid for before the first is read.
 
-        Even parts are larger where the ledger stops on the promise to the people behind the gaps (`Grant.even`); unequal
-        ones are parts of `spend` as it is, so that under such a ledger some of it may be left.
+        Even parts are larger where the ledger stops on the promise to the people behind the gaps (`Grant.even`);
+        unequal ones are parts of `spend` as it is, so that under such a ledger some of it may be left.
         """
         values = [value for value, _ in requests]
         if shares is None:
