@@ -1,4 +1,4 @@
-"""The suite that every synthesizer must pass, with every way to treat gaps."""
+"""The suite that every synthesizer must pass, with every budget and treatment of gaps that it declares."""
 
 import math
 from pathlib import Path
@@ -8,16 +8,21 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless import synth
 from gapless.missing import STRATEGIES
 from gapless.release.statement import privacy_statement
-from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
+from throwaway import Chain
 
+METHODS = synth.METHODS | {"chain": Chain}
 BUDGETS = {"pure": gl.Budget(1.0), "approximate": gl.Budget(1.0, 1e-6)}
 OWN = [method for method in METHODS if method != "auto"]  # auto is one of the others
 WAYS = [name for name in STRATEGIES if name not in {"impute-mode", "impute-distribution"}]  # they pay as the mean does
-EVERY = [(method, missing) for method in OWN for missing in WAYS]
+PAIRS = [(method, missing) for method in METHODS for missing in STRATEGIES]
+DECLARED = [pair for pair in PAIRS if isinstance(STRATEGIES[pair[1]](), METHODS[pair[0]].treatments)]
+EVERY = [(method, missing) for method, missing in DECLARED if method in OWN and missing in WAYS]
+PAID = [(*pair, budget) for pair in EVERY for budget in BUDGETS if budget != "pure" or METHODS[pair[0]].pure]
 
 
 def schema(columns=4):
@@ -51,12 +56,32 @@ def synthesizer(method, missing):
     return METHODS[method](missing=STRATEGIES[missing]())
 
 
+def taken(method):
+    """A treatment of gaps that a method takes."""
+    return next(missing for some, missing in DECLARED if some == method)
+
+
 def fitted(method, missing, table):
     return synthesizer(method, missing).fit(table, spend=table.ledger.left)
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize(("method", "missing"), EVERY)
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair not in DECLARED])
+def test_a_treatment_of_gaps_that_is_not_declared_is_refused_before_anything_is_spent(pair, tmp_path):
+    table = private(people(20), schema(), tmp_path)
+    with pytest.raises(gl.ModelError, match=r"\.fit: this method does not take missing = .*\n  Try: missing=\w+\(\)"):
+        fitted(*pair, table)
+    assert not table.ledger.entries
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if not METHODS[method].pure])
+def test_a_pure_budget_that_is_not_declared_is_refused_before_anything_is_spent(method, tmp_path):
+    table = private(people(20), schema(), tmp_path, budget=BUDGETS["pure"])
+    with pytest.raises(gl.BudgetError, match=r"\.fit: this method cannot promise δ = 0\n  Try: another method"):
+        fitted(method, taken(method), table)
+    assert not table.ledger.entries
+
+
+@pytest.mark.parametrize(("method", "missing", "budget"), PAID)
 def test_the_budget_is_spent_exactly_and_every_read_is_an_entry(method, missing, budget, tmp_path):
     table = private(people(300), schema(), tmp_path, budget=BUDGETS[budget])
     share = table.ledger.share(percent=60)
@@ -89,10 +114,9 @@ def test_a_sample_is_complete_fits_the_schema_and_repeats(method, missing, tmp_p
         assert codes.max(initial=0) < column.size
 
 
-@pytest.mark.parametrize("missing", ["extended", "observed"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "missing"), [pair for pair in DECLARED if pair[1] in {"extended", "observed"}])
 def test_at_an_absurd_budget_there_is_a_model_all_the_same(method, missing, tmp_path):
-    table = private(people(300), schema(), tmp_path, budget=gl.Budget(1e5))
+    table = private(people(300), schema(), tmp_path, budget=gl.Budget(1e5, 0.0 if METHODS[method].pure else 1e-6))
     model = fitted(method, missing, table)
     sample = model.sample(300, seed=1)
     kept = gl.Table.read(people(300).select("age"), schema=table.schema.select(["age"]))
@@ -193,7 +217,7 @@ def test_two_hundred_columns(method, tmp_path):
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({f"c{i}": rng.choice(["a", "b", "c", ""], 500) for i in range(200)})
     public = gl.Schema("wide", [gl.Categorical(n, ["a", "b", "c"], may_be_missing=True) for n in frame.columns])
-    model = fitted(method, "extended", private(frame, public, tmp_path, budget=gl.Budget(5.0, 1e-6)))
+    model = fitted(method, taken(method), private(frame, public, tmp_path, budget=gl.Budget(5.0, 1e-6)))
     assert len(model.sample(100, seed=0)) == 100
 
 

@@ -10,10 +10,12 @@ import pytest
 import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.model.junction import cells
+from gapless.model.marginal import Measurement
 from gapless.privacy import L1, for_counts
 from gapless.synth import aim
 from gapless.synth.aim import _beyond_noise, _closure, _noise_error
-from gapless.synth.survey import Measurement, Survey, _noise
+from gapless.synth.fitting import noise_of
+from gapless.synth.survey import Survey
 from gapless.testing.noise import fixed_noise, no_noise
 from gapless.testing.tables import letters_schema, private
 from seals import reveal
@@ -44,8 +46,8 @@ def table_of(folder, rows=None, *, schema=SCHEMA, budget=None, k=1):
 
 
 def survey_of(table, missing, *, marginals=PAIRS, cap_cells=10**6):
-    grant = table.ledger.grant(table.ledger.left, to="test")
-    survey = Survey(table, STRATEGIES[missing](), grant, marginals=marginals, cap_cells=cap_cells)
+    survey = Survey(gl.MST(missing=STRATEGIES[missing]()), table, spend=table.ledger.left, cap_cells=cap_cells)
+    survey.offer(marginals)
     survey.prepare()
     return survey
 
@@ -67,11 +69,11 @@ def test_without_noise_every_measurement_is_the_truth_brought_to_the_number_of_r
         survey.measure([(0, 1), (2, 3)], survey.grant.left)
     assert survey.total == pytest.approx(len(rows), rel=1e-12)
     source = table.complete_rows() if missing == "complete-rows" else table
-    for one in survey.measurements:
-        names = [SCHEMA.names[c] for c in one.columns]
+    for measured in survey.measurements:
+        names = [SCHEMA.names[c] for c in measured.columns]
         truth = reveal(source.marginal(names, rows="extended" if missing == "extended" else "observed"), table.ledger)
-        np.testing.assert_allclose(one.counts, truth * (len(rows) / truth.sum()), rtol=1e-12)
-        assert one.counts.sum() == pytest.approx(len(rows))
+        np.testing.assert_allclose(measured.counts, truth * (len(rows) / truth.sum()), rtol=1e-12)
+        assert measured.counts.sum() == pytest.approx(len(rows))
 
 
 @pytest.mark.parametrize("missing", ["observed", "complete-rows"])
@@ -81,7 +83,7 @@ def test_noise_is_scaled_with_the_counts(missing, tmp_path):
     survey = survey_of(table, missing)
     with no_noise():
         survey.measure_columns(table.ledger.share(percent=50))
-    for raw, scaled in zip(survey._raw, survey.measurements, strict=True):
+    for raw, scaled in zip(survey.measured, survey.measurements, strict=True):
         factor = survey.total / raw.counts.sum()
         assert factor > 1
         assert scaled.noise_std == pytest.approx(raw.noise_std * factor)
@@ -90,10 +92,10 @@ def test_noise_is_scaled_with_the_counts(missing, tmp_path):
 def test_a_marginal_that_is_all_noise_is_not_blown_up_without_end(tmp_path):
     """A noisy total of 3 among noise of 10 in each of 16 cells counts as 40."""
     survey = survey_of(table_of(tmp_path), "observed")
-    survey._rows = Measurement((), np.array(1000.0), 1.0)
-    survey._raw = [Measurement((0, 1), np.full((4, 4), 3 / 16), 10.0)]
+    survey.rows = [Measurement((), np.array(1000.0), 1.0)]
+    survey.measured = [Measurement((0, 1), np.full((4, 4), 3 / 16), 10.0)]
     assert survey.measurements[0].noise_std == pytest.approx(10.0 * 1000 / 40)
-    survey._raw = [Measurement((0,), np.array([-5.0, 1.0]), 0.1)]
+    survey.measured = [Measurement((0,), np.array([-5.0, 1.0]), 0.1)]
     assert survey.measurements[0].noise_std == pytest.approx(0.1 * 1000)
 
 
@@ -103,13 +105,14 @@ def test_no_rows_count_as_one(missing, tmp_path):
     with no_noise():
         survey.measure_columns(survey.grant.left)
     assert survey.total == 1
-    assert all(np.isfinite(one.counts).all() for one in survey.measurements)
+    assert all(np.isfinite(measured.counts).all() for measured in survey.measurements)
     assert np.isfinite(survey.fit().marginal([0])).all()
 
 
 def test_repeated_measurements_are_known_better():
-    ones = [Measurement((0,), np.zeros(2), 3.0), Measurement((0,), np.zeros(2), 4.0), Measurement((1,), np.zeros(2), 5)]
-    assert _noise(ones) == {(0,): pytest.approx(2.4), (1,): pytest.approx(5.0)}
+    known = [((0,), 3.0), ((0,), 4.0), ((1,), 5.0)]
+    measured = [Measurement(columns, np.zeros(2), noise_std) for columns, noise_std in known]
+    assert noise_of(measured) == {(0,): pytest.approx(2.4), (1,): pytest.approx(5.0)}
 
 
 # ------------------------------------------------------------------ the cap
@@ -395,7 +398,7 @@ def test_a_wide_table_looks_at_a_part_of_its_pairs_at_a_time(tmp_path, monkeypat
     assert seen[:half] == seen[half:]
     assert all(1 <= len(some) <= 5 for some in seen)
     assert all(len(set(some)) == len(some) for some in seen)
-    assert len({one for some in seen for one in some}) >= 15
+    assert len({candidate for candidates in seen for candidate in candidates}) >= 15
 
 
 def test_other_candidates_each_time_also_with_several_choices_between_two_fits(tmp_path, monkeypatch):
@@ -405,7 +408,7 @@ def test_other_candidates_each_time_also_with_several_choices_between_two_fits(t
     monkeypatch.setattr(aim, "_beyond_noise", lambda *_: True)
     seen = candidates_seen(monkeypatch)
     fit("aim", "extended", wide(tmp_path))
-    assert len({one for some in seen for one in some}) >= 20
+    assert len({candidate for candidates in seen for candidate in candidates}) >= 20
 
 
 def test_a_wide_table_chooses_several_pairs_between_two_fits(tmp_path, monkeypatch):

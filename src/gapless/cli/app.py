@@ -16,6 +16,7 @@ from rich.console import Console
 
 from gapless import __version__
 from gapless.cli.ledger import EXAMPLE, ledger
+from gapless.cli.methods import FitCommand
 from gapless.cli.stopping import watch
 from gapless.cli.words import spoken
 from gapless.errors import BudgetError, ReadError, SchemaError
@@ -58,15 +59,8 @@ LedgerOption = Annotated[
         show_default=False,
     ),
 ]
-Method = Annotated[str, typer.Option("--method", "-m", help="auto, aim, mst, privbayes or independent.")]
-MissingOption = Annotated[
-    str | None,
-    typer.Option(
-        "--missing",
-        help="extended, observed, complete-rows, or impute-random, -mean, -mode, -distribution.",
-        show_default="extended",
-    ),
-]
+Method = Annotated[str, typer.Option("--method", "-m")]  # FitCommand knows the help of these two
+MissingOption = Annotated[str | None, typer.Option("--missing", show_default="extended")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise cannot be seeded.")]
 NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
@@ -182,7 +176,10 @@ def check(data: Data, schema: SchemaOption, encoding: Encoding = "utf-8", as_jso
         raise typer.Exit(2)
 
 
-@app.command(epilog="Example: `gapless synth people.csv --schema people.toml --epsilon 1 --delta 1e-6 -o release/`")
+@app.command(
+    cls=FitCommand,
+    epilog="Example: `gapless synth people.csv --schema people.toml --epsilon 1 --delta 1e-6 -o release/`",
+)
 def synth(
     data: Data,
     schema: SchemaOption,
@@ -230,7 +227,8 @@ def synth(
 
 
 @app.command(
-    epilog="Example: `gapless fit people.csv -s people.toml --epsilon 1 --delta 1e-6 --spend 50% -o people.model`"
+    cls=FitCommand,
+    epilog="Example: `gapless fit people.csv -s people.toml --epsilon 1 --delta 1e-6 --spend 50% -o people.model`",
 )
 def fit(
     data: Data,

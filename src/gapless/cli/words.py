@@ -8,6 +8,7 @@ _VALUES = {
     "Extended()": "extended",
     "Observed()": "observed",
     "CompleteRows()": "complete-rows",
+    "ImputeFirst()": "impute-random",
 }
 _OPTIONS = "spend|delta|ledger|method|missing|on|neighbors|scheme|cover|limit|seed|gaps"
 _PHRASES = (

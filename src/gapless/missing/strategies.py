@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from gapless.data import PrivateTable
 from gapless.data.private_table import WhichRows
 from gapless.privacy import Grant
 
 
+@runtime_checkable
 class Missing(Protocol):
     """How to read a table with gaps."""
 

@@ -22,6 +22,7 @@ from gapless.schema.source import check_there
 from gapless.schema.words import nearest
 from gapless.synth import METHODS
 from gapless.synth.fitted import FittedModel, Gaps, Progress, seed_or_new
+from gapless.synth.fitting import Synthesizer, check_declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +125,8 @@ def make_release(
     rows = None if rows is None else whole("rows", rows, error=ModelError)
     seed = seed_or_new(seed)
     place = _ledger_of(data, ledger, budget, percent)
+    if budget is not None:
+        check_declared(synthesizer, budget)  # before a ledger is made, whose δ is for good
     phase, say = progress or (lambda *_: None), tell or (lambda _: None)
     with open_folder(folder, place):
         phase("reading", 0, 1)
@@ -131,7 +134,7 @@ def make_release(
         kept = kept_model(folder, schema, people.ledger)
         if kept is None:
             spend = people.ledger.share_as_told(percent=percent)
-            model: FittedModel = synthesizer.fit(people, spend=spend, progress=progress)
+            model = synthesizer.fit(people, spend=spend, progress=progress)
             keep_model(folder, model, people.ledger)
         else:
             model = kept
@@ -176,12 +179,14 @@ def make_model(
     """
     synthesizer = _synthesizer(method, missing, expected_rows)
     place = _ledger_of(data, ledger, budget, percent)
+    if budget is not None:
+        check_declared(synthesizer, budget)  # before a ledger is made, whose δ is for good
     check_writable(Path(path), unlike=(place, seal_of(place)), new=True)
     if progress is not None:
         progress("reading", 0, 1)
     people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
     spend = people.ledger.share_as_told(percent=percent)
-    model: FittedModel = synthesizer.fit(people, spend=spend, progress=progress)
+    model = synthesizer.fit(people, spend=spend, progress=progress)
     saved = free_name(Path(path))
     model.save(saved)
     return ModelFile(
@@ -189,7 +194,7 @@ def make_model(
     )
 
 
-def _synthesizer(method: str, missing: Missing | None, expected_rows: int | None) -> Any:
+def _synthesizer(method: str, missing: Missing | None, expected_rows: int | None) -> Synthesizer:
     if method not in METHODS:
         raise ModelError(f"no method {method!r}", hint=nearest(str(method), METHODS))
     more = {"expected_rows": expected_rows} if method == "auto" else {}

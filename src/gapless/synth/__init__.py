@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from gapless.model import archive
 from gapless.synth.aim import AIM
 from gapless.synth.auto import Auto
 from gapless.synth.fitted import FittedModel
+from gapless.synth.fitting import Synthesizer
 from gapless.synth.independent import Independent
 from gapless.synth.mst import MST
 from gapless.synth.privbayes import PrivBayes
 
-METHODS: dict[str, Any] = {"independent": Independent, "privbayes": PrivBayes, "mst": MST, "aim": AIM, "auto": Auto}
+METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (Independent, PrivBayes, MST, AIM, Auto)}
 
 __all__ = [
     "AIM",

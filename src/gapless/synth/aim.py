@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.errors import ModelError
-from gapless.missing import Extended, Missing
 from gapless.model.junction import JunctionTree, cells, junction_tree, pair_growth
 from gapless.model.marginal import Floats, Marginal, Measurement
 from gapless.privacy import Linf, Loss, Private, for_counts
 from gapless.schema import Schema
-from gapless.synth.fitted import FittedModel, Progress, grant_for
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitting import Synthesizer
 from gapless.synth.survey import Survey
 
 COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
@@ -28,7 +28,7 @@ POOL = 3000  # candidates looked at between two fits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AIM:
+class AIM(Synthesizer):
     r"""Adaptive and iterative: measure where the model is worst, as long as that is more than noise.
 
     Every column is measured first. Then, round by round, the exponential mechanism chooses among the marginals of the
@@ -48,21 +48,20 @@ class AIM:
     References: McKenna, Mullins, Sheldon, Miklau 2022; the score is self-normalised (PRIVACY C3).
     """
 
-    missing: Missing = field(default_factory=Extended)
+    name = "aim"
+
     workload: Mapping[tuple[str, ...], float] | None = None
     cap_cells: int = 400_000
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Choose, measure and fit until `spend` is used up."""
-        grant = grant_for(self, table, self.missing, spend)
+        survey = Survey(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
         weights = _closure(table.schema, self.workload)
-        survey = Survey(
-            table, self.missing, grant, marginals=list(weights), cap_cells=self.cap_cells, progress=progress
-        )
-        columns = len(table.schema.columns)
+        survey.offer(weights)
+        grant, columns = survey.grant, len(table.schema.columns)
         if not survey.marginals:
             survey.measure_columns(survey.prepare())
-            return survey.conclude("aim", {"rounds": 0})
+            return survey.conclude({"rounds": 0})
         survey.can_choose((1 - COLUMNS_SHARE) * CHOICE_SHARE / (ROUNDS_PER_COLUMN * columns))
         spend = survey.prepare()
         survey.tell("counting", 0, 1)
@@ -89,9 +88,9 @@ class AIM:
                 choice = (grant.left if last else share) * CHOICE_SHARE
                 among = survey.workload.among(scores, waiting)
                 place = waiting.pop(survey.choose(among, choice, what=f"choice {len(chosen) + 1}"))
-                (one,) = survey.measure([candidates[place]], grant.left if last else share - choice)
-                chosen.append(one.columns)
-                news |= _beyond_noise(one, expected[place])
+                (measured,) = survey.measure([candidates[place]], grant.left if last else share - choice)
+                chosen.append(measured.columns)
+                news |= _beyond_noise(measured, expected[place])
                 tree = junction_tree(survey.sizes, set(chosen))
                 still = set(_within(tree, [candidates[p] for p in waiting], chosen, limit)) if together > 1 else set()
                 waiting = [p for p in waiting if candidates[p] in still]
@@ -101,7 +100,7 @@ class AIM:
                 model, turn = survey.fit(start=model, sweeps=SWEEPS), turn + 1
                 share = share if news else share * 2
         settings = {"rounds": len(chosen), "marginals": len(set(chosen))}
-        return survey.conclude("aim", settings, limits=_no_room(tree, weights, chosen, self.cap_cells))
+        return survey.conclude(settings, limits=_no_room(tree, weights, chosen, self.cap_cells))
 
 
 def _no_room(tree: JunctionTree, weights: Mapping[Marginal, float], chosen: Sequence[Marginal], cap: int) -> list[str]:
@@ -123,13 +122,13 @@ def _within(
     """The marginals with which the tree keeps within the limit; those chosen before cost nothing."""
     known, growth = set(chosen), pair_growth(tree)
 
-    def fits(one: Marginal) -> bool:
-        if len(one) > 2:
-            return cells(tree.sizes, [*known, one]) <= limit
-        i, j = one
+    def fits(marginal: Marginal) -> bool:
+        if len(marginal) > 2:
+            return cells(tree.sizes, [*known, marginal]) <= limit
+        i, j = marginal
         return tree.cells + growth[i][j] <= limit
 
-    return [one for one in marginals if one in known or fits(one)]
+    return [marginal for marginal in marginals if marginal in known or fits(marginal)]
 
 
 def _pool(candidates: Sequence[Marginal], turn: int) -> list[Marginal]:
@@ -149,8 +148,8 @@ def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -
         raise ModelError(f"the workload is a {type(workload).__name__}", hint='{("age", "sex"): 1.0}')
     asked: dict[Marginal, float] = {}
     for names, weight in workload.items():
-        one = tuple(sorted(schema.positions(names)))
-        asked[one] = asked.get(one, 0.0) + float(weight)
+        marginal = tuple(sorted(schema.positions(names)))
+        asked[marginal] = asked.get(marginal, 0.0) + float(weight)
     heaviest = sum(map(len, asked)) * sum(asked.values())
     good = all(weight > 0 for weight in workload.values()) and math.isfinite(heaviest)
     if not asked or not good:
@@ -158,9 +157,12 @@ def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -
             "the workload has no marginal, or a weight that is not positive and finite",
             hint='{("age", "sex"): 1.0}',
         )
-    candidates = {part for one in asked for size in range(2, len(one) + 1) for part in combinations(one, size)}
+    candidates = {
+        part for marginal in asked for many in range(2, len(marginal) + 1) for part in combinations(marginal, many)
+    }
     weights = {
-        part: sum(weight * len(set(part) & set(one)) for one, weight in asked.items()) for part in sorted(candidates)
+        part: sum(weight * len(set(part) & set(marginal)) for marginal, weight in asked.items())
+        for part in sorted(candidates)
     }
     heaviest = max(weights.values(), default=1.0)
     return {part: weight / heaviest for part, weight in weights.items()}
@@ -183,7 +185,7 @@ def _scores(
     return misfit(
         candidates,
         expected,
-        np.array([weights[one] for one in candidates]),
+        np.array([weights[candidate] for candidate in candidates]),
         np.array([_noise_error(law * total, noise.noise_std) for law in expected]),
     )
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
-from gapless.missing import Extended, Missing
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.privacy.cautions import USUAL_ROWS
 from gapless.schema import Schema
 from gapless.synth.aim import AIM
 from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitting import Synthesizer
 from gapless.synth.independent import Independent
 from gapless.synth.mst import MST
 
@@ -20,7 +19,7 @@ WIDE = 60  # columns, from which on AIM takes minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Auto:
+class Auto(Synthesizer):
     """Choose between Independent, MST and AIM by the schema, the budget and the size you expect, and say why.
 
     Args:
@@ -29,18 +28,19 @@ class Auto:
             looked up in the data.
     """
 
-    missing: Missing = field(default_factory=Extended)
+    name = "auto"
+
     expected_rows: int | None = None
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Fit the method that `choose` names."""
         check_private(table, "Auto.fit")
         method, why = self.choose(table.schema, spend, table.protect)
-        model: FittedModel = method.fit(table, spend=spend, progress=progress)
+        model = method.fit(table, spend=spend, progress=progress)
         settings = {"chosen because": why} | dict(model.facts.settings)
         return replace(model, facts=replace(model.facts, settings=settings))
 
-    def choose(self, schema: Schema, loss: Loss, protect: Rows) -> tuple[Any, str]:
+    def choose(self, schema: Schema, loss: Loss, protect: Rows) -> tuple[Synthesizer, str]:
         """The method and the reason. Reads nothing but its arguments."""
         columns = len(schema.columns)
         expected = self.expected_rows or schema.expected_rows

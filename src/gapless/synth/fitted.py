@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -15,18 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.arguments import whole
-from gapless.data import PrivateTable, Table
-from gapless.data.checks import check_private, check_public
+from gapless.data import Table
+from gapless.data.checks import check_public
 from gapless.data.filling import Chance, fill_given
 from gapless.errors import ModelError
-from gapless.missing import Missing
 from gapless.model import archive
 from gapless.model.distribution import CanFill, Distribution, HasMarginal
 from gapless.model.graphical import GraphicalModel
-from gapless.model.marginal import Measurement, cramers_v
+from gapless.model.marginal import cramers_v
 from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
-from gapless.privacy import Grant, Loss
 from gapless.schema import Schema
 from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of
 from gapless.schema.words import nearest, shortened
@@ -36,21 +34,7 @@ from gapless.synth.facts import Facts
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
 
-
-def grant_for(synthesizer: Any, table: PrivateTable, missing: Missing, spend: Loss) -> Grant:
-    """The grant of a fit, after a look at what was passed: nothing is spent on a slip."""
-    to = f"{type(synthesizer).__name__}.fit"
-    check_private(table, to)
-    if not hasattr(missing, "prepare") or isinstance(missing, type):
-        imputer = hasattr(missing, "impute") and not isinstance(missing, type)
-        hint = f"missing=ImputeFirst({missing!r})" if imputer else "missing=Extended(), Observed(), CompleteRows(), …"
-        raise ModelError(f"{to}: missing = {missing!r}", hint=hint)
-    return table.ledger.grant(spend, to=to)
-
-
 _DISTRIBUTIONS: dict[str, type[Distribution]] = {kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork)}
-
-
 _TRIES = 50
 
 
@@ -62,16 +46,6 @@ def seed_or_new(seed: int | None) -> int:
 def _some(chance: Chance, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     """Fresh numbers of some rows: each row keeps its own place in what chance gives."""
     return chance()[rows]
-
-
-def noise_of_columns(names: Sequence[str], measured: Iterable[Measurement]) -> dict[str, float]:
-    """The noise in a count of one cell of each column: a sum over the other columns of the marginal that knows best."""
-    known: dict[str, float] = {}
-    for one in measured:
-        for size, column in zip(one.counts.shape, one.columns, strict=True):
-            noise_std = one.noise_std * float(np.sqrt(one.counts.size / size))
-            known[names[column]] = min(noise_std, known.get(names[column], np.inf))
-    return known
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,12 +229,12 @@ class FittedModel:
 
     def picture(self) -> str:
         """An SVG drawing of the columns that are modelled together, from released values."""
-        edges = [(one, other, self._strength(one, other)) for one, other in self.facts.edges]
+        edges = [(column, other, self._strength(column, other)) for column, other in self.facts.edges]
         title = f"Columns of '{shortened(self.schema.name, 30)}' that are modelled together"
         return draw_structure(self.schema.names, edges, title=title)
 
-    def _strength(self, one: int, other: int) -> float:
-        law = self.marginal_if_known([self.schema.names[one], self.schema.names[other]])
+    def _strength(self, column: int, other: int) -> float:
+        law = self.marginal_if_known([self.schema.names[column], self.schema.names[other]])
         return 0.0 if law is None else cramers_v(law) or 0.0  # what is not known is a thin line
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from gapless.data import PrivateTable
-from gapless.missing import Extended, Missing
 from gapless.model.marginal import Marginal
 from gapless.privacy import Loss
-from gapless.synth.fitted import FittedModel, Progress, grant_for
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitting import Synthesizer
 from gapless.synth.survey import Survey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MST:
+class MST(Synthesizer):
     r"""A maximum spanning tree: fast, and good where few pairs of columns matter.
 
     A third of the budget measures every column; a third chooses, one by one with the exponential mechanism, pairs that
@@ -31,32 +31,25 @@ class MST:
     References: McKenna, Miklau, Sheldon 2021; the score is `Workload.conditional_misfit`, self-normalised (PRIVACY C3).
     """
 
-    missing: Missing = field(default_factory=Extended)
+    name = "mst"
+
     cap_cells: int = 1_000_000
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Measure columns, choose a tree, measure its pairs."""
-        grant = grant_for(self, table, self.missing, spend)
-        columns = range(len(table.schema.columns))
-        survey = Survey(
-            table,
-            self.missing,
-            grant,
-            marginals=list(combinations(columns, 2)),
-            cap_cells=self.cap_cells,
-            progress=progress,
-        )
+        survey = Survey(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
+        survey.offer(combinations(range(len(survey.sizes)), 2))
         if not survey.marginals:
             survey.measure_columns(survey.prepare())
-            return survey.conclude("mst", {"pairs": 0})
-        survey.can_choose(1 / (3 * len(columns)))
+            return survey.conclude({"pairs": 0})
+        survey.can_choose(1 / (3 * len(survey.sizes)))
         spend = survey.prepare()
         survey.tell("counting", 0, 1)
         survey.measure_columns(spend / 3)
         tree = self._choose_tree(survey, spend / 3)
         survey.tell("measuring", 0, 1)
-        survey.measure(tree, grant.left)
-        return survey.conclude("mst", {"pairs": len(tree)})
+        survey.measure(tree, survey.grant.left)
+        return survey.conclude({"pairs": len(tree)})
 
     @staticmethod
     def _choose_tree(survey: Survey, spend: Loss) -> list[Marginal]:
@@ -71,7 +64,7 @@ class MST:
         while open_places := [p for p in open_places if part[pairs[p][0]] != part[pairs[p][1]]]:
             survey.tell("choosing", len(tree), len(part) - 1)
             among = survey.workload.among(scores, open_places)
-            one, other = pairs[open_places[survey.choose(among, share, what=f"choice {len(tree) + 1}")]]
-            tree.append((one, other))
-            part = [part[one] if name == part[other] else name for name in part]
+            column, other = pairs[open_places[survey.choose(among, share, what=f"choice {len(tree) + 1}")]]
+            tree.append((column, other))
+            part = [part[column] if name == part[other] else name for name in part]
         return tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -12,16 +12,15 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.data.workload import Views
 from gapless.errors import ModelError
-from gapless.missing import Extended, Missing
 from gapless.model.completion import complete_table
 from gapless.model.marginal import LEAST_NOISE, Floats, Marginal, Measurement, estimate_total
 from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
 from gapless.model.sampling import Ints
-from gapless.privacy import ExponentialChoice, Grant, Linf, Loss, for_counts
+from gapless.privacy import Loss, for_counts
 from gapless.schema import Column
 from gapless.schema.constraints import constraints_of
-from gapless.synth.facts import Facts
-from gapless.synth.fitted import FittedModel, Progress, grant_for
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitting import Fitting, Synthesizer
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
 CHOICE_SHARE = 0.2  # for the network: a choice errs by little beside the noise in a table
@@ -32,7 +31,7 @@ SPREAD = 1_000_003  # a prime: steps of this length meet all of the candidates, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivBayes:
+class PrivBayes(Synthesizer):
     r"""A Bayesian network: quick, and good where each column depends on a few others.
 
     The network begins with the first column of the schema. Then the exponential mechanism chooses, again and again, a
@@ -54,22 +53,22 @@ class PrivBayes:
     References: Zhang, Cormode, Procopiuc, Srivastava, Xiao 2017.
     """
 
-    missing: Missing = field(default_factory=Extended)
+    name = "privbayes"
+
     cap_cells: int = 400_000
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Choose a network and measure its tables until `spend` is used up."""
-        grant = grant_for(self, table, self.missing, spend)
-        growth = _Growth(self.missing, table, grant, self.cap_cells, progress or _silently)
-        growth.can_choose(CHOICE_SHARE)
+        growth = _Growth(self, table, spend=spend, progress=progress)
+        growth.can_choose(CHOICE_SHARE / max(1, len(growth.waiting)), distance=2.0)
         spend = growth.prepare()
         growth.count_rows(spend * ROWS_SHARE, planned=spend * (1 - ROWS_SHARE - CHOICE_SHARE))
-        growth.choose(spend * CHOICE_SHARE)
-        growth.measure(grant.left)
+        growth.choose_families(spend * CHOICE_SHARE)
+        growth.measure_families(growth.grant.left)
         return growth.conclude()
 
 
-class _Growth:
+class _Growth(Fitting):
     """A network on its way.
 
     A *view* is a column as it is or with neighbouring cells merged, by number; a *family* is the view of a whole column
@@ -79,28 +78,28 @@ class _Growth:
         families: of the columns that have their place.
         waiting: the columns that have none, by position.
         useful: the most cells of a table.
+        tables: the noisy counts of each family, the column last.
     """
 
-    def __init__(self, missing: Missing, table: PrivateTable, grant: Grant, cap_cells: int, tell: Progress) -> None:
-        self.table, self.grant, self.cap_cells, self.tell = table, grant, cap_cells, tell
-        self.missing = missing
-        self.extended = missing.rows == "extended"
-        self.columns = table.schema.columns
-        self.views = [(place, codes) for place, column in enumerate(self.columns) for codes in _coarser(column)]
-        self.prepared = table
-        self.data = Views(table, self.views, rows=missing.rows)
-        self.sizes = self.data.sizes
-        self.levels: list[list[int]] = [[] for _ in self.columns]  # the views of each column, the whole one first
+    def __init__(
+        self, synthesizer: PrivBayes, table: PrivateTable, *, spend: Loss, progress: Progress | None = None
+    ) -> None:
+        super().__init__(synthesizer, table, spend=spend, progress=progress)
+        self.cap_cells = cap_cells = synthesizer.cap_cells
+        columns = table.schema.columns
+        self.views = [(place, codes) for place, column in enumerate(columns) for codes in _coarser(column)]
+        self.data = Views(table, self.views, rows=self.missing.rows)
+        self.levels: list[list[int]] = [[] for _ in columns]  # the views of each column, the whole one first
         for view, (place, _) in enumerate(self.views):
             self.levels[place].append(view)
-        if wide := [column for column in self.columns if column.size > cap_cells]:
+        if wide := [column for column in columns if column.size > cap_cells]:
             names = ", ".join(f"{column.name} ({column.size} cells)" for column in wide)
             raise ModelError(
                 f"these columns do not fit into {cap_cells:,} cells: {names}",
                 hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
             )
         # A column of one cell tells nothing: it is never measured and never a parent.
-        self.constant = [place for place in range(len(self.columns)) if self.sizes[self.levels[place][0]] == 1]
+        self.constant = [place for place, size in enumerate(self.sizes) if size == 1]
         # A column that, by a rule of the schema, others decide gets just these as its parents, once they are there.
         self.decided = {
             rule.columns[-1]: tuple(place for place in rule.columns[:-1] if place not in self.constant)
@@ -108,56 +107,48 @@ class _Growth:
             if rule.columns[-1] not in self.constant
         }
         for column, deciding in self.decided.items():
-            cells = math.prod(self.sizes[self.levels[place][0]] for place in (*deciding, column))
+            cells = math.prod(self.sizes[place] for place in (*deciding, column))
             if cells > cap_cells:
-                names = ", ".join(self.columns[place].name for place in (*deciding, column))
+                names = ", ".join(self.schema.names[place] for place in (*deciding, column))
                 raise ModelError(
                     f"a rule needs a table of {cells:,} cells of {names}; the cap is {cap_cells:,}",
                     hint="fewer levels or bins for them, or raise cap_cells",
                 )
-        telling = [place for place in range(len(self.columns)) if place not in self.constant] or [self.constant.pop()]
+        telling = [place for place in range(len(columns)) if place not in self.constant] or [self.constant.pop()]
         first = next((place for place in telling if place not in self.decided), telling[0])
         self.families: list[Marginal] = [(self.levels[first][0],)]
         self.waiting = [place for place in telling if place != first]
         self.useful = 0
-        self.rows: Measurement
-        self.counts: list[Floats]
+        self.tables: list[Floats]
         self.noise_std: float
         self.same_rows: bool
 
     def prepare(self) -> Loss:
         """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
-        self.prepared = self.missing.prepare(self.table, self.grant)
+        left = super().prepare()
         self.data = Views(self.prepared, self.views, rows=self.missing.rows)
-        return self.grant.left
+        return left
 
     def count_rows(self, spend: Loss, *, planned: Loss) -> None:
         """The noisy number of rows, and the cells that a table may have if all tables cost `planned`."""
         numbers = [self.table.marginal(())]
         if (kept := self.prepared.marginal(())).reads != numbers[0].reads:  # else the same rows: pay once
             numbers.append(kept)
-        noise = for_counts(spend / len(numbers), numbers[0].distance)
-        released = self.grant.release_all([(number, noise, "number of rows") for number in numbers])
-        self.rows = Measurement((), released[0].value.astype(np.float64), noise.noise_std)
-        noise_std = max(LEAST_NOISE, for_counts(planned / len(self.columns), numbers[0].distance).noise_std)
-        self.useful = max(0, min(self.cap_cells, int(released[-1].value / (USEFUL * noise_std))))
+        # Shares as they are: what a promise to the people behind the gaps allows beyond them is for the tables.
+        released = self.release([(number, "number of rows") for number in numbers], spend, shares=[1.0] * len(numbers))
+        self.rows = [Measurement((), released[0], self.noise[0].noise_std)]
+        noise_std = max(LEAST_NOISE, for_counts(planned / len(self.sizes), numbers[0].distance).noise_std)
+        self.useful = max(0, min(self.cap_cells, int(released[-1] / (USEFUL * noise_std))))
 
-    def can_choose(self, share: float) -> None:
-        """Refuse, before anything is spent, a share with which no choice could be paid, whatever filling gaps costs."""
-        spend = self.grant.left * (share * (1 - self.missing.share))
-        ExponentialChoice.for_loss(spend / max(1, len(self.waiting)), Linf(2.0 * self.table.protect.at_most))
-
-    def choose(self, spend: Loss) -> None:
+    def choose_families(self, spend: Loss) -> None:
         """Give every waiting column its parents; free if no set of parents is useful."""
         share = spend / max(1, len(self.waiting))
         while self.waiting:
-            self.tell("choosing", len(self.families), len(self.columns))
+            self.tell("choosing", len(self.families), len(self.sizes))
             candidates = self._candidates()
             place = 0
             if any(len(family) > 1 for family in candidates) and len(candidates) > 1:
-                scores = self.data.dependence(candidates)
-                chooser = ExponentialChoice.for_loss(share, scores.distance)
-                place = self.grant.release(scores, chooser, what=f"choice {len(self.families)}").value
+                place = self.choose(self.data.dependence(candidates), share, what=f"choice {len(self.families)}")
             self.families.append(candidates[place])
             self.waiting.remove(self.views[candidates[place][0]][0])
 
@@ -168,13 +159,12 @@ class _Growth:
             if column in self.waiting and set(deciding) <= set(placed):
                 return [tuple(self.levels[place][0] for place in (column, *deciding))]
         groups = list(self._groups(placed))
-        narrow = sorted(placed, key=lambda column: self.sizes[self.levels[column][-1]])[: MOST_PARENTS + 1]
+        narrow = sorted(placed, key=lambda column: self.data.sizes[self.levels[column][-1]])[: MOST_PARENTS + 1]
         found: dict[int, list[Marginal]] = {}  # waiting columns of one size have the same sets
         candidates: list[Marginal] = []
         free = [column for column in self.waiting if column not in self.decided] or self.waiting
         for column in free:
-            whole = self.levels[column][0]
-            size = self.sizes[whole]
+            whole, size = self.levels[column][0], self.sizes[column]
             if size not in found:
                 fitting = (self._fitting(group, narrow, self.useful / size) for group in groups)
                 found[size] = [parents for parents in fitting if parents] or [()]
@@ -183,7 +173,7 @@ class _Growth:
         return candidates if many <= POOL else [candidates[step * SPREAD % many] for step in range(POOL)]
 
     def _groups(self, placed: Sequence[int]) -> Iterator[Marginal]:
-        """Columns that may be parents together: any, if these are few, else a column and some of its own parents."""
+        """Marginal that may be parents together: any, if these are few, else a column and some of its own parents."""
         for many in range(1, MOST_PARENTS + 1):
             if math.comb(len(placed), many) * len(self.waiting) <= POOL:
                 yield from combinations(placed, many)
@@ -198,50 +188,44 @@ class _Growth:
         More could if these fit as they are beside one of the `narrow` columns, which take the least room.
         """
         at = [self.levels[column] for column in group]
-        while (cells := math.prod(self.sizes[levels[0]] for levels in at)) > room:
-            widest = max(range(len(at)), key=lambda place: (len(at[place]) > 1, self.sizes[at[place][0]]))
+        while (cells := math.prod(self.data.sizes[levels[0]] for levels in at)) > room:
+            widest = max(range(len(at)), key=lambda place: (len(at[place]) > 1, self.data.sizes[at[place][0]]))
             if len(at[widest]) == 1:
                 return None
             at[widest] = at[widest][1:]
         if len(group) < MOST_PARENTS and all(len(now) == len(self.levels[c]) for now, c in zip(at, group, strict=True)):
-            others = (self.sizes[self.levels[column][-1]] for column in narrow if column not in group)
+            others = (self.data.sizes[self.levels[column][-1]] for column in narrow if column not in group)
             if cells * next(others, math.inf) <= room:
                 return None
         return tuple(levels[0] for levels in at)
 
-    def measure(self, spend: Loss) -> None:
+    def measure_families(self, spend: Loss) -> None:
         """The table of every family, in one batch with even shares."""
         self.tell("counting", 0, 1)
         counts = [self.data.counts((*parents, column)) for column, *parents in self.families]
-        noise = for_counts(self.grant.even(counts, spend), counts[0].distance)
-        names = map(self._name, self.families)
-        released = self.grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
-        self.counts = [one.value.astype(np.float64) for one in released]
-        self.noise_std = noise.noise_std
-        may_lack = {column.name for column in self.columns if column.gaps}
+        self.tables = self.release(list(zip(counts, map(self.name, self.families), strict=True)), spend)
+        self.noise_std = self.noise[0].noise_std
+        may_lack = {column.name for column in self.schema.columns if column.gaps}
         self.same_rows = len({(value.reads or frozenset()) & may_lack for value in counts}) == 1
 
     def conclude(self) -> FittedModel:
         """The finished model: tables without noise's signs, and the gaps completed."""
         self.tell("fitting", 0, 1)
-        sums = [Measurement((), np.array(c.sum()), self.noise_std * math.sqrt(c.size)) for c in self.counts]
-        total = max(1.0, estimate_total([self.rows, *sums] if self.extended else [self.rows]))
-        agreed = total if self.extended else max(1.0, estimate_total(sums))
-        observed = [column.size for column in self.columns]
-        sizes = [column.extended_size for column in self.columns] if self.extended else observed
-        nodes = [self._node(family).cut(sizes) for family in self.families]
+        agreed = self.total if self.extended else max(1.0, estimate_total(self._sums()))
+        observed = [column.size for column in self.schema.columns]
+        nodes = [self._node(family).cut(self.sizes) for family in self.families]
         tables = fit_tables(
-            sizes,
+            self.sizes,
             nodes,
-            self.counts,
+            self.tables,
             self.noise_std,
             total=agreed if self.same_rows else None,
             cap_cells=self.cap_cells,
         )
-        noise = self._noise(nodes, total)
+        noise = self._noise(nodes)
         nodes += [Node(place, (), ()) for place in self.constant]
         tables += [np.ones(1)] * len(self.constant)
-        network = BayesianNetwork(sizes, nodes, map(conditional, tables))
+        network = BayesianNetwork(self.sizes, nodes, map(conditional, tables))
         filled = network
         if self.extended:
             nodes = [node.cut(observed) for node in nodes]
@@ -252,36 +236,43 @@ class _Growth:
             filled = BayesianNetwork(observed, nodes, map(conditional, tables))
         self.tell("fitting", 1, 1)
         pairs = {(min(node.column, parent), max(node.column, parent)) for node in nodes for parent in node.parents}
-        facts = Facts(
-            method="privbayes",
-            guarantee=self.table.ledger.guarantee(),
-            settings={"missing": repr(self.missing), "cells of a chosen table": f"at most {self.useful:,}"},
-            structure=tuple(f"{self._name(family)}: noise std {self.noise_std:.1f}" for family in self.families),
+        return self.fitted(
+            filled,
+            network if self.extended else None,
+            settings={"cells of a chosen table": f"at most {self.useful:,}"},
+            structure=[f"{self.name(family)}: noise std {self.noise_std:.1f}" for family in self.families],
             noise=noise,
-            edges=tuple(sorted(pairs)),
+            edges=pairs,
         )
-        return FittedModel(self.table.schema, filled, network if self.extended else None, total, facts)
 
-    def _noise(self, nodes: Sequence[Node], total: float) -> dict[str, float]:
+    @property
+    def total(self) -> float:
+        """The noisy number of rows, at least one: the tables of all families tell it too, if every row is in them."""
+        return max(1.0, estimate_total([*self.rows, *self._sums()] if self.extended else self.rows))
+
+    def _sums(self) -> list[Measurement]:
+        return [Measurement((), np.array(t.sum()), self.noise_std * math.sqrt(t.size)) for t in self.tables]
+
+    def _noise(self, nodes: Sequence[Node]) -> dict[str, float]:
         """The noise in a count of one cell of each column, from the table of its family."""
         known = {}
-        for node, counts in zip(nodes, self.counts, strict=True):
-            one = Measurement((node.column,), counts.reshape(-1, counts.shape[-1]).sum(axis=0), self.noise_std)
-            noise_std = (one if self.extended else one.scaled_to(total)).noise_std
-            known[self.columns[node.column].name] = noise_std * math.sqrt(counts.size / counts.shape[-1])
+        for node, counts in zip(nodes, self.tables, strict=True):
+            law = Measurement((node.column,), counts.reshape(-1, counts.shape[-1]).sum(axis=0), self.noise_std)
+            noise_std = (law if self.extended else law.scaled_to(self.total)).noise_std
+            known[self.schema.names[node.column]] = noise_std * math.sqrt(counts.size / counts.shape[-1])
         return known
 
     def _node(self, family: Marginal) -> Node:
         parents = [self.views[view] for view in family[1:]]
         return Node(self.views[family[0]][0], tuple(c for c, _ in parents), tuple(codes for _, codes in parents))
 
-    def _name(self, family: Marginal) -> str:
+    def name(self, family: Marginal) -> str:
         """A family in words."""
 
         def called(view: int) -> str:
             place, _ = self.views[view]
-            merged = "" if view == self.levels[place][0] else f" in {self.sizes[view]} cells"
-            return self.columns[place].name + merged
+            merged = "" if view == self.levels[place][0] else f" in {self.data.sizes[view]} cells"
+            return self.schema.names[place] + merged
 
         column, *parents = map(called, family)
         return f"{column} given {', '.join(parents)}" if parents else column
@@ -300,7 +291,3 @@ def _coarser(column: Column) -> list[Ints]:
         found.append(codes)
         many = half
     return found
-
-
-def _silently(_phase: str, _done: int, _of: int) -> None:
-    """No progress to be shown."""

@@ -1,0 +1,252 @@
+"""What every fit does, once: the grant, the refusals, the treatment of gaps, batches of measurements, the facts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from gapless.data import PrivateTable
+from gapless.data.checks import check_private
+from gapless.errors import BudgetError, ModelError
+from gapless.missing import Extended, Missing
+from gapless.model.distribution import Distribution
+from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total
+from gapless.privacy import (
+    L1,
+    Budget,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialChoice,
+    Linf,
+    Loss,
+    Private,
+    for_counts,
+)
+from gapless.privacy.budget import PURE
+from gapless.privacy.mechanisms import Integers
+from gapless.synth.facts import Facts
+from gapless.synth.fitted import FittedModel, Progress
+
+Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
+Counts: TypeAlias = Private[Integers, L1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synthesizer(ABC):
+    """Settings, a `fit`, and a declaration of what it can do, which the command line and the conformance suite read.
+
+    Attributes:
+        name: on the command line and in the facts.
+        pure: whether it can keep a promise with δ = 0; with δ above 0 every method can.
+        treatments: the kinds of `missing` that it takes; by default any.
+        missing: what to do about gaps.
+    """
+
+    name: ClassVar[str]
+    pure: ClassVar[bool] = True
+    treatments: ClassVar[tuple[type[Missing], ...]] = (Missing,)
+
+    missing: Missing = field(default_factory=Extended)
+
+    @abstractmethod
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+        """The model, for which up to `spend` was paid."""
+
+
+def check_declared(synthesizer: Synthesizer, budget: Budget) -> None:
+    """Refuse a treatment of gaps or a budget that the method does not declare: from public facts, before any charge."""
+    to, missing = f"{type(synthesizer).__name__}.fit", synthesizer.missing
+    if isinstance(missing, type) or not isinstance(missing, Missing):
+        imputer = hasattr(missing, "impute") and not isinstance(missing, type)
+        hint = f"missing=ImputeFirst({missing!r})" if imputer else "missing=Extended(), Observed(), CompleteRows(), …"
+        raise ModelError(f"{to}: missing = {missing!r}", hint=hint)
+    if not isinstance(missing, synthesizer.treatments):
+        taken = " or ".join(f"missing={treatment.__name__}()" for treatment in synthesizer.treatments)
+        raise ModelError(f"{to}: this method does not take missing = {missing!r}", hint=taken)
+    if budget.order == PURE and not synthesizer.pure:
+        raise BudgetError(f"{to}: this method cannot promise δ = 0", hint="another method, or a budget with delta=1e-6")
+
+
+class Fitting:
+    """One fit on its way: the grant that pays, the table as gaps are treated, and what was measured so far.
+
+    A method refuses by public facts what it must, calls `prepare` once, then measures or chooses as often as it likes,
+    and ends with `fitted`. A method whose counts are not marginals of columns says so by `counts` and `name`.
+
+    Attributes:
+        table: as it was read.
+        prepared: the table to measure, after `prepare`.
+        grant: pays for everything; a method with a mechanism of its own releases from it.
+        extended: whether every row is counted, gaps as cells.
+        sizes: the cells of each column as they are counted: with gap states if every row is counted.
+        columns: each column by itself, without those of one cell, which tell nothing; the first if there is no other.
+        measured: noisy counts as they were released.
+        rows: the noisy number of rows, if it was measured by itself.
+        noise: that of each count in the latest batch.
+    """
+
+    def __init__(
+        self, synthesizer: Synthesizer, table: PrivateTable, *, spend: Loss, progress: Progress | None = None
+    ) -> None:
+        to = f"{type(synthesizer).__name__}.fit"
+        check_private(table, to)
+        check_declared(synthesizer, table.ledger.budget)
+        self.grant = table.ledger.grant(spend, to=to)
+        self.table = self.prepared = table
+        self.schema = table.schema
+        self.missing = synthesizer.missing
+        self.extended = self.missing.rows == "extended"
+        self.sizes = tuple(column.extended_size if self.extended else column.size for column in table.schema.columns)
+        self.columns: list[Marginal] = self.telling([(c,) for c in range(len(self.sizes))]) or [(0,)]
+        self.measured: list[Measurement] = []
+        self.rows: list[Measurement] = []
+        self.noise: list[Noise] = []
+        self._method = synthesizer.name
+        self._progress = progress
+
+    def tell(self, phase: str, done: int, of: int) -> None:
+        """Show progress, if anybody looks."""
+        if self._progress is not None:
+            self._progress(phase, done, of)
+
+    def telling(self, marginals: Iterable[Marginal]) -> list[Marginal]:
+        """The marginals without columns of one cell, which tell nothing that the others do not."""
+        return [marginal for marginal in marginals if all(self.sizes[c] > 1 for c in marginal)]
+
+    def can_choose(self, share: float, *, distance: float = 1.0) -> None:
+        """Refuse, before anything is spent, a share with which no choice could be paid, whatever filling gaps costs.
+
+        `distance` is how far a score moves with one row.
+        """
+        spend = self.grant.left * (share * (1 - self.missing.share))
+        ExponentialChoice.for_loss(spend, Linf(distance * self.table.protect.at_most))
+
+    def prepare(self) -> Loss:
+        """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
+        self.prepared = self.missing.prepare(self.table, self.grant)
+        return self.grant.left
+
+    def counts(self, marginals: Sequence[Marginal]) -> list[Counts]:
+        """The sealed counts of these marginals of the prepared table."""
+        return self.prepared.marginals(
+            [[self.schema.names[c] for c in marginal] for marginal in marginals], rows=self.missing.rows
+        )
+
+    def name(self, marginal: Marginal) -> str:
+        """A marginal in words."""
+        return " × ".join(self.schema.names[c] for c in marginal)
+
+    def measure(
+        self, marginals: Sequence[Marginal], spend: Loss, *, shares: Sequence[float] | None = None
+    ) -> list[Measurement]:
+        """Noisy counts of these marginals, and of the rows where no other count has told how many there are: one batch.
+
+        Args:
+            marginals: sets of columns, by position.
+            spend: for all of them together.
+            shares: what each costs beside the others, the number of rows as little as any; by default all the same.
+        """
+        requests = list(zip(self.counts(marginals), map(self.name, marginals), strict=True))
+        if first := not (self.extended or self.rows):
+            requests.append((self.table.marginal(()), "number of rows"))
+            shares = shares and [*shares, min(shares)]
+        released = self.release(requests, spend, shares=shares)
+        fresh = [
+            Measurement(marginal, counts, noise.noise_std)
+            for marginal, counts, noise in zip([*marginals, ()], released, self.noise, strict=False)
+        ]
+        if first:
+            self.rows.append(fresh.pop())
+        self.measured += fresh
+        return fresh
+
+    def release(
+        self, requests: Sequence[tuple[Counts, str]], spend: Loss, *, shares: Sequence[float] | None = None
+    ) -> list[Floats]:
+        """Noisy counts, each with its name in the ledger: all are paid for before the first is read.
+
+        Even parts are larger where the ledger stops on the promise to the people behind the gaps (`Grant.even`);
+        unequal ones are parts of `spend` as it is, so that under such a ledger some of it may be left.
+        """
+        values = [value for value, _ in requests]
+        if shares is None:
+            self.noise = [for_counts(self.grant.even(values, spend), values[0].distance)] * len(values)
+        else:
+            parts = [spend * (share / sum(shares)) for share in shares]
+            self.noise = [for_counts(part, value.distance) for part, value in zip(parts, values, strict=True)]
+        batch = [(value, noise, name) for (value, name), noise in zip(requests, self.noise, strict=True)]
+        return [answer.value.astype(np.float64) for answer in self.grant.release_all(batch)]
+
+    def choose(self, scores: Private[Floats, Linf], spend: Loss, *, what: str) -> int:
+        """The place of a candidate with a high score."""
+        chooser = ExponentialChoice.for_loss(spend, scores.distance)
+        return self.grant.release(scores, chooser, what=what).value
+
+    @property
+    def total(self) -> float:
+        """The noisy number of rows."""
+        return estimate_total(self.rows or self.measured)
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        """What was measured, brought to a common total.
+
+        Where rows with gaps are left out each marginal has a total of its own; counts and noise are scaled by
+        N / n, with n the marginal's own noisy total (PRIVACY C4): free, and unbiased if gaps are completely random.
+        """
+        if self.extended:
+            return list(self.measured)
+        total = max(1.0, self.total)
+        return [measurement.scaled_to(total) for measurement in self.measured]
+
+    def structure(self) -> list[str]:
+        """What was measured and with how much noise, a line for each marginal."""
+        return [f"{self.name(columns)}: noise std {std:.1f}" for columns, std in noise_of(self.measured).items()]
+
+    def fitted(
+        self,
+        filled: Distribution,
+        gapped: Distribution | None,
+        *,
+        settings: Mapping[str, str | int],
+        structure: Iterable[str] = (),
+        noise: Mapping[str, float] | None = None,
+        limits: Iterable[str] = (),
+        edges: Iterable[tuple[int, int]] | None = None,
+    ) -> FittedModel:
+        """The finished model and its facts; noise and edges are those of what was measured, unless others are given."""
+        if edges is None:
+            edges = {pair for known in self.measured for pair in combinations(sorted(known.columns), 2)}
+        facts = Facts(
+            method=self._method,
+            guarantee=self.table.ledger.guarantee(),
+            settings={"missing": repr(self.missing), **settings},
+            structure=tuple(structure),
+            noise=_noise_of_columns(self.schema.names, self.measurements) if noise is None else noise,
+            limits=tuple(limits),
+            edges=tuple(sorted(edges)),
+        )
+        return FittedModel(self.schema, filled, gapped, self.total, facts)
+
+
+def noise_of(measurements: Iterable[Measurement]) -> dict[Marginal, float]:
+    """The noise in each cell of every measured marginal; repeated measurements of one are combined."""
+    precision: dict[Marginal, float] = {}
+    for measurement in measurements:
+        precision[measurement.columns] = precision.get(measurement.columns, 0.0) + measurement.noise_std**-2
+    return {columns: known**-0.5 for columns, known in precision.items()}
+
+
+def _noise_of_columns(names: Sequence[str], measurements: Iterable[Measurement]) -> dict[str, float]:
+    """The noise in a count of one cell of each column: a sum over the other columns of the marginal that knows best."""
+    known: dict[str, float] = {}
+    for measurement in measurements:
+        for size, column in zip(measurement.counts.shape, measurement.columns, strict=True):
+            noise_std = measurement.noise_std * float(np.sqrt(measurement.counts.size / size))
+            known[names[column]] = min(noise_std, known.get(names[column], np.inf))
+    return known

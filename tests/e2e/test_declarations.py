@@ -1,0 +1,73 @@
+"""What methods declare, on the command line: in the help, and refused before a ledger is made."""
+
+import subprocess
+import sys
+
+import pytest
+
+from gapless.missing import STRATEGIES
+from gapless.synth import METHODS
+from throwaway import Chain
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "t.toml").write_text(
+        '[table]\nname = "t"\n[column.sex]\nkind = "categorical"\nlevels = ["F", "M"]\nmay_be_missing = true\n'
+    )
+    (tmp_path / "t.csv").write_text("sex\nF\nM\n\n")
+    return tmp_path
+
+
+def plain(out):
+    return " ".join(out.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", ["fit", "synth"])
+def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
+    _, out, _ = run_here(command, "--help")
+    assert "auto, aim, mst, privbayes or independent. [default: auto]" in plain(out)
+    assert all(name in plain(out) for name in [*METHODS, *STRATEGIES])
+    assert "with --delta" not in plain(out)
+    monkeypatch.setitem(METHODS, "chain", Chain)
+    _, out, _ = run_here(command, "--help")
+    assert "chain, auto, aim, mst, privbayes or independent. chain: with --delta above 0 only." in plain(out)
+    assert "impute-mode or impute-distribution. chain: not extended." in plain(out)
+
+
+@pytest.mark.parametrize("command", ["fit", "synth"])
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--missing", "observed"], 3, "cannot promise δ = 0\n  Try: another method, or a budget with --delta 1e-6\n"),
+        (
+            ["--delta", "1e-6"],
+            1,
+            "does not take missing = Extended()\n"
+            "  Try: --missing observed or --missing complete-rows or --missing impute-random\n",
+        ),
+    ],
+)
+def test_what_is_not_declared_is_refused_before_a_ledger_is_made(
+    command, options, code, said, folder, run_here, monkeypatch
+):
+    """A ledger's δ is for good: one that was made for a method that cannot use it would be in the way."""
+    monkeypatch.setitem(METHODS, "chain", Chain)
+    before = sorted(folder.iterdir())
+    left, _, told = run_here(command, "t.csv", "-s", "t.toml", "-o", "x", "-m", "chain", "--epsilon", "1", *options)
+    assert (left, told.endswith(said)) == (code, True), told
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_declared_combination_is_fitted(folder, run_here, monkeypatch):
+    monkeypatch.setitem(METHODS, "chain", Chain)
+    asked = ("--epsilon", "1", "--delta", "1e-6", "-m", "chain", "--missing", "observed")
+    code, out, told = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", *asked)
+    assert code == 0, told
+    assert out.startswith("chain: 1 columns of 't'")
+
+
+def test_the_command_line_starts_without_the_methods():
+    """They take a second to import; only help and fits need them."""
+    seen = "import sys, gapless.cli.app; sys.exit('gapless.synth' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", seen], check=False).returncode == 0
