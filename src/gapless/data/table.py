@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.counting import count
 from gapless.data.encode import code_type, encode, values_of
+from gapless.data.memory import Memory
 from gapless.data.private_table import WhichRows
 from gapless.errors import ReadError
 from gapless.files import replace
@@ -85,10 +85,9 @@ class Table:
         """How many rows fall into each combination of cells of these columns."""
         place = self.schema.positions((columns,) if isinstance(columns, str) else columns)
         sizes = [column.extended_size for column in self.schema.columns]
-        (counts,) = count(self.codes, sizes, [place], self.rows)
-        if rows == "extended":
-            return counts
-        return counts[tuple(slice(self.schema.columns[p].size) for p in place)]
+        shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
+        (counts,) = Memory(self.codes, self.rows).count([place], sizes, shown)
+        return counts
 
     # ------------------------------------------------------------------ frames
 

@@ -143,6 +143,7 @@ class ImputeFirst:
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
         """The filled table."""
+        table.check_held("filling gaps first")  # before the imputer pays for what it must learn
         return self.imputer.impute(table, grant, grant.left * self.share)
 
 
