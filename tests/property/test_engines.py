@@ -78,9 +78,8 @@ def _scores(workload, *, gaps):
     shapes = [[columns[c].extended_size if gaps else columns[c].size for c in pair] for pair in PAIRS]
     laws = [np.full(shape, 1 / np.prod(shape)) for shape in shapes]
     ones = np.ones(len(PAIRS)), np.zeros(len(PAIRS))
-    return [workload.misfit(PAIRS, laws, *ones), workload.conditional_misfit(PAIRS, laws, *ones)] + [
-        workload.dependence(PAIRS)
-    ]
+    misfits = (workload.misfit, workload.conditional_misfit)
+    return [*(misfit(PAIRS, laws, *ones) for misfit in misfits), workload.dependence(PAIRS)]
 
 
 def _views(views):

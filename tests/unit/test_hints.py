@@ -60,7 +60,7 @@ query/preview.py: budget=Budget(epsilon=1.0), or people.ledger.budget
 query/questions.py: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query/questions.py: the name of one column: Mean("income")
 query/questions.py: the name of one column: by="sex"
-schema/source.py: collect() it yourself to see why
+data/source.py: collect() it yourself to see why
 synth/fitted.py: impute with a model of MST or AIM
 synth/fitted.py: missing=ImputeFirst(FromModel(model)) fills a private one, and never shows it
 synth/fitted.py: people = gapless.read(data, schema, protect=Rows(1), budget=..., ledger=...)

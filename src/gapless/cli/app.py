@@ -204,9 +204,9 @@ def synth(
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
     from gapless.data.private_table import ledger_beside
+    from gapless.data.source import check_there
     from gapless.evaluate.report import release_page
     from gapless.schema import Schema
-    from gapless.schema.source import check_there
     from gapless.synth.release import begun_with, keep_model, kept_model, open_release, write_release
 
     public = Schema.read(schema)

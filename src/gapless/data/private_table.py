@@ -21,6 +21,7 @@ from gapless.data.filling import Chance, Filler, fill_gaps, fill_given, secret_c
 from gapless.data.memory import Memory
 from gapless.data.neighbors import Links, Matching
 from gapless.data.own import is_own
+from gapless.data.source import PARQUET_ENDINGS, TEXT_ENDINGS, parts
 from gapless.errors import BudgetError, EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
@@ -33,7 +34,6 @@ from gapless.schema import Schema
 from gapless.schema.columns import Codes
 from gapless.schema.constraints import constraints_of
 from gapless.schema.draft import Draft
-from gapless.schema.source import PARQUET_ENDINGS, TEXT_ENDINGS, load
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")
@@ -229,7 +229,7 @@ class PrivateTable(Sealed):
         return self._filled_by(lambda columns, chance: fill_given(columns, model, chance))
 
     def _filled_by(self, fill: Callable[[tuple[Codes, ...], Chance], tuple[Codes, ...]]) -> PrivateTable:
-        self.check_held("filling gaps")
+        check_held(self, "filling gaps")
 
         def filled(engine: Engine) -> Memory:
             rows = held(engine)
@@ -248,14 +248,6 @@ class PrivateTable(Sealed):
         moved = np.where(code < chosen.values_size, np.clip(code, low, high), code)
 
         return self._with(lambda engine: engine.recode({place: moved}))
-
-    def check_held(self, what: str) -> None:
-        """Refuse, by a public fact, what needs all rows at hand if they are not; asked before anything is charged."""
-        if not issubclass(self._engine, HoldsRows):
-            raise EngineError(
-                f"{what} needs all rows at hand, and the engine {self._engine.__name__} does not hold them",
-                hint="read the table into memory, or treat gaps in a way that needs counts alone, such as extended",
-            )
 
     def _sealed(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
         """A sealed function of the rows, computed at most once."""
@@ -303,6 +295,16 @@ def places(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     ranks = np.empty(words.size, dtype=np.int64)
     ranks[np.argsort(words, kind="stable")] = np.arange(words.size)
     return ranks
+
+
+def check_held(table: PrivateTable, what: str) -> None:
+    """Refuse, by a public fact, what needs all rows at hand if they are not: asked before anything is charged."""
+    engine = table._engine  # noqa: SLF001 one room
+    if not issubclass(engine, HoldsRows):
+        raise EngineError(
+            f"{what} needs all rows at hand, and the engine {engine.__name__} does not hold them",
+            hint="read the table into memory, or treat gaps in a way that needs counts alone, such as extended",
+        )
 
 
 def held(engine: Engine) -> Batch:
@@ -370,11 +372,11 @@ def read(
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     constraints_of(schema)  # a rule that cannot be read is told before anything is spent
     place = ledger_beside(data) if ledger is None else Path(ledger)
-    frame = load(data, encoding=encoding)
-    encoded = Memory(tuple(encode(frame, schema)), frame.height)
+    encoded = encode(parts(data, encoding=encoding), schema)
+    held = Memory(encoded.columns, encoded.rows)
     gaps = {column.name: column.gap_rule for column in schema.columns}
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=gaps)
-    rows = Private(lambda: encoded, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
+    rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
     return PrivateTable(rows, schema, account, engine=Memory)
 
 

@@ -16,7 +16,7 @@ from gapless.data.engine import Engine
 from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
-from gapless.data.private_table import PrivateTable, check_table, held, lacking, once
+from gapless.data.private_table import PrivateTable, check_held, check_table, held, lacking, once
 from gapless.data.tally import Named, Tally, alike, hot_deck_distance, hot_deck_total, tally_distance
 from gapless.errors import SchemaError
 from gapless.privacy.mechanisms import Integers
@@ -107,7 +107,7 @@ def neighbour_sum(
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
     schema = table.schema
     matching.check(schema, targets)
-    table.check_held("filling gaps from the nearest rows")
+    check_held(table, "filling gaps from the nearest rows")
     bounds = Bounds.of(low, high)
 
     def compute(both: list[Any]) -> SmoothValue:

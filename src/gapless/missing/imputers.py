@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gapless.data import PrivateTable
 from gapless.data.filling import Filler
 from gapless.data.own import is_own
-from gapless.data.private_table import WhichRows
+from gapless.data.private_table import WhichRows, check_held
 from gapless.errors import ModelError
 from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
@@ -143,7 +143,7 @@ class ImputeFirst:
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
         """The filled table."""
-        table.check_held("filling gaps first")  # before the imputer pays for what it must learn
+        check_held(table, "filling gaps first")  # before the imputer pays for what it must learn
         return self.imputer.impute(table, grant, grant.left * self.share)
 
 
