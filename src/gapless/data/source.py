@@ -170,10 +170,10 @@ def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bo
     """Each block as a frame. The header is put before each of them, so that all are read alike."""
     csv.field_size_limit(LONGEST_CELL)
     first = next(blocks)
-    rows = csv.reader(io.StringIO(first), delimiter=separator)
+    rows = csv.reader(_lines(first), delimiter=separator)
     header = [name.strip() for name in next(rows)]
     _check_header(header, path, separator, for_holder=for_holder)
-    head = "".join(islice(io.StringIO(first), rows.line_num))
+    head = "".join(islice(_lines(first), rows.line_num))
     before = 0  # lines of earlier blocks
     for block in chain([first[len(head) :]], blocks):
         text = head + block
@@ -184,7 +184,7 @@ def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bo
             frame = None
         # polars fills a short row with empty cells: only a block whose last column has some is looked at twice.
         if frame is None or (frame.columns and (frame[:, -1] == "").any()):
-            lines = chain.from_iterable(io.StringIO(some) for some in chain([text], blocks if frame is None else ()))
+            lines = chain.from_iterable(map(io.StringIO, chain([text], blocks if frame is None else ())))
             rows = csv.reader(lines, delimiter=separator)
             kept = _check_widths(rows, len(header), path, before=before if for_holder else None)
             if frame is None:
@@ -193,6 +193,15 @@ def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bo
                 frame = frame[kept]
         before += block.count("\n")
         yield frame
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a text, one by one: where only the first are wanted, it is not copied as a whole."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
 
 
 def _blocks(pieces: Iterable[str]) -> Iterator[str]:
@@ -303,10 +312,9 @@ def _check_widths(rows: Any, width: int, path: Path, *, before: int | None) -> l
     kept: list[int] = []
     try:
         for place, row in enumerate(rows):
-            if width > 1 and len(row) < 2 and not "".join(row).strip():
-                continue
-            kept.append(place)
-            if len(row or [""]) != width:
+            if len(row) == width or (width == 1 and not row):
+                kept.append(place)
+            elif width == 1 or len(row) > 1 or "".join(row).strip():
                 where = "a row" if before is None else f"line {before + rows.line_num}"
                 raise ReadError(
                     f"{path}: {where} has not as many fields as the header",
