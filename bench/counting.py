@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from gapless.data.counting import count
+from gapless.data.memory import Memory
 
 SIZES = [11, 10, 11, 17, 11, 8, 16, 7, 6, 3, 11, 11, 11, 12, 3]  # cells with the gap: much like Adult, country grouped
 PAIRS = list(itertools.combinations(range(len(SIZES)), 2))
@@ -24,7 +24,7 @@ def table(rows):
 
 
 def ours(columns):
-    return count(columns, SIZES, PAIRS, len(columns[0]))
+    return Memory(tuple(columns), len(columns[0])).count(PAIRS, SIZES, SIZES)
 
 
 def by_numpy(columns):

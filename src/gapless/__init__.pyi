@@ -4,6 +4,7 @@ from gapless.data import PrivateTable as PrivateTable
 from gapless.data import Table as Table
 from gapless.data import read as read
 from gapless.errors import BudgetError as BudgetError
+from gapless.errors import EngineError as EngineError
 from gapless.errors import GaplessError as GaplessError
 from gapless.errors import LedgerError as LedgerError
 from gapless.errors import ModelError as ModelError

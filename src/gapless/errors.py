@@ -9,6 +9,7 @@
      ├── LedgerError            a ledger file that is damaged, foreign or out of step
      ├── SealedError            an attempt to look at private data, or a public table where a sealed one is needed
      ├── QuestionError          a question that cannot be read, or not be answered by this table
+     ├── EngineError            what the engine that holds a table cannot do
      └── ModelError             a model that cannot be fitted, sampled, saved or loaded as asked
 
 Each error names the thing, the rule and the value given if it is public: never a cell, a row number or a
@@ -52,6 +53,10 @@ class SealedError(GaplessError):
 
 class QuestionError(GaplessError):
     """A question cannot be read, or cannot be answered by this table."""
+
+
+class EngineError(GaplessError):
+    """The engine that holds a table cannot do what was asked, which is known before a row is read."""
 
 
 class ModelError(GaplessError):

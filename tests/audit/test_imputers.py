@@ -20,7 +20,7 @@ from gapless import (
     Independent,
     Schema,
 )
-from gapless.data.private_table import Encoded
+from gapless.data.memory import Memory
 from gapless.testing.audit import epsilon_at_least
 from gapless.testing.tables import private
 
@@ -37,7 +37,7 @@ class HotDeck:
             (codes,) = rows.columns
             donors = codes[codes < 3]
             chosen = np.resize(donors, rows.rows) if len(donors) else np.zeros(rows.rows, dtype=codes.dtype)
-            return Encoded((np.where(codes < 3, codes, chosen),), rows.rows)
+            return Memory((np.where(codes < 3, codes, chosen),), rows.rows)
 
         return table._with(fill, filled=True)
 

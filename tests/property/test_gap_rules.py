@@ -43,7 +43,7 @@ def gaps(column):
     found = []
     for text in TEXTS:
         try:
-            (codes,) = encode(pl.DataFrame({"x": [text]}), Schema("t", [column]))
+            (codes,) = encode([pl.DataFrame({"x": [text]})], Schema("t", [column])).columns
         except ReadError:
             found.append(None)
         else:

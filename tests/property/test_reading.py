@@ -19,9 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import encode
+from gapless.data import encode, source
 from gapless.missing import check
-from gapless.schema import source
 
 CODES = ("?", gl.MissingCode("-9", "refused"))
 BOUNDS = {"date": ("2000-01-01", "2020-12-31"), "datetime": ("2000-01-01T00:00:00", "2020-12-31T00:00:00")}
@@ -205,7 +204,7 @@ def quote(*_, **__):
 
 @pytest.mark.parametrize("wrong", [panic, quote])
 @pytest.mark.parametrize(
-    ("where", "name"), [(source, "_load_text"), (source, "_within_reach"), (encode, "_lookup"), (encode, "_moments")]
+    ("where", "name"), [(source, "_text_frames"), (source, "_within_reach"), (encode, "_lookup"), (encode, "_moments")]
 )
 def test_whatever_goes_wrong_is_a_read_error_without_a_cell(where, name, wrong, tmp_path):
     path = tmp_path / "t.csv"

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gapless.data.memory import Memory
 from gapless.errors import SchemaError
 from gapless.privacy import L1, Rows
 from gapless.testing.tables import letters_schema, private
@@ -148,7 +149,7 @@ def test_the_test_itself_finds_a_transformation_that_is_not_stable():
 
     def every_second(some_rows):
         table = private(some_rows, SCHEMA, Path(tempfile.mkdtemp()))
-        halved = table._with(lambda t: t.keep(np.arange(t.rows) % 2 == 0))
+        halved = table._with(lambda t: Memory(tuple(codes[::2] for codes in t.columns), len(t.columns[0][::2])))
         return reveal(halved.marginal("x0"), halved.ledger)
 
     assert np.abs(every_second(rows) - every_second([("a", "a", "a"), *rows])).sum() > 1

@@ -59,7 +59,7 @@ query/questions.py: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query/questions.py: the name of one column: Mean("income")
 query/questions.py: the name of one column: by="sex"
 query/several.py: [Count(), Mean("income")]
-schema/source.py: collect() it yourself to see why
+data/source.py: collect() it yourself to see why
 synth/fitted.py: impute with a model of MST or AIM
 """
 

@@ -129,11 +129,11 @@ def test_scores_open_with_the_key_of_their_own_table_only(tmp_path):
 
 
 def test_nothing_is_counted_before_a_score_is_opened_and_then_once(tmp_path, monkeypatch):
-    from gapless.data import private_table
+    from gapless.data import memory
 
     calls = []
-    count = private_table.count
-    monkeypatch.setattr(private_table, "count", lambda *a: calls.append(1) or count(*a))
+    count = memory.count
+    monkeypatch.setattr(memory, "count", lambda *a, **k: calls.append(1) or count(*a, **k))
     table, load = workload(tmp_path)
     scores = load.dependence([(0, 1), (2, 0)])
     assert not calls

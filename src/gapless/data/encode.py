@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -9,10 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.errors import ReadError, SchemaError
+from gapless.data.engine import Batch
+from gapless.data.source import is_plain, without_cells
+from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Column, Schema, toml
 from gapless.schema.columns import Codes, _Binned, _Calendar, _Levels, as_text
-from gapless.schema.source import is_plain, without_cells
 from gapless.schema.words import listing, nearest
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -40,10 +42,45 @@ def code_type(column: Column) -> np.dtype[np.unsignedinteger]:
     return np.dtype(np.uint8 if column.extended_size <= 256 else np.uint16)
 
 
-def encode(frame: pl.DataFrame, schema: Schema) -> list[Codes]:
-    """The codes of every column of the schema. Refusals name the column and the rule, never a cell."""
-    check_names(frame.columns, schema)
-    return [_apply_rules(classify(frame[column.name], column), column) for column in schema.columns]
+@without_cells
+def encode(frames: Iterable[pl.DataFrame], schema: Schema) -> Batch:
+    """The codes of every column of the schema, of all rows of these frames, of which one is held at a time."""
+    return _joined([codes for _, codes in _parts(frames, schema)])
+
+
+@without_cells
+def encode_public(frames: Iterable[pl.DataFrame], schema: Schema) -> tuple[Batch, list[NDArray[np.float64] | None]]:
+    """The same, and `values_of` each column: what a public table keeps beside its codes."""
+    parts, known = [], []
+    for frame, codes in _parts(frames, schema):
+        parts.append(codes)
+        known.append([values_of(frame[c.name], c, one) for c, one in zip(schema.columns, codes, strict=True)])
+    values = [None if column[0] is None else np.concatenate(column) for column in zip(*known, strict=True)]
+    return _joined(parts), values
+
+
+def _joined(parts: Sequence[Sequence[Codes]]) -> Batch:
+    columns = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    return Batch(columns, len(columns[0]))
+
+
+def _parts(frames: Iterable[pl.DataFrame], schema: Schema) -> Iterator[tuple[pl.DataFrame, list[Codes]]]:
+    """Each frame and the codes of its columns. Refusals name the column and the rule, never a cell.
+
+    They come after the last frame, the first column's first: the same, however rows are cut into frames.
+    """
+    wrong: dict[tuple[int, int], GaplessError] = {}  # by column, and by what is told first of a column
+    for frame in frames:
+        try:
+            check_names(frame.columns, schema)
+        except SchemaError as error:
+            wrong[-1, 0] = error
+            continue
+        codes = [_codes(frame[column.name], column, place, wrong) for place, column in enumerate(schema.columns)]
+        if not wrong:
+            yield frame, codes
+    if wrong:
+        raise wrong[min(wrong)]
 
 
 def check_names(names: list[str], schema: Schema) -> None:
@@ -65,21 +102,28 @@ def check_names(names: list[str], schema: Schema) -> None:
         )
 
 
-def _apply_rules(cells: Cells, column: Column) -> Codes:
-    codes, outside, empty = cells.codes, cells.outside, cells.empty
+def _codes(series: pl.Series, column: Column, place: int, wrong: dict[tuple[int, int], GaplessError]) -> Codes:
+    """The codes of one column by the schema's rules, of no meaning where something is wrong."""
+    try:
+        cells = classify(series, column)
+    except ReadError as error:
+        wrong.setdefault((place, 0), error)
+        return np.zeros(0, dtype=code_type(column))
+    codes, outside = cells.codes, cells.outside
     if column.outside == "refuse" and outside.any():
-        raise ReadError(
+        wrong[place, 1] = ReadError(
             f"column {column.name!r} has cells outside its schema, and outside = 'refuse'",
             hint=f"{_CHECK}; mend them, or choose another rule for outside",
         )
-    lost = empty | (outside & ((codes == _NONE) | (column.outside == "missing")))
+    lost = cells.empty | (outside & ((codes == _NONE) | (column.outside == "missing")))
     if lost.any():
-        if not column.may_be_missing:
-            raise ReadError(
+        if column.may_be_missing:
+            codes = np.where(lost, column.code_of_gap(column.gaps[0]), codes)
+        else:
+            wrong[place, 2] = ReadError(
                 f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true",
                 hint=f"{_CHECK}; declare may_be_missing = true, or mend them",
             )
-        codes = np.where(lost, column.code_of_gap(column.gaps[0]), codes)
     return codes.astype(code_type(column))
 
 

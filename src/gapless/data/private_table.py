@@ -8,19 +8,21 @@ tests/property/test_stability.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.counting import count
 from gapless.data.encode import encode
+from gapless.data.engine import Batch, Engine, HoldsRows
 from gapless.data.filling import Chance, Filler, fill_gaps, fill_given, secret_chance
+from gapless.data.memory import Memory
 from gapless.data.neighbors import Links, Matching
 from gapless.data.own import is_own
-from gapless.errors import BudgetError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
+from gapless.data.source import PARQUET_ENDINGS, TEXT_ENDINGS, parts
+from gapless.errors import BudgetError, EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows
@@ -32,7 +34,6 @@ from gapless.schema import Schema
 from gapless.schema.columns import Codes
 from gapless.schema.constraints import constraints_of
 from gapless.schema.draft import Draft
-from gapless.schema.source import PARQUET_ENDINGS, TEXT_ENDINGS, load
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")
@@ -49,18 +50,6 @@ class Question(Protocol[A_co]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """The codes of every column and the number of rows: what a sealed table holds inside."""
-
-    columns: tuple[Codes, ...]
-    rows: int
-
-    def keep(self, rows: NDArray[np.bool_]) -> Encoded:
-        """Only the rows that are marked."""
-        return Encoded(tuple(codes[rows] for codes in self.columns), int(rows.sum()))
-
-
 class PrivateTable(Sealed):
     """A table that cannot be looked at, only measured under its ledger.
 
@@ -68,25 +57,29 @@ class PrivateTable(Sealed):
     each row adds, which questions are made of, are in `data/sums.py`.
     """
 
-    __slots__ = ("_filled", "_key", "_labels", "_ledger", "_links", "_required", "_rows", "_schema")
+    __slots__ = ("_engine", "_filled", "_key", "_labels", "_ledger", "_links", "_required", "_rows", "_schema")
 
     def __init__(
         self,
-        rows: Private[Encoded, Rows],
+        rows: Private[Engine, Rows],
         schema: Schema,
         ledger: Ledger,
         *,
+        engine: type[Engine],
         required: Columns = frozenset(),
         filled: bool = False,
     ) -> None:
         self._rows = rows
         self._schema = schema
         self._ledger = ledger
+        self._engine = engine  # the class of what the rows lie in: public, so that what it cannot do is refused at once
         self._key = ledger._key  # noqa: SLF001 what it transforms sealed values with
         self._required = required  # columns on which a row had to be observed to be still here
         self._filled = filled  # gaps were filled: from then on a row is read whether or not it had them
         # Secret places of the rows on a circle, for ties: drawn once, when first needed.
-        self._labels = self._sealed(lambda table: places(noise.current().words(table.rows)), distance=None, reads=None)
+        self._labels = self._sealed(
+            lambda rows: places(noise.current().words(held(rows).rows)), distance=None, reads=None
+        )
         self._links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -133,20 +126,20 @@ class PrivateTable(Sealed):
         """Several marginals, each a value of its own, all counted in one pass when the first is opened."""
         if rows not in ("observed", "extended"):
             raise SchemaError(f"no rows called {rows!r}", hint="observed, extended")
-        places = [self.schema.positions((one,) if isinstance(one, str) else one) for one in columns]
+        chosen = [self.schema.positions((names,) if isinstance(names, str) else names) for names in columns]
         sizes = [column.extended_size for column in self.schema.columns]
-        counts = self._sealed(lambda table: count(table.columns, sizes, places, table.rows), distance=None, reads=None)
-        return [self._marginal(counts, number, place, rows) for number, place in enumerate(places)]
+        shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
+        counts = self._sealed(lambda engine: engine.count(chosen, sizes, shown), distance=None, reads=None)
+        return [self._marginal(counts, number, marginal, rows) for number, marginal in enumerate(chosen)]
 
     def _marginal(
-        self, counts: Private[list[Integers], None], number: int, place: tuple[int, ...], rows: WhichRows
+        self, counts: Private[list[Integers], None], number: int, marginal: tuple[int, ...], rows: WhichRows
     ) -> Private[Integers, L1]:
-        chosen = [self.schema.columns[p] for p in place]
-        shown = tuple(slice(column.size if rows == "observed" else None) for column in chosen)
-        named = frozenset(column.name for column in chosen if rows == "observed" and not self._filled and column.gaps)
+        columns = [self.schema.columns[place] for place in marginal]
+        named = frozenset(column.name for column in columns if rows == "observed" and not self._filled and column.gaps)
         return transform(
             counts,
-            lambda all_counts: all_counts[number][shown],
+            lambda all_counts: all_counts[number],
             distance=L1(self.protect.at_most),
             reads=(self._required | named) or None,
             key=self._key,
@@ -167,17 +160,18 @@ class PrivateTable(Sealed):
         sizes = [self.schema.columns[place].size for place in places]
         cells = 1 << (len(places) - begin)
 
-        def tally(table: Encoded) -> Integers:
-            gaps = [table.columns[place] >= size for place, size in zip(places, sizes, strict=True)]
-            number = np.zeros(table.rows, dtype=np.int64)
-            for gap in gaps[begin:]:
-                number = 2 * number + gap
+        def tally(engine: Engine) -> Integers:
             counts = np.zeros((len(among), cells), dtype=np.int64)
-            for place, beginning in enumerate(among):
-                rows = np.ones(table.rows, dtype=np.bool_)
-                for gap, missing in zip(gaps[:begin], beginning, strict=True):
-                    rows &= gap == missing
-                counts[place] = np.bincount(number[rows], minlength=cells)
+            for batch in engine.batches(places):
+                gaps = [codes >= size for codes, size in zip(batch.columns, sizes, strict=True)]
+                number = np.zeros(batch.rows, dtype=np.int64)
+                for gap in gaps[begin:]:
+                    number = 2 * number + gap
+                for place, beginning in enumerate(among):
+                    rows = np.ones(batch.rows, dtype=np.bool_)
+                    for gap, missing in zip(gaps[:begin], beginning, strict=True):
+                        rows &= gap == missing
+                    counts[place] += np.bincount(number[rows], minlength=cells)
             return counts
 
         return self._sealed(tally, distance=L1(self.protect.at_most), reads=self._required or None)
@@ -185,10 +179,7 @@ class PrivateTable(Sealed):
     def select(self, columns: Sequence[str]) -> PrivateTable:
         """The same rows with some of the columns. Row by row, so the distance in rows stays."""
         places = self.schema.positions(columns)
-        return self._with(
-            lambda table: Encoded(tuple(table.columns[p] for p in places), table.rows),
-            schema=self.schema.select(columns),
-        )
+        return self._with(lambda engine: engine.select(places), schema=self.schema.select(columns))
 
     def where(self, column: str, cells: Iterable[object]) -> PrivateTable:
         """The rows whose cell in `column` is one of these public `cells` (names as in `schema[column].cells`).
@@ -198,19 +189,13 @@ class PrivateTable(Sealed):
         (place,) = self.schema.positions([column])
         kept = np.zeros(self.schema.columns[place].extended_size, dtype=np.bool_)
         kept[[self.schema.columns[place].code_of(cell) for cell in cells]] = True
-        return self._with(lambda table: table.keep(kept[table.columns[place]]), required={column})
+        return self._with(lambda engine: engine.keep({place: kept}), required={column})
 
     def complete_rows(self) -> PrivateTable:
         """The rows without any gap. Each row is kept or not by itself, so the distance stays."""
-        sizes = [column.size for column in self.schema.columns]
-
-        def keep(table: Encoded) -> Encoded:
-            rows = np.ones(table.rows, dtype=np.bool_)
-            for codes, size in zip(table.columns, sizes, strict=True):
-                rows &= codes < size
-            return table.keep(rows)
-
-        return self._with(keep, required=self.schema.names)
+        columns = enumerate(self.schema.columns)
+        observed = {place: np.arange(column.extended_size) < column.size for place, column in columns if column.gaps}
+        return self._with(lambda engine: engine.keep(observed), required=self.schema.names)
 
     def fill(self, laws: Sequence[NDArray[np.float64]]) -> PrivateTable:
         """Draw every gap from its column's public or released distribution over observed cells.
@@ -244,9 +229,13 @@ class PrivateTable(Sealed):
         return self._filled_by(lambda columns, chance: fill_given(columns, model, chance))
 
     def _filled_by(self, fill: Callable[[tuple[Codes, ...], Chance], tuple[Codes, ...]]) -> PrivateTable:
-        return self._with(
-            lambda table: Encoded(fill(table.columns, secret_chance(table.rows)), table.rows), filled=True
-        )
+        check_held(self, "filling gaps")
+
+        def filled(engine: Engine) -> Memory:
+            rows = held(engine)
+            return Memory(fill(rows.columns, secret_chance(rows.rows)), rows.rows)
+
+        return self._with(filled, filled=True)
 
     def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
         """Move cells below `lowest` or above `highest` (public cells) to these. Row by row."""
@@ -258,20 +247,15 @@ class PrivateTable(Sealed):
         code = np.arange(chosen.extended_size)
         moved = np.where(code < chosen.values_size, np.clip(code, low, high), code)
 
-        def clamp(table: Encoded) -> Encoded:
-            columns = list(table.columns)
-            columns[place] = moved.astype(columns[place].dtype)[columns[place]]
-            return Encoded(tuple(columns), table.rows)
+        return self._with(lambda engine: engine.recode({place: moved}))
 
-        return self._with(clamp)
-
-    def _sealed(self, function: Callable[[Encoded], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
+    def _sealed(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
         """A sealed function of the rows, computed at most once."""
         return transform(self._rows, once(function), distance=distance, reads=reads, key=self._key)
 
     def _with(
         self,
-        function: Callable[[Encoded], Encoded],
+        function: Callable[[Engine], Engine],
         *,
         schema: Schema | None = None,
         required: Iterable[str] = (),
@@ -281,6 +265,7 @@ class PrivateTable(Sealed):
             self._sealed(function, distance=self.protect, reads=None),
             schema or self.schema,
             self.ledger,
+            engine=Memory if filled else self._engine,
             required=self._required if self._filled else self._required | lacking(self.schema, required),
             filled=self._filled or filled,
         )
@@ -304,6 +289,21 @@ def places(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     ranks = np.empty(words.size, dtype=np.int64)
     ranks[np.argsort(words, kind="stable")] = np.arange(words.size)
     return ranks
+
+
+def check_held(table: PrivateTable, what: str) -> None:
+    """Refuse, by a public fact, what needs all rows at hand if they are not: asked before anything is charged."""
+    engine = table._engine  # noqa: SLF001 one room
+    if not issubclass(engine, HoldsRows):
+        raise EngineError(
+            f"{what} needs all rows at hand, and the engine {engine.__name__} does not hold them",
+            hint="read the table into memory, or treat gaps in a way that needs counts alone, such as extended",
+        )
+
+
+def held(engine: Engine) -> Batch:
+    """All rows of an engine whose class has passed `check_held`."""
+    return cast("HoldsRows", engine).whole()
 
 
 def lacking(schema: Schema, names: Iterable[str]) -> Columns:
@@ -366,12 +366,12 @@ def read(
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     constraints_of(schema)  # a rule that cannot be read is told before anything is spent
     place = ledger_beside(data) if ledger is None else Path(ledger)
-    frame = load(data, encoding=encoding)
-    encoded = Encoded(tuple(encode(frame, schema)), frame.height)
+    encoded = encode(parts(data, encoding=encoding), schema)
+    held = Memory(encoded.columns, encoded.rows)
     gaps = {column.name: column.gap_rule for column in schema.columns}
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=gaps)
-    rows = Private(lambda: encoded, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
-    return PrivateTable(rows, schema, account)
+    rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
+    return PrivateTable(rows, schema, account, engine=Memory)
 
 
 def ledger_beside(data: Any) -> Path:

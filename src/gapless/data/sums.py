@@ -6,18 +6,20 @@ what it is shown. Only the rooms `data/` and `query/` call them, with functions 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from gapless.arguments import whole
 from gapless.data.checks import check_private
+from gapless.data.engine import Engine
 from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
-from gapless.data.private_table import Encoded, PrivateTable, lacking, once
-from gapless.data.tally import Named, Tally, hot_deck_distance, hot_deck_total, tally_distance
+from gapless.data.private_table import PrivateTable, check_held, held, lacking, once
+from gapless.data.tally import Named, Tally, alike, hot_deck_distance, hot_deck_total, tally_distance
 from gapless.errors import SchemaError
 from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Private, Smooth
@@ -33,12 +35,18 @@ def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
     """
     check_private(table, "plain_sum()")
     schema = table.schema
-    schema.positions([*tally.columns])
-    schema.positions([*tally.needs])
+    names = _looked_at(table, tally, sorted(tally.needs))
     observed = {name: schema[name].size for name in tally.needs}
     needed = frozenset() if table.filled else lacking(schema, tally.needs)
+
+    def total(engine: Engine) -> Integers:
+        sums = np.zeros(tally.width, dtype=np.int64)
+        for some, rows in _named_batches(table, engine, names):
+            sums += tally.total(some, rows, observed)
+        return sums
+
     return table._sealed(
-        lambda rows: tally.total(_named(table, rows), rows.rows, observed),
+        total,
         distance=tally_distance(tally, table.protect.at_most),
         reads=(table._required | needed) or None,
     )
@@ -53,15 +61,19 @@ def hot_deck_sum(
     """
     check_private(table, "hot_deck_sum()")
     schema = table.schema
-    schema.positions([*tally.columns])
-    schema.positions(cells)
+    targets, cells = (targets,) if isinstance(targets, str) else tuple(targets), tuple(cells)
+    names = _looked_at(table, tally, targets, cells)
     limit = whole("limit", limit, error=SchemaError, least=1)
-    sizes = {schema.columns[place].name: schema.columns[place].size for place in schema.positions(targets)}
+    sizes = {name: schema[name].size for name in targets}
     if not sizes:
         raise SchemaError("no column to fill", hint="plain_sum: a sum without filling")
-    cells = tuple(cells)
+
+    def total(engine: Engine) -> Integers:
+        rows, times = alike(names, _named_batches(table, engine, names))
+        return hot_deck_total(tally, rows, times, targets=sizes, cells=cells, limit=limit)
+
     return table._sealed(
-        lambda rows: hot_deck_total(tally, _named(table, rows), rows.rows, targets=sizes, cells=cells, limit=limit),
+        total,
         distance=hot_deck_distance(tally, limit, table.protect.at_most),
         reads=table._required or None,
     )
@@ -96,13 +108,13 @@ def neighbour_sum(
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
     schema = table.schema
     matching.check(schema, targets)
+    check_held(table, "filling gaps from the nearest rows")
     bounds = Bounds.of(low, high)
 
     def compute(both: list[Any]) -> SmoothValue:
-        rows, (links, moved) = both
-        return imputed_sum(
-            _named(table, rows), links, moved, value, schema=schema, targets=targets, matching=matching, bounds=bounds
-        )
+        engine, (links, moved) = both
+        named = dict(zip(schema.names, held(engine).columns, strict=True))
+        return imputed_sum(named, links, moved, value, schema=schema, targets=targets, matching=matching, bounds=bounds)
 
     pair: Private[list[Any], None] = gather([table._rows, _linked(table, targets, matching)], key=table._key)
     distance = Smooth(table.protect.at_most, float(bounds.least(matching)))
@@ -118,7 +130,8 @@ def _linked(table: PrivateTable, targets: tuple[str, ...], matching: Matching) -
         sizes = [schema.columns[place].size for place in asked]
 
         def compute(both: list[Any]) -> tuple[Links, int]:
-            rows, labels = both
+            engine, labels = both
+            rows = held(engine)
             observed = np.ones(rows.rows, dtype=np.bool_)
             for place, size in zip(asked, sizes, strict=True):
                 observed &= rows.columns[place] < size
@@ -130,5 +143,15 @@ def _linked(table: PrivateTable, targets: tuple[str, ...], matching: Matching) -
     return table._links[targets, matching]
 
 
-def _named(table: PrivateTable, rows: Encoded) -> Named:
-    return dict(zip(table.schema.names, rows.columns, strict=True))
+def _looked_at(table: PrivateTable, tally: Tally, *more: Iterable[str]) -> tuple[str, ...]:
+    """The columns of a tally and more, each once; one at least: it tells how many rows a batch has."""
+    asked = [tally.columns, *map(tuple, more)]
+    for names in asked:
+        table.schema.positions(names)  # an unknown or repeated name is told now
+    return tuple(dict.fromkeys(chain.from_iterable(asked))) or table.schema.names[:1]
+
+
+def _named_batches(table: PrivateTable, engine: Engine, names: Sequence[str]) -> Iterator[tuple[Named, int]]:
+    """The codes of these columns by name, and how many rows they are of, some rows at a time."""
+    for batch in engine.batches(table.schema.positions(names)):
+        yield dict(zip(names, batch.columns, strict=True)), batch.rows

@@ -13,14 +13,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.counting import count
-from gapless.data.encode import code_type, encode, values_of
+from gapless.data.encode import code_type, encode_public
+from gapless.data.memory import Memory
 from gapless.data.private_table import WhichRows
+from gapless.data.source import TEXT_ENDINGS, parts
 from gapless.errors import ReadError
 from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.columns import Codes, _Binned, _Levels, as_text
-from gapless.schema.source import TEXT_ENDINGS, load
 from gapless.schema.words import listing
 
 if TYPE_CHECKING:
@@ -58,10 +58,8 @@ class Table:
         """Read a public table. For a sensitive one use `gapless.read`."""
         if isinstance(schema, str | Path):
             schema = Schema.read(schema)
-        frame = load(data, encoding=encoding)
-        codes = encode(frame, schema)
-        values = [values_of(frame[c.name], c, one) for c, one in zip(schema.columns, codes, strict=True)]
-        return cls(schema, codes, rows=frame.height, values=values)
+        encoded, values = encode_public(parts(data, encoding=encoding), schema)
+        return cls(schema, encoded.columns, rows=encoded.rows, values=values)
 
     def with_codes(self, codes: Sequence[NDArray[Any]], *, schema: Schema, seed: int = 0) -> Table:
         """The same rows with other codes, under a schema of the same values; where a code stays, the value does."""
@@ -85,10 +83,9 @@ class Table:
         """How many rows fall into each combination of cells of these columns."""
         place = self.schema.positions((columns,) if isinstance(columns, str) else columns)
         sizes = [column.extended_size for column in self.schema.columns]
-        (counts,) = count(self.codes, sizes, [place], self.rows)
-        if rows == "extended":
-            return counts
-        return counts[tuple(slice(self.schema.columns[p].size) for p in place)]
+        shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
+        (counts,) = Memory(self.codes, self.rows).count([place], sizes, shown)
+        return counts
 
     # ------------------------------------------------------------------ frames
 

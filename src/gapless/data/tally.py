@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -31,7 +31,7 @@ class Tally:
     The vector has `parts` numbers for each group; a row adds to the numbers of one group.
 
     Attributes:
-        columns: the columns it looks at.
+        columns: the columns it looks at, that of the group included.
         value: from the codes of some rows to what each adds, an array of rows × parts. Row by row: what it says of
             one row must not depend on the others. So must `group`.
         parts: how many numbers a row adds.
@@ -75,10 +75,13 @@ class Tally:
             bad |= (added < 0).any(axis=1)
         return np.where(bad, 0, group), np.where(bad[:, None], 0, added)
 
-    def total(self, rows: Named, size: int, observed: Mapping[str, int] = NONE) -> Integers:
+    def total(
+        self, rows: Named, size: int, observed: Mapping[str, int] = NONE, times: Integers | None = None
+    ) -> Integers:
         """The sum over rows, as a vector: group by group.
 
-        `observed` tells numbers of observed codes: a row with a gap in one of these columns is left out.
+        `observed` tells numbers of observed codes: a row with a gap in one of these columns is left out. `times` tells
+        how many rows each of them stands for.
         """
         total = np.zeros((self.groups, self.parts), dtype=np.int64)
         for start in range(0, size, CHUNK):
@@ -86,6 +89,8 @@ class Tally:
             group, added = self.of(some)
             for name, codes in observed.items():
                 added[some[name] >= codes] = 0
+            if times is not None:
+                added *= times[start : start + CHUNK, None]
             np.add.at(total, group, added)
         return total.ravel()
 
@@ -104,8 +109,21 @@ def hot_deck_distance(tally: Tally, limit: int, rows: int) -> L1:
     return L1(rows * (units * tally.unit + tally.width))
 
 
+def alike(names: Sequence[str], batches: Iterable[tuple[Named, int]]) -> tuple[Named, Integers]:
+    """The different rows of all batches, by these columns, and how many there are of each."""
+    parts: list[Named] = [{name: np.zeros(0, dtype=np.uint8) for name in names}]
+    times = [np.zeros(0, dtype=np.int64)]
+    for rows, size in batches:
+        first, counts = _distinct([rows[name] for name in names], np.ones(size, dtype=np.int64))
+        parts.append({name: rows[name][first] for name in names})
+        times.append(counts)
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in names}
+    first, counts = _distinct(list(joined.values()), np.concatenate(times))
+    return {name: codes[first] for name, codes in joined.items()}, counts
+
+
 def hot_deck_total(
-    tally: Tally, rows: Named, size: int, *, targets: Mapping[str, int], cells: Sequence[str], limit: int
+    tally: Tally, rows: Named, times: Integers, *, targets: Mapping[str, int], cells: Sequence[str], limit: int
 ) -> Integers:
     r"""The sum over all rows, those with a gap in a target filled from donors of the same class.
 
@@ -116,15 +134,16 @@ def hot_deck_total(
 
     :math:`f(i \leftarrow j)` is f of row i with its gaps in the targets taken from row j. The sum is a whole number,
     the share a fraction: the product is rounded down once in each class, in exact arithmetic. A class without donors
-    fills nothing. `targets` tells the number of observed codes of each. Proof: docs/proofs/hot_deck.md.
+    fills nothing. `targets` tells the number of observed codes of each, `times` how many rows are like each of `rows`.
+    Proof: docs/proofs/hot_deck.md.
     """
-    gaps = {name: rows[name] >= observed for name, observed in targets.items()}
-    donee = np.logical_or.reduce(list(gaps.values()))
-    total = tally.total({name: codes[~donee] for name, codes in rows.items()}, int((~donee).sum()))
-    classes = _numbered([rows[name] for name in cells], size)
-    donors = _Types.of(classes[~donee], {name: rows[name][~donee] for name in targets})
+    donee = np.logical_or.reduce([rows[name] >= size for name, size in targets.items()])
+    observed = {name: codes[~donee] for name, codes in rows.items()}
+    total = tally.total(observed, int((~donee).sum()), times=times[~donee])
+    classes = _numbered([rows[name] for name in cells], len(times))
+    donors = _Types.of(classes[~donee], {name: observed[name] for name in targets}, times[~donee])
     looked_at = dict.fromkeys([*tally.columns, *targets])
-    donees = _Types.of(classes[donee], {name: rows[name][donee] for name in looked_at})
+    donees = _Types.of(classes[donee], {name: rows[name][donee] for name in looked_at}, times[donee])
     filled = np.zeros((tally.groups, tally.parts), dtype=np.int64)
     for number in np.intersect1d(donors.classes, donees.classes):
         giving, taking = donors.in_class(int(number)), donees.in_class(int(number))
@@ -176,9 +195,8 @@ class _Types:
     counts: Integers
 
     @classmethod
-    def of(cls, classes: NDArray[np.int64], codes: Mapping[str, Codes]) -> _Types:
-        numbers = _numbered([classes, *codes.values()], len(classes))
-        _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+    def of(cls, classes: NDArray[np.int64], codes: Mapping[str, Codes], times: Integers) -> _Types:
+        first, counts = _distinct([classes, *codes.values()], times)
         first, counts = (array[np.argsort(classes[first], kind="stable")] for array in (first, counts))
         return cls(classes[first], {name: array[first] for name, array in codes.items()}, counts)
 
@@ -186,6 +204,14 @@ class _Types:
         place = slice(*np.searchsorted(self.classes, [number, number + 1]))
         codes = {name: array[place] for name, array in self.codes.items()}
         return _Types(self.classes[place], codes, self.counts[place])
+
+
+def _distinct(columns: Sequence[NDArray[np.integer]], times: Integers) -> tuple[NDArray[np.intp], Integers]:
+    """Where each different combination of codes comes first, and how often it comes, each row counted `times`."""
+    numbers, first, place = np.unique(_numbered(columns, len(times)), return_index=True, return_inverse=True)
+    counts = np.zeros(len(numbers), dtype=np.int64)
+    np.add.at(counts, place, times)
+    return first, counts
 
 
 def _numbered(columns: Sequence[NDArray[np.integer]], size: int) -> NDArray[np.int64]:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.checks import check_private
-from gapless.data.counting import count
-from gapless.data.private_table import Encoded, PrivateTable, WhichRows, once
+from gapless.data.engine import Engine
+from gapless.data.private_table import PrivateTable, WhichRows, once
 from gapless.errors import ModelError
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.privacy.private import L1, Columns, Linf, Private
@@ -187,17 +187,16 @@ class Views:
                     hint="one code for each cell, those of gaps above all others",
                 )
 
-        def recode(table: Encoded) -> Encoded:
-            recoded = (codes.astype(table.columns[c].dtype)[table.columns[c]] for c, codes in views)
-            return Encoded(tuple(recoded), table.rows)
-
         self._extended = [int(codes.max()) + 1 for _, codes in views]
         self.sizes = tuple(observed if rows == "observed" else self._extended)
         self._unit = table.protect.at_most
         required = table._required  # noqa: SLF001 one room
         named = rows == "observed" and not table._filled  # noqa: SLF001 one room
         self._reads = [required | {column.name} if named and column.gaps else required for column in columns]
-        self._rows = table._sealed(recode, distance=table.protect, reads=None)  # noqa: SLF001 one room
+        places, recoded = [c for c, _ in views], {view: codes for view, (_, codes) in enumerate(views)}
+        self._rows = table._sealed(  # noqa: SLF001 one room
+            lambda engine: engine.select(places).recode(recoded), distance=table.protect, reads=None
+        )
         self._key = table._key  # noqa: SLF001 one room
         self._score = _remembered(self._dependences)
 
@@ -205,7 +204,7 @@ class Views:
         """The counts of one marginal. A row is in at most one cell of it, as in `PrivateTable.marginal`."""
         return transform(
             self._rows,
-            once(lambda table: self._count(table, [marginal])[0]),
+            once(lambda engine: self._count(engine, [marginal])[0]),
             distance=L1(self._unit),
             reads=frozenset().union(*(self._reads[view] for view in marginal)) or None,
             key=self._key,
@@ -216,32 +215,31 @@ class Views:
         candidates = list(candidates)
         return transform(
             self._rows,
-            once(lambda table: np.array(self._score(table, candidates))),
+            once(lambda engine: np.array(self._score(engine, candidates))),
             distance=Linf(2.0 * self._unit),
             reads=_needed_by_all(frozenset().union(*(self._reads[view] for view in one)) for one in candidates),
             key=self._key,
         )
 
-    def _dependences(self, table: Encoded, marginals: Sequence[tuple[int, ...]]) -> Iterator[float]:
+    def _dependences(self, engine: Engine, marginals: Sequence[tuple[int, ...]]) -> Iterator[float]:
         """Candidates can be many and wide: as many are counted at once as memory should hold."""
-        held = np.cumsum([prod(self._extended[view] for view in one) for one in marginals]) // HELD_CELLS
+        held = np.cumsum([prod(self._extended[view] for view in marginal) for marginal in marginals]) // HELD_CELLS
         for _, some in groupby(zip(held, marginals, strict=True), key=itemgetter(0)):
-            yield from map(_dependence, self._count(table, [one for _, one in some]))
+            yield from map(_dependence, self._count(engine, [marginal for _, marginal in some]))
 
-    def _count(self, table: Encoded, marginals: Sequence[tuple[int, ...]]) -> list[Integers]:
-        counted = count(table.columns, self._extended, marginals, table.rows)
-        return [c[tuple(slice(self.sizes[view]) for view in one)] for one, c in zip(marginals, counted, strict=True)]
+    def _count(self, engine: Engine, marginals: Sequence[tuple[int, ...]]) -> list[Integers]:
+        return engine.count(marginals, self._extended, self.sizes)
 
 
 def _remembered(
-    function: Callable[[Encoded, Sequence[tuple[int, ...]]], Iterable[float]],
-) -> Callable[[Encoded, Sequence[tuple[int, ...]]], list[float]]:
+    function: Callable[[Engine, Sequence[tuple[int, ...]]], Iterable[float]],
+) -> Callable[[Engine, Sequence[tuple[int, ...]]], list[float]]:
     """Compute a sealed number for each marginal at most once; the first argument is the same at every call."""
     known: dict[tuple[int, ...], float] = {}
 
-    def compute(table: Encoded, marginals: Sequence[tuple[int, ...]]) -> list[float]:
+    def compute(engine: Engine, marginals: Sequence[tuple[int, ...]]) -> list[float]:
         fresh = [one for one in dict.fromkeys(marginals) if one not in known]
-        known.update(zip(fresh, function(table, fresh), strict=True))
+        known.update(zip(fresh, function(engine, fresh), strict=True))
         return [known[one] for one in marginals]
 
     return compute

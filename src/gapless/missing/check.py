@@ -11,10 +11,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data.encode import check_names, classify
+from gapless.data.source import load
 from gapless.missing.patterns import Patterns, patterns_of
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
 from gapless.schema.constraints import breaks, constraints_of
-from gapless.schema.source import load
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from gapless.arguments import whole
 from gapless.data.private_table import ledger_beside
+from gapless.data.source import check_there
 from gapless.errors import ModelError, ReadError
 from gapless.files import check_writable, free_name
 from gapless.missing import Extended, Missing
@@ -18,7 +19,6 @@ from gapless.privacy.ledger_file import seal_of
 from gapless.release.folder import keep_model, kept_model, open_folder, write_folder
 from gapless.release.table import Balance, Tell, open_table
 from gapless.schema import Schema
-from gapless.schema.source import check_there
 from gapless.schema.words import nearest
 from gapless.synth import METHODS
 from gapless.synth.fitted import FittedModel, Gaps, Progress, seed_or_new

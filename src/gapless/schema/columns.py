@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from gapless.arguments import is_number, is_whole
 from gapless.errors import SchemaError
+from gapless.schema.bins import Bins
 from gapless.schema.words import listing, nearest
 
 Level: TypeAlias = str | int | float | bool
@@ -360,12 +361,7 @@ class Boolean(_Levels):
 
 @dataclass(frozen=True)
 class _Binned(Column):
-    r"""Columns on a line, cut into bins.
-
-    Equal bins: the value :math:`v` in :math:`[a, b]` falls into bin
-    :math:`\min(B - 1, \lfloor B (v - a) / (b - a) \rfloor)`. With edges or quantiles a bin is closed on the
-    left and open on the right, the last one closed on both sides.
-    """
+    """Columns on a line, cut into bins: equal ones, or between edges or quantiles. See `bins.Bins`."""
 
     on_scale: ClassVar[bool] = True
     own_keys: ClassVar[tuple[str, ...]] = ("bounds", "bins", "edges", "quantiles")
@@ -423,14 +419,16 @@ class _Binned(Column):
                     f"has the bin edge {cut} outside its bounds [{self.bounds[0]}, {self.bounds[1]}]",
                     hint="widen the bounds, or leave the edge out",
                 )
-        if self.edges is not None and (len(self.edges) < 2 or (self._cuts[0], self._cuts[-1]) != (lower, upper)):
+        if self.edges is not None and (
+            len(self.edges) < 2 or (self._bins.cuts[0], self._bins.cuts[-1]) != (lower, upper)
+        ):
             raise self._error(
                 "has edges that do not start and end at its bounds",
                 hint=f"edges = [{self.bounds[0]}, …, {self.bounds[1]}]",
             )
-        if np.any(np.diff(self._cuts) <= 0):
+        if np.any(np.diff(self._bins.cuts) <= 0):
             raise self._error("has bin edges that do not rise", hint="sort them and leave doubles out")
-        if self.whole and np.any(np.diff(self._firsts) < 1):
+        if self.whole and np.any(np.diff(self._bins.firsts) < 1):
             raise self._error("has bins without a value in them", hint="fewer bins, or edges at least one step apart")
 
     def _position(self, value: object, what: str) -> float:
@@ -479,48 +477,25 @@ class _Binned(Column):
         return min(DEFAULT_BINS, int(upper - lower) + 1) if self.whole else DEFAULT_BINS
 
     @cached_property
-    def _cuts(self) -> NDArray[np.float64]:
-        """The edges of the bins as numbers, the bounds included."""
+    def _bins(self) -> Bins:
         lower, upper = self._ends
+        given: list[float] | None = None
         if self.edges is not None:
-            return np.array([self._position(edge, "bin edge") for edge in self.edges])
-        if self.quantiles is not None:
-            cuts = [self._position(cut, "quantile") for cut in self.quantiles]
-            return np.array([lower, *cuts, upper])
-        if self.whole and self.values_size == upper - lower + 1:  # one bin for each value
-            return np.append(np.arange(lower, upper + 1), upper + 0.5)
-        return np.linspace(lower, upper, self.values_size + 1)
-
-    @cached_property
-    def _firsts(self) -> NDArray[np.float64]:
-        """The first whole value of each bin, and one past the last."""
-        firsts = np.ceil(self._cuts[:-1])
-        # The formula for equal bins decides, should rounding put a whole value beside an edge.
-        firsts -= self.bin_of(np.maximum(firsts - 1, self._ends[0])) >= np.arange(self.values_size)
-        firsts += self.bin_of(np.maximum(firsts, self._ends[0])) < np.arange(self.values_size)
-        return np.append(np.maximum(firsts, self._ends[0]), self._ends[1] + 1)
+            given = [self._position(edge, "bin edge") for edge in self.edges]
+        elif self.quantiles is not None:
+            given = [lower, *(self._position(cut, "quantile") for cut in self.quantiles), upper]
+        return Bins(lower, upper, self.values_size, self.whole, given)
 
     @property
     def value_cells(self) -> tuple[str, ...]:
         if self.whole:
-            firsts, lasts = self._firsts[:-1], self._firsts[1:] - 1
             return tuple(
-                self.label(a) if a == b else f"{self.label(a)}..{self.label(b)}"
-                for a, b in zip(firsts, lasts, strict=True)
+                self.label(low) if low == high else f"{self.label(low)}..{self.label(high)}"
+                for low, high in zip(*self.ends_of_bins(), strict=True)
             )
-        cuts = [self.label(cut) for cut in self._cuts]
+        cuts = [self.label(cut) for cut in self._bins.cuts]
         last = self.values_size - 1
         return tuple(f"[{cuts[i]}, {cuts[i + 1]}{']' if i == last else ')'}" for i in range(self.values_size))
-
-    def bin_of(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The bin of each position on the line, positions beyond the bounds clamped to the end bins."""
-        lower, upper = self._ends
-        inside = np.clip(positions, lower, upper)
-        if self.edges is None and self.quantiles is None and self._cuts[-1] == upper:
-            bins = np.floor(self.values_size * (inside - lower) / (upper - lower))  # exact for whole numbers
-        else:
-            bins = np.searchsorted(self._cuts, inside, side="right") - 1.0
-        return np.minimum(bins, self.values_size - 1).astype(np.int64)
 
     def position(self, text: str) -> float:
         """A public value, as text, as a number on the line."""
@@ -529,30 +504,21 @@ class _Binned(Column):
             raise self._error(f"is compared with {text!r}", hint=f"a {self.kind}")
         return position
 
+    def bin_of(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The bin of each position on the line, positions beyond the bounds clamped to the end bins."""
+        return self._bins.of(positions)
+
     def ends_of_bins(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The smallest and the largest value of each bin."""
-        if self.whole:
-            return self._firsts[:-1], self._firsts[1:] - 1
-        last = np.append(np.nextafter(self._cuts[1:-1], -np.inf), self._cuts[-1])
-        return self._cuts[:-1], last
+        return self._bins.ends()
 
     def within(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which positions are values of this column: inside the bounds and, if it is of whole numbers, whole."""
-        lower, upper = self._ends
-        inside: NDArray[np.bool_] = (positions >= lower) & (positions <= upper)
-        return inside & (positions == np.floor(positions)) if self.whole else inside
+        return self._bins.within(positions)
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
         """A value drawn uniformly from the bin of each code; whole numbers stay whole."""
-        if self.whole:
-            return rng.integers(self._firsts[codes].astype(np.int64), self._firsts[codes + 1].astype(np.int64))
-        lower, upper = self._cuts[codes], self._cuts[codes + 1]
-        drawn = np.minimum(lower + rng.random(len(codes)) * (upper - lower), np.nextafter(upper, -np.inf))
-        digits = 3 - math.floor(math.log10(np.diff(self._cuts).min()))  # readable: a thousandth of a bin
-        if digits > min(300, 15 - math.floor(math.log10(np.abs(self._cuts).max()))):  # more than a float has
-            return drawn
-        rounded = np.round(drawn, digits)
-        return np.where((rounded >= lower) & (rounded < upper), rounded, drawn)
+        return self._bins.draw(codes, rng)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,390 @@
+"""Files and foreign frames as polars frames, some rows at a time: the only place where data come in from outside.
+
+Text files stay text (nothing is inferred), frames keep their types, cells of no common type are text. A file is read in
+parts, of which one is held at a time; what goes wrong is the same as if it had been read at once: bytes that cannot be
+read or decoded are told first, wherever they are. It is told without a cell of the data: the header, the types and the
+file's name are public, the rest is not.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import datetime as dt
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
+from io import BufferedReader
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import polars as pl
+
+from gapless.errors import GaplessError, ReadError
+from gapless.schema.columns import as_text
+from gapless.schema.words import listing
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+PARQUET_ENDINGS = (".parquet", ".pq")
+
+PART = 1 << 23  # bytes of a text file
+PART_ROWS = 1 << 17  # of a Parquet file
+LONGEST_CELL = 2**31 - 1  # letters: else a long comment in a cell is an error
+
+_MARKS = {  # the longer ones first: one of UTF-16 begins one of UTF-32
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+_NOTHING = ("none", "nan", "snan", "-nan", "nat", "<na>")  # of Python, numpy and pandas, as they write themselves
+
+_PLAIN = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime, pl.Null)
+
+
+def without_cells(function: Callable[P, R]) -> Callable[P, R]:
+    """Whatever goes wrong inside becomes a ReadError with no cell in it; a panic of polars is no `Exception`."""
+
+    @wraps(function)
+    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (GaplessError, MemoryError):
+            raise
+        except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001 its text may quote cells
+            kind = type(error).__name__
+        # Raised here and not above, where it would carry the other error with it.
+        raise ReadError(
+            f"the data hold something that cannot be read ({kind})",
+            hint="write the column as text or numbers of a plain type; tell us which type it had",
+        )
+
+    return told
+
+
+def parts(data: Any, *, encoding: str = "utf-8", for_holder: bool = False) -> Iterator[pl.DataFrame]:
+    """A file's or frame's rows, some at a time, at least one part; `for_holder` lets an error name the line.
+
+    Whoever takes them goes `without_cells`, and tells what is wrong with cells when the last part has come.
+    """
+    for frame in _frames(data, encoding, for_holder=for_holder):
+        if frame.width == 0:
+            raise ReadError("the data have no columns", hint="a table with a header and rows")
+        yield pl.DataFrame([_within_reach(series) for series in frame])
+
+
+@without_cells
+def load(data: Any, *, encoding: str = "utf-8", for_holder: bool = False) -> pl.DataFrame:
+    """All of a file's or frame's rows and columns."""
+    return pl.concat(parts(data, encoding=encoding, for_holder=for_holder))
+
+
+def _frames(data: Any, encoding: str, *, for_holder: bool) -> Iterable[pl.DataFrame]:
+    if isinstance(data, str | Path):
+        return _file_frames(Path(data), encoding, for_holder=for_holder)
+    if not isinstance(data, pl.LazyFrame):
+        return [_load_frame(data)]
+    try:
+        return [data.collect()]
+    except pl.exceptions.PolarsError:  # its text may quote cells
+        raise ReadError("this LazyFrame cannot be computed", hint="collect() it yourself to see why") from None
+
+
+def is_plain(series: pl.Series) -> bool:
+    """Whether its cells are texts, numbers, booleans, dates or datetimes."""
+    dtype = series.dtype
+    return dtype.is_numeric() or dtype.base_type() in _PLAIN
+
+
+def _within_reach(series: pl.Series) -> pl.Series:
+    """Moments near years that people write.
+
+    Bounds are dates from year 1 to 9999. A moment beyond a year more is as far outside as any, and polars panics when
+    it writes some of them. Nanoseconds do not reach that far, but their least number stands for no moment in numpy.
+    """
+    if series.dtype.base_type() not in (pl.Date, pl.Datetime):
+        return series
+    unit: Any = getattr(series.dtype, "time_unit", "D")
+    ends = ("0000-01-01", "10000-12-31") if unit != "ns" else (1 - 2**63, 2**63 - 1)
+    first, last = (int(np.datetime64(end, unit).astype(np.int64)) for end in ends)
+    return series.to_physical().clip(first, last).cast(series.dtype)
+
+
+def check_there(path: Path) -> None:
+    """Refuse a path at which no file lies."""
+    if not path.exists():
+        raise ReadError(f"no file {path}", hint="check the path")
+    if path.is_dir():
+        raise ReadError(f"{path} is a folder", hint="the path of a CSV or Parquet file")
+
+
+def _file_frames(path: Path, encoding: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
+    name = path.name.lower()
+    check_there(path)
+    try:
+        if name.endswith(PARQUET_ENDINGS):
+            yield from _parquet_frames(path)
+            return
+        if name.endswith(TEXT_ENDINGS):
+            separator = "\t" if ".tsv" in name else ","
+            yield from _text_frames(path, encoding, separator, for_holder=for_holder)
+            return
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or "it is cut off or damaged"
+        raise ReadError(f"cannot read {path}: {why}", hint="a whole file that you may read") from None
+    except pl.exceptions.PolarsError:  # its text may quote cells
+        raise ReadError(f"{path} is not a valid Parquet file", hint="write it again, or use CSV") from None
+    raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet, or pass a frame")
+
+
+def _parquet_frames(path: Path) -> Iterator[pl.DataFrame]:
+    scan = pl.scan_parquet(path)
+    rows = scan.select(pl.len()).collect().item()
+    for start in range(0, max(1, rows), PART_ROWS):
+        yield scan.slice(start, PART_ROWS).collect()
+
+
+# ---------------------------------------------------------------------- text
+
+
+def _text_frames(path: Path, encoding: str, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
+    pieces = _pieces(path, encoding)
+    try:
+        yield from _parsed(_blocks(pieces), path, separator, for_holder=for_holder)
+    except (ReadError, csv.Error):
+        for _ in pieces:  # a byte that cannot be read or decoded is told first, wherever it is
+            pass
+        raise
+
+
+def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
+    """Each block as a frame. The header is put before each of them, so that all are read alike."""
+    csv.field_size_limit(LONGEST_CELL)
+    first = next(blocks)
+    rows = csv.reader(_lines(first), delimiter=separator)
+    header = [name.strip() for name in next(rows)]
+    _check_header(header, path, separator, for_holder=for_holder)
+    head = "".join(islice(_lines(first), rows.line_num))
+    before = 0  # lines of earlier blocks
+    for block in chain([first[len(head) :]], blocks):
+        text = head + block
+        try:
+            frame = pl.read_csv(text.encode(), infer_schema=False, separator=separator, empty_string_is_null=False)
+            frame.columns = header  # polars leaves doubled quotes in names
+        except pl.exceptions.PolarsError:  # its text quotes cells
+            frame = None
+        # polars fills a short row with empty cells: only a block whose last column has some is looked at twice.
+        if frame is None or (frame.columns and (frame[:, -1] == "").any()):
+            lines = chain.from_iterable(map(io.StringIO, chain([text], blocks if frame is None else ())))
+            rows = csv.reader(lines, delimiter=separator)
+            kept = _check_widths(rows, len(header), path, before=before if for_holder else None)
+            if frame is None:
+                raise _not_csv(path)
+            if len(kept) < frame.height:
+                frame = frame[kept]
+        before += block.count("\n")
+        yield frame
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a text, one by one: where only the first are wanted, it is not copied as a whole."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def _blocks(pieces: Iterable[str]) -> Iterator[str]:
+    """The same text in blocks of whole lines, cut outside of quotes and not beside an empty line."""
+    held: list[str] = []
+    quoted = False  # whether what is held ends inside quotes
+    for piece, following in pairwise(chain(pieces, [""])):
+        if following and (cut := _last_line(piece, quoted=quoted)):  # a text of one piece is one block
+            yield "".join((*held, piece[:cut]))
+            held, quoted = [piece[cut:]], False
+        else:
+            held.append(piece)
+        quoted ^= held[-1].count('"') % 2 == 1
+    yield "".join(held)
+
+
+def _last_line(piece: str, *, quoted: bool) -> int:
+    """Where the last line begins that is not empty, nor the one before it; 0 if there is none."""
+    end = len(piece)
+    inside = quoted ^ (piece.count('"') % 2 == 1)  # of quotes, at `end`
+    while (line := piece.rfind("\n", 0, end)) > 0:
+        inside ^= piece.count('"', line, end) % 2 == 1
+        empty = piece[line + 1 : line + 2] in ("", "\r", "\n") or piece[:line][-2:].endswith(("\n", "\n\r"))
+        if not (inside or empty):
+            return line + 1
+        end = line
+    return 0
+
+
+def _pieces(path: Path, encoding: str) -> Iterator[str]:
+    """The text from the first letter of the header on, lines ending as they do today, some letters at a time."""
+    pieces = _stripped(path, encoding)
+    first = next(pieces)
+    # Lines as they ended on the first Macintosh: only then is the file gone through before.
+    old = "\n" not in first and not any("\n" in piece for piece in _stripped(path, encoding))
+    for piece in chain([first], pieces):
+        yield piece.replace("\r", "\n") if old else piece
+
+
+def _stripped(path: Path, encoding: str) -> Iterator[str]:
+    pieces, first = _decoded(path, encoding), ""
+    while not first.removeprefix("\ufeff").strip():
+        if not (piece := next(pieces, "")):
+            raise ReadError(f"{path} is empty", hint="a file with a header line")
+        first += piece
+    first = first.removeprefix("\ufeff").lstrip("\r\n")  # utf-16-le and the like leave the mark at the start
+    if re.match(r"[^\r\n]*\0", first):  # in the header: two bytes for each letter, taken for two letters
+        raise _not_text(path, encoding)
+    yield first
+    yield from pieces
+
+
+def _decoded(path: Path, encoding: str) -> Iterator[str]:
+    codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+    with path.open("rb") as file, _unzipped(file) as raw:
+        try:
+            b"".decode(codec)  # refuses codecs that are not for text
+            decoder = codecs.getincrementaldecoder(codec)()
+        except LookupError:
+            raise ReadError(f"no encoding called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
+        part = b" "
+        while part:
+            part = raw.read(PART)
+            try:
+                text = decoder.decode(part, final=not part)
+            except UnicodeError:
+                break
+            if text:
+                yield text
+        else:
+            return
+        while raw.read(PART):  # a file that is cut off is told first
+            pass
+    raise _not_text(path, encoding)
+
+
+def _unzipped(file: BufferedReader) -> BufferedReader | gzip.GzipFile:
+    return gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
+
+
+def _not_text(path: Path, encoding: str) -> ReadError:
+    """Only the mark at the start, or the first letter of the header, tells the encoding: no cell does."""
+    with path.open("rb") as file, _unzipped(file) as raw:
+        start = raw.read(4)
+    unmarked = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be" if start[:1] == b"\0" else "latin-1"
+    shown = next((name for mark, name in _MARKS.items() if start.startswith(mark)), unmarked)
+    hint = f'name its encoding: encoding="{shown}" (--encoding {shown})'
+    return ReadError(f"{path} is not {encoding} text", hint=hint)
+
+
+def _check_header(header: Sequence[str], path: Path, separator: str, *, for_holder: bool) -> None:
+    if twice := sorted({name for name in header if header.count(name) > 1}):
+        # A file without a header has a row of data in its place.
+        called = f"called {twice[0]!r}" if for_holder else "of the same name"
+        raise ReadError(f"{path} has two columns {called}", hint="a header line with one name for each column")
+    if not all(header):
+        raise ReadError(f"{path} has a column without a name", hint="name it in the header line, or delete the column")
+    if len(header) == 1 and separator == "," and (";" in header[0] or "\t" in header[0]):
+        raise ReadError(f"{path} is not separated by commas", hint="save it with commas, or with tabs as .tsv")
+
+
+def _check_widths(rows: Any, width: int, path: Path, *, before: int | None) -> list[int]:
+    """The places of the rows, behind the header, that are not blank lines; a row of another width is an error.
+
+    `before`, for the holder, is the number of lines that came before these.
+    """
+    next(rows)
+    kept: list[int] = []
+    try:
+        for place, row in enumerate(rows):
+            if len(row) == width or (width == 1 and not row):
+                kept.append(place)
+            elif width == 1 or len(row) > 1 or "".join(row).strip():
+                where = "a row" if before is None else f"line {before + rows.line_num}"
+                raise ReadError(
+                    f"{path}: {where} has not as many fields as the header",
+                    hint="put a cell that holds a comma in quotes; `gapless check` names the line",
+                )
+    except csv.Error:
+        raise _not_csv(path) from None
+    return kept
+
+
+def _not_csv(path: Path) -> ReadError:
+    return ReadError(
+        f"{path} is not a valid CSV file",
+        hint='put a cell that holds a quote or a line break in quotes, and double the quote: "5"" pipe"',
+    )
+
+
+def _load_frame(data: Any) -> pl.DataFrame:
+    if isinstance(data, pl.DataFrame):
+        return data
+    import narwhals as nw  # noqa: PLC0415 only foreign frames need it
+
+    try:
+        native = nw.from_native(data, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        raise ReadError("two columns have the same name", hint="give each column its own name") from None
+    except TypeError:
+        raise ReadError(
+            f"cannot read a {type(data).__name__}", hint="a path, or a pandas, polars or Arrow table"
+        ) from None
+    columns = {str(name): _load_column(native.get_column(name)) for name in native.columns}
+    if odd := [name for name, column in columns.items() if column is None]:
+        raise ReadError(
+            f"column {odd[0]!r} of this {type(data).__name__} holds a type that is unknown here",
+            hint="one type in each column, or text",
+        )
+    return pl.DataFrame(columns)
+
+
+def _load_column(column: Any) -> pl.Series | None:
+    """A column of a foreign frame; None if its type, which is public, is unknown here.
+
+    No cell decides how the others are read: a column of Python objects is text, cell by cell, whatever they are.
+    """
+    import narwhals as nw  # noqa: PLC0415 as above
+
+    if column.dtype != nw.Object:
+        try:
+            return _unicode(pl.Series(column.to_polars()))
+        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 whatever it raises may quote its cells
+            if column.dtype != nw.String:
+                return None
+    return pl.Series([_text(cell) for cell in column.to_list()], dtype=pl.String)
+
+
+def _text(cell: object) -> str | None:
+    """A Python object as text, as a file would say it; None for what stands for nothing."""
+    text = cell.isoformat() if isinstance(cell, dt.date) else as_text(cell)
+    if not isinstance(cell, str) and text.lower() in _NOTHING:
+        return None
+    return text.encode(errors="replace").decode()
+
+
+def _unicode(series: pl.Series) -> pl.Series:
+    """Texts as they are; those of a broken array that are no Unicode with marks in place of the bytes that are not."""
+    if series.dtype.base_type() not in (pl.String, pl.Categorical):
+        return series
+    raw = series.cast(pl.String).cast(pl.Binary)
+    try:
+        raw.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        return pl.Series([None if cell is None else cell.decode(errors="replace") for cell in raw], dtype=pl.String)
+    return series

@@ -1,0 +1,130 @@
+"""The same numbers wherever the rows lie: an engine of chunks against memory, for everything but what needs all rows.
+
+Random tables with gaps of every kind, empty ones and chunks of every size included. What is refused on an engine that
+holds no rows: tests/unit/test_engine.py.
+"""
+
+import itertools
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gapless as gl
+from chunks import Chunks, chunked
+from gapless.data.sums import hot_deck_sum, plain_sum
+from gapless.data.tally import Tally
+from gapless.data.workload import Views, Workload
+from gapless.synth import METHODS
+from gapless.testing.noise import fixed_noise
+from gapless.testing.tables import letters_schema, private
+from seals import reveal
+
+SIZES = (2, 3, 2)
+SCHEMA = letters_schema(SIZES)
+CELLS = [[*(chr(97 + j) for j in range(size)), None, *(["-", "n/a"] if i % 2 else [])] for i, size in enumerate(SIZES)]
+PAIRS = list(itertools.combinations(range(3), 2))
+MERGED = [(c, np.maximum(np.arange(column.extended_size) - 1, 0)) for c, column in enumerate(SCHEMA.columns)]
+
+rows_of_letters = st.lists(st.tuples(*(st.sampled_from(cells) for cells in CELLS)), max_size=12)
+
+
+def tally(rows):
+    """Weighs two columns, gaps and all, in two parts."""
+    return np.stack([rows["x0"].astype(np.int64) + 2, 3 * rows["x1"].astype(np.int64)], axis=1)
+
+
+TALLY = Tally(("x0", "x1"), tally, 2, 30)
+GROUPED = Tally(("x1", "x2"), lambda rows: rows["x1"][:, None], 1, 9, group="x2", groups=2, needs=frozenset({"x0"}))
+EMPTY = Tally((), lambda rows: np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64), 1, 1)
+
+# From a sealed table to sealed values.
+VALUES = {
+    "observed": lambda table: table.marginals(_sets(table), rows="observed"),
+    "extended": lambda table: table.marginals(_sets(table), rows="extended"),
+    "gap patterns": lambda table: [table.gap_patterns(table.schema.names)],
+    "gap patterns, some": lambda table: [table.gap_patterns(table.schema.names, among=[(True,), (False,)])],
+    "plain sum": lambda table: [plain_sum(table, TALLY)],
+    "plain sum by groups": lambda table: [plain_sum(table, GROUPED)],
+    "plain sum of no column": lambda table: [plain_sum(table, EMPTY)],
+    "hot deck": lambda table: [hot_deck_sum(table, TALLY, targets=["x0", "x1"], cells=["x2"], limit=2)],
+    "hot deck, no classes": lambda table: [hot_deck_sum(table, GROUPED, targets=["x1"], cells=[], limit=1)],
+    "workload": lambda table: _scores(Workload(table, PAIRS, rows="observed"), gaps=False),
+    "workload, extended": lambda table: _scores(Workload(table, PAIRS, rows="extended"), gaps=True),
+    "views": lambda table: _views(Views(table, MERGED, rows="observed")),
+    "views, extended": lambda table: _views(Views(table, MERGED, rows="extended")),
+}
+# From a sealed table to another.
+MAPS = {
+    "itself": lambda table: table,
+    "select": lambda table: table.select(["x2", "x0", "x1"]),
+    "where": lambda table: table.where("x1", ["a", "not applicable"]),
+    "complete rows": lambda table: table.complete_rows(),
+    "clamp": lambda table: table.clamp("x1", lowest="a", highest="b"),
+    "clamp then where": lambda table: table.clamp("x1", lowest="b", highest="c").where("x0", ["b"]),
+}
+
+
+def _sets(table):
+    names = table.schema.names
+    return [s for n in range(len(names) + 1) for s in itertools.permutations(names, n)]
+
+
+def _scores(workload, *, gaps):
+    columns = SCHEMA.columns
+    shapes = [[columns[c].extended_size if gaps else columns[c].size for c in pair] for pair in PAIRS]
+    laws = [np.full(shape, 1 / np.prod(shape)) for shape in shapes]
+    ones = np.ones(len(PAIRS)), np.zeros(len(PAIRS))
+    misfits = (workload.misfit, workload.conditional_misfit)
+    return [*(misfit(PAIRS, laws, *ones) for misfit in misfits), workload.dependence(PAIRS)]
+
+
+def _views(views):
+    return [views.counts((0, 1)), views.counts((2,)), views.dependence(PAIRS), views.dependence([(2, 0, 1)])]
+
+
+@pytest.mark.parametrize("value", VALUES)
+@settings(max_examples=40, deadline=None)
+@given(rows=rows_of_letters, size=st.integers(1, 5), name=st.sampled_from(list(MAPS)))
+def test_every_transformation_gives_the_same_on_chunks_as_in_memory(value, rows, size, name):
+    if name == "select" and ("workload" in value or "views" in value):
+        name = "itself"  # their laws are for the columns as they stand
+    memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
+    near, far = (MAPS[name](table) for table in (memory, chunked(memory, size)))
+    assert isinstance(reveal(far._rows, far.ledger), Chunks)
+    for here, there in zip(VALUES[value](near), VALUES[value](far), strict=True):
+        assert (here.distance, here.reads) == (there.distance, there.reads)
+        assert np.array_equal(reveal(here, near.ledger), reveal(there, far.ledger))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("missing", [gl.Extended(), gl.Observed(), gl.CompleteRows()])
+def test_the_same_noise_gives_the_same_model_on_chunks_as_in_memory(method, missing, tmp_path):
+    rng = np.random.default_rng(5)
+    rows = [tuple(cells[rng.integers(len(cells))] for cells in CELLS) for _ in range(300)]
+    samples = []
+    for size in (None, 40):
+        table = private(rows, SCHEMA, tmp_path, budget=gl.Budget(3.0, 1e-6))
+        with fixed_noise(7):
+            model = METHODS[method](missing=missing).fit(
+                table if size is None else chunked(table, size), spend=table.ledger.left
+            )
+        samples.append(model.sample(50, seed=1).to_polars())
+    assert samples[0].equals(samples[1])
+
+
+@pytest.mark.parametrize("missing", [gl.Drop(), gl.HotDeck(cells=["x0"])])
+def test_the_same_noise_gives_the_same_answers_on_chunks_as_in_memory(missing, tmp_path):
+    rows = [("a", "b", "a"), ("b", None, "b"), (None, "-", "b"), ("a", "n/a", "b"), ("b", "c", None)] * 20
+    questions = [gl.Count(where="x1 == b", missing=missing), gl.Proportion("x1 == b", by="x2", missing=missing)]
+    told = []
+    for size in (None, 7):
+        table = private(rows, SCHEMA, tmp_path, budget=gl.Budget(3.0, 1e-6))
+        table = table if size is None else chunked(table, size)
+        with fixed_noise(7):
+            told.append([str(table.ask(question, spend=table.ledger.share(percent=20))) for question in questions])
+            told[-1].append(str(gl.describe_gaps(table, spend=table.ledger.share(percent=50))))
+    assert told[0] == told[1]
