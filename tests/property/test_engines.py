@@ -1,7 +1,7 @@
 """The same numbers wherever the rows lie: an engine of chunks against memory, for everything but what needs all rows.
 
 Random tables with gaps of every kind, empty ones and chunks of every size included. What is refused on an engine that
-holds no rows: tests/unit/test_engine.py.
+holds no rows: tests/unit/data/test_engine.py.
 """
 
 import itertools

@@ -11,7 +11,7 @@ import pytest
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
 
-bench = runpy.run_path(str(Path(__file__).parents[2] / "bench/ground_truth.py"))
+bench = runpy.run_path(str(Path(__file__).parents[3] / "bench/ground_truth.py"))
 SEEN = {"a": 0.5, "b": 0.6, "c": 0.7}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "bench/ground_truth.py"
+SCRIPT = Path(__file__).parents[3] / "bench/ground_truth.py"
 EXACT = {"adult": (0.785, 0.604, 0.447, 0.309, 0.209), "br2000": (0.750, 0.532, 0.359, 0.247, 0.167)}
 LINEAR = {"adult": (0.858, 0.736, 0.608, 0.499, 0.417), "br2000": (0.843, 0.667, 0.569, 0.453, 0.326)}
 ROBUST = {"adult": (0.935, 0.865, 0.790, 0.709, 0.620)}

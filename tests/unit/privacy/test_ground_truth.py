@@ -28,7 +28,7 @@ from gapless.privacy.ground_truth import (
 from gapless.privacy.partitions import amplified, best_partition, chance_observed
 
 # The figures of [MD] that are no guarantees are no part of the package.
-bench = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[2] / "bench/ground_truth.py")))
+bench = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[3] / "bench/ground_truth.py")))
 
 # [MD] Figure 1: four marginals, a quarter of the cells missing in three columns.
 RATES = {"state": 0.25, "occupation": 0.0, "gender": 0.25, "income": 0.25}

@@ -1,0 +1,112 @@
+"""Hints in the words of whoever reads them: options on the command line, arguments in Python."""
+
+import ast
+import inspect
+import re
+
+import pytest
+
+import gapless as gl
+from gapless.cli.words import spoken
+from modules import sources
+
+QUESTIONS = ("count", "sum", "mean", "proportion", "variance")  # the language of `gapless ask`
+KEYS = ("may_be_missing", "rows_per_person", "expected_rows")  # of a schema file
+CLASSES = [name for name in gl.__all__ if inspect.isclass(getattr(gl, name)) and not name.endswith("Error")]
+PYTHON = re.compile(
+    rf"(?<![\w-])(?!(?:{'|'.join(QUESTIONS)})\()[\w.]+\("  # a call
+    r"|(?<![\w-])(?!income)[a-z_]+=(?!=)"  # an argument
+    rf"|\b(?!{'|'.join(KEYS)})[a-z]+_[a-z_]+\b"  # a name
+    rf"|\b(?:{'|'.join(CLASSES)}|True|False|None)\b"
+)
+
+# Hints for slips that only Python allows: the command line checks, makes or leaves out what they are about.
+ONLY_IN_PYTHON = """
+data.checks: Table.read(data, schema), for data that are nobody's secret
+data.checks: compare_private(table, fake, spend=…) compares it for a price
+data.private_table: FromModel(MST()), or FromModel(load('people.model'))
+data.private_table: Mean("income") or, for text, gapless.query.parse_question("mean(income)")
+data.private_table: Schema.read('people.toml')
+data.private_table: protect=Rows(?)
+data.sums: plain_sum: a sum without filling
+evaluate.comparison: schema=Schema.read('people.toml')
+evaluate.private: compare(truth, fake), for a truth that is public
+evaluate.private: pairs=[("age", "sex")]
+evaluate.tasks: labels=[?]
+evaluate.tasks: labels=[…, ?]
+missing.diagnosis: patterns(table), for free
+missing.imputers: FromModel(MST()), FromModel(AIM())
+missing.imputers: FromModel(MST()), or FromModel(load('people.model'))
+missing.imputers: ImputeFirst(FromMean()), FromModel(MST()), …
+missing.little: describe_gaps(table, spend=…) has a check for it
+missing.rates: nothing needs to be estimated: MCAR({})
+missing.rates: patterns(table), for free
+model.marginal: finite counts and a noise_std of 0 or more
+privacy.assumptions: columns="independent" or columns="dependent"
+privacy.budget: Rows(1), or the most rows per person
+privacy.budget: delta=0, or a budget without ground_truth and ledger.ground_truth(…) afterwards
+privacy.ground_truth: a loss and its columns: (0.1, {"age"}), (0.1, None)
+privacy.ground_truth: public rates, or ledger.ground_truth(…), which adds the probability to δ
+privacy.ledger: spend=table.ledger.share(percent=50)
+privacy.mechanisms: a Budget with delta > 0, or DiscreteLaplace
+privacy.private: release something from it under a budget: Independent().fit(table, spend=…)
+privacy.smooth: neighbour_sum(table, …); counts take DiscreteLaplace or DiscreteGaussian
+query.hot_deck: leave missing= out, or people.ask(…)
+query.hot_deck: release(people, ['income'], spend=…)
+query.preview: budget=Budget(epsilon=1.0), or people.ledger.budget
+query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
+query.questions: the name of one column: Mean("income")
+query.questions: the name of one column: by="sex"
+query.several: [Count(), Mean("income")]
+data.source: collect() it yourself to see why
+synth.fitted: impute with a model of MST or AIM
+"""
+
+
+def texts(node):
+    """The texts that an expression can be, with ? for what is put in."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.JoinedStr(values=parts):
+            yield "".join(part.value if isinstance(part, ast.Constant) else "?" for part in parts)
+        case ast.IfExp(body=first, orelse=second):
+            yield from (*texts(first), *texts(second))
+
+
+def hints():
+    for module, source in sources():
+        for node in ast.walk(ast.parse(source)):
+            for keyword in node.keywords if isinstance(node, ast.Call) else ():
+                if keyword.arg in ("hint", "private", "public"):  # the latter two are passed on as one
+                    yield from ((module, text) for text in texts(keyword.value))
+
+
+def test_every_hint_speaks_the_language_of_the_command_line_or_is_for_python_only():
+    found = {f"{module}: {hint}" for module, hint in hints() if PYTHON.search(spoken(hint))}
+    assert found == set(ONLY_IN_PYTHON.strip().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        ("a larger spend=", "a larger --spend"),
+        ("budget=Budget(epsilon=1.0, delta=1e-6)", "--epsilon 1 --delta 1e-6"),
+        ("ledger=PATH names another place", "--ledger PATH names another place"),
+        (
+            "fewer bins, leave them out with select(), or raise cap_cells",
+            "fewer bins, leave them out with ignore in the schema",
+        ),
+        (
+            "protect=Rows(3), as for the releases before",
+            "rows_per_person = 3 in the schema, as for the releases before",
+        ),
+        ('gaps="filled" or gaps="as observed"', "--gaps filled or --gaps as-observed"),
+        ('scheme="mean" or "majority", or neighbors=1', '--scheme mean or "majority", or --neighbors 1'),
+        ("match on other columns, or ask with missing=Drop()", "match on other columns, or ask with --missing drop"),
+        ('missing = ["", "NA"]', 'missing = ["", "NA"]'),
+        ("--mcar income=0.2", "--mcar income=0.2"),
+    ],
+)
+def test_what_an_argument_is_on_the_command_line(hint, shown):
+    assert spoken(hint) == shown
