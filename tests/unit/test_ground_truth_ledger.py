@@ -264,8 +264,8 @@ def test_a_header_whose_filter_cannot_be_read_is_refused(tmp_path):
     text = table.ledger.path.read_text()
     wrong = table.ledger.path.with_name("wrong.ledger")
     for old, new in (
-        ('"version": 3', '"version": 1'),  # which has no filter
-        ('"version": 3', '"version": 4'),
+        ('"version": 4', '"version": 1'),  # which has no filter
+        ('"version": 4', '"version": 5'),
         ('"kind": "MCAR"', '"kind": "MAYBE"'),
         ('"identity"', '"other"'),
         ('"gaps"', '"others"'),
