@@ -37,6 +37,7 @@ MOST_PATTERNS = 18  # columns with gaps
 MOST_MEANS = 300  # of a mixture over patterns of gaps, rounded up to so many
 _MOST_MEAN = 20.0  # beyond, no promise is left to speak of, and numbers would overflow
 _REACH = 9.0  # standard deviations; what lies beyond, below 1e-18, counts as lost for certain
+_DIGITS = 1e-10  # to which prices and noise are found, from above
 _STEP = 0.04  # of the cells, beside how fast the bound on the rest falls
 
 
@@ -251,7 +252,7 @@ def least_noise(batch: FirstBatch, spend: float) -> float:
     """The factor on all noise of a batch with which its price is `spend`; at most that by the sum of the losses."""
     alone = math.sqrt(batch.loss / spend)
     found = _least(lambda factor: batch.scaled(factor).fits(spend), alone)
-    return min(found, alone) * (1 + ROUNDING)
+    return min(found, alone) * (1 + _DIGITS)
 
 
 def _least(holds: Callable[[float], bool], most: float) -> float:
@@ -259,7 +260,7 @@ def _least(holds: Callable[[float], bool], most: float) -> float:
     if not holds(most):
         return math.inf
     low, high = 0.0, most
-    while high - low > 1e-10 * high:
+    while high - low > _DIGITS * high:
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high

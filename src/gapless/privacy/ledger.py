@@ -480,7 +480,7 @@ class Ledger:
             content = json.loads(line)
             previous = content.pop("previous")
             entry = Entry(**content)
-            least = 0.0 if entry.together else self._loses(entry) * (1 - _AGAIN)  # else with others: `_priced`
+            least = self._loses(entry) * (1 - _AGAIN)
             odd = entry.reads is not None and entry.mechanism == UNKNOWN  # of which nobody knows whom it read
             texts = [entry.to, entry.what, entry.noise, entry.time, *([] if entry.reads is None else entry.reads)]
             odd |= isinstance(entry.reads, str) or not all(isinstance(text, str) for text in texts)
@@ -489,7 +489,7 @@ class Ledger:
                 raise ValueError  # noqa: TRY301 one message for every way in which a line can be wrong
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
             raise LedgerError(f"{self._path} was changed at entry {number}", hint=RESTORE) from None
-        if entry.loss < least:
+        if entry.loss < least and not entry.together:  # those have a price in common: `_priced`
             raise LedgerError(f"{self._path} states less than entry {number} has lost", hint=RESTORE)
         return entry
 
