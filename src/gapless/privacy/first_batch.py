@@ -114,6 +114,7 @@ def _composed(
     r"""E[g(γ)] with :math:`\gamma = e^{\varepsilon}` / ratio; g is convex, so that chords over cells lie above it."""
     gammas = np.append(np.exp(epsilon - ratios), 0.0)
     heights = np.append(bound(gammas[:-1]), 1.0)
+    heights = np.minimum.accumulate(heights[::-1])[::-1]  # a divergence falls with γ, its bound need not
     slopes = np.diff(heights) / np.diff(gammas)
     inside = first[1:] * heights[1:] + slopes * (math.exp(epsilon) * second[1:] - gammas[1:] * first[1:])
     return float(first[0] * heights[0] + inside.sum())

@@ -396,7 +396,7 @@ class Ledger:
         *,
         to: str,
         noise_name: str,
-        together: bool,
+        together: bool = False,
     ) -> list[int]:
         """Write the entries down, flushed to the disk, and give their numbers. Refuses to overspend."""
         with account(self._path) as lines_after:
