@@ -235,10 +235,13 @@ def test_what_is_left_stays_under_the_filter(tmp_path):
     assert again.guarantee() == whole
 
 
-def test_a_small_share_costs_what_the_filter_says(tmp_path):
+@pytest.mark.parametrize("percent", [0.01, 2, 20])
+@pytest.mark.parametrize("sets", [SETS, SETS[:1]])
+def test_a_small_share_costs_what_the_filter_says(tmp_path, percent, sets):
     table = open_table(tmp_path)
-    noises, _, _ = release(table, 20)
-    assert noises[0].std == pytest.approx(math.sqrt(table.ledger.order * 7 / (2 * 0.2 * table.ledger.capacity.value)))
+    noises, _, _ = release(table, percent, sets=sets, shares=None)
+    share = table.ledger.share(percent=percent).value
+    assert noises[0].std == pytest.approx(math.sqrt(table.ledger.order * len(sets) / (2 * share)))
     assert not any(entry.together for entry in table.ledger.entries)
     assert table.ledger.pricing is None
     assert "first_batch" not in table.ledger.summary()

@@ -231,10 +231,14 @@ class FirstBatch:
         return self.kept(self.pair(), self.budget.epsilon, self.budget.delta, rest=self.rest(price), margin=margin)
 
     def price(self, most: float) -> float:
-        """The least loss to charge for the batch: no more than its own, which a filter asks; infinite above `most`."""
+        """The least loss to charge for the batch; infinite where that is above `most` or what a filter asks."""
         pair, (epsilon, delta) = self.pair(), (self.budget.epsilon, self.budget.delta)
-        found = _least(lambda price: self.kept(pair, epsilon, delta, rest=self.rest(price)), min(most, self.loss))
-        return min(found, self.loss)
+        return _least(lambda price: self.kept(pair, epsilon, delta, rest=self.rest(price)), min(most, self.loss))
+
+    @property
+    def even(self) -> bool:
+        """Whether all of its noise is the same."""
+        return len({part.std for part in self.parts}) == 1
 
     def scaled(self, factor: float) -> FirstBatch:
         """The same with all noise times a factor."""

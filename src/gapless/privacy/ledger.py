@@ -507,17 +507,17 @@ class Ledger:
         with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
         """
         whole = self._whole()
-        if self._all_fixed and whole.private and self._first is not None:
-            exact = self._first[0].epsilon(whole.delta)
-            return replace(whole, epsilon=min(exact, whole.epsilon), basis=_EXACT)
-        if self._all_fixed and whole.private:
+        if not (self._all_fixed and whole.private):
+            return whole
+        basis, found = "the composed loss of releases that were all fixed in advance", [whole.epsilon]
+        if self._first is not None:
+            basis = _EXACT
+            found.append(self._first[0].epsilon(whole.delta))
+        if self._first is None or self._first[0].even:  # of many kinds of noise it would take long
             events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self._entries]
-            tighter = composed_epsilon(events, whole.delta) if whole.delta else float(self._lost)
-            if tighter is not None and tighter < whole.epsilon:
-                return replace(
-                    whole, epsilon=tighter, basis="the composed loss of releases that were all fixed in advance"
-                )
-        return whole
+            composed = composed_epsilon(events, whole.delta) if whole.delta else float(self._lost)
+            found += [] if composed is None else [composed]
+        return replace(whole, epsilon=min(found), basis=basis) if min(found) < whole.epsilon else whole
 
     def _whole(self) -> Guarantee:
         """What is promised for the incomplete table whatever is still to come."""
@@ -624,7 +624,7 @@ class Ledger:
             after = "" if fixed else "; all else, which may depend on earlier answers, in full"
             exact = batch.epsilon(delta, rest=0.0 if fixed else batch.rest(price), seen=seen)
             yield exact, f"the exact total of the first batch over patterns of gaps{after}"
-            if exact < math.inf and len({part.std for part in batch.parts}) > 1:
+            if exact < math.inf and not batch.even:
                 return  # groups of unequal noise have too many cells for what follows
         if fixed:
             events = [
