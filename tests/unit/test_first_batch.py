@@ -554,3 +554,26 @@ def test_losses_of_a_priced_batch_are_not_taken_for_renyi_losses(tmp_path):
     figure = table.ledger.ground_truth(MCAR({"x0": 1e-9, "x1": 1e-9}, columns="dependent"))
     assert figure.epsilon == figure.incomplete.epsilon
     assert "incomplete table" in figure.basis
+
+
+# ---------------------------------------------------------------------- a synthesizer
+
+
+@pytest.mark.parametrize("missing", [gl.Extended(), gl.Observed()])
+def test_independent_is_a_first_batch(tmp_path, missing):
+    table = open_table(tmp_path)
+    model = gl.Independent(missing=missing).fit(table, spend=table.ledger.left)
+    entries = table.ledger.entries
+    assert all(entry.together for entry in entries)
+    alone = math.sqrt(table.ledger.order * len(entries) / (2 * table.ledger.capacity.value))
+    assert 1.055 < alone / entries[0].mechanism["std"] < 1.073
+    assert table.ledger.left.value == 0.0
+    assert "exact total of a first batch" in model.facts.guarantee.basis
+
+
+def test_independent_after_something_else_is_charged_by_the_filter(tmp_path):
+    table = open_table(tmp_path)
+    release(table, 10)
+    gl.Independent().fit(table, spend=table.ledger.left)
+    assert not any(entry.together for entry in table.ledger.entries)
+    assert table.ledger.left.value == 0.0

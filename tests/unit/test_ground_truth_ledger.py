@@ -98,7 +98,7 @@ def test_every_way_to_treat_gaps_has_its_figure(tmp_path, delta):
         figures[type(missing).__name__] = table.ledger.ground_truth(ASSUMED).epsilon
     assert figures["CompleteRows"] < figures["Observed"] < 0.8
     for gains_nothing in ("Extended", "ImputeFirst"):
-        assert figures[gains_nothing] == pytest.approx(table.ledger.guarantee().epsilon, abs=1e-3)
+        assert figures[gains_nothing] == pytest.approx(table.ledger.guarantee().epsilon, abs=2e-3)
 
 
 def test_the_second_promise_is_never_printed_without_the_first_and_its_assumptions(tmp_path):

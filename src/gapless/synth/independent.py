@@ -10,7 +10,7 @@ from gapless.data import PrivateTable
 from gapless.missing import Extended, Missing
 from gapless.model.marginal import Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
-from gapless.privacy import Loss, for_counts
+from gapless.privacy import Loss
 from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress, grant_for, noise_of_columns
 
@@ -40,8 +40,9 @@ class Independent:
         if not extended:
             counts.append(table.marginal(()))
             names.append("number of rows")
-        noise = for_counts(grant.even(counts, grant.left), counts[0].distance)
-        released = grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
+        noise = grant.noise_for(counts, grant.left)[0]  # the same for all
+        requests = [(value, noise, name) for value, name in zip(counts, names, strict=True)]
+        released = grant.release_all(requests, together=True)
         measured = [
             Measurement(place, answer.value.astype(np.float64), noise.noise_std)
             for place, answer in zip([*((c,) for c in telling), ()], released, strict=False)
