@@ -14,7 +14,7 @@ must be computed from all releases together. Proved in docs/proofs/ground_truth.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -160,18 +160,26 @@ def most_lost(epsilon: float, assumption: Assumption, *, rows: int = 1) -> float
 
 
 def calibrated(
-    before: Sets, columns: Iterable[Collection[str] | None], target: float, assumption: Assumption, *, rows: int = 1
+    before: Sets,
+    columns: Iterable[Collection[str] | None],
+    target: float,
+    assumption: Assumption,
+    *,
+    rows: int = 1,
+    weights: Sequence[float] | None = None,
 ) -> float:
     """The even loss of further releases on these columns with which F reaches `target`, from below.
 
     What F is before is at most `target`; the loss found is at least the even share of the rest, without amplification.
+    With `weights`, of mean 1, it is the loss of weight 1.
     """
     wanted = [frozenset(needed or ()) for needed in columns]
+    parts = weights or [1.0] * len(wanted)
 
     def reached(loss: float) -> float:
         sets = dict(before)
-        for needed in wanted:
-            sets[needed] = sets.get(needed, 0.0) + loss
+        for needed, weight in zip(wanted, parts, strict=True):
+            sets[needed] = sets.get(needed, 0.0) + loss * weight
         return mean_exp(sets, assumption, rows=rows)
 
     low = max(0.0, target - mean_exp(before, assumption, rows=rows)) / len(wanted)

@@ -22,9 +22,11 @@ from gapless.privacy.amplified_pld import partition_epsilon
 from gapless.privacy.assumptions import MCAR, Assumption, Paid, named_rates, over
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, check_percent, epsilon_of
 from gapless.privacy.cautions import cautions
+from gapless.privacy.first_batch import MARGIN, FirstBatch, Part, first_batch, least_noise
 from gapless.privacy.ground_truth import calibrated, mean_exp, merged, most_lost, observed, renyi
 from gapless.privacy.ledger_file import (
     RESTORE,
+    VERSION,
     Entry,
     Seen,
     account,
@@ -37,8 +39,8 @@ from gapless.privacy.ledger_file import (
     parse_header,
     today,
 )
-from gapless.privacy.mechanisms import Mechanism
-from gapless.privacy.private import Columns, Key, Linf, Private, Released, Smooth, check_sealed
+from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
+from gapless.privacy.private import L1, Columns, Key, Linf, Private, Released, Smooth, check_sealed
 from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
 from gapless.privacy.registry import UNKNOWN, check_known, recomputed_loss
 from gapless.privacy.rounding import rounded_up, told_up
@@ -55,6 +57,7 @@ R = TypeVar("R")
 # By how much a recorded loss may fall short of the one computed again: logarithms differ between machines
 # (docs/proofs/renyi_filter.md, section 6).
 _AGAIN = 1e-10
+_EXACT = "the exact total of a first batch that was fixed in advance"
 _UNSAID = "the ledger does not say, so its rate lowers no figure"
 _NOTHING: Mapping[str, GapRule] = MappingProxyType({})
 
@@ -84,10 +87,40 @@ class Grant:
         An even share; more, where the ledger stops on the promise to the people behind the gaps and these values leave
         out rows with gaps (PRIVACY A1 vi). Only the public `reads` of the values are looked at.
         """
-        return self._ledger._even([self._ledger._reads(value) for value in values], spend)  # noqa: SLF001 one account
+        return self.split(values, spend)[0]
 
-    def release_all(self, requests: Sequence[tuple[Private[T, D], Mechanism[T, D, R], str]]) -> list[Released[R]]:
-        """Charge for all requests together, then read: their noise was fixed before the first read."""
+    def split(
+        self, values: Sequence[Private[Any, Any]], spend: Loss, *, shares: Sequence[float] | None = None
+    ) -> list[Loss]:
+        """The same in parts of the relative size `shares`, in place of even ones."""
+        reads = [self._ledger._reads(value) for value in values]  # noqa: SLF001 one account
+        return self._ledger._split(reads, spend, shares or [1.0] * len(values))  # noqa: SLF001 one account
+
+    def noise_for(
+        self, counts: Sequence[Private[Any, L1]], spend: Loss, *, shares: Sequence[float] | None = None
+    ) -> list[DiscreteLaplace | DiscreteGaussian]:
+        """The least noise for each of these counts if they, released next and `together`, are to cost `spend`.
+
+        Losses have the relative size `shares`, or are even. On a ledger that nothing was released under, with δ > 0,
+        there is less noise than `split` would allow, since the batch is priced by its exact total.
+        """
+        parts = self.split(counts, spend, shares=shares)
+        noises = [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
+        distances = [value.distance for value in counts]
+        batch = self._ledger._first_batch(zip(noises, distances, strict=True))  # noqa: SLF001 one account
+        if batch is None:
+            return noises
+        factor = least_noise(batch, spend.value)
+        return noises if factor > 1 else [DiscreteGaussian(part.std) for part in batch.scaled(factor).parts]
+
+    def release_all(
+        self, requests: Sequence[tuple[Private[T, D], Mechanism[T, D, R], str]], *, together: bool = False
+    ) -> list[Released[R]]:
+        """Charge for all requests at once, then read: their noise was fixed before the first read.
+
+        `together` declares them one mechanism: if nothing was released before and all of it is discrete Gaussian
+        noise, it is priced by its exact total (docs/proofs/first_batch.md), where that is less than the sum of losses.
+        """
         requests = [(value, mechanism, what) for value, mechanism, what in requests]  # charged is what is read
         if not requests:
             return []
@@ -99,6 +132,10 @@ class Grant:
             losses.append(mechanism.loss(value.distance, self._ledger.order))
         reads = [self._ledger._reads(value) for value, *_ in requests]  # noqa: SLF001 one account
         total = self._ledger._price(list(zip(losses, reads, strict=True)))  # noqa: SLF001 one account
+        together = together and (price := self._ledger._together(requests)) < total.value  # noqa: SLF001 one account
+        if together:
+            losses = [loss * (price / total.value) for loss in losses]
+            total = Loss(price, self._ledger.order)
         if not total.fits_in(self.left):
             raise BudgetError(
                 f"{self.to}: a release costs {self._ledger.percent(total)} of the budget, but "
@@ -112,6 +149,7 @@ class Grant:
             ],
             to=self.to,
             noise_name=noise.origin(source),
+            together=together,
         )
         self.left -= total
         return [
@@ -140,6 +178,7 @@ class Ledger:
         self._lost = Fraction(0)  # the exact sum of all losses
         self._sets: dict[Columns, Fraction] = {}  # the same by what gaps they leave out, for a filter on the figure
         self._amplified: tuple[object, float] = (None, 0.0)  # of which sets, and what they amount to
+        self._first: tuple[FirstBatch, float] | None = None  # what was priced together, and its price
         self._take(lines[1:])
 
     # ------------------------------------------------------------------ opening
@@ -259,12 +298,26 @@ class Ledger:
         after = Loss(mean_exp(sets, self._budget.ground_truth, rows=self.protect.at_most), self.order)
         return min(total, after - self.spent, key=lambda loss: loss.value)
 
-    def _even(self, reads: Sequence[Columns | None], spend: Loss) -> Loss:
+    def _split(self, reads: Sequence[Columns | None], spend: Loss, shares: Sequence[float]) -> list[Loss]:
+        if not all(isinstance(share, int | float) and 0 < share < math.inf for share in shares):
+            raise BudgetError(f"shares {list(shares)!r}", hint="positive numbers, one for each value")
+        weights = [share * len(shares) / math.fsum(shares) for share in shares]
         if self._budget.ground_truth is None:
-            return spend / len(reads)
-        target, before = (self.spent + spend).value, _floats(self._sets)
-        loss = calibrated(before, reads, target, self._budget.ground_truth, rows=self.protect.at_most)
-        return Loss(loss * (1 - ROUNDING), self.order)
+            return [spend / len(reads) * weight for weight in weights]
+        target, before, rows = (self.spent + spend).value, _floats(self._sets), self.protect.at_most
+        even = calibrated(before, reads, target, self._budget.ground_truth, rows=rows, weights=weights)
+        return [Loss(even * (1 - ROUNDING), self.order) * weight for weight in weights]
+
+    def _first_batch(self, releases: Iterable[tuple[object, object]]) -> FirstBatch | None:
+        """Mechanisms and distances as a first batch, if nothing was released yet and the rule is proved for them."""
+        if self._entries or self._header["version"] < VERSION:
+            return None
+        return first_batch((Part.of(*release) for release in releases), self._budget, self.order)
+
+    def _together(self, requests: Iterable[tuple[Private[Any, Any], object, str]]) -> float:
+        """The price of these releases as one mechanism; infinite where there is none."""
+        batch = self._first_batch((mechanism, value.distance) for value, mechanism, _ in requests)
+        return math.inf if batch is None else batch.price(self.capacity.value)
 
     def _reads(self, value: Private[Any, Any]) -> Columns | None:
         """What a value of this reading reads, as an entry records it.
@@ -351,10 +404,16 @@ class Ledger:
         *,
         to: str,
         noise_name: str,
+        together: bool = False,
     ) -> list[int]:
         """Write the entries down, flushed to the disk, and give their numbers. Refuses to overspend."""
         with account(self._path) as lines_after:
             self._take(lines_after(self._seen))
+            if together and self._entries:
+                raise BudgetError(
+                    f"{to}: another release came first, so this one is no first batch",
+                    hint="ask again: its noise then follows from what is left",
+                )
             price = self._price([(loss, reads) for loss, *_, reads in charges])
             # A figure for the complete table is rounded up already: it need only keep within ε itself.
             whole = Loss(self._budget.epsilon * (1 - ROUNDING), self.order)
@@ -375,6 +434,7 @@ class Ledger:
                     reads=None if reads is None else sorted(reads),
                     noise=noise_name,
                     time=today(),
+                    together=together,
                 )
                 written.append(entry.line(last))
                 last = hash_of(written[-1])
@@ -392,10 +452,35 @@ class Ledger:
         lost = self._lost + sum((Fraction(entry.loss) for entry in entries), Fraction(0))
         if self._budget.ground_truth is None and lost > self.capacity.value * (1 + ROUNDING):
             raise LedgerError(f"{self._path} has entries for more than its budget", hint=RESTORE)
+        first = self._priced(entries)
         if self._budget.ground_truth is not None and entries:
             self._sets = _added(self._sets, self._releases(entries))
         self._entries += entries
-        self._seen, self._lost = seen, lost
+        self._seen, self._lost, self._first = seen, lost, first or self._first
+
+    def _priced(self, entries: Sequence[Entry]) -> tuple[FirstBatch, float] | None:
+        """What is priced together among new entries, its price computed again: only the first batch may be."""
+        together = [entry for entry in entries if entry.together]
+        if not together:
+            return None
+        if together != [entry for entry in entries if entry.batch == 1] or together[0].number != 1:
+            raise LedgerError(f"{self._path} was changed: a later batch is priced together", hint=RESTORE)
+        # For an entry that a crash left half written nothing was read, so that its loss is more than enough.
+        batch = None
+        if self._header["version"] >= VERSION:
+            batch = first_batch(
+                (
+                    Part.recorded(entry.mechanism, entry.distance, self._counted(entry.reads) or frozenset())
+                    for entry in together
+                    if entry.mechanism != UNKNOWN
+                ),
+                self._budget,
+                self.order,
+            )
+        price = math.fsum(entry.loss for entry in together)
+        if batch is None or not batch.fits(price * (1 + _AGAIN), margin=MARGIN / 2):
+            raise LedgerError(f"{self._path} states less than its first batch has lost", hint=RESTORE)
+        return batch, price
 
     def _checked(self, line: str, *, number: int, after: str) -> Entry:
         """The entry in a line: chained to the one before, and no cheaper than its mechanism is at its distance."""
@@ -403,17 +488,22 @@ class Ledger:
             content = json.loads(line)
             previous = content.pop("previous")
             entry = Entry(**content)
-            least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - _AGAIN)
+            least = self._loses(entry) * (1 - _AGAIN)
             odd = entry.reads is not None and entry.mechanism == UNKNOWN  # of which nobody knows whom it read
             texts = [entry.to, entry.what, entry.noise, entry.time, *([] if entry.reads is None else entry.reads)]
             odd |= isinstance(entry.reads, str) or not all(isinstance(text, str) for text in texts)
+            odd |= not isinstance(entry.together, bool)
             if previous != after or entry.number != number or not 0 <= entry.loss < math.inf or odd:
                 raise ValueError  # noqa: TRY301 one message for every way in which a line can be wrong
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
             raise LedgerError(f"{self._path} was changed at entry {number}", hint=RESTORE) from None
-        if entry.loss < least:
+        if entry.loss < least and not entry.together:  # those have a price in common: `_priced`
             raise LedgerError(f"{self._path} states less than entry {number} has lost", hint=RESTORE)
         return entry
+
+    def _loses(self, entry: Entry) -> float:
+        """The loss of an entry, computed again from its record."""
+        return recomputed_loss(entry.mechanism, entry.distance, self.order)
 
     # ------------------------------------------------------------------ reading it
 
@@ -425,14 +515,17 @@ class Ledger:
         with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
         """
         whole = self._whole()
-        if self._all_fixed and whole.private:
+        if not (self._all_fixed and whole.private):
+            return whole
+        basis, found = "the composed loss of releases that were all fixed in advance", [whole.epsilon]
+        if self._first is not None:
+            basis = _EXACT
+            found.append(self._first[0].epsilon(whole.delta))
+        if self._first is None or self._first[0].even:  # of many kinds of noise it would take long
             events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self._entries]
-            tighter = composed_epsilon(events, whole.delta) if whole.delta else float(self._lost)
-            if tighter is not None and tighter < whole.epsilon:
-                return replace(
-                    whole, epsilon=tighter, basis="the composed loss of releases that were all fixed in advance"
-                )
-        return whole
+            composed = composed_epsilon(events, whole.delta) if whole.delta else float(self._lost)
+            found += [] if composed is None else [composed]
+        return replace(whole, epsilon=min(found), basis=basis) if min(found) < whole.epsilon else whole
 
     def _whole(self) -> Guarantee:
         """What is promised for the incomplete table whatever is still to come."""
@@ -440,12 +533,28 @@ class Ledger:
         basis = (
             "the budget's Rényi filter" if self.order != PURE else "the budget, which stops on the sum of pure losses"
         )
+        if self._first is not None:
+            basis = f"{_EXACT}, and the budget's Rényi filter for all that follows"
         if self._budget.ground_truth is not None:
             epsilon = most_lost(epsilon, self._budget.ground_truth, rows=self.protect.at_most)
             basis = "the most that the filter for the complete table lets the incomplete one lose"
         if any(entry.noise != noise.SYSTEM for entry in self._entries):
             epsilon, delta, basis = math.inf, 1.0, "noise of a test, not of the operating system"
         return Guarantee(self.table, self.protect, epsilon, delta, basis)
+
+    def epsilon_at(self, delta: float) -> float:
+        """The ε that the whole budget promises at another δ."""
+        if self._first is None:
+            return epsilon_of(self.capacity, delta)
+        batch, price = self._first
+        return batch.epsilon(delta, rest=batch.rest(price))
+
+    def _amounts_to(self) -> float:
+        """The ε of the spending so far, as if all of it had been fixed in advance."""
+        if self._first is None:
+            return epsilon_of(Loss(float(self._lost), self.order), self._budget.delta)
+        batch, price = self._first
+        return batch.epsilon(self._budget.delta, rest=max(0.0, float(self._lost) - price))
 
     def receipt(self) -> Paid:
         """Which ledger this is and what it promises in all: for what was estimated under it and is used elsewhere."""
@@ -486,36 +595,52 @@ class Ledger:
             self._check_columns(stated)
         assumption = over(stated, self._may_be_missing)
         _check_estimated(assumption, self._gaps or {})
-        incomplete, rows, delta = self.guarantee(), self.protect.at_most, self._budget.delta
-        gaps = self._gaps_told(assumption)
-        first = merged(self._releases(entry for entry in self._entries if entry.batch == 1))
-        realised = (
-            mean_exp(merged(self._releases(self._entries)), assumption, rows=rows) if self.order == PURE else None
-        )
+        incomplete, gaps = self.guarantee(), self._gaps_told(assumption)
         if not incomplete.private:
             return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, gaps, None)
-        amplified = renyi(first, assumption, self.order, rows=rows)
-        if self._all_fixed:
-            basis = "the mean over patterns of gaps, all releases fixed in advance"
-            found = [(epsilon_of(Loss(amplified, self.order), delta), basis)]
-            if self.order != PURE and assumption.columns == "independent":
-                events = [
-                    (entry.mechanism, next(iter(entry.distance.values())), reads or frozenset())
-                    for entry, (_, reads) in zip(self._entries, self._releases(self._entries), strict=True)
-                ]
-                tighter = partition_epsilon(events, observed(assumption, rows), delta)
-                if tighter is not None:
-                    found.append((tighter, "amplified loss distributions of releases that were all fixed in advance"))
-        elif assumption == promised and self._gaps is not None:
+        realised = None
+        if self.order == PURE:
+            realised = mean_exp(merged(self._releases(self._entries)), assumption, rows=self.protect.at_most)
+        if not self._all_fixed and assumption == promised and self._gaps is not None:
             found = [(self._budget.epsilon, "the budget's filter for the complete table")]
         else:
-            most = self.capacity.value if self._budget.ground_truth is None else incomplete.epsilon
-            rest = max(0.0, most - math.fsum(first.values()))
-            basis = "the first batch over patterns of gaps; all else, which may depend on earlier answers, in full"
-            found = [(epsilon_of(Loss(amplified + rest, self.order), delta), basis)]
+            found = [*self._over_patterns(assumption, incomplete.epsilon)]
         found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
         epsilon, basis = min(found, key=lambda figure: figure[0])
-        return GroundTruth(incomplete, stated, epsilon, delta + assumption.failure, basis, gaps, realised)
+        return GroundTruth(incomplete, stated, epsilon, self._budget.delta + assumption.failure, basis, gaps, realised)
+
+    def _over_patterns(self, assumption: Assumption, epsilon: float) -> Iterator[tuple[float, str]]:
+        """Figures of the first batch over patterns of gaps; all that may come after it, up to ε, counts in full."""
+        rows, delta, fixed = self.protect.at_most, self._budget.delta, self._all_fixed
+        begun = [entry for entry in self._entries if entry.batch == 1]
+        losses = [self._loses(entry) if entry.together else entry.loss for entry in begun]
+        reads = [self._counted(entry.reads) for entry in begun]
+        amplified = renyi(merged(zip(losses, reads, strict=True)), assumption, self.order, rows=rows)
+        most = self.capacity.value if self._budget.ground_truth is None else epsilon
+        rest = 0.0 if fixed else max(0.0, most - math.fsum(entry.loss for entry in begun))
+        yield (
+            epsilon_of(Loss(amplified + rest, self.order), delta),
+            "the mean over patterns of gaps, all releases fixed in advance"
+            if fixed
+            else "the first batch over patterns of gaps; all else, which may depend on earlier answers, in full",
+        )
+        if self.order == PURE or assumption.columns != "independent":
+            return
+        seen = observed(assumption, rows)
+        if self._first is not None:
+            batch, price = self._first
+            after = "" if fixed else "; all else, which may depend on earlier answers, in full"
+            exact = batch.epsilon(delta, rest=0.0 if fixed else batch.rest(price), seen=seen)
+            yield exact, f"the exact total of the first batch over patterns of gaps{after}"
+            if exact < math.inf and not batch.even:
+                return  # groups of unequal noise have too many cells for what follows
+        if fixed:
+            events = [
+                (entry.mechanism, next(iter(entry.distance.values())), columns or frozenset())
+                for entry, columns in zip(begun, reads, strict=True)
+            ]
+            if (tighter := partition_epsilon(events, seen, delta)) is not None:
+                yield tighter, "amplified loss distributions of releases that were all fixed in advance"
 
     def _check_columns(self, assumption: Assumption) -> None:
         """Refuse a rate for a column that neither the header nor this reading knows: misspelt, it changes nothing."""
@@ -549,6 +674,18 @@ class Ledger:
             "its releases that look at such a column count every row in figures for the complete table.",
         )
 
+    @property
+    def pricing(self) -> str | None:
+        """How a first batch was priced, in a sentence; None if each entry was charged by itself."""
+        if self._first is None:
+            return None
+        batch, price = self._first
+        share, alone = (self.percent(Loss(loss, self.order)) for loss in (price, batch.loss))
+        return (
+            f"The first {len(batch.parts)} entries were fixed in advance and are priced together, by their exact "
+            f"total: {share} of the budget, where one by one they would cost {alone}."
+        )
+
     def cautions(self, *, expected_rows: int | None = None) -> list[str]:
         """What is weak about the promise, in words; `expected_rows` is about how many rows there are, if public."""
         epsilon = self.budget.epsilon if self.budget.ground_truth is None else self.guarantee().epsilon
@@ -572,11 +709,16 @@ class Ledger:
                 "delta": guarantee.delta,
                 "basis": guarantee.basis,
             },
-            "entries": [{name: getattr(entry, name) for name in Entry.__slots__} for entry in self.entries],
-        }
+            "entries": [entry.content() for entry in self.entries],
+        } | ({} if self._first is None else {"first_batch": self._first_told()})
+
+    def _first_told(self) -> dict[str, float]:
+        """How many entries were priced together, at which loss, and what they would have cost one by one."""
+        batch, price = self._first or (None, 0.0)
+        return {} if batch is None else {"entries": len(batch.parts), "price": price, "one_by_one": batch.loss}
 
     def __str__(self) -> str:
-        spent = rounded_up(epsilon_of(Loss(float(self._lost), self.order), self._budget.delta))
+        spent = rounded_up(self._amounts_to())
         assumed, delta = self._budget.ground_truth, self._budget.delta
         whom, for_whom = "", ""
         if assumed is not None:
@@ -588,6 +730,8 @@ class Ledger:
             f"protecting {self.protect}",
             f"  spent {used:.2f}%, left {left:.2f}%; the spending so far amounts, after the fact, to ε = {spent}{whom}",
         ]
+        if self._first is not None:
+            lines.append(f"  {self.pricing}")
         lines += [f"  {caution}" for caution in self.cautions()]
         if assumed is not None:
             gaps = gaps_told(self._gaps_told(assumed))

@@ -36,7 +36,8 @@ from gapless.privacy.noise import SYSTEM
 from gapless.privacy.registry import UNKNOWN
 from gapless.schema.columns import GapRule
 
-VERSION = 3
+VERSION = 4
+WITHOUT_FIRST_BATCH = 3  # an earlier version: whoever wrote it does not know that a first batch may be priced together
 WITHOUT_GAPS = (1, 2)  # earlier versions, without and with a filter for the ground truth: they do not say what a gap is
 RESTORE = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
 
@@ -46,7 +47,8 @@ class Entry:
     """One line of the ledger: who paid how much for what.
 
     `reads` is the set of columns on which a row must be observed to be read at all (None: every row). All
-    entries of one `batch` were charged together, before the first of them was read.
+    entries of one `batch` were charged at once, before the first of them was read. If they were priced `together`, as
+    one mechanism, their losses add up to its price, and each alone says nothing (docs/proofs/first_batch.md).
     """
 
     loss: float
@@ -59,11 +61,15 @@ class Entry:
     reads: list[str] | None
     noise: str
     time: str
+    together: bool = False
+
+    def content(self) -> dict[str, Any]:
+        """The entry by names; `together` only where it is so, as no other entry has it."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "together" or self.together}
 
     def line(self, previous: str) -> str:
         """The entry as text; the loss stands first, so that even half a line tells it."""
-        content = {name: getattr(self, name) for name in self.__slots__} | {"previous": previous}
-        return json.dumps(content, allow_nan=False) + "\n"
+        return json.dumps(self.content() | {"previous": previous}, allow_nan=False) + "\n"
 
     def copy(self) -> Entry:
         """The same entry; what is done to it is done to nobody else's."""
@@ -305,13 +311,15 @@ def _recover_fragment(path: Path, text: bytes) -> None:
         spent = math.fsum(float(json.loads(line)["loss"]) for line in lines[1:])
     except (ValueError, KeyError, TypeError):
         raise LedgerError(f"{path} was changed", hint=RESTORE) from None
-    told = re.match(rb'\{"loss": ([0-9.e+-]+),', fragment)
+    # Entries priced together have no loss of their own: where some may be lost, all that was left counts as spent.
+    together = '"together": true' in lines[-1]
+    told = None if together else re.match(rb'\{"loss": ([0-9.e+-]+),', fragment)
     left = header["capacity"] - (0.0 if "ground_truth" in header else spent)  # a filter does not stop at the sum
     loss = float(told[1]) if told else max(0.0, left)  # not even that: all that was left
     entry = Entry(
         loss=loss,
         number=len(lines),
-        batch=len(lines),
+        batch=1 if together else len(lines),
         to="recovered after a crash",
         what="a half-written entry, counted as spent",
         mechanism=UNKNOWN,
@@ -319,6 +327,7 @@ def _recover_fragment(path: Path, text: bytes) -> None:
         reads=None,
         noise=SYSTEM,
         time=today(),
+        together=together,
     )
     _write(path, len(whole) + 1, entry.line(hash_of(lines[-1])).encode())
 
@@ -340,9 +349,13 @@ def parse_header(path: Path, line: str) -> dict[str, Any]:
             and (order == PURE) == (budget.delta == 0)
             and 0 < header["capacity"] <= budget.room(order) * (1 - ROUNDING / 2)
         )
-        texts = [header["table"], header["identity"]] if version == VERSION else [header["table"]]
         earlier = WITHOUT_GAPS[budget.ground_truth is not None]
-        if not (honest and version in (VERSION, earlier) and all(isinstance(text, str) for text in texts)):
+        texts = [header["table"]] if version == earlier else [header["table"], header["identity"]]
+        if not (
+            honest
+            and version in (VERSION, WITHOUT_FIRST_BATCH, earlier)
+            and all(isinstance(text, str) for text in texts)
+        ):
             raise ValueError  # noqa: TRY301 one message for every foreign file
     except (ValueError, TypeError, KeyError, AttributeError, BudgetError, SchemaError):
         raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file") from None

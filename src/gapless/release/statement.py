@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gapless.data import Table
 from gapless.privacy import Ledger, Loss
-from gapless.privacy.budget import PURE, epsilon_of
+from gapless.privacy.budget import PURE
 from gapless.privacy.cautions import factor
 from gapless.privacy.registry import mechanism_of
 from gapless.privacy.rounding import rounded_up
@@ -49,6 +49,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         "",
         f"- Budget: {ledger.budget}; spent {spent:.2f}%, left {left:.2f}%.",
         f"- Guarantee: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:g}; basis: {guarantee.basis}.",
+        *(f"- Price: {pricing}" for pricing in (ledger.pricing,) if pricing),
         *_other_deltas(ledger),
         f"- Method: {model.method}; "
         + "; ".join(f"{name}: {value}" for name, value in model.facts.settings.items())
@@ -89,7 +90,7 @@ def _kinds_of_noise(ledger: Ledger) -> Iterator[str]:
 
 
 def _other_deltas(ledger: Ledger) -> Iterator[str]:
-    """The filter's promise at other δ: the whole budget's loss converted anew."""
+    """The promise at other δ, whatever is still to come."""
     if ledger.order != PURE:
-        told = (f"ε = {rounded_up(epsilon_of(ledger.capacity, d), 3)} at δ = {d:g}" for d in (1e-5, 1e-7, 1e-9))
+        told = (f"ε = {rounded_up(ledger.epsilon_at(d), 3)} at δ = {d:g}" for d in (1e-5, 1e-7, 1e-9))
         yield f"- The whole budget at other δ: {', '.join(told)}."

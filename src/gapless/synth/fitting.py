@@ -142,7 +142,12 @@ class Fitting:
         return " × ".join(self.schema.names[c] for c in marginal)
 
     def measure(
-        self, marginals: Sequence[Marginal], spend: Loss, *, shares: Sequence[float] | None = None
+        self,
+        marginals: Sequence[Marginal],
+        spend: Loss,
+        *,
+        shares: Sequence[float] | None = None,
+        together: bool = False,
     ) -> list[Measurement]:
         """Noisy counts of these marginals, and of the rows where no other count has told how many there are: one batch.
 
@@ -150,12 +155,13 @@ class Fitting:
             marginals: sets of columns, by position.
             spend: for all of them together.
             shares: what each costs beside the others, the number of rows as little as any; by default all the same.
+            together: price them by their exact total if nothing was released before (`Grant.noise_for`).
         """
         requests = list(zip(self.counts(marginals), map(self.name, marginals), strict=True))
         if first := not (self.extended or self.rows):
             requests.append((self.table.marginal(()), "number of rows"))
             shares = shares and [*shares, min(shares)]
-        released = self.release(requests, spend, shares=shares)
+        released = self.release(requests, spend, shares=shares, together=together)
         fresh = [
             Measurement(marginal, counts, noise.noise_std)
             for marginal, counts, noise in zip([*marginals, ()], released, self.noise, strict=False)
@@ -166,21 +172,25 @@ class Fitting:
         return fresh
 
     def release(
-        self, requests: Sequence[tuple[Counts, str]], spend: Loss, *, shares: Sequence[float] | None = None
+        self,
+        requests: Sequence[tuple[Counts, str]],
+        spend: Loss,
+        *,
+        shares: Sequence[float] | None = None,
+        together: bool = False,
     ) -> list[Floats]:
         """Noisy counts, each with its name in the ledger: all are paid for before the first is read.
 
-        Even parts are larger where the ledger stops on the promise to the people behind the gaps (`Grant.even`);
-        unequal ones are parts of `spend` as it is, so that under such a ledger some of it may be left.
+        Parts are larger where the ledger stops on the promise to the people behind the gaps (`Grant.split`).
         """
         values = [value for value, _ in requests]
-        if shares is None:
-            self.noise = [for_counts(self.grant.even(values, spend), values[0].distance)] * len(values)
+        if together:
+            self.noise = self.grant.noise_for(values, spend, shares=shares)
         else:
-            parts = [spend * (share / sum(shares)) for share in shares]
+            parts = self.grant.split(values, spend, shares=shares)
             self.noise = [for_counts(part, value.distance) for part, value in zip(parts, values, strict=True)]
         batch = [(value, noise, name) for (value, name), noise in zip(requests, self.noise, strict=True)]
-        return [answer.value.astype(np.float64) for answer in self.grant.release_all(batch)]
+        return [answer.value.astype(np.float64) for answer in self.grant.release_all(batch, together=together)]
 
     def choose(self, scores: Private[Floats, Linf], spend: Loss, *, what: str) -> int:
         """The place of a candidate with a high score."""

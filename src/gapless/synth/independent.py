@@ -19,7 +19,7 @@ class Independent(Synthesizer):
     """One noisy marginal for each column, columns taken as independent: the baseline.
 
     Guarantee: the releases are the one-way marginals and, unless every row is counted in them, the number
-    of rows, each with an even share of `spend`.
+    of rows, each with an even share of `spend`, in one batch fixed in advance.
 
     Args:
         missing: what to do about gaps.
@@ -31,7 +31,7 @@ class Independent(Synthesizer):
         """Measure every one-way marginal with an even share of `spend`."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         fitting.tell("measuring", 0, 1)
-        measured = fitting.measure(fitting.columns, fitting.prepare())
+        measured = fitting.measure(fitting.columns, fitting.prepare(), together=True)
         observed = [column.size for column in table.schema.columns]
         filled, gapped = ([np.ones(size) for size in sizes] for sizes in (observed, fitting.sizes))
         for marginal in measured:

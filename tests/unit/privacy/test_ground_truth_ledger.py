@@ -98,7 +98,7 @@ def test_every_way_to_treat_gaps_has_its_figure(tmp_path, delta):
         figures[type(missing).__name__] = table.ledger.ground_truth(ASSUMED).epsilon
     assert figures["CompleteRows"] < figures["Observed"] < 0.8
     for gains_nothing in ("Extended", "ImputeFirst"):
-        assert figures[gains_nothing] == pytest.approx(table.ledger.guarantee().epsilon, abs=1e-3)
+        assert figures[gains_nothing] == pytest.approx(table.ledger.guarantee().epsilon, abs=2e-3)
 
 
 def test_the_second_promise_is_never_printed_without_the_first_and_its_assumptions(tmp_path):
@@ -264,8 +264,8 @@ def test_a_header_whose_filter_cannot_be_read_is_refused(tmp_path):
     text = table.ledger.path.read_text()
     wrong = table.ledger.path.with_name("wrong.ledger")
     for old, new in (
-        ('"version": 3', '"version": 1'),  # which has no filter
-        ('"version": 3', '"version": 4'),
+        ('"version": 4', '"version": 1'),  # which has no filter
+        ('"version": 4', '"version": 5'),
         ('"kind": "MCAR"', '"kind": "MAYBE"'),
         ('"identity"', '"other"'),
         ('"gaps"', '"others"'),

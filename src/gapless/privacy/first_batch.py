@@ -1,0 +1,271 @@
+r"""A first batch that was fixed in advance, priced as one mechanism: by its exact total, not by the sum of its losses.
+
+A ledger adds up Rényi losses at one order, and their sum is more than Gaussian noise really loses. Of a batch that was
+fixed before anything was read the whole profile is known. Discrete Gaussian noise of parameters :math:`\sigma_j` on
+whole numbers that move by at most :math:`\Delta_j` tells no more than one normal variable that moves by
+
+.. math:: \mu = \Bigl(\sum_j \frac{\Delta_j^2}{\sigma_j^2 - s^2}\Bigr)^{1/2},
+
+up to a factor :math:`e^{\pm\eta}` on probabilities; s² is about 1. Whatever follows has, given the answers of the
+batch, a Rényi loss that the ledger bounds, and so raises each hockey-stick divergence by a known amount. The *price* of
+the batch is the least loss with which the promise (ε, δ) is kept though all the rest of the budget be spent adaptively.
+With nothing left it is the analytic Gaussian curve that decides. Proved in docs/proofs/first_batch.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.privacy.accounting import LEAST_DELTA
+from gapless.privacy.budget import PURE, ROUNDING, Budget
+from gapless.privacy.mechanisms import DiscreteGaussian
+from gapless.privacy.private import L1, L2
+from gapless.privacy.registry import mechanism_of
+
+Floats: TypeAlias = NDArray[np.float64]
+
+SMOOTHING = 1e-5  # η: what the passage from discrete to continuous noise may cost in ε
+MARGIN = 1e-6  # of δ, for rounding errors; half of it when a record is computed again, on whatever machine
+MOST_PATTERNS = 18  # columns with gaps
+MOST_MEANS = 300  # of a mixture over patterns of gaps, rounded up to so many
+_MOST_MEAN = 20.0  # beyond, no promise is left to speak of, and numbers would overflow
+_REACH = 9.0  # standard deviations; what lies beyond, below 1e-18, counts as lost for certain
+_DIGITS = 1e-10  # to which prices and noise are found, from above
+_STEP = 0.04  # of the cells, beside how fast the bound on the rest falls
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One release of a batch: its noise, how far its numbers move, how many of them at most, and whom it reads."""
+
+    std: float
+    distance: float
+    moved: int
+    reads: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, mechanism: object, distance: object, reads: frozenset[str] | None = None) -> Part | None:
+        """None if it is no discrete Gaussian noise: nothing is known of other parts."""
+        if not isinstance(mechanism, DiscreteGaussian) or not isinstance(distance, L2):
+            return None
+        moved = distance.at_most if isinstance(distance, L1) else distance.at_most**2  # whole numbers, so by 1 or more
+        return cls(mechanism.std, distance.at_most, math.floor(moved), reads or frozenset())
+
+    @classmethod
+    def recorded(
+        cls, parameters: Mapping[str, Any], distance: Mapping[str, float], reads: frozenset[str]
+    ) -> Part | None:
+        """The same from the record of an entry."""
+        ((kind, at_most),) = distance.items()
+        return cls.of(mechanism_of(parameters), {"L1": L1, "L2": L2}.get(kind, float)(at_most), reads)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Laws of one number that tells no less than a batch, with the person and without: the mass of each cell of a line.
+
+    `ratios` are the logarithms of the ratio of densities at the ends of the cells; the first cell and the last are
+    half-lines.
+    """
+
+    ratios: Floats
+    within: Floats
+    without: Floats
+
+    @classmethod
+    def of(cls, means: Floats, chances: Floats, order: float) -> Pair:
+        """A mixture of normal variables of variance 1 with these means, against the one of mean 0."""
+        most = float(means.max())
+        cells = math.ceil((most + 2 * _REACH) * max(1.0, most * (order - 1)) / _STEP)
+        ends = np.linspace(-_REACH, most + _REACH, cells)
+        within, ratios = np.zeros(cells + 1), np.full(cells, -np.inf)
+        for mean, chance in zip(means, chances, strict=True):
+            within += chance * _masses(ends - mean)
+            np.logaddexp(ratios, math.log(chance) + mean * (ends - mean / 2), out=ratios)
+        return cls(ratios, within, _masses(ends))
+
+    def delta(self, epsilon: float, bound: Callable[[Floats], Floats]) -> float:
+        """The larger of the two hockey-stick divergences at ε of this pair and all that follows it."""
+        there = _composed(self.ratios, self.within, self.without, epsilon, bound)
+        back = _composed(-self.ratios[::-1], self.without[::-1], self.within[::-1], epsilon, bound)
+        return max(there, back)
+
+
+def _masses(ends: Floats) -> Floats:
+    """The standard normal mass of the cells between these ends, each from the tail that is nearer."""
+    from scipy.special import ndtr  # noqa: PLC0415 slow to load
+
+    ends = np.concatenate([[-np.inf], ends, [np.inf]])
+    below, above = ndtr(ends), ndtr(-ends)
+    masses: Floats = np.where(ends[:-1] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
+    return masses
+
+
+def _composed(
+    ratios: Floats, first: Floats, second: Floats, epsilon: float, bound: Callable[[Floats], Floats]
+) -> float:
+    r"""E[g(γ)] with :math:`\gamma = e^{\varepsilon}` / ratio; g is convex, so that chords over cells lie above it."""
+    gammas = np.append(np.exp(epsilon - ratios), 0.0)
+    heights = np.append(bound(gammas[:-1]), 1.0)
+    heights = np.minimum.accumulate(heights[::-1])[::-1]  # a divergence falls with γ, its bound need not
+    slopes = np.diff(heights) / np.diff(gammas)
+    inside = first[1:] * heights[1:] + slopes * (math.exp(epsilon) * second[1:] - gammas[1:] * first[1:])
+    return float(first[0] * heights[0] + inside.sum())
+
+
+def following(order: float, loss: float) -> Callable[[Floats], Floats]:
+    r"""A bound on :math:`H_\gamma(P\|Q)` for all pairs with a loss of at most this in both directions, by γ.
+
+    .. math:: (r - \gamma)_+ \le a\,(r^\alpha - r_0^\alpha - \alpha r_0^{\alpha-1}(r - r_0)), \qquad
+              \mathbb{E}_Q r = 1, \quad \mathbb{E}_Q r^\alpha \le e^{(\alpha-1)\rho},
+
+    with the least a, for several :math:`r_0 < 1`; :math:`r_0 = 0` is the usual conversion. Below γ = 1 by
+    :math:`H_\gamma(P\|Q) = 1 - \gamma + \gamma H_{1/\gamma}(Q\|P)`.
+    """
+    if loss == 0:
+        return lambda gammas: np.maximum(0.0, 1 - gammas)
+    places, least = _tangents(order)
+    moment = math.expm1(min((order - 1) * loss, 700.0))
+    usual = (order - 1) * (math.log1p(-1 / order) + loss) - math.log(order)
+
+    def bound(gammas: Floats) -> Floats:
+        beyond = np.where(gammas < 1, 1 / gammas, gammas)
+        heights = np.exp(np.minimum(0.0, usual - (order - 1) * np.log(beyond)))
+        for v in _ZEROS:  # r0 = exp(-v / (α - 1))
+            excess = -order * math.expm1(-v) + (order - 1) * math.expm1(-v * order / (order - 1))
+            factor = math.exp(v) * (moment + excess)
+            touched = np.interp(beyond * math.exp(v / (order - 1)), places, least, left=np.inf)
+            np.minimum(heights, factor * touched, out=heights)
+        return np.where(gammas < 1, 1 - gammas + gammas * heights, heights)
+
+    return bound
+
+
+_ZEROS = np.geomspace(1e-4, 10, 16).tolist()
+
+
+@lru_cache(maxsize=16)
+def _tangents(order: float) -> tuple[Floats, Floats]:
+    r"""The least a with :math:`a(s^\alpha - 1 - \alpha(s - 1)) \ge s - x` for all s, by x, through where they touch."""
+    w = np.geomspace(1e-4, 600 * min(1.0, (order - 1) / order), 600)  # s = exp(w / (α - 1)); s^α does not overflow
+    above = np.expm1(w / (order - 1))
+    least = 1 / (order * np.expm1(w))
+    places = 1 + above - least * (np.expm1(w * order / (order - 1)) - order * above)
+    return places, least
+
+
+@dataclass(frozen=True, slots=True)
+class FirstBatch:
+    """Discrete Gaussian noise fixed before the first read, under a budget that is spent at an order."""
+
+    parts: tuple[Part, ...]
+    budget: Budget
+    order: float
+
+    @property
+    def loss(self) -> float:
+        """The sum of the losses: what it would be charged part by part."""
+        return self.order / 2 * math.fsum((part.distance / part.std) ** 2 for part in self.parts)
+
+    def pair(self, seen: Mapping[str, float] | None = None) -> Pair | None:
+        r"""One normal variable that tells no less; None where no bound is at hand.
+
+        With the chances that columns are `seen`, independently of each other, a mixture over patterns v of gaps:
+
+        .. math:: \Bigl(\sum_v p_v\,\mathcal{N}(m_v, 1),\ \mathcal{N}(0, 1)\Bigr), \qquad
+                  m_v^2 = \sum_j \mathbf{1}\{A_j \subseteq v\}\,\mu_j^2
+        """
+        moved = max(1, sum(part.moved for part in self.parts))
+        smoothed = math.log(5 * moved / SMOOTHING) / (2 * math.pi**2)
+        variances = [part.std**2 - smoothed for part in self.parts]
+        if min(variances) <= 0:
+            return None
+        squares = [part.distance**2 / variance for part, variance in zip(self.parts, variances, strict=True)]
+        if not 0 < math.fsum(squares) < _MOST_MEAN**2:
+            return None
+        if seen is None:
+            return Pair.of(np.sqrt([math.fsum(squares)]), np.ones(1), self.order)
+        names = sorted({column for part in self.parts for column in part.reads if seen.get(column, 1.0) < 1})
+        if len(names) > MOST_PATTERNS:
+            return None
+        patterns = np.arange(1 << len(names))
+        chances, total = np.ones(len(patterns)), np.zeros(len(patterns))
+        for i, column in enumerate(names):
+            chances *= np.where(patterns >> i & 1, seen[column], 1 - seen[column])
+        needed: dict[int, float] = {}
+        for part, square in zip(self.parts, squares, strict=True):
+            mask = sum(1 << i for i, column in enumerate(names) if column in part.reads)
+            needed[mask] = needed.get(mask, 0.0) + square
+        for mask, square in needed.items():
+            total += np.where(patterns & mask == mask, square, 0.0)
+        step = math.sqrt(total.max()) / MOST_MEANS
+        means, where = np.unique(np.ceil(np.sqrt(total) / step - 1e-9), return_inverse=True)
+        masses: Floats = np.bincount(where, chances).astype(np.float64)
+        return Pair.of(means[masses > 0] * step, masses[masses > 0], self.order)
+
+    def kept(self, pair: Pair | None, epsilon: float, delta: float, *, rest: float, margin: float = MARGIN) -> bool:
+        """Whether the batch, and what follows with a loss of at most `rest`, keep (ε, δ) together."""
+        if pair is None or epsilon <= SMOOTHING:
+            return False
+        lost = pair.delta(epsilon - SMOOTHING, following(self.order, rest))
+        return lost * (1 + SMOOTHING) <= delta * (1 - margin)
+
+    def epsilon(self, delta: float, *, rest: float = 0.0, seen: Mapping[str, float] | None = None) -> float:
+        """The ε at δ of the batch and what follows with a loss of at most `rest`; infinite without a bound."""
+        pair = self.pair(seen)
+        return _least(lambda epsilon: self.kept(pair, epsilon, delta, rest=rest), 2 * self.budget.epsilon + 50)
+
+    def rest(self, price: float) -> float:
+        """The most that a ledger lets everything lose that follows a batch of this price, rounded up."""
+        return max(0.0, self.budget.room(self.order) * (1 + ROUNDING) - price)
+
+    def fits(self, price: float, *, margin: float = MARGIN) -> bool:
+        """Whether the budget's promise is kept if the batch is charged this loss."""
+        return self.kept(self.pair(), self.budget.epsilon, self.budget.delta, rest=self.rest(price), margin=margin)
+
+    def price(self, most: float) -> float:
+        """The least loss to charge for the batch; infinite where that is above `most` or what a filter asks."""
+        pair, (epsilon, delta) = self.pair(), (self.budget.epsilon, self.budget.delta)
+        return _least(lambda price: self.kept(pair, epsilon, delta, rest=self.rest(price)), min(most, self.loss))
+
+    @property
+    def even(self) -> bool:
+        """Whether all of its noise is the same."""
+        return len({part.std for part in self.parts}) == 1
+
+    def scaled(self, factor: float) -> FirstBatch:
+        """The same with all noise times a factor."""
+        return replace(self, parts=tuple(replace(part, std=part.std * factor) for part in self.parts))
+
+
+def first_batch(parts: Iterable[Part | None], budget: Budget, order: float) -> FirstBatch | None:
+    """The batch of these parts if the rule is proved for it: every part is known, and δ is not too small."""
+    given = list(parts)
+    known = tuple(part for part in given if part is not None)
+    proved = 0 < len(known) == len(given) and order != PURE and budget.delta >= LEAST_DELTA
+    return FirstBatch(known, budget, order) if proved else None
+
+
+def least_noise(batch: FirstBatch, spend: float) -> float:
+    """The factor on all noise of a batch with which its price is `spend`; at most that by the sum of the losses."""
+    alone = math.sqrt(batch.loss / spend)
+    found = _least(lambda factor: batch.scaled(factor).fits(spend), alone)
+    return min(found, alone) * (1 + _DIGITS)
+
+
+def _least(holds: Callable[[float], bool], most: float) -> float:
+    """The least number up to `most`, to ten digits and from above, at which something holds that then holds on."""
+    if not holds(most):
+        return math.inf
+    low, high = 0.0, most
+    while high - low > _DIGITS * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

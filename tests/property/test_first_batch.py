@@ -1,0 +1,101 @@
+"""The price of a first batch: monotone, never above the sum of losses; the bound on what follows holds for any laws."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gapless.privacy import Budget
+from gapless.privacy.first_batch import FirstBatch, Part, following, least_noise
+
+BUDGETS = st.builds(Budget, st.sampled_from([0.05, 0.3, 1.0, 4.0, 12.0]), st.sampled_from([1e-9, 1e-6, 1e-4]))
+
+
+@st.composite
+def batches(draw):
+    budget = draw(BUDGETS)
+    distance = draw(st.sampled_from([1, 2, 5]))
+    share = draw(st.floats(0.3, 1.05))
+    shares = draw(st.lists(st.floats(0.2, 5.0), min_size=1, max_size=12))
+    spend = share * budget.capacity.value
+    stds = [distance * math.sqrt(budget.order * sum(shares) / (2 * spend * one)) for one in shares]
+    return FirstBatch(tuple(Part(std, distance, distance) for std in stds), budget, budget.order)
+
+
+@settings(max_examples=12, deadline=None)
+@given(batches(), st.floats(1.001, 1.2))
+def test_more_noise_never_costs_more_and_no_batch_costs_more_than_its_losses(batch, factor):
+    most = batch.budget.capacity.value
+    price, less = batch.price(most), batch.scaled(factor).price(most)
+    if price < math.inf:
+        assert price <= batch.loss
+        assert batch.fits(price)
+        assert batch.fits((price + most) / 2)  # and a larger price is no harm
+        assert not batch.fits(price * (1 - 1e-6))
+        assert min(less, batch.scaled(factor).loss) <= price * (1 + 1e-9)
+        fewer = FirstBatch(batch.parts[:-1], batch.budget, batch.order)
+        assert not fewer.parts or min(fewer.price(most), fewer.loss) <= price * (1 + 1e-9)
+    elif batch.loss < most:
+        assert not batch.fits(batch.loss)
+
+
+@settings(max_examples=12, deadline=None)
+@given(batches(), st.floats(0.05, 1.0))
+def test_noise_for_a_spend_is_priced_at_it_and_is_never_more_than_the_filter_asks(batch, share):
+    spend = share * batch.budget.capacity.value
+    factor = least_noise(batch, spend)
+    alone = math.sqrt(batch.loss / spend)
+    assert 0.8 * alone < factor <= alone * (1 + 1e-9)
+    found = batch.scaled(factor)
+    price = min(found.price(batch.budget.capacity.value), found.loss)
+    assert spend * (1 - 1e-8) <= price <= spend * (1 + 1e-12)
+
+
+@st.composite
+def pairs(draw):
+    """Two laws on a few points, all of them possible under both."""
+    size = draw(st.integers(2, 5))
+    one = st.lists(st.floats(1e-6, 1.0), min_size=size, max_size=size)
+    p, q = np.array(draw(one)), np.array(draw(one))
+    mixed = draw(st.floats(0.001, 1.0))
+    p, q = p / p.sum(), q / q.sum()
+    return mixed * p + (1 - mixed) * q, q
+
+
+@settings(max_examples=300, deadline=None)
+@given(pairs(), st.floats(1.05, 200.0), st.floats(-3.0, 3.0))
+def test_what_follows_is_bounded_whatever_its_laws(pair, order, log_gamma):
+    p, q = pair
+    lost = max(
+        float(np.logaddexp.reduce(order * np.log(one) + (1 - order) * np.log(other))) / (order - 1)
+        for one, other in ((p, q), (q, p))
+    )
+    gamma = math.exp(log_gamma)
+    true = float(np.maximum(p - gamma * q, 0).sum())
+    (bound,) = following(order, max(lost, 1e-12))(np.array([gamma]))
+    assert true <= bound * (1 + 1e-9) + 1e-15
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(1.2, 200.0), st.floats(1e-6, 3.0), st.floats(0.0, 1.0))
+def test_the_bound_on_what_follows_grows_with_its_loss_from_none_at_all(order, loss, more):
+    gammas = np.exp(np.linspace(-3, 3, 200))
+    bound = following(order, loss)(gammas)
+    assert np.all(bound <= following(order, loss * (1 + more))(gammas) + 1e-12)
+    assert np.all((bound >= following(order, 0.0)(gammas)) & (bound <= 1))
+
+
+@settings(max_examples=10, deadline=None)
+@given(batches(), st.floats(0.0, 1.0))
+def test_delta_falls_with_epsilon_and_grows_with_what_follows(batch, share):
+    pair = batch.pair()
+    if pair is None:  # noise that is too small for the rule
+        return
+    rest = share * batch.budget.capacity.value
+    epsilons = batch.budget.epsilon * np.linspace(0.2, 2, 8)
+    deltas = [pair.delta(epsilon, following(batch.order, rest)) for epsilon in epsilons]
+    alone = [pair.delta(epsilon, following(batch.order, 0.0)) for epsilon in epsilons]
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(deltas))
+    assert all(one <= both * (1 + 1e-9) for one, both in zip(alone, deltas, strict=True))

@@ -1,0 +1,579 @@
+"""A first batch that was fixed in advance is priced by its exact total: against other computations, on a ledger."""
+
+import itertools
+import json
+import math
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+
+import gapless as gl
+from gapless.errors import BudgetError, LedgerError
+from gapless.privacy import (
+    L1,
+    L2,
+    MCAR,
+    Budget,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialChoice,
+    Ledger,
+    Linf,
+    Rows,
+)
+from gapless.privacy.accounting import composed_epsilon
+from gapless.privacy.first_batch import FirstBatch, Part, first_batch, following, least_noise
+from gapless.privacy.ledger_file import hash_of, seal_of
+from gapless.testing.tables import letters_schema, private
+
+BUDGET = Budget(1.0, 1e-6)
+ROWS = [("a", "b", "a"), ("b", None, "b"), ("a", "a", None)]
+SETS = [("x0",), ("x1",), ("x0", "x1")]
+SHARES = [1.0, 2.0, 4.0]
+
+
+def batch_of(stds, *, budget=BUDGET, distance=1):
+    return FirstBatch(tuple(Part(std, distance, distance) for std in stds), budget, budget.order)
+
+
+def calibrated(shares, *, percent=100, budget=BUDGET, distance=1):
+    spend = budget.capacity.value * percent / 100
+    stds = [distance * math.sqrt(budget.order * sum(shares) / (2 * spend * share)) for share in shares]
+    batch = batch_of(stds, budget=budget, distance=distance)
+    return batch.scaled(least_noise(batch, spend)), spend
+
+
+def gaussian(std, reach=4000):
+    law = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * std**2))
+    return law / law.sum()
+
+
+def independent_epsilon(stds, budget):
+    """By loss distributions of discrete noise, on a grid that is fine beside ε."""
+    total = None
+    for std in stds:
+        single = pld.from_discrete_gaussian_mechanism(std, 1, value_discretization_interval=2e-5 * budget.epsilon)
+        total = single if total is None else total.compose(single)
+    return total.get_epsilon_for_delta(budget.delta)
+
+
+def hockey_stick(p, q, epsilon):
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+# ---------------------------------------------------------------------- the price against other computations
+
+
+@pytest.mark.parametrize(
+    ("budget", "gain"),
+    [(Budget(0.1, 1e-6), 0.086), (BUDGET, 0.070), (Budget(3.0, 1e-6), 0.052), (Budget(1.0, 1e-9), 0.050)],
+)
+def test_the_whole_budget_buys_less_noise_and_an_independent_accountant_agrees(budget, gain):
+    batch, spend = calibrated([1.0] * 15, budget=budget)
+    alone = math.sqrt(budget.order * 15 / (2 * spend))
+    assert alone / batch.parts[0].std - 1 > gain
+    independent = independent_epsilon([part.std for part in batch.parts], budget)
+    assert 0.985 * budget.epsilon < independent <= budget.epsilon * (1 + 1e-4)
+    assert independent * (1 - 1e-4) <= batch.epsilon(budget.delta) <= budget.epsilon
+
+
+def test_unequal_noise_is_priced_like_an_independent_accountant_does():
+    batch, _ = calibrated([1.0, 3.0, 9.0, 2.0])
+    assert 0.98 < independent_epsilon([part.std for part in batch.parts], BUDGET) <= 1.0
+    assert [round(part.std / batch.parts[0].std, 6) for part in batch.parts] == [
+        round(1 / math.sqrt(share), 6) for share in (1, 3, 9, 2)
+    ]
+
+
+def test_hundreds_of_tables_are_priced_in_well_under_a_second():
+    shares = np.linspace(1, 5, 400).tolist()
+    calibrated(shares[:2])  # imports
+    begin = time.process_time()
+    batch, spend = calibrated(shares)
+    assert batch.price(spend) == pytest.approx(spend, rel=1e-8)
+    assert time.process_time() - begin < 1.5
+    begin = time.process_time()
+    assert batch.fits(spend)
+    assert time.process_time() - begin < 0.2
+
+
+@pytest.mark.parametrize("std", [1.2, 2.0, 4.3, 12.7])
+@pytest.mark.parametrize("shift", [1, 2, 5])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+def test_discrete_noise_tells_no_more_than_the_normal_variable(std, shift, epsilon):
+    """The true divergence of one cell that moves, summed up."""
+    batch = batch_of([std], distance=shift)
+    pair = batch.pair()
+    law = gaussian(std)
+    true = hockey_stick(np.roll(law, shift), law, epsilon)
+    claimed = pair.delta(epsilon - 1e-5, following(batch.order, 0.0)) * (1 + 1e-5)
+    assert true <= claimed
+    assert claimed <= max(1e-20, 2 * hockey_stick(np.roll(law, shift), law, 0.6 * epsilon))  # and says something
+
+
+def test_rows_of_one_person_may_spread_over_cells():
+    """Two rows in one cell or in two: the price of Rows(2) covers both."""
+    batch = batch_of([9.0], distance=2)
+    law = gaussian(9.0, 200)
+    pair, bound = batch.pair(), following(batch.order, 0.0)
+    claimed = pair.delta(0.8 - 1e-5, bound) * (1 + 1e-5)
+    spread = hockey_stick(np.outer(np.roll(law, 1), np.roll(law, 1)), np.outer(law, law), 0.8)
+    assert spread < hockey_stick(np.roll(law, 2), law, 0.8) <= claimed
+    one_row = batch_of([9.0]).pair().delta(0.8 - 1e-5, bound) * (1 + 1e-5)
+    assert one_row < spread  # a price for one row would be wrong
+
+
+def two_points(loss, order):
+    """A symmetric pair of laws on two points with exactly this loss, by bisection."""
+    low, high = 0.0, 0.5
+    for _ in range(100):
+        middle = (low + high) / 2
+        p, q = 0.5 + middle, 0.5 - middle
+        lost = math.log(p**order * q ** (1 - order) + q**order * p ** (1 - order)) / (order - 1)
+        low, high = (middle, high) if lost <= loss else (low, middle)
+    return np.array([0.5 + low, 0.5 - low])
+
+
+@pytest.mark.parametrize("percent", [50, 80, 95])
+def test_with_the_rest_spent_in_the_worst_way_we_know_the_promise_is_kept(percent):
+    batch, spend = calibrated([1.0] * 15, percent=percent)
+    (std,) = {part.std for part in batch.parts}
+    mu = math.sqrt(15) / std
+    z = np.linspace(-9, 9 + mu, 400_001)
+    within, without = (np.exp(-((z - mean) ** 2) / 2) for mean in (mu, 0.0))
+    within, without = within / within.sum(), without / without.sum()
+    rest = two_points(BUDGET.room(BUDGET.order) - spend, BUDGET.order)
+    worst = sum(hockey_stick(within * p, without * q, 1.0) for p, q in zip(rest, rest[::-1], strict=True))
+    assert worst <= 1e-6
+    lost = sum(hockey_stick(within * p, without * q, 0.9) for p, q in zip(rest, rest[::-1], strict=True))
+    assert lost > 1e-6  # so that a price ten times too good would be found out
+
+
+def test_a_mixed_batch_or_a_pure_budget_or_a_tiny_delta_is_refused_the_rule():
+    known = Part.of(DiscreteGaussian(9.0), L1(1))
+    assert first_batch([known], BUDGET, BUDGET.order) is not None
+    for mechanism, distance in (
+        (DiscreteLaplace(9.0), L1(1)),
+        (ExponentialChoice(9.0), Linf(1)),
+        (DiscreteGaussian(9.0), Linf(1)),
+    ):
+        unknown = Part.of(mechanism, distance)
+        assert unknown is None
+        assert first_batch([known, unknown], BUDGET, BUDGET.order) is None
+    assert first_batch([], BUDGET, BUDGET.order) is None
+    assert first_batch([known], Budget(1.0), Budget(1.0).order) is None
+    tiny = Budget(1.0, 1e-13)
+    assert first_batch([known], tiny, tiny.order) is None
+
+
+def test_whole_numbers_at_an_euclidean_distance_move_in_few_cells():
+    assert Part.of(DiscreteGaussian(9.0), L1(3)).moved == 3
+    assert Part.of(DiscreteGaussian(9.0), L2(3)).moved == 9
+
+
+# ---------------------------------------------------------------------- on a ledger
+
+
+def open_table(folder, budget=BUDGET, protect=gl.Rows(1)):
+    return private(ROWS * 4, letters_schema([2, 2, 2]), folder, budget=budget, protect=protect)
+
+
+def release(table, percent=100, *, sets=SETS, shares=SHARES, together=True, to="test"):
+    grant = table.ledger.grant(table.ledger.share(percent=percent), to=to)
+    counts = [table.marginal(columns) for columns in sets]
+    noises = grant.noise_for(counts, grant.left, shares=shares)
+    requests = [(value, noise, "x") for value, noise in zip(counts, noises, strict=True)]
+    return noises, grant.release_all(requests, together=together), grant
+
+
+@pytest.mark.parametrize("protect", [gl.Rows(1), gl.Rows(3)])
+def test_a_batch_that_takes_all_leaves_nothing(tmp_path, protect):
+    table = open_table(tmp_path, protect=protect)
+    noises, released, grant = release(table)
+    ledger = table.ledger
+    assert [one.entry for one in released] == [1, 2, 3]
+    assert ledger.left.value == 0.0
+    assert ledger.percentages() == (100.0, 0.0)
+    assert grant.left.value < 1e-8 * ledger.capacity.value
+    alone = protect.at_most * math.sqrt(ledger.order * 7 / (2 * ledger.capacity.value))
+    assert 1.03 < alone / noises[0].std < 1.09
+    assert noises[0].std == pytest.approx(noises[2].std * 2)
+    guarantee = ledger.guarantee()
+    assert 0.9999 < guarantee.epsilon <= 1.0
+    assert guarantee.delta == 1e-6
+    assert "exact total of a first batch" in guarantee.basis
+    with pytest.raises(BudgetError, match=r"but 0\.00% is left"):
+        release(table, 1, sets=SETS[:1], shares=None)
+    with pytest.raises(BudgetError):
+        ledger.grant(ledger.capacity * 1e-12, to="a rounding residue")
+    assert len(Ledger.open(ledger.path).entries) == 3
+
+
+def test_what_is_left_stays_under_the_filter(tmp_path):
+    table = open_table(tmp_path)
+    noises, _, _ = release(table, 90)
+    ledger = table.ledger
+    alone = math.sqrt(ledger.order * 7 / (2 * 0.9 * ledger.capacity.value))
+    assert 1.01 < alone / noises[0].std < 1.05
+    assert ledger.left.value == pytest.approx(ledger.share(percent=10).value)
+    assert ledger.guarantee().epsilon < 0.95
+    noises, _, _ = release(table, 10, sets=SETS[:1], shares=None)
+    loss = DiscreteGaussian.for_loss(ledger.share(percent=10), L1(1))
+    assert noises[0].std == pytest.approx(loss.std)  # no second batch gets the rule
+    assert [entry.together for entry in ledger.entries] == [True] * 3 + [False]
+    assert ledger.left.value == 0.0
+    whole = ledger.guarantee()
+    assert (whole.epsilon, whole.delta) == (1.0, 1e-6)
+    assert "filter for all that follows" in whole.basis
+    again = Ledger.open(ledger.path)
+    assert again.entries == ledger.entries
+    assert again.guarantee() == whole
+
+
+@pytest.mark.parametrize("percent", [0.01, 2, 20])
+@pytest.mark.parametrize("sets", [SETS, SETS[:1]])
+def test_a_small_share_costs_what_the_filter_says(tmp_path, percent, sets):
+    table = open_table(tmp_path)
+    noises, _, _ = release(table, percent, sets=sets, shares=None)
+    share = table.ledger.share(percent=percent).value
+    assert noises[0].std == pytest.approx(math.sqrt(table.ledger.order * len(sets) / (2 * share)))
+    assert not any(entry.together for entry in table.ledger.entries)
+    assert table.ledger.pricing is None
+    assert "first_batch" not in table.ledger.summary()
+    assert "together" not in table.ledger.path.read_text()
+
+
+def test_only_what_is_declared_is_priced_together(tmp_path):
+    table = open_table(tmp_path)
+    with pytest.raises(BudgetError, match="a release costs 1"):  # more than the whole by the sum of losses
+        release(table, together=False)
+    assert table.ledger.entries == ()
+
+
+def test_a_batch_with_anything_else_in_it_is_priced_one_by_one(tmp_path):
+    table = open_table(tmp_path)
+    ledger = table.ledger
+    grant = ledger.grant(ledger.share(percent=99), to="test")
+    value = table.marginal("x0")
+    half = grant.left / 2
+    mixed = [(value, DiscreteGaussian.for_loss(half, L1(1)), "a"), (value, DiscreteLaplace.for_loss(half, L1(1)), "b")]
+    grant.release_all(mixed, together=True)
+    assert not any(entry.together for entry in ledger.entries)
+    assert ledger.spent.value == pytest.approx(ledger.share(percent=99).value)
+
+
+@pytest.mark.parametrize("budget", [Budget(1.0), Budget(1.0, ground_truth=MCAR({"x0": 0.3, "x1": 0.2}))])
+def test_pure_budgets_gain_nothing_and_keep_their_shares(tmp_path, budget):
+    table = open_table(tmp_path, budget)
+    noises, _, _ = release(table)
+    assert all(isinstance(noise, DiscreteLaplace) for noise in noises)
+    assert noises[0].scale == pytest.approx(noises[1].scale * 2)
+    assert noises[0].scale == pytest.approx(noises[2].scale * 4)
+    assert table.ledger.left.value < 1e-6
+    assert not any(entry.together for entry in table.ledger.entries)
+    if budget.ground_truth is not None:
+        assert table.ledger.guarantee().epsilon > 1.0  # amplified losses are larger
+
+
+@pytest.mark.parametrize("shares", [[1.0, 0.0, 1.0], [1.0, -1.0, 1.0], [1.0, math.nan, 1.0], [1.0, "2", 1.0]])
+def test_shares_are_positive_numbers(tmp_path, shares):
+    with pytest.raises(BudgetError, match="shares"):
+        release(open_table(tmp_path), shares=shares)
+
+
+def test_another_process_that_comes_first_takes_the_rule_away(tmp_path):
+    table = open_table(tmp_path)
+    grant = table.ledger.grant(table.ledger.share(percent=90), to="slow")
+    counts = [table.marginal(columns) for columns in SETS]
+    noises = grant.noise_for(counts, grant.left)
+    code = (
+        "import sys, gapless as gl, polars as pl\n"
+        "from gapless.testing.tables import letters_schema\n"
+        "frame = pl.DataFrame({name: ['a'] for name in ('x0', 'x1', 'x2')})\n"
+        "table = gl.read(frame, letters_schema([2, 2, 2]), protect=gl.Rows(1), ledger=sys.argv[1])\n"
+        "gl.Independent().fit(table, spend=table.ledger.share(percent=5))\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(table.ledger.path)], check=True, timeout=120)
+    with pytest.raises(BudgetError, match="another release came first"):
+        grant.release_all([(value, noise, "x") for value, noise in zip(counts, noises, strict=True)], together=True)
+    assert table.ledger.spent.value == pytest.approx(table.ledger.share(percent=5).value)
+
+
+# ---------------------------------------------------------------------- its file
+
+
+def rewritten(path, change):
+    """A copy of a ledger with changed lines, in a chain that fits."""
+    lines, last = [], None
+    for number, line in enumerate(path.read_text().splitlines()):
+        content = json.loads(line)
+        change(number, content)
+        if last is not None:
+            content["previous"] = last
+        lines.append(json.dumps(content) + "\n")
+        last = hash_of(lines[-1])
+    other = path.with_name("other.ledger")
+    seal_of(other).unlink(missing_ok=True)
+    other.write_text("".join(lines))
+    return other
+
+
+@pytest.mark.parametrize("percent", [100, 90])
+def test_opening_computes_the_price_again(tmp_path, percent):
+    table = open_table(tmp_path)
+    release(table, percent)
+    path = table.ledger.path
+    assert Ledger.open(rewritten(path, lambda *_: None)).entries == table.ledger.entries
+
+    def scaled(name, factor, numbers=(1, 2, 3)):
+        def change(number, content):
+            if number in numbers:
+                where = content if name == "loss" else content["mechanism"]
+                where[name] *= factor
+
+        return change
+
+    for change in (scaled("loss", 1 - 1e-6), scaled("loss", 0.5, [2]), scaled("std", 0.8), scaled("std", 1 - 1e-6)):
+        with pytest.raises(LedgerError, match="states less than its first batch has lost"):
+            Ledger.open(rewritten(path, change))
+    more = Ledger.open(rewritten(path, scaled("std", 1.5)))
+    assert more.guarantee().epsilon < table.ledger.guarantee().epsilon
+
+
+def test_a_lowered_price_is_found_though_the_sum_is_within_the_budget(tmp_path):
+    """Losses of 113 %, stated as 60: without the declaration each line alone is found, with it all together."""
+    table = open_table(tmp_path)
+    release(table)
+
+    def change(number, content):
+        if number:
+            content["loss"] *= 0.6
+
+    with pytest.raises(LedgerError, match="states less than its first batch"):
+        Ledger.open(rewritten(table.ledger.path, change))
+
+    def undeclared(number, content):
+        if number:
+            del content["together"]
+
+    with pytest.raises(LedgerError, match="states less than entry 1 has lost"):
+        Ledger.open(rewritten(table.ledger.path, undeclared))
+
+
+def test_only_the_first_batch_may_be_priced_together(tmp_path):
+    table = open_table(tmp_path)
+    release(table, 90)
+    release(table, 5, sets=SETS[:1], shares=None)
+    for changed in ({"together": True}, {"together": True, "batch": 1, "loss": 1e-4}, {"batch": 1}):
+
+        def change(number, content, changed=changed):
+            if number == 4:
+                content.update(changed)
+
+        with pytest.raises(LedgerError, match=r"a later batch is priced together|states less"):
+            Ledger.open(rewritten(table.ledger.path, change))
+
+    def odd(number, content):
+        if number == 2:
+            content["together"] = 1
+
+    with pytest.raises(LedgerError, match="was changed at entry 2"):
+        Ledger.open(rewritten(table.ledger.path, odd))
+
+
+def test_a_record_that_is_no_gaussian_noise_is_not_priced_together(tmp_path):
+    table = open_table(tmp_path)
+    release(table, 90)
+    for changed in (
+        {"mechanism": {"name": "DiscreteLaplace", "scale": 1e6}},
+        {"distance": {"L1": 1e200}},
+        {"distance": {"L1": 2}},
+    ):
+
+        def change(number, content, changed=changed):
+            if number == 2:
+                content.update(changed)
+
+        with pytest.raises(LedgerError, match=r"states less than its first batch|was changed at entry 2"):
+            Ledger.open(rewritten(table.ledger.path, change))
+
+
+def test_an_earlier_ledger_opens_goes_on_and_never_gets_the_rule(tmp_path):
+    table = open_table(tmp_path)
+    path = rewritten(table.ledger.path, lambda _, content: content.update(version=3))
+    frame = pl.DataFrame({name: ["a", "b"] for name in ("x0", "x1", "x2")})
+    again = gl.read(frame, letters_schema([2, 2, 2]), protect=gl.Rows(1), ledger=path)
+    noises, _, _ = release(again)
+    assert noises[0].std == pytest.approx(math.sqrt(again.ledger.order * 7 / (2 * again.ledger.capacity.value)))
+    assert "together" not in path.read_text()
+    release(table)
+    with pytest.raises(LedgerError, match="states less than its first batch"):
+        Ledger.open(rewritten(table.ledger.path, lambda n, content: content.update({} if n else {"version": 3})))
+
+
+def test_wherever_a_crash_cuts_the_batch_all_of_it_counts_as_spent(tmp_path):
+    table = open_table(tmp_path)
+    path = table.ledger.path
+    before = path.read_bytes()
+    release(table, 90)
+    whole = path.read_bytes()
+    for cut in range(len(before), len(whole), 97):
+        path.write_bytes(whole[:cut])
+        assert Ledger.open(path).entries == table.ledger.entries
+        assert path.read_bytes() == whole
+
+
+def test_a_batch_cut_short_without_its_seal_spends_all(tmp_path):
+    table = open_table(tmp_path)
+    path = table.ledger.path
+    release(table, 90)
+    whole = path.read_bytes()
+    ends = [place for place, byte in enumerate(whole) if byte == ord("\n")]
+    seal_of(path).unlink()
+    for cut in (ends[1] + 5, ends[1] + 200, ends[2] + 2):
+        path.write_bytes(whole[:cut])
+        ledger = Ledger.open(path)
+        assert ledger.left.value == 0.0
+        assert ledger.entries[-1].to == "recovered after a crash"
+        assert ledger.guarantee().epsilon <= 1.0
+        assert Ledger.open(path).entries == ledger.entries
+    path.write_bytes(whole[: ends[1] + 1])  # a line was cut off whole: what is left of the batch states too little
+    with pytest.raises(LedgerError, match="states less than its first batch"):
+        Ledger.open(path)
+
+
+# ---------------------------------------------------------------------- what it says
+
+
+def test_the_rule_is_told_wherever_the_ledger_is(tmp_path):
+    table = open_table(tmp_path)
+    release(table)
+    told = str(table.ledger)
+    assert "spent 100.00%, left 0.00%; the spending so far amounts, after the fact, to ε = 1\n" in told
+    assert "The first 3 entries were fixed in advance and are priced together, by their exact total: 100.00% of" in told
+    summary = json.loads(json.dumps(table.ledger.summary()))
+    assert summary["first_batch"]["entries"] == 3
+    assert summary["first_batch"]["price"] == pytest.approx(summary["capacity"])
+    assert summary["first_batch"]["one_by_one"] > 1.08 * summary["capacity"]
+    assert all(entry["together"] is True for entry in summary["entries"])
+    assert sum(entry["loss"] for entry in summary["entries"]) == pytest.approx(summary["spent"])
+
+
+def test_the_promise_at_other_deltas_is_that_of_the_batch_and_the_rest(tmp_path):
+    table = open_table(tmp_path)
+    untouched = [table.ledger.epsilon_at(delta) for delta in (1e-5, 1e-6, 1e-7)]
+    assert untouched[1] == pytest.approx(1.0)
+    noises, _, _ = release(table)
+    events = [(noise.parameters(), 1) for noise in noises]
+    for delta, filtered in zip((1e-5, 1e-6, 1e-7), untouched, strict=True):
+        told = table.ledger.epsilon_at(delta)
+        assert composed_epsilon(events, delta) <= told < filtered * 1.02
+
+
+def test_the_spending_so_far_amounts_to_what_both_parts_lose(tmp_path):
+    table = open_table(tmp_path)
+    release(table, 90)
+    alone = table.ledger.guarantee().epsilon
+    release(table, 5, sets=SETS[:1], shares=None)
+    (told,) = [line for line in str(table.ledger).splitlines() if "after the fact" in line]
+    epsilon = float(told.rpartition("ε = ")[2])
+    assert alone < epsilon < 1.0
+
+
+# ---------------------------------------------------------------------- the people behind the gaps
+
+
+def true_delta(stds, sets, rates, epsilon, *, reach=60):
+    """The exact δ of a batch over patterns of gaps, in both directions, by summing over answers and patterns."""
+    columns = sorted(rates)
+    laws = [gaussian(std, reach) for std in stds]
+    within = 0.0
+    for pattern in itertools.product((0, 1), repeat=len(columns)):
+        seen = {column for column, there in zip(columns, pattern, strict=True) if there}
+        chance = math.prod(1 - rates[c] if c in seen else rates[c] for c in columns)
+        joint = np.array(chance)
+        for law, needed in zip(laws, sets, strict=True):
+            joint = np.multiply.outer(joint, np.roll(law, 1) if set(needed) <= seen else law)
+        within = within + joint
+    without = np.array(1.0)
+    for law in laws:
+        without = np.multiply.outer(without, law)
+    return max(hockey_stick(within, without, epsilon), hockey_stick(without, within, epsilon))
+
+
+def test_the_figure_over_patterns_covers_the_truth_and_is_near_it():
+    rates, sets, stds = {"a": 0.4, "b": 0.3}, [{"a"}, {"a", "b"}], [4.0, 6.0]
+    budget = Budget(2.0, 1e-4)
+    parts = tuple(Part(std, 1, 1, frozenset(needed)) for std, needed in zip(stds, sets, strict=True))
+    batch = FirstBatch(parts, budget, budget.order)
+    epsilon = batch.epsilon(1e-4, seen={name: 1 - rate for name, rate in rates.items()})
+    assert true_delta(stds, sets, rates, epsilon) <= 1e-4
+    assert true_delta(stds, sets, rates, 0.85 * epsilon) > 1e-4
+    assert epsilon < 0.9 * batch.epsilon(1e-4)
+
+
+@pytest.mark.parametrize("percent", [100, 90])
+def test_a_ledger_gives_both_figures(tmp_path, percent):
+    table = open_table(tmp_path)
+    release(table, percent)
+    assumed = MCAR({"x0": 0.3, "x1": 0.2})
+    figure = table.ledger.ground_truth(assumed)
+    assert figure.incomplete == table.ledger.guarantee()
+    assert figure.epsilon < 0.85 * figure.incomplete.epsilon
+    assert figure.basis == "the exact total of the first batch over patterns of gaps"
+    assert "the exact total of the first batch over patterns of gaps" in str(
+        Ledger.open(table.ledger.path).ground_truth(assumed)
+    )
+    dependent = table.ledger.ground_truth(MCAR({"x0": 0.3, "x1": 0.2}, columns="dependent"))
+    assert figure.epsilon < dependent.epsilon <= dependent.incomplete.epsilon
+    if percent == 90:
+        release(table, 10, sets=SETS[:1], shares=None)
+        after = table.ledger.ground_truth(assumed)
+        assert figure.epsilon < after.epsilon < 1.0
+        assert "all else, which may depend on earlier answers, in full" in after.basis
+
+
+def test_rows_of_one_person_have_several_chances_to_be_seen(tmp_path):
+    figures = []
+    for rows in (1, 3):
+        table = open_table(tmp_path, protect=Rows(rows))
+        release(table)
+        figures.append(table.ledger.ground_truth(MCAR({"x0": 0.3, "x1": 0.2})).epsilon)
+    assert figures[0] < figures[1] < 1.0
+
+
+def test_losses_of_a_priced_batch_are_not_taken_for_renyi_losses(tmp_path):
+    """What it is charged is less than what it loses at the order: the bound by the order must use the latter."""
+    table = open_table(tmp_path)
+    release(table)
+    figure = table.ledger.ground_truth(MCAR({"x0": 1e-9, "x1": 1e-9}, columns="dependent"))
+    assert figure.epsilon == figure.incomplete.epsilon
+    assert "incomplete table" in figure.basis
+
+
+# ---------------------------------------------------------------------- a synthesizer
+
+
+@pytest.mark.parametrize("missing", [gl.Extended(), gl.Observed()])
+def test_independent_is_a_first_batch(tmp_path, missing):
+    table = open_table(tmp_path)
+    model = gl.Independent(missing=missing).fit(table, spend=table.ledger.left)
+    entries = table.ledger.entries
+    assert all(entry.together for entry in entries)
+    alone = math.sqrt(table.ledger.order * len(entries) / (2 * table.ledger.capacity.value))
+    assert 1.055 < alone / entries[0].mechanism["std"] < 1.073
+    assert table.ledger.left.value == 0.0
+    assert "exact total of a first batch" in model.facts.guarantee.basis
+
+
+def test_independent_after_something_else_is_charged_by_the_filter(tmp_path):
+    table = open_table(tmp_path)
+    release(table, 10)
+    gl.Independent().fit(table, spend=table.ledger.left)
+    assert not any(entry.together for entry in table.ledger.entries)
+    assert table.ledger.left.value == 0.0
