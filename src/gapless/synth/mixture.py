@@ -1,0 +1,76 @@
+"""Mixture: every pair of columns, measured in one batch, and a mixture of products fitted to all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+from gapless.data import PrivateTable
+from gapless.errors import ModelError
+from gapless.model.mixture import fit_mixture
+from gapless.privacy import Loss
+from gapless.schema.constraints import constraints_of
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitting import Fitting, Synthesizer
+
+COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
+POWER = 1 / 3  # of a pair's cells, for its part of the rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture(Synthesizer):
+    """All pairs at once, nothing chosen: for tables in which many columns depend on each other, and for larger budgets.
+
+    A tenth of the budget measures every column, the rest every pair, each with a part in proportion to the cube root of
+    its cells: one batch that is fixed in advance, priced by its exact total if nothing was released before. A mixture
+    of products is fitted to the noisy tables until noise explains what is left of them (`gapless.model.mixture`).
+
+    Guarantee: the releases are the tables of one and two columns and, unless every row is counted in them, the number
+    of rows. With `Observed()` the promise to the people behind the gaps holds for the whole of them.
+
+    Args:
+        missing: what to do about gaps.
+        cap_cells: the most cells in a table of all columns' cells by all columns' cells, of which fitting holds a few.
+    """
+
+    name = "mixture"
+
+    cap_cells: int = 50_000_000
+
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+        """Measure every column and every pair, and fit a mixture to them."""
+        fitting = Fitting(self, table, spend=spend, progress=progress)
+        if (cells := sum(fitting.sizes) ** 2) > self.cap_cells:
+            raise ModelError(
+                f"Mixture.fit: {sum(fitting.sizes):,} cells in all columns make {cells:,} of pairs; "
+                f"the cap is {self.cap_cells:,}",
+                hint="fewer levels or bins, leave columns out with select(), raise cap_cells, or another method",
+            )
+        pairs = fitting.telling(combinations(range(len(fitting.sizes)), 2))
+        weights = [prod(fitting.sizes[c] for c in pair) ** POWER for pair in pairs]
+        columns_weight = COLUMNS_SHARE / (1 - COLUMNS_SHARE) * (sum(weights) or 1.0) / len(fitting.columns)
+        fitting.tell("measuring", 0, 1)
+        fitting.measure(
+            [*fitting.columns, *pairs],
+            fitting.prepare(),
+            shares=[columns_weight] * len(fitting.columns) + weights,
+            together=True,
+        )
+        forbidden, _, _ = constraints_of(table.schema)
+        found = fit_mixture(
+            fitting.sizes,
+            fitting.measurements,
+            observed=[column.size for column in table.schema.columns],
+            total=fitting.total,
+            zeros=[(rule.columns, rule.table) for rule in forbidden if len(rule.columns) == 2],
+            progress=lambda done, of: fitting.tell("fitting", done, of),
+        )
+        far = ", ".join(map(fitting.name, found.unexplained))
+        return fitting.fitted(
+            found.filled,
+            found.gapped if fitting.extended else None,
+            settings={"pairs": len(pairs), "components": found.filled.components},
+            structure=fitting.structure(),
+            limits=[f"Further from the model than noise explains: {far}."] if far else [],
+        )
