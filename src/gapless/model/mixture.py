@@ -64,7 +64,7 @@ CAP_CELLS = 10_000_000  # of a marginal
 _LEAST = 1e-4  # share of a cell at the start
 _CHECK = 5  # steps between two looks at what is left
 _OUTLOOK = 50  # steps from which it is told whether the noise can be reached
-_ZERO = 10.0  # how much more a forbidden cell weighs than the best-known one
+_ZERO = 100.0  # how much more a forbidden cell weighs than the best-known one
 _CELLS = 1 << 22  # working memory
 
 
@@ -338,8 +338,8 @@ class _Tables:
             table[places] = whole[rows].mean(axis=1)
             table -= self.target[rows]
             force = table * self.weight[rows]
-            slope[rows] = force @ whole
-            slope[rows] += force[places][:, None] * (1 - whole[rows])  # the diagonal is a mean, not a product
+            slope[rows] = 2 * (force @ whole)  # a pair is there twice, and each of its cells moves both
+            slope[rows] += force[places][:, None] * (1 - 2 * whole[rows])  # the diagonal is a mean, not a product
             if squares is not None:
                 table *= force
                 squares[rows] = np.add.reduceat(table, self.ends[:-1], axis=1)
@@ -360,7 +360,7 @@ class _Tables:
 
     def unexplained(self, whole: Singles) -> tuple[Columns, ...]:
         """The tables that are further from these laws than noise explains."""
-        far = self.excess(self.compare(whole)[0]) > EXPLAINED if len(whole) else np.zeros((0, 0))
+        far = self.excess(self.compare(whole)[0]) > EXPLAINED
         return tuple((int(one),) if one == other else (int(one), int(other)) for one, other in np.argwhere(far))
 
     def lack(self, squares: Floats) -> tuple[float, float]:
@@ -474,7 +474,7 @@ class _Logits:
         return shape.cells.back(laws.cells, seen), shape.rates.back(laws.rates, rates)
 
     def step(self, laws: _Laws, slope: Singles) -> None:
-        """Go down, each gradient in units of the typical one: late steps, where all are small, count like early ones."""
+        """Go down by gradients in units of the typical one: late ones, where all are small, count like early ones."""
         cells, rates = self.slopes(laws, slope)
         scale = np.float32(1 / sqrt(float(np.vdot(cells, cells)) / cells.size + 1e-30))
         self.cells -= self.step_cells(cells * scale)
@@ -516,7 +516,8 @@ def _hopeless(lacks: Sequence[float], left: int) -> bool:
     looks = _OUTLOOK // _CHECK
     if len(lacks) <= looks:
         return left == 0
-    return lacks[-1] * (lacks[-1] / lacks[-1 - looks]) ** (left / _OUTLOOK) > 1
+    fall = lacks[-1] / lacks[-1 - looks]
+    return bool(lacks[-1] * fall ** (left / _OUTLOOK) > 1)
 
 
 def _ends(sizes: Sequence[int]) -> Ints:
@@ -530,9 +531,14 @@ def _dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:
 
 def _check(sizes: Columns, observed: Columns, measurements: Iterable[Measurement]) -> None:
     """Refuse columns without observed cells, and tables that do not fit their columns."""
-    if len(observed) != len(sizes) or any(not 1 <= seen <= size for seen, size in zip(observed, sizes, strict=False)):
+    if (
+        not sizes
+        or len(observed) != len(sizes)
+        or any(not 1 <= seen <= size for seen, size in zip(observed, sizes, strict=False))
+    ):
         raise ModelError(
-            f"{observed} observed cells among {sizes}", hint="for every column at least one, and not more than it has"
+            f"{observed} observed cells among {sizes}",
+            hint="at least one column, and of every column at least one cell",
         )
     for measured in measurements:
         known = all(0 <= column < len(sizes) for column in measured.columns)
