@@ -39,7 +39,7 @@ CHANGED = {  # constant: other values
     "RATE": (0.05, 0.2),
     "GAP_RATE": (0.05, 0.3),
     "SPREAD": (0.25, 1.0),
-    "DEPENDENT": (-1e9, 1e9),
+    "DEPENDENT": (0.0, 1e9),
 }
 
 
@@ -95,7 +95,7 @@ def line(name, epsilon, truth, rows, sizes, runs):
 
 
 def budget(epsilon):
-    """Half the squared ratio of signal to noise at which Gaussian noise is exactly (ε, δ)-private (Balle, Wang 2018)."""
+    """Half the squared ratio of signal to noise at which Gaussian noise is just (ε, δ)-private (Balle, Wang 2018)."""
 
     def excess(ratio):
         beyond = stats.norm.cdf(-epsilon / ratio - ratio / 2)

@@ -371,6 +371,7 @@ def test_mixtures_that_are_none(laws):
     [
         ((), None, None, None, "observed cells among"),
         ((2, 2), (2,), None, None, "observed cells among"),
+        ((2, 2), (2, 2, 2), None, None, "observed cells among"),
         ((2, 2), (2, 3), None, None, "observed cells among"),
         ((2, 2), (2, 0), None, None, "observed cells among"),
         ((2, 2, 2), None, (0, 1, 2), (2, 2, 2), r"table of columns \(0, 1, 2\)"),
@@ -383,3 +384,12 @@ def test_fits_that_are_refused(sizes, observed, columns, shape, text):
     measurements = [] if columns is None else [Measurement(columns, np.ones(shape), 1.0)]
     with pytest.raises(ModelError, match=text):
         fit_mixture(sizes, measurements, observed=observed)
+
+
+@pytest.mark.parametrize(
+    ("columns", "shape", "text"),
+    [((0,), (2,), r"table of columns \(0,\)"), ((0, 0), (2, 2), r"columns \(0, 0\)"), ((0, 1), (3, 2), "does not fit")],
+)
+def test_zeros_that_are_refused(columns, shape, text):
+    with pytest.raises(ModelError, match=text):
+        fit_mixture((3, 2), [], observed=(2, 2), zeros=[(columns, np.zeros(shape, dtype=np.bool_))])

@@ -214,15 +214,16 @@ def fit_mixture(
         measurements: noisy tables of one or two columns. Pairs that none of them holds come out as they may.
         observed: the number of observed cells of each column; all, if no gaps were counted.
         total: the number of rows; by default what the measurements say. Less than one row counts as one.
-        zeros: forbidden cells: two columns and a table that is true where no row may be, with or without gap states.
-            They become targets, so that hardly any probability is left to them; not none.
+        zeros: forbidden combinations of observed cells: two columns and a table that is true where no row may be. They
+            become targets, so that hardly any probability is left to them; not none.
         seed: of the starts; the same released values always give the same model.
         progress: called with the components fitted and how many there shall be.
     """
     sizes = tuple(int(size) for size in sizes)
     measurements = list(measurements)
     observed = sizes if observed is None else tuple(int(size) for size in observed)
-    _check(sizes, observed, measurements)
+    zeros = list(zeros)
+    _check(sizes, observed, measurements, zeros)
     total = max(1.0, estimate_total(measurements) if total is None else total)
     tables = _Tables(sizes, observed, measurements, total, zeros)
     rng = np.random.default_rng(seed)
@@ -286,6 +287,9 @@ class _Tables:
                 self._enter(spans, share, weight / 2)
         self.start = np.maximum(self.start, _LEAST)
         self.pace = np.array([self._pace(column, total) for column in range(many)])
+        for column in np.flatnonzero(self.pace == 0).tolist():  # their rates will stay, and chance in the tables
+            for gap, others, variance in self._gaps(column, total):
+                self.weight[gap, others] = self.weight[others, gap] = 0.5 / variance
         heaviest = float(self.weight.max(initial=1.0))
         for columns, forbidden in zeros:
             rows, others = np.nonzero(forbidden)
@@ -302,27 +306,27 @@ class _Tables:
         self.weight[one, other] = self.weight[other, one] = weight
 
     def _pace(self, column: int, total: float) -> float:
-        """How much of what a column's gaps show is neither noise nor the chance by which they fall.
-
-        That chance stays in the tables if the rates stay as they are: then it is added to the noise.
-        """
+        """How much of what a column's gaps show is neither noise nor the chance by which they fall."""
         square, freedom = 0.0, 0
-        begin, end = self.ends[column], self.ends[column + 1]
-        gaps = range(begin + self.shape.observed[column], end)
-        others = np.flatnonzero((self.shape.column != column) & (self.weight[begin] > 0))
-        variances = {}
-        for gap in gaps:
+        for gap, others, variance in self._gaps(column, total):
             alone = self.start[gap] * self.start[others]
-            chance = alone * (1 - self.start[gap]) / total
-            variances[gap] = 0.5 / self.weight[gap, others] + chance
-            square += float(((self.target[gap, others] - alone) ** 2 / variances[gap]).sum())
+            square += float(((self.target[gap, others] - alone) ** 2 / variance).sum())
             freedom += len(others) - len(np.unique(self.shape.column[others]))
         explained = freedom + DEPENDENT * sqrt(2 * freedom)
-        if square > explained:
-            return 1 - explained / square
-        for gap, variance in variances.items():
-            self.weight[gap, others] = self.weight[others, gap] = 0.5 / variance
-        return 0.0
+        return max(0.0, 1 - explained / square) if square > 0 else 0.0
+
+    def _gaps(self, column: int, total: float) -> list[tuple[int, Ints, Floats]]:
+        """Each gap state of a column, the cells with which it was counted, and the variance of these counts.
+
+        It is that of the noise, and of the chance by which gaps that depend on nothing fall.
+        """
+        begin, end = self.ends[column], self.ends[column + 1]
+        others = np.flatnonzero((self.shape.column != column) & (self.weight[begin] > 0))
+        found = []
+        for gap in range(begin + self.shape.observed[column], end):
+            chance = self.start[gap] * (1 - self.start[gap]) * self.start[others] / total
+            found.append((gap, others, 0.5 / self.weight[gap, others] + chance))
+        return found
 
     def slope(self, whole: Singles, squares: Floats | None = None) -> Singles:
         """The gradient of χ² in these laws, × components / 2; `squares` takes the χ² of each cell with each column.
@@ -529,26 +533,29 @@ def _dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:
     return np.uint16 if max(sizes, default=1) <= 1 << 16 else np.uint32
 
 
-def _check(sizes: Columns, observed: Columns, measurements: Iterable[Measurement]) -> None:
+def _check(
+    sizes: Columns,
+    observed: Columns,
+    measurements: Iterable[Measurement],
+    zeros: Iterable[tuple[Columns, NDArray[np.bool_]]],
+) -> None:
     """Refuse columns without observed cells, and tables that do not fit their columns."""
-    if (
-        not sizes
-        or len(observed) != len(sizes)
-        or any(not 1 <= seen <= size for seen, size in zip(observed, sizes, strict=False))
-    ):
+    same = len(observed) == len(sizes) > 0
+    if not same or any(not 1 <= seen <= size for seen, size in zip(observed, sizes, strict=True)):
         raise ModelError(
-            f"{observed} observed cells among {sizes}",
-            hint="at least one column, and of every column at least one cell",
+            f"{observed} observed cells among {sizes}", hint="at least one column, and in every column at least one"
         )
-    for measured in measurements:
-        known = all(0 <= column < len(sizes) for column in measured.columns)
-        if len(measured.columns) not in (1, 2) or not known:
+    tables = [(measured.columns, measured.counts.shape, sizes, 1) for measured in measurements]
+    tables += [(columns, forbidden.shape, observed, 2) for columns, forbidden in zeros]
+    for columns, shape, cells, least in tables:
+        different = {*columns} & {*range(len(sizes))}
+        if not least <= len(columns) <= 2 or len(different) < len(columns):
             raise ModelError(
-                f"a mixture cannot be fitted to a table of columns {measured.columns}",
-                hint=f"tables of one or two columns from 0 to {len(sizes) - 1}",
+                f"a mixture cannot be fitted to a table of columns {columns}",
+                hint=f"counts of one or two columns, zeros of two; columns from 0 to {len(sizes) - 1}",
             )
-        if measured.counts.shape != tuple(sizes[column] for column in measured.columns):
+        if shape != tuple(cells[column] for column in columns):
             raise ModelError(
-                f"a table of shape {measured.counts.shape} does not fit columns {measured.columns}",
-                hint="one axis for each column, as long as the column has cells",
+                f"a table of shape {shape} does not fit columns {columns}",
+                hint="one axis for each column, as long as the column has cells; zeros are without gap states",
             )
