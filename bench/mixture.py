@@ -2,7 +2,7 @@
 
     python bench/mixture.py                      every table, five runs each: minutes
     python bench/mixture.py --constants          the same with one constant changed at a time, two runs each
-    python bench/mixture.py --tables adult tree  some of them
+    python bench/mixture.py --tables adult tree --epsilons 1      some of them
 
 All pairs and columns are counted, normal noise is added as one batch of Gaussian mechanisms needs at (ε, δ = 1e-6), and
 a mixture is fitted to these tables: no ledger, for research only. One-way tables get a tenth of the budget, pairs
@@ -46,6 +46,7 @@ CHANGED = {  # constant: other values
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="*", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--epsilons", nargs="*", type=int, default=[1, 3, 10])
     parser.add_argument("--runs", type=int)
     parser.add_argument("--constants", action="store_true")
     parser.add_argument("--shared", type=Path, default=Path(__file__).resolve().parents[2] / "shared")
@@ -59,7 +60,7 @@ def main():
         except (ImportError, FileNotFoundError) as missing:
             print(f"{name}: left out, {missing}", file=sys.stderr)
             continue
-        for epsilon in epsilons:
+        for epsilon in sorted({*epsilons} & {*asked.epsilons}):
             print(line(name, epsilon, truth, rows, sizes, runs), flush=True)
             for constant, values in CHANGED.items() if asked.constants else ():
                 usual = getattr(mixture, constant)

@@ -138,13 +138,12 @@ def test_a_cell_that_no_component_allows_is_kept_and_tells_nothing():
 
 
 def test_many_columns_do_not_underflow():
-    law = np.array([[1e-3, 0.999], [2e-3, 0.998]])
-    model = MixtureModel([law] * 200)
-    given = np.zeros((5, 200), dtype=np.int64)
+    """Each of 199 cells is a little likelier in the second component: all of them together leave no doubt."""
+    model = MixtureModel([np.eye(2), *[np.array([[0.1, 0.9], [0.11, 0.89]])] * 199])
+    given = np.zeros((2_000, 200), dtype=np.int64)
     given[:, 0] = -1
     rng = np.random.default_rng(0)
-    assert np.isfinite(model._responsibilities(given, [np.ascontiguousarray(law.T) for law in model.laws])).all()
-    assert model.fill(given, lambda: rng.random(5)).shape == (5, 200)
+    assert (model.fill(given, lambda: rng.random(2_000))[:, 0] == 1).all()
 
 
 def chi_square(cells, rates, observed, sizes, measurements, total):
@@ -393,3 +392,11 @@ def test_fits_that_are_refused(sizes, observed, columns, shape, text):
 def test_zeros_that_are_refused(columns, shape, text):
     with pytest.raises(ModelError, match=text):
         fit_mixture((3, 2), [], observed=(2, 2), zeros=[(columns, np.zeros(shape, dtype=np.bool_))])
+
+
+@pytest.mark.parametrize("worth", [0, 1 << 25])
+def test_products_in_portions_are_products(worth, monkeypatch):
+    monkeypatch.setattr(module, "_NO_THREADS", 100)
+    monkeypatch.setattr(module, "_WORTH_THREADS", worth)
+    left, right = np.random.default_rng(0).random((2, 30, 30), dtype=np.float32)
+    assert module._multiply(left[:, :7], right[:7]) == pytest.approx(left[:, :7] @ right[:7], rel=1e-5)

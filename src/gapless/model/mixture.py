@@ -66,6 +66,9 @@ _CHECK = 5  # steps between two looks at what is left
 _OUTLOOK = 50  # steps from which it is told whether the noise can be reached
 _ZERO = 100.0  # how much more a forbidden cell weighs than the best-known one
 _CELLS = 1 << 22  # working memory
+_NEAR_CELLS = 1 << 18  # where it should stay near the processor
+_NO_THREADS = 1 << 18  # multiplications up to which BLAS takes one thread
+_WORTH_THREADS = 1 << 25
 
 
 class MixtureModel:
@@ -146,11 +149,11 @@ class MixtureModel:
         """
         codes = given.astype(_dtype(self.sizes))
         draws = [chance() for _ in range(1 + len(self.sizes))]
-        turned = [np.ascontiguousarray(law.T) for law in self.laws]
-        step = max(1, _CELLS // self.components)
+        told = [np.vstack([law.T, np.ones((1, self.components), dtype=np.float32)]) for law in self.laws]
+        step = max(1, _NEAR_CELLS // self.components)
         for begin in range(0, len(given), step):
             some = slice(begin, begin + step)
-            fit = self._responsibilities(given[some], turned)
+            fit = self._responsibilities(given[some], told)
             component = pick(fit.astype(np.float64), np.arange(len(fit)), draws[0][some])
             for column, law in enumerate(self.laws):
                 lacking = np.flatnonzero(given[some, column] < 0)
@@ -158,14 +161,20 @@ class MixtureModel:
                 codes[some, column][lacking] = cells
         return codes
 
-    def _responsibilities(self, given: Ints, turned: Sequence[Singles]) -> Singles:
-        """For each row and component the probability of what is observed, the largest of a row scaled to one."""
+    def _responsibilities(self, given: Ints, told: Sequence[Singles]) -> Singles:
+        """For each row and component the probability of what is observed, the largest of a row scaled to one.
+
+        `told` has for each column the probability of each cell, and last of a missing one: that is, 1.
+        """
         fit = np.ones((len(given), self.components), dtype=np.float32)
-        for column, law in enumerate(turned):
-            rows = np.flatnonzero(given[:, column] >= 0)
-            told = fit[rows] * law[given[rows, column]]
-            peak = told.max(axis=1, keepdims=True)
-            fit[rows] = np.where(peak > 0, told / np.where(peak > 0, peak, 1), fit[rows])
+        for column, law in enumerate(told):
+            now = law[given[:, column]]
+            now *= fit
+            peak = now.max(axis=1)
+            never = peak == 0
+            now[never], peak[never] = fit[never], 1
+            now /= peak[:, None]
+            fit = now
         return fit
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -336,13 +345,13 @@ class _Tables:
         components = np.float32(whole.shape[1])
         slope = np.empty_like(whole)
         for rows in self.blocks:
-            table = whole[rows] @ whole.T
+            table = _multiply(whole[rows], whole.T)
             table /= components
             places = np.arange(len(table)), np.arange(rows.start, rows.stop)
             table[places] = whole[rows].mean(axis=1)
             table -= self.target[rows]
             force = table * self.weight[rows]
-            slope[rows] = 2 * (force @ whole)  # a pair is there twice, and each of its cells moves both
+            slope[rows] = 2 * _multiply(force, whole)  # a pair is there twice, and each of its cells moves both
             slope[rows] += force[places][:, None] * (1 - 2 * whole[rows])  # the diagonal is a mean, not a product
             if squares is not None:
                 table *= force
@@ -522,6 +531,21 @@ def _hopeless(lacks: Sequence[float], left: int) -> bool:
         return left == 0
     fall = lacks[-1] / lacks[-1 - looks]
     return bool(lacks[-1] * fall ** (left / _OUTLOOK) > 1)
+
+
+def _multiply(left: Singles, right: Singles) -> Singles:
+    """A matrix product in portions of rows for which BLAS starts no threads, unless it is worth theirs.
+
+    On a busy machine threads wait for each other at every product, and there are thousands of small ones.
+    """
+    cost = left.shape[1] * right.shape[1]
+    if len(left) * cost >= _WORTH_THREADS:
+        return np.asarray(left @ right)
+    result = np.empty((len(left), right.shape[1]), dtype=left.dtype)
+    step = max(1, _NO_THREADS // cost)
+    for begin in range(0, len(left), step):
+        np.matmul(left[begin : begin + step], right, out=result[begin : begin + step])
+    return result
 
 
 def _ends(sizes: Sequence[int]) -> Ints:
