@@ -1,0 +1,585 @@
+r"""A mixture of products: every pair of columns at once, learned from noisy tables of one and two columns.
+
+K components of equal weight, in each of which the columns are independent:
+
+.. math:: p(x) = \frac1K \sum_k \prod_j q_{kj}(x_j)
+
+With P the matrix of all laws, a row for each cell of each column and a column for each component, all pair tables are
+the blocks of :math:`P P^\top / K`: one matrix product. `fit_mixture` minimises
+
+.. math:: \chi^2 = \sum_m \lVert (T \mu_m - y_m) / \sigma_m \rVert^2
+
+over the logits of P, where μ are the model's tables, T is the total, y the noisy counts and σ their `noise_std`. First
+the measurements are reconciled, which changes the loss by a constant only and leaves as many degrees of freedom as
+there are main effects and interactions. The gradient goes through the softmax, steps are Adam's with one more scale for
+all of them, and the descent ends when noise explains what is left (Morozov's discrepancy principle): χ² is at most its
+degrees of freedom, and that of no table exceeds its own by more than `EXPLAINED` standard deviations.
+
+Few components cannot follow the noise. So several small mixtures are fitted from different starts and put together,
+each with as few components as reach the noise: a start that cannot is given up, and twice as many are tried. The whole
+has more components the more rows there are, since what only noise hid then shows in combinations of many columns.
+
+Gaps. A component has for each column a law q over observed cells and, as parameters of their own, the rates h of being
+observed and of each kind of gap: its law over all cells is :math:`(h_0 q, h_1, h_2, \dots)`. Rows with their gaps are
+drawn from it, complete rows from q: given its component a cell is missing at random. Rates that move as freely as the
+laws make components that have a gap or have none, and teach nothing about the cells behind it. So they move slowly, and
+only where the tables show that gaps depend on something: the cells of a gap are tested against independence, with the
+noise and the chance by which gaps fall. A column that passes keeps its own rate; in others steps are shortened by the
+share of χ² that nothing but dependence explains (the positive-part James-Stein factor).
+
+References: Kingma, Ba 2015 (steps). Constants were chosen by bench/mixture.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import prod, sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.errors import ModelError
+from gapless.model.marginal import Marginal, Floats, Measurement, estimate_total, reconcile
+from gapless.model.sampling import Chance, Codes, Ints, allot, pick
+
+__all__ = ["MixtureFit", "MixtureModel", "fit_mixture"]
+
+Singles = NDArray[np.float32]
+
+EXPLAINED = 10.0  # standard deviations of χ² up to which noise explains a table
+LEAST_COMPONENTS = 25  # of each mixture among those that are put together
+LEAST_MIXTURES = 4  # that are put together
+ROWS_EACH = 60  # rows of a sample for each component of the whole, as long as this has
+COMPONENTS = (1_000, 10_000)  # at least and at the most
+STEPS = 400
+LEAST_STEPS = 20
+RATE = 0.1  # of a step, in logits
+GAP_RATE = 0.1  # of that, for rates of gaps
+SPREAD = 0.5  # of the logits at the start
+DEPENDENT = 3.0  # standard deviations of χ² from which gaps depend on something
+CAP_CELLS = 10_000_000  # of a marginal
+
+_LEAST = 1e-4  # share of a cell at the start
+_CHECK = 5  # steps between two looks at what is left
+_OUTLOOK = 50  # steps from which it is told whether the noise can be reached
+_ZERO = 100.0  # how much more a forbidden cell weighs than the best-known one
+_CELLS = 1 << 22  # working memory
+_NEAR_CELLS = 1 << 18  # where it should stay near the processor
+_NO_THREADS = 1 << 18  # multiplications up to which BLAS takes one thread
+_WORTH_THREADS = 1 << 25
+
+
+class MixtureModel:
+    """A distribution over columns 0 … d-1, a mixture of products; public, free to query and sample.
+
+    Args:
+        laws: for each column a row of probabilities for each component; components weigh the same.
+
+    >>> sides = np.array([[0.9, 0.1], [0.1, 0.9]])
+    >>> MixtureModel([sides, sides]).marginal([0, 1]).round(2).tolist()
+    [[0.41, 0.09], [0.09, 0.41]]
+    """
+
+    kind: ClassVar[str] = "mixture"
+
+    def __init__(self, laws: Iterable[NDArray[Any]]) -> None:
+        self.laws = tuple(np.asarray(law, dtype=np.float32) for law in laws)
+        self.sizes = tuple(int(law.shape[-1]) for law in self.laws)
+        self.components = len(self.laws[0]) if self.laws else 1
+        if self.components < 1 or any(law.shape != (self.components, max(1, law.shape[-1])) for law in self.laws):
+            raise ModelError(
+                f"a mixture cannot have laws of shapes {[law.shape for law in self.laws]}",
+                hint="components × cells for each column, and as many components for every column",
+            )
+
+    def marginal(self, columns: Sequence[int]) -> Floats:
+        """The probabilities of any set of columns, one axis per column in the order given.
+
+        Raises:
+            ModelError: Marginal that are none or twice there, or a table of too many cells.
+        """
+        shape = [self.sizes[column] for column in columns if 0 <= column < len(self.sizes)]
+        if len(set(columns)) != len(columns) or len(shape) != len(columns):
+            raise ModelError(
+                f"no marginal of columns {tuple(columns)} in a model of {len(self.sizes)} columns",
+                hint=f"different numbers from 0 to {len(self.sizes) - 1}",
+            )
+        if prod(shape) > CAP_CELLS:
+            raise ModelError(
+                f"the marginal of columns {tuple(columns)} would need {prod(shape):,} cells",
+                hint="count it in a large sample instead",
+            )
+        half = (len(columns) + 1) // 2
+        table = np.zeros((prod(shape[:half]), prod(shape[half:])))
+        step = max(1, _CELLS // sum(table.shape))
+        for begin in range(0, self.components, step):
+            part = slice(begin, begin + step)
+            table += self._joint(columns[:half], part).T @ self._joint(columns[half:], part)
+        return (table / self.components).reshape(shape)
+
+    def _joint(self, columns: Sequence[int], part: slice) -> Floats:
+        """The law of some columns in some components, a row each."""
+        joint = np.ones((len(range(self.components)[part]), 1))
+        for column in columns:
+            law = self.laws[column][part].astype(np.float64)
+            law /= law.sum(axis=1, keepdims=True)
+            joint = (joint[:, :, None] * law[:, None, :]).reshape(len(joint), -1)
+        return joint
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        """Rows × columns of codes, components in turn.
+
+        In each component every column's cells are as near to its law as whole numbers are, in random order.
+        """
+        codes = np.empty((rows, len(self.sizes)), dtype=_dtype(self.sizes), order="F")
+        which = rng.permutation(rng.permutation(self.components)[np.arange(rows) % self.components])
+        for column, law in enumerate(self.laws):
+            codes[:, column] = allot(law.astype(np.float64), which, rng)
+        return codes
+
+    def fill(self, given: Ints, chance: Chance) -> Codes:
+        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
+
+        A component is drawn by how well it explains what is observed, then every missing cell from its law there. A
+        cell that all components left hold impossible is kept, and tells nothing.
+
+        To the last bit no number depends on more than one row: products, quotients, maxima and running sums only.
+        """
+        codes = given.astype(_dtype(self.sizes))
+        draws = [chance() for _ in range(1 + len(self.sizes))]
+        told = [np.vstack([law.T, np.ones((1, self.components), dtype=np.float32)]) for law in self.laws]
+        step = max(1, _NEAR_CELLS // self.components)
+        for begin in range(0, len(given), step):
+            some = slice(begin, begin + step)
+            fit = self._responsibilities(given[some], told)
+            component = pick(fit.astype(np.float64), np.arange(len(fit)), draws[0][some])
+            for column, law in enumerate(self.laws):
+                lacking = np.flatnonzero(given[some, column] < 0)
+                cells = pick(law.astype(np.float64), component[lacking], draws[1 + column][some][lacking])
+                codes[some, column][lacking] = cells
+        return codes
+
+    def _responsibilities(self, given: Ints, told: Sequence[Singles]) -> Singles:
+        """For each row and component the probability of what is observed, the largest of a row scaled to one.
+
+        `told` has for each column the probability of each cell, and last of a missing one: that is, 1.
+        """
+        fit = np.ones((len(given), self.components), dtype=np.float32)
+        for column, law in enumerate(told):
+            now = law[given[:, column]]
+            now *= fit
+            peak = now.max(axis=1)
+            never = peak == 0
+            now[never], peak[never] = fit[never], 1
+            now /= peak[:, None]
+            fit = now
+        return fit
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that makes the model, as plain arrays to be saved."""
+        laws = np.hstack([np.empty((self.components, 0), dtype=np.float32), *self.laws])
+        return {"sizes": np.array(self.sizes, dtype=np.int64), "laws": laws}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> MixtureModel:
+        """The model that `to_arrays` took apart."""
+        return cls(arrays["laws"][:, begin:end] for begin, end in pairwise(_ends(arrays["sizes"].tolist())))
+
+
+class MixtureFit(NamedTuple):
+    """What is learned from tables.
+
+    Attributes:
+        filled: the distribution over observed cells.
+        gapped: the distribution over all cells; None if no column has gap states.
+        total: the number of rows that the tables speak for.
+        unexplained: the tables that are further from the model than noise explains.
+    """
+
+    filled: MixtureModel
+    gapped: MixtureModel | None
+    total: float
+    unexplained: tuple[Marginal, ...]
+
+
+def fit_mixture(
+    sizes: Sequence[int],
+    measurements: Iterable[Measurement],
+    *,
+    observed: Sequence[int] | None = None,
+    total: float | None = None,
+    zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]] = (),
+    seed: int = 0,
+    progress: Callable[[int, int], object] | None = None,
+) -> MixtureFit:
+    """Learn a mixture from noisy counts of one and two columns whose totals agree.
+
+    Needs about 8 bytes × (all cells of all columns)², and time in proportion.
+
+    Args:
+        sizes: the number of cells of each column as it was counted: observed cells first, then gap states.
+        measurements: noisy tables of one or two columns. Pairs that none of them holds come out as they may.
+        observed: the number of observed cells of each column; all, if no gaps were counted.
+        total: the number of rows; by default what the measurements say. Less than one row counts as one.
+        zeros: forbidden combinations of observed cells: two columns and a table that is true where no row may be. They
+            become targets, so that hardly any probability is left to them; not none.
+        seed: of the starts; the same released values always give the same model.
+        progress: called with the components fitted and how many there shall be.
+    """
+    sizes = tuple(int(size) for size in sizes)
+    measurements = list(measurements)
+    observed = sizes if observed is None else tuple(int(size) for size in observed)
+    zeros = list(zeros)
+    _check(sizes, observed, measurements, zeros)
+    total = max(1.0, estimate_total(measurements) if total is None else total)
+    tables = _Tables(sizes, observed, measurements, total, zeros)
+    rng = np.random.default_rng(seed)
+    wanted = int(np.clip(total / ROWS_EACH, *COMPONENTS))
+    largest = wanted // LEAST_MIXTURES
+    components, done = LEAST_COMPONENTS, 0
+    found: list[_Laws] = []
+    while done < wanted:
+        laws = _descend(tables, components, rng, last=components == largest)
+        if laws is None:
+            components = min(2 * components, largest)
+            continue
+        found.append(laws)
+        done += components
+        if progress:
+            progress(min(done, wanted), wanted)
+    filled = MixtureModel(np.split(np.hstack([laws.cells for laws in found]).T, _ends(observed)[1:-1], axis=1))
+    whole = np.hstack([laws.whole for laws in found])
+    gapped = MixtureModel(np.split(whole.T, _ends(sizes)[1:-1], axis=1)) if observed != sizes else None
+    return MixtureFit(filled, gapped, total, tables.unexplained(whole))
+
+
+class _Tables:
+    """What the model's tables shall be: targets and weights as blocks of one matrix over the cells of all columns.
+
+    The diagonal holds the tables of one column. A table of two columns is there twice, with half its weight.
+
+    Attributes:
+        shape: which cells are observed and which are gaps.
+        start: each cell's share, as far as all tables together tell it.
+        freedom: for each two columns the degrees of freedom of their table; on the diagonal those of one.
+        pace: for each column how fast its rates of gaps may move.
+    """
+
+    def __init__(
+        self,
+        sizes: Marginal,
+        observed: Marginal,
+        measurements: Iterable[Measurement],
+        total: float,
+        zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]],
+    ) -> None:
+        self.shape = _Shape(sizes, observed)
+        self.ends = _ends(sizes)
+        cells, many = int(self.ends[-1]), len(sizes)
+        self.target = np.zeros((cells, cells), dtype=np.float32)
+        self.weight = np.zeros((cells, cells), dtype=np.float32)
+        self.start = np.concatenate([np.empty(0), *(np.full(size, 1 / size) for size in sizes)])
+        self.freedom = np.zeros((many, many))
+        agreed = reconcile(sizes, measurements, total)
+        for columns, (table, noise_std) in sorted(agreed.items(), key=lambda item: -len(item[0])):
+            share, weight = table / total, (total / noise_std) ** 2
+            spans = [slice(self.ends[column], self.ends[column + 1]) for column in columns]
+            for axis, span in enumerate(spans):  # they agree on this, whichever is the last to tell it
+                self.start[span] = share.sum(axis=tuple(other for other in range(len(columns)) if other != axis))
+            self.freedom[columns[0], columns[-1]] = prod(sizes[column] - 1 for column in columns)
+            if len(columns) == 1:
+                np.fill_diagonal(self.target[spans[0], spans[0]], share)
+                np.fill_diagonal(self.weight[spans[0], spans[0]], weight)
+            else:
+                self._enter(spans, share, weight / 2)
+        self.start = np.maximum(self.start, _LEAST)
+        self.pace = np.array([self._pace(column, total) for column in range(many)])
+        for column in np.flatnonzero(self.pace == 0).tolist():  # their rates will stay, and chance in the tables
+            for gap, others, variance in self._gaps(column, total):
+                self.weight[gap, others] = self.weight[others, gap] = 0.5 / variance
+        heaviest = float(self.weight.max(initial=1.0))
+        for columns, forbidden in zeros:
+            rows, others = np.nonzero(forbidden)
+            cell, other = self.ends[columns[0]] + rows, self.ends[columns[1]] + others
+            for one, two in ((cell, other), (other, cell)):
+                self.target[one, two] = 0
+                self.weight[one, two] = _ZERO * heaviest
+        step = max(1, _CELLS // max(1, cells))
+        self.blocks = [slice(begin, min(begin + step, cells)) for begin in range(0, cells, step)]
+
+    def _enter(self, spans: Sequence[slice], share: Floats, weight: float) -> None:
+        one, other = spans
+        self.target[one, other], self.target[other, one] = share, share.T
+        self.weight[one, other] = self.weight[other, one] = weight
+
+    def _pace(self, column: int, total: float) -> float:
+        """How much of what a column's gaps show is neither noise nor the chance by which they fall."""
+        square, freedom = 0.0, 0
+        for gap, others, variance in self._gaps(column, total):
+            alone = self.start[gap] * self.start[others]
+            square += float(((self.target[gap, others] - alone) ** 2 / variance).sum())
+            freedom += len(others) - len(np.unique(self.shape.column[others]))
+        explained = freedom + DEPENDENT * sqrt(2 * freedom)
+        return max(0.0, 1 - explained / square) if square > 0 else 0.0
+
+    def _gaps(self, column: int, total: float) -> list[tuple[int, Ints, Floats]]:
+        """Each gap state of a column, the cells with which it was counted, and the variance of these counts.
+
+        It is that of the noise, and of the chance by which gaps that depend on nothing fall.
+        """
+        begin, end = self.ends[column], self.ends[column + 1]
+        others = np.flatnonzero((self.shape.column != column) & (self.weight[begin] > 0))
+        found = []
+        for gap in range(begin + self.shape.observed[column], end):
+            chance = self.start[gap] * (1 - self.start[gap]) * self.start[others] / total
+            found.append((gap, others, 0.5 / self.weight[gap, others] + chance))
+        return found
+
+    def slope(self, whole: Singles, squares: Floats | None = None) -> Singles:
+        """The gradient of χ² in these laws, × components / 2; `squares` takes the χ² of each cell with each column.
+
+        In blocks of rows, so that of the matrix of all tables only a part is there at a time.
+        """
+        components = np.float32(whole.shape[1])
+        slope = np.empty_like(whole)
+        for rows in self.blocks:
+            table = _multiply(whole[rows], whole.T)
+            table /= components
+            places = np.arange(len(table)), np.arange(rows.start, rows.stop)
+            table[places] = whole[rows].mean(axis=1)
+            table -= self.target[rows]
+            force = table * self.weight[rows]
+            slope[rows] = 2 * _multiply(force, whole)  # a pair is there twice, and each of its cells moves both
+            slope[rows] += force[places][:, None] * (1 - 2 * whole[rows])  # the diagonal is a mean, not a product
+            if squares is not None:
+                table *= force
+                squares[rows] = np.add.reduceat(table, self.ends[:-1], axis=1)
+        return slope
+
+    def compare(self, whole: Singles) -> tuple[Floats, Singles]:
+        """χ² of each table, those of two columns above the diagonal, and the slope."""
+        squares = np.empty((len(whole), len(self.freedom)))
+        slope = self.slope(whole, squares)
+        both = np.add.reduceat(squares, self.ends[:-1], axis=0)
+        return np.triu(both) + np.tril(both, -1).T, slope
+
+    def excess(self, squares: Floats) -> Floats:
+        """By how many of its standard deviations each χ² exceeds its degrees of freedom; -∞ where nothing is known."""
+        known = self.freedom > 0
+        deviation = np.sqrt(2 * np.where(known, self.freedom, 1))
+        return np.where(known, (squares - self.freedom) / deviation, -np.inf)
+
+    def unexplained(self, whole: Singles) -> tuple[Marginal, ...]:
+        """The tables that are further from these laws than noise explains."""
+        far = self.excess(self.compare(whole)[0]) > EXPLAINED
+        return tuple((int(one),) if one == other else (int(one), int(other)) for one, other in np.argwhere(far))
+
+    def lack(self, squares: Floats) -> tuple[float, float]:
+        """How far the fit is from its end, on the whole and in the worst table: at 1, noise explains what is left."""
+        whole = float(squares.sum()) / max(1.0, float(self.freedom.sum()))
+        return whole, max(whole, float(self.excess(squares).max(initial=-np.inf)) / EXPLAINED)
+
+
+class _Shape:
+    """Which rows of P are observed cells, which are gaps, and where the logits of each are.
+
+    Logits of rates have a row for being observed and one for each gap state, column after column.
+    """
+
+    def __init__(self, sizes: Marginal, observed: Marginal) -> None:
+        self.observed = observed
+        self.column = np.repeat(np.arange(len(sizes)), sizes)
+        place = np.arange(len(self.column)) - _ends(sizes)[self.column]
+        self.seen = np.flatnonzero(place < np.array(observed, dtype=np.int64)[self.column])
+        self.gaps = np.setdiff1d(np.arange(len(self.column)), self.seen)
+        states = tuple(1 + size - seen for size, seen in zip(sizes, observed, strict=True))
+        self.cells = _Softmax(observed)
+        self.rates = _Softmax(states)
+        self.being_seen = _ends(states)[:-1]
+        self.being_gap = np.setdiff1d(np.arange(sum(states)), self.being_seen)
+
+
+class _Softmax:
+    """Logits to probabilities in blocks of rows, and gradients back."""
+
+    def __init__(self, sizes: Marginal) -> None:
+        self.begins = _ends(sizes)[:-1]
+        self.block = np.repeat(np.arange(len(sizes)), sizes)
+
+    def sums(self, values: Singles) -> Singles:
+        return np.asarray(np.add.reduceat(values, self.begins, axis=0))
+
+    def __call__(self, logits: Singles) -> Singles:
+        powers = np.exp(logits - np.maximum.reduceat(logits, self.begins, axis=0)[self.block])
+        powers /= self.sums(powers)[self.block]
+        return np.asarray(powers)
+
+    def back(self, laws: Singles, slope: Singles) -> Singles:
+        """The gradient in the logits, from the one in the probabilities."""
+        moved = laws * slope
+        moved -= laws * self.sums(moved)[self.block]
+        return np.asarray(moved)
+
+
+class _Adam:
+    """Steps of even length in all logits: a running mean of gradients over the root of one of their squares."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.mean = np.zeros(shape, dtype=np.float32)
+        self.square = np.zeros(shape, dtype=np.float32)
+        self.steps = 0
+
+    def __call__(self, slope: Singles) -> Singles:
+        self.steps += 1
+        self.mean += np.float32(0.1) * (slope - self.mean)
+        self.square += np.float32(0.01) * (slope * slope - self.square)
+        root = np.sqrt(self.square * np.float32(1 / (1 - 0.99**self.steps)))
+        root += np.float32(1e-3)
+        return np.asarray(self.mean * np.float32(RATE / (1 - 0.9**self.steps)) / root)
+
+
+class _Laws(NamedTuple):
+    """The laws of some components: of observed cells, of rates, and of all cells."""
+
+    cells: Singles
+    rates: Singles
+    whole: Singles
+
+
+class _Logits:
+    """The parameters of some components, and the laws they stand for."""
+
+    def __init__(self, tables: _Tables, components: int, rng: np.random.Generator) -> None:
+        self.shape = shape = tables.shape
+        self.gapped = len(shape.gaps) > 0
+        log = np.log(tables.start).astype(np.float32)
+        spread = rng.standard_normal((len(shape.seen), components), dtype=np.float32)
+        self.cells = log[shape.seen, None] + np.float32(SPREAD) * spread
+        rates = np.empty((len(shape.rates.block), 1), dtype=np.float32)
+        rates[shape.being_seen] = np.log(shape.cells.sums(np.exp(log[shape.seen, None])))
+        rates[shape.being_gap] = log[shape.gaps, None]
+        self.rates = np.repeat(rates, components, axis=1)
+        self.pace = (GAP_RATE * tables.pace).astype(np.float32)[shape.rates.block, None]
+        self.step_cells, self.step_rates = _Adam(self.cells.shape), _Adam(self.rates.shape)
+
+    def laws(self) -> _Laws:
+        shape, cells = self.shape, self.shape.cells(self.cells)
+        if not self.gapped:
+            return _Laws(cells, self.rates, cells)
+        rates = shape.rates(self.rates)
+        whole = np.empty((len(shape.column), cells.shape[1]), dtype=np.float32)
+        whole[shape.seen] = cells * rates[shape.being_seen][shape.cells.block]
+        whole[shape.gaps] = rates[shape.being_gap]
+        return _Laws(cells, rates, whole)
+
+    def slopes(self, laws: _Laws, slope: Singles) -> tuple[Singles, Singles]:
+        """The gradient in the logits of cells and in those of rates, from the one in the laws of all cells."""
+        shape = self.shape
+        if not self.gapped:
+            return shape.cells.back(laws.cells, slope), np.zeros_like(self.rates)
+        seen = slope[shape.seen]
+        rates = np.empty_like(self.rates)
+        rates[shape.being_gap] = slope[shape.gaps]
+        rates[shape.being_seen] = shape.cells.sums(seen * laws.cells)
+        seen *= laws.rates[shape.being_seen][shape.cells.block]
+        return shape.cells.back(laws.cells, seen), shape.rates.back(laws.rates, rates)
+
+    def step(self, laws: _Laws, slope: Singles) -> None:
+        """Go down by gradients in units of the typical one: late ones, where all are small, count like early ones."""
+        cells, rates = self.slopes(laws, slope)
+        scale = np.float32(1 / sqrt(float(np.vdot(cells, cells)) / cells.size + 1e-30))
+        self.cells -= self.step_cells(cells * scale)
+        if self.pace.any():
+            self.rates -= self.pace * self.step_rates(rates * scale)
+
+
+def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last: bool) -> _Laws | None:
+    """Some components that the noise explains; None if so few cannot reach it.
+
+    If these are the `last` to be tried, the worst table need not be reached, nor anything after the last step.
+    """
+    logits = _Logits(tables, components, rng)
+    lacks: list[float] = []
+    for done in range(STEPS + 1):
+        laws = logits.laws()
+        if done < LEAST_STEPS or done % _CHECK:
+            logits.step(laws, tables.slope(laws.whole))
+            continue
+        squares, slope = tables.compare(laws.whole)
+        on_the_whole, worst = tables.lack(squares)
+        lacks.append(worst)
+        if worst <= 1:
+            return laws
+        if _hopeless(lacks, STEPS - done):
+            if not last:
+                return None
+            if on_the_whole <= 1:
+                break
+        logits.step(laws, slope)
+    return laws
+
+
+def _hopeless(lacks: Sequence[float], left: int) -> bool:
+    """Whether what is lacking would not vanish in the steps left if it went on to fall by the same factor.
+
+    Progress only slows down: a fit that is given up would not have come to its end.
+    """
+    looks = _OUTLOOK // _CHECK
+    if len(lacks) <= looks:
+        return left == 0
+    fall = lacks[-1] / lacks[-1 - looks]
+    return bool(lacks[-1] * fall ** (left / _OUTLOOK) > 1)
+
+
+def _multiply(left: Singles, right: Singles) -> Singles:
+    """A matrix product in portions of rows for which BLAS starts no threads, unless it is worth theirs.
+
+    On a busy machine threads wait for each other at every product, and there are thousands of small ones.
+    """
+    cost = left.shape[1] * right.shape[1]
+    if len(left) * cost >= _WORTH_THREADS:
+        return np.asarray(left @ right)
+    result = np.empty((len(left), right.shape[1]), dtype=left.dtype)
+    step = max(1, _NO_THREADS // cost)
+    for begin in range(0, len(left), step):
+        np.matmul(left[begin : begin + step], right, out=result[begin : begin + step])
+    return result
+
+
+def _ends(sizes: Sequence[int]) -> Ints:
+    """Where each column begins among the cells of all, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+
+
+def _dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:
+    return np.uint16 if max(sizes, default=1) <= 1 << 16 else np.uint32
+
+
+def _check(
+    sizes: Marginal,
+    observed: Marginal,
+    measurements: Iterable[Measurement],
+    zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]],
+) -> None:
+    """Refuse columns without observed cells, and tables that do not fit their columns."""
+    same = len(observed) == len(sizes) > 0
+    if not same or any(not 1 <= seen <= size for seen, size in zip(observed, sizes, strict=True)):
+        raise ModelError(
+            f"{observed} observed cells among {sizes}", hint="at least one column, and in every column at least one"
+        )
+    tables = [(measured.columns, measured.counts.shape, sizes, 1) for measured in measurements]
+    tables += [(columns, forbidden.shape, observed, 2) for columns, forbidden in zeros]
+    for columns, shape, cells, least in tables:
+        different = {*columns} & {*range(len(sizes))}
+        if not least <= len(columns) <= 2 or len(different) < len(columns):
+            raise ModelError(
+                f"a mixture cannot be fitted to a table of columns {columns}",
+                hint=f"counts of one or two columns, zeros of two; columns from 0 to {len(sizes) - 1}",
+            )
+        if shape != tuple(cells[column] for column in columns):
+            raise ModelError(
+                f"a table of shape {shape} does not fit columns {columns}",
+                hint="one axis for each column, as long as the column has cells; zeros are without gap states",
+            )
