@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
-from gapless.model.marginal import Marginal, Floats, Measurement, estimate_total, reconcile
+from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, reconcile
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 
 __all__ = ["MixtureFit", "MixtureModel", "fit_mixture"]

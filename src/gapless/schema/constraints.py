@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,22 @@ def breaks(codes: NDArray[np.integer], forbidden: Sequence[Forbidden]) -> NDArra
         seen = (cells < np.array(rule.table.shape)).all(axis=1)
         broken[seen] |= rule.table[tuple(cells[seen].T)]
     return broken
+
+
+def decide(codes: NDArray[Any], rules: Sequence[Forbidden], *, free: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+    """The same rows, in each of them the last column of every rule as its first ones allow; gaps stay gaps.
+
+    Rules are those of dependencies, which allow one cell each time; what one decides may decide something in turn. Only
+    cells that are `free`, if that is told, change.
+    """
+    for rule in [rule for _ in rules for rule in rules]:
+        *first, last = rule.columns
+        cells = codes[:, rule.columns].astype(np.int64)
+        open_to = (cells < np.array(rule.table.shape)).all(axis=1)
+        if free is not None:
+            open_to &= free[:, last]
+        codes[open_to, last] = rule.table.argmin(axis=-1)[tuple(codes[open_to][:, first].T.astype(np.int64))]
+    return codes
 
 
 def _possible(forbidden: Sequence[Forbidden], allowed: Mapping[int, NDArray[np.bool_]]) -> bool:

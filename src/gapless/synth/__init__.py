@@ -10,10 +10,13 @@ from gapless.synth.auto import Auto
 from gapless.synth.fitted import FittedModel
 from gapless.synth.fitting import Synthesizer
 from gapless.synth.independent import Independent
+from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
 from gapless.synth.privbayes import PrivBayes
 
-METHODS: dict[str, type[Synthesizer]] = {method.name: method for method in (Independent, PrivBayes, MST, AIM, Auto)}
+METHODS: dict[str, type[Synthesizer]] = {
+    method.name: method for method in (Independent, PrivBayes, MST, AIM, Mixture, Auto)
+}
 
 __all__ = [
     "AIM",
@@ -22,6 +25,7 @@ __all__ = [
     "Auto",
     "FittedModel",
     "Independent",
+    "Mixture",
     "PrivBayes",
     "load",
 ]

@@ -23,10 +23,11 @@ from gapless.model import archive
 from gapless.model.distribution import CanFill, Distribution, HasMarginal
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import cramers_v
+from gapless.model.mixture import MixtureModel
 from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.schema import Schema
-from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of
+from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of, decide
 from gapless.schema.words import nearest, shortened
 from gapless.synth.drawing import draw_structure
 from gapless.synth.facts import Facts
@@ -34,7 +35,9 @@ from gapless.synth.facts import Facts
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
 
-_DISTRIBUTIONS: dict[str, type[Distribution]] = {kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork)}
+_DISTRIBUTIONS: dict[str, type[Distribution]] = {
+    kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork, MixtureModel)
+}
 _TRIES = 50
 
 
@@ -114,15 +117,16 @@ class FittedModel:
         if not isinstance(self.filled, CanFill):
             raise ModelError(
                 f"a model by {self.method} cannot be drawn from given some cells of a row",
-                hint="impute with a model of MST or AIM",
+                hint="impute with a model of MST, AIM or Mixture",
             )
-        codes = self.filled.fill(given, chance)
-        forbidden = self._forbidden()
+        decided, forbidden = self._rules()
+        codes = decide(self.filled.fill(given, chance), decided, free=given < 0)
         for _ in range(_TRIES if forbidden else 0):
             broken = np.flatnonzero(breaks(codes, forbidden) & (given < 0).any(axis=1))
             if not len(broken):
                 break
-            codes[broken] = self.filled.fill(given[broken], partial(_some, chance, broken))
+            again = self.filled.fill(given[broken], partial(_some, chance, broken))
+            codes[broken] = decide(again, decided, free=given[broken] < 0)
         return codes
 
     def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:
@@ -152,31 +156,30 @@ class FittedModel:
         return self.gapped
 
     def _lawful(self, distribution: Distribution, rows: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Rows that keep the schema's constraints: those that do not are drawn again, so the law is the one given them.
+        """Rows that keep the schema's constraints.
 
-        A graphical model has the constraints as structural zeros, and nothing is ever drawn again.
+        What a dependency decides is put in; rows that break a rule are drawn again, so the law is the one given them. A
+        graphical model has the constraints as structural zeros, and nothing is ever changed.
         """
-        codes = distribution.sample(rows, rng)
-        forbidden = self._forbidden()
+        decided, forbidden = self._rules()
+        codes = decide(distribution.sample(rows, rng), decided)
         for _ in range(_TRIES if forbidden else 0):
             broken = np.flatnonzero(breaks(codes, forbidden))
             if not len(broken):
                 return codes
-            codes[broken] = distribution.sample(len(broken), rng)
+            codes[broken] = decide(distribution.sample(len(broken), rng), decided)
         lawful = np.flatnonzero(~breaks(codes, forbidden))
         if not len(lawful) and rows:
             raise ModelError("the constraints leave hardly any possible row", hint="check them for conflicts")
         return codes if len(lawful) == rows else codes[rng.choice(lawful, rows)]
 
-    def _forbidden(self) -> list[Forbidden]:
-        """What no row may hold: the schema's forbidden combinations, and what the learned dependencies forbid."""
+    def _rules(self) -> tuple[list[Forbidden], list[Forbidden]]:
+        """What learned dependencies forbid, and all that no row may hold: that and the schema's own combinations."""
         forbidden, dependencies, _ = constraints_of(self.schema)
         if not isinstance(law := self.filled, HasMarginal):
-            return list(forbidden)
-        return [
-            *forbidden,
-            *(rule.forbidden(law.marginal(rule.columns)) for rule in dependencies if self._learned(rule)),
-        ]
+            return [], list(forbidden)
+        decided = [rule.forbidden(law.marginal(rule.columns)) for rule in dependencies if self._learned(rule)]
+        return decided, [*forbidden, *decided]
 
     def _learned(self, rule: Dependency) -> bool:
         """Whether the columns of a dependency were measured together, so that the model knows what decides what."""
