@@ -68,7 +68,7 @@ _ZERO = 100.0  # how much more a forbidden cell weighs than the best-known one
 _CELLS = 1 << 22  # working memory
 _NEAR_CELLS = 1 << 18  # where it should stay near the processor
 _NO_THREADS = 1 << 18  # multiplications up to which BLAS takes one thread
-_WORTH_THREADS = 1 << 25
+_WORTH_THREADS = 1 << 22
 
 
 class MixtureModel:
@@ -534,17 +534,20 @@ def _hopeless(lacks: Sequence[float], left: int) -> bool:
 
 
 def _multiply(left: Singles, right: Singles) -> Singles:
-    """A matrix product in portions of rows for which BLAS starts no threads, unless it is worth theirs.
+    """A matrix product in tiles for which BLAS starts no threads, unless it is worth theirs.
 
     On a busy machine threads wait for each other at every product, and there are thousands of small ones.
     """
-    cost = left.shape[1] * right.shape[1]
-    if len(left) * cost >= _WORTH_THREADS:
+    rows, inner, columns = *left.shape, right.shape[1]
+    if rows * inner * columns >= _WORTH_THREADS:
         return np.asarray(left @ right)
-    result = np.empty((len(left), right.shape[1]), dtype=left.dtype)
-    step = max(1, _NO_THREADS // cost)
-    for begin in range(0, len(left), step):
-        np.matmul(left[begin : begin + step], right, out=result[begin : begin + step])
+    height = max(32, _NO_THREADS // (inner * columns))
+    width = max(1, _NO_THREADS // (inner * height))
+    result = np.empty((rows, columns), dtype=left.dtype)
+    for top in range(0, rows, height):
+        for side in range(0, columns, width):
+            tile = slice(top, top + height), slice(side, side + width)
+            np.matmul(left[tile[0]], right[:, tile[1]], out=result[tile])
     return result
 
 

@@ -395,7 +395,7 @@ def test_zeros_that_are_refused(columns, shape, text):
         fit_mixture((3, 2), [], observed=(2, 2), zeros=[(columns, np.zeros(shape, dtype=np.bool_))])
 
 
-@pytest.mark.parametrize("worth", [0, 1 << 25])
+@pytest.mark.parametrize("worth", [0, 1 << 22])
 def test_products_in_portions_are_products(worth, monkeypatch):
     monkeypatch.setattr(module, "_NO_THREADS", 100)
     monkeypatch.setattr(module, "_WORTH_THREADS", worth)
