@@ -153,10 +153,10 @@ class Workload:
         return transform(self._all, once(scores), distance=distance, reads=self._reads(candidates), key=self._key)
 
     def _chosen(self, counts: Sequence[Integers], candidates: Sequence[tuple[int, ...]]) -> list[NDArray[np.int64]]:
-        return [counts[self._places[one]] for one in candidates]
+        return [counts[self._places[candidate]] for candidate in candidates]
 
     def _reads(self, candidates: Sequence[tuple[int, ...]]) -> Columns | None:
-        return _needed_by_all(self._sealed[self._places[one]].reads for one in candidates)
+        return _needed_by_all(self._sealed[self._places[candidate]].reads for candidate in candidates)
 
 
 class Views:
@@ -217,7 +217,7 @@ class Views:
             self._rows,
             once(lambda engine: np.array(self._score(engine, candidates))),
             distance=Linf(2.0 * self._unit),
-            reads=_needed_by_all(frozenset().union(*(self._reads[view] for view in one)) for one in candidates),
+            reads=_needed_by_all(frozenset().union(*map(self._reads.__getitem__, views)) for views in candidates),
             key=self._key,
         )
 
@@ -238,9 +238,9 @@ def _remembered(
     known: dict[tuple[int, ...], float] = {}
 
     def compute(engine: Engine, marginals: Sequence[tuple[int, ...]]) -> list[float]:
-        fresh = [one for one in dict.fromkeys(marginals) if one not in known]
+        fresh = [marginal for marginal in dict.fromkeys(marginals) if marginal not in known]
         known.update(zip(fresh, function(engine, fresh), strict=True))
-        return [known[one] for one in marginals]
+        return [known[marginal] for marginal in marginals]
 
     return compute
 
@@ -248,8 +248,8 @@ def _remembered(
 def _needed_by_all(reads: Iterable[Columns | None]) -> Columns | None:
     """A row is read if it is observed on any candidate, so only what all of them need is needed."""
     needed: Columns | None = None
-    for one in reads:
-        needed = one if needed is None else needed & (one or frozenset())
+    for columns in reads:
+        needed = columns if needed is None else needed & (columns or frozenset())
         if not needed:
             return None
     return needed

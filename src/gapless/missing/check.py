@@ -85,12 +85,12 @@ def _broken(schema: Schema, codes: NDArray[np.integer]) -> tuple[tuple[str, int]
     found = []
     for rule in schema.constraints:
         forbidden, dependencies, _ = constraints_of(replace(schema, constraints=(rule,)))
-        for one in dependencies:
-            counts = np.zeros([schema.columns[c].size for c in one.columns])
-            seen = codes[:, one.columns]
+        for dependency in dependencies:
+            counts = np.zeros([schema.columns[c].size for c in dependency.columns])
+            seen = codes[:, dependency.columns]
             seen = seen[(seen < counts.shape).all(axis=1)]
             np.add.at(counts, tuple(seen.T), 1)
-            forbidden.append(one.forbidden(counts))
+            forbidden.append(dependency.forbidden(counts))
         if rows := int(breaks(codes, forbidden).sum()):
             found.append((rule.forbidden, rows))
     return tuple(found)

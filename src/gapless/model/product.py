@@ -24,7 +24,7 @@ class Product:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of cells of each column."""
-        return tuple(len(one) for one in self.probabilities)
+        return tuple(len(law) for law in self.probabilities)
 
     def marginal(self, columns: Sequence[int]) -> Floats:
         """The probabilities of each combination of cells of these columns."""

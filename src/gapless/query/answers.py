@@ -198,7 +198,7 @@ class Answer:
         """The number, or one for each group."""
         if self.estimates[0].group is None:
             return self.estimates[0].value
-        return {str(one.group): one.value for one in self.estimates}
+        return {str(estimate.group): estimate.value for estimate in self.estimates}
 
     @property
     def noise_std(self) -> float | None:
@@ -208,24 +208,24 @@ class Answer:
     @property
     def interval(self) -> tuple[float, float] | dict[str, tuple[float, float]] | None:
         """The 95 % interval, or one for each group; None where none would be honest."""
-        if any(one.interval is None for one in self.estimates):
+        if any(estimate.interval is None for estimate in self.estimates):
             return None
         if self.estimates[0].group is None:
             return self.estimates[0].interval
-        return {str(one.group): one.interval for one in self.estimates if one.interval is not None}
+        return {str(estimate.group): estimate.interval for estimate in self.estimates if estimate.interval is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for a machine."""
         return {
             "question": self.question,
             "estimates": [
-                ({} if one.group is None else {"group": one.group})
+                ({} if estimate.group is None else {"group": estimate.group})
                 | {
-                    "estimate": one.value,
-                    "noise_std": one.noise_std,
-                    "interval": None if one.interval is None else list(one.interval),
+                    "estimate": estimate.value,
+                    "noise_std": estimate.noise_std,
+                    "interval": None if estimate.interval is None else list(estimate.interval),
                 }
-                for one in self.estimates
+                for estimate in self.estimates
             ],
             "measures": self.measures,
             "protects": self.protects,
@@ -237,8 +237,8 @@ class Answer:
         if self.estimates[0].group is None:
             lines = [f"{self.question} = {self.estimates[0]}"]
         else:
-            width = max(len(str(one.group)) for one in self.estimates)
-            lines = [self.question, *(f"  {one.group!s:<{width}}  {one}" for one in self.estimates)]
+            width = max(len(str(estimate.group)) for estimate in self.estimates)
+            lines = [self.question, *(f"  {estimate.group!s:<{width}}  {estimate}" for estimate in self.estimates)]
         told = [self.measures, self.interval_note]
         if self.protects:
             told.append(f"{self.protects}\nPaid by entry {', '.join(map(str, self.entries))} of the ledger.")
