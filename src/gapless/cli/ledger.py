@@ -94,8 +94,8 @@ def _rates(given: list[str], option: str) -> float | dict[str, float]:
         with suppress(ValueError):
             return float(given[0])
     rates: dict[str, float] = {}
-    for told in given:
-        column, equals, rate = told.rpartition("=")
+    for text in given:
+        column, equals, rate = text.rpartition("=")
         try:
             if not equals or "=" in column:
                 raise ValueError  # noqa: TRY301 one message for every form that is wrong
@@ -103,5 +103,7 @@ def _rates(given: list[str], option: str) -> float | dict[str, float]:
                 raise typer.BadParameter(f"{option} names {column!r} twice. Try: one rate for each column")
             rates[column] = float(rate)
         except ValueError:
-            raise typer.BadParameter(f"{option} {told!r} is no column with its rate. Try: {option} income=0.2") from None
+            raise typer.BadParameter(
+                f"{option} {text!r} is no column with its rate. Try: {option} income=0.2"
+            ) from None
     return rates
