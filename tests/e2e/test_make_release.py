@@ -326,7 +326,7 @@ def test_the_unit_that_is_protected_decides_what_can_be_answered():
 
 
 def test_what_was_paid_for_is_handed_over_before_a_later_question_fails(monkeypatch):
-    people, answered, ask = opened(), [], gl.PrivateTable.ask
+    people, answered, ask = opened(budget=gl.Budget(4.0), ledger="pure.ledger"), [], gl.PrivateTable.ask
 
     def fail_at_the_second(table, question, *, spend):
         if answered:
@@ -335,5 +335,17 @@ def test_what_was_paid_for_is_handed_over_before_a_later_question_fails(monkeypa
 
     monkeypatch.setattr(gl.PrivateTable, "ask", fail_at_the_second)
     with pytest.raises(MemoryError):
-        ask_all(people, [gl.Count(), gl.Mean("age")], spend=people.ledger.share(percent=10), answered=answered.append)
+        ask_all(people, [gl.Count(), KNN], spend=people.ledger.share(percent=60), answered=answered.append)
     assert [answer.question for answer in answered] == ["count()"]
+
+
+def test_questions_of_one_release_each_are_one_batch_priced_by_its_exact_total():
+    people = opened(ledger="together.ledger")
+    questions = [gl.Count(), gl.Mean("income"), gl.Count(by="sex", missing=gl.HotDeck(cells=["age"]))]
+    answers = ask_all(people, questions, spend=people.ledger.left)
+    entries = people.ledger.entries
+    assert [entry.batch for entry in entries] == [1, 1, 1]
+    assert all(entry.together for entry in entries)
+    singly = gl.preview(gl.Count(), people.schema, budget=gl.Budget(1.0, 1e-6), percent=100 / 3)
+    assert answers[0].noise_std < 0.95 * singly.noise_std
+    assert people.ledger.guarantee().epsilon == pytest.approx(1.0, abs=1e-3)

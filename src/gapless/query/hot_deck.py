@@ -25,6 +25,7 @@ from gapless.query.treatments import (
     Asked,
     Drop,
     Preview,
+    Sums,
     check_filling,
     compiled,
     measures,
@@ -62,12 +63,16 @@ class HotDeck:
         object.__setattr__(self, "cells", names_of(self.cells, "cells", "HotDeck(cells=['age', 'sex'])"))
         object.__setattr__(self, "limit", whole("limit", self.limit, error=QuestionError, least=1))
 
-    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
-        """One release: the sums over all rows, filled ones included."""
+    def sums(self, question: Asked, table: PrivateTable) -> Sums:
+        """The sums over all rows, filled ones included."""
         asked = compiled(question, table.schema)
         tally = self.tally(asked, table.schema)
         value = hot_deck_sum(table, tally, targets=asked.targets, cells=self.cells, limit=self.limit)
-        return release_sums(asked, tally, value, table, grant, self.told(asked))
+        return Sums(asked, tally, value, self.told(asked))
+
+    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
+        """One release."""
+        return release_sums([self.sums(question, table)], table, grant)[0]
 
     def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
         """The noise to expect, from public facts alone."""

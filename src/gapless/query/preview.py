@@ -8,7 +8,7 @@ from gapless.errors import BudgetError, SchemaError
 from gapless.privacy import Budget, Loss
 from gapless.privacy.budget import check_percent
 from gapless.query.questions import AnyQuestion
-from gapless.query.treatments import Drop, Preview
+from gapless.query.treatments import Preview
 from gapless.schema import Schema
 
 
@@ -35,6 +35,4 @@ def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, percent: f
 
 def look_ahead(question: AnyQuestion, schema: Schema, loss: Loss, *, filled: bool = False) -> Preview:
     """The noise to expect for a loss; refuses what cannot be answered, or not with so little."""
-    asked = question.compile(schema)
-    missing = question.missing if asked.targets and not filled else Drop()
-    return missing.preview(asked, schema, loss)
+    return question.treatment(schema, filled=filled).preview(question.compile(schema), schema, loss)

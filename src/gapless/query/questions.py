@@ -52,9 +52,11 @@ class _Question:
 
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:
         """Release what is needed within the grant. Gaps are filled only where the question looks at some."""
-        asked = self.compile(table.schema)
-        missing = self.missing if asked.targets and not table.filled else Drop()
-        return missing.answer(self, table, grant)
+        return self.treatment(table.schema, filled=table.filled).answer(self, table, grant)
+
+    def treatment(self, schema: Schema, *, filled: bool) -> Missing:
+        """What is done about gaps; leaving rows out, which leaves out none, if the question looks at no gaps."""
+        return self.missing if self.compile(schema).targets and not filled else Drop()
 
     def compile(self, schema: Schema) -> Compiled:
         """Fit the question to a schema; names, values and bins are checked here, before anything is spent."""

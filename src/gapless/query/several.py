@@ -13,6 +13,7 @@ from gapless.privacy import Loss
 from gapless.query.answers import Answer
 from gapless.query.preview import look_ahead
 from gapless.query.questions import AnyQuestion
+from gapless.query.treatments import InOneRelease, release_sums
 
 
 def ask_all(
@@ -22,7 +23,11 @@ def ask_all(
     spend: Loss,
     answered: Callable[[Answer], object] | None = None,
 ) -> list[Answer]:
-    """Answer questions in turn, each with an even share of `spend`; they compose as if asked one by one.
+    """Answer questions, each with an even share of `spend`.
+
+    If each is one release they are one batch, fixed in advance: as the first of its ledger it is priced by its exact
+    total, and what is promised to the people behind the gaps holds for it as a whole. With nearest neighbours, which
+    take several releases, they are asked in turn.
 
     Args:
         table: the sealed table.
@@ -36,15 +41,23 @@ def ask_all(
     questions = tuple(questions)
     if not questions:
         raise QuestionError("no question", hint='[Count(), Mean("income")]')
-    table.ledger.grant(spend, to="ask")
+    grant = table.ledger.grant(spend, to="ask")
     share = spend / len(questions)
     protected = replace(table.schema, rows_per_person=table.protect.at_most)
+    told = answered or (lambda _: None)
     for question in questions:
         check_question(question)
         look_ahead(question, protected, share, filled=table.filled)
-    answers = []
-    for question in questions:
+    treatments = [question.treatment(table.schema, filled=table.filled) for question in questions]
+    fixed = [
+        treatment.sums(question, table)
+        for treatment, question in zip(treatments, questions, strict=True)
+        if isinstance(treatment, InOneRelease)
+    ]
+    answers = release_sums(fixed, table, grant) if len(fixed) == len(questions) else []
+    for answer in answers:
+        told(answer)
+    for question in questions[len(answers) :]:
         answers.append(table.ask(question, spend=share))
-        if answered is not None:
-            answered(answers[-1])
+        told(answers[-1])
     return answers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
@@ -72,6 +72,25 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
+class Sums:
+    """The one release that answers a question: the question, what each row adds, the sealed sums, and words on gaps."""
+
+    asked: Compiled
+    tally: Tally
+    value: Private[Integers, L1]
+    told: str
+
+
+@runtime_checkable
+class InOneRelease(Missing, Protocol):
+    """A treatment with which a question is one release, so that several can be fixed in advance."""
+
+    def sums(self, question: Asked, table: PrivateTable) -> Sums:
+        """What to release, and how to read it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """Leave out rows with a gap in any column that the question looks at: complete cases, the baseline.
 
@@ -79,26 +98,39 @@ class Drop:
     when cells are missing completely at random.
     """
 
-    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
-        """One release: the sums of what each row adds."""
+    def sums(self, question: Asked, table: PrivateTable) -> Sums:
+        """The sums of what each row adds."""
         asked = compiled(question, table.schema)
         gaps = [name for name in asked.targets if name in asked.tally.needs]
         told = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
-        return release_sums(asked, asked.tally, plain_sum(table, asked.tally), table, grant, told)
+        return Sums(asked, asked.tally, plain_sum(table, asked.tally), told)
+
+    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
+        """One release."""
+        return release_sums([self.sums(question, table)], table, grant)[0]
 
     def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
         """The noise to expect, from public facts alone."""
         return preview_sums(asked, asked.tally, tally_distance(asked.tally, schema.rows_per_person), loss)
 
 
-def release_sums(
-    asked: Compiled, tally: Tally, value: Private[Integers, L1], table: PrivateTable, grant: Grant, told: str
-) -> Answer:
-    """Release a vector of sums with all of the grant, and read the answer from it."""
-    mechanism = for_counts(grant.even([value], grant.left), value.distance)
-    released = grant.release(value, mechanism, what=asked.text)
-    estimates = asked.estimates(released.value, tally.unit, Noise.of(mechanism, tally.unit))
-    return Answer(asked.text, estimates, measures(told, asked.about), protects(table), (released.entry,), COVERS)
+def release_sums(questions: Sequence[Sums], table: PrivateTable, grant: Grant) -> list[Answer]:
+    """Release sums with all of the grant, in one batch that is fixed in advance, and read the answers from them."""
+    noises = grant.noise_for([sums.value for sums in questions], grant.left)
+    requests = [(sums.value, noise, sums.asked.text) for sums, noise in zip(questions, noises, strict=True)]
+    released = grant.release_all(requests, together=True)
+    promise = protects(table)
+    return [
+        Answer(
+            sums.asked.text,
+            sums.asked.estimates(answer.value, sums.tally.unit, Noise.of(noise, sums.tally.unit)),
+            measures(sums.told, sums.asked.about),
+            promise,
+            (answer.entry,),
+            COVERS,
+        )
+        for sums, noise, answer in zip(questions, noises, released, strict=True)
+    ]
 
 
 def preview_sums(asked: Compiled, tally: Tally, distance: L1, loss: Loss) -> Preview:

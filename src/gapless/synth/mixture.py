@@ -45,7 +45,7 @@ class Mixture(Synthesizer):
             raise ModelError(
                 f"Mixture.fit: {sum(fitting.sizes):,} cells in all columns make {cells:,} of pairs; "
                 f"the cap is {self.cap_cells:,}",
-                hint="fewer levels or bins, leave columns out with select(), raise cap_cells, or another method",
+                hint="another method, fewer levels or bins for them, leave them out with select(), or raise cap_cells",
             )
         pairs = fitting.telling(combinations(range(len(fitting.sizes)), 2))
         weights = [prod(fitting.sizes[c] for c in pair) ** POWER for pair in pairs]
