@@ -510,6 +510,16 @@ def test_the_promise_at_other_deltas_is_that_of_the_batch_and_the_rest(tmp_path)
         assert composed_epsilon(events, delta) <= told < filtered * 1.02
 
 
+def test_what_an_empty_ledger_promises_at_another_delta_outlasts_a_first_batch(tmp_path):
+    table = open_table(tmp_path)
+    before = {delta: table.ledger.epsilon_at(delta) for delta in (1e-5, 1e-6, 1e-7)}
+    noises, _, _ = release(table, sets=SETS * 5, shares=None)
+    for delta, promised in before.items():
+        lost = independent_epsilon([noise.std for noise in noises], Budget(1.0, delta))
+        assert lost <= promised
+    assert table.ledger.epsilon_at(1e-7) < math.inf
+
+
 def test_the_spending_so_far_amounts_to_what_both_parts_lose(tmp_path):
     table = open_table(tmp_path)
     release(table, 90)
