@@ -77,9 +77,9 @@ def noted(past=None):
     events, waiting = [], []
     real = Grant.release_all
 
-    def release_all(grant, requests, **how):
+    def release_all(grant, requests, *, together=False):
         waiting.extend((grant.to, what, value) for value, _, what in requests)
-        return real(grant, requests, **how)
+        return real(grant, requests, together=together)
 
     def noting(draw):
         def call(mechanism, raw, noise):

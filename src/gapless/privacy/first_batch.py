@@ -56,7 +56,7 @@ class Part:
         if not isinstance(mechanism, DiscreteGaussian) or not isinstance(distance, L2):
             return None
         moved = distance.at_most if isinstance(distance, L1) else distance.at_most**2  # whole numbers, so by 1 or more
-        return cls(mechanism.std, distance.at_most, math.floor(moved), reads or frozenset())
+        return cls(mechanism.std, distance.at_most, math.floor(moved * (1 + ROUNDING)), reads or frozenset())
 
     @classmethod
     def recorded(
@@ -115,7 +115,8 @@ def _composed(
     gammas = np.append(np.exp(epsilon - ratios), 0.0)
     heights = np.append(bound(gammas[:-1]), 1.0)
     heights = np.minimum.accumulate(heights[::-1])[::-1]  # a divergence falls with γ, its bound need not
-    slopes = np.diff(heights) / np.diff(gammas)
+    falls, widths = np.diff(heights), np.diff(gammas)
+    slopes = np.divide(falls, widths, out=np.zeros_like(falls), where=widths != 0)  # at 0 the higher end counts
     inside = first[1:] * heights[1:] + slopes * (math.exp(epsilon) * second[1:] - gammas[1:] * first[1:])
     return float(first[0] * heights[0] + inside.sum())
 

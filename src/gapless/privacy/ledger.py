@@ -543,9 +543,15 @@ class Ledger:
         return Guarantee(self.table, self.protect, epsilon, delta, basis)
 
     def epsilon_at(self, delta: float) -> float:
-        """The ε that the whole budget promises at another δ."""
+        """The ε that the whole budget promises at another δ; infinite if none is known.
+
+        Before anything was released that is the budget's own: a first batch that is priced by its exact total may lose
+        more, at another δ, than the filter would let it.
+        """
         if self._first is None:
-            return epsilon_of(self.capacity, delta)
+            if self._entries or self.order == PURE or self._header["version"] < VERSION:
+                return epsilon_of(self.capacity, delta)
+            return self._budget.epsilon if delta >= self._budget.delta else math.inf
         batch, price = self._first
         return batch.epsilon(delta, rest=batch.rest(price))
 

@@ -312,8 +312,10 @@ def _recover_fragment(path: Path, text: bytes) -> None:
     except (ValueError, KeyError, TypeError):
         raise LedgerError(f"{path} was changed", hint=RESTORE) from None
     # Entries priced together have no loss of their own: where some may be lost, all that was left counts as spent.
+    # Half of a first line does not tell whether it is one of them.
     together = '"together": true' in lines[-1]
-    told = None if together else re.match(rb'\{"loss": ([0-9.e+-]+),', fragment)
+    alone = not together and (len(lines) > 1 or header["order"] is None)
+    told = None if not alone else re.match(rb'\{"loss": ([0-9.e+-]+),', fragment)
     left = header["capacity"] - (0.0 if "ground_truth" in header else spent)  # a filter does not stop at the sum
     loss = float(told[1]) if told else max(0.0, left)  # not even that: all that was left
     entry = Entry(

@@ -174,6 +174,41 @@ def test_a_mixed_batch_or_a_pure_budget_or_a_tiny_delta_is_refused_the_rule():
 def test_whole_numbers_at_an_euclidean_distance_move_in_few_cells():
     assert Part.of(DiscreteGaussian(9.0), L1(3)).moved == 3
     assert Part.of(DiscreteGaussian(9.0), L2(3)).moved == 9
+    assert all(Part.of(DiscreteGaussian(9.0), L2(math.sqrt(cells))).moved == cells for cells in range(1, 100))
+
+
+@pytest.mark.parametrize("parts", [1, 30, 1000])
+def test_what_is_taken_off_the_variance_makes_discrete_noise_as_good_as_continuous(parts):
+    """Lemma 2 of the proof: all cells together cost at most η in ε, by a sum that is no estimate."""
+    std = 40.0
+    ratios = batch_of([std] * parts).pair().ratios
+    mean = math.sqrt(81 + ratios[-1] - ratios[0]) - 9  # ratios go from 9 below 0 to 9 above the mean
+    taken = std**2 - parts / mean**2
+    q = 2 * sum(math.exp(-2 * math.pi**2 * taken * k**2) for k in range(1, 9))
+    assert 0.7e-5 < parts * math.log((1 + q) / (1 - q)) <= 1e-5
+    assert (1 + q) ** parts <= 1 + 1e-5
+
+
+def test_what_continuity_and_rounding_cost_is_paid():
+    """η in ε, 1 + η on δ, a part of δ for rounding, and for the rest as much as an opened ledger may let through."""
+    batch, room, order = batch_of([30.0] * 5), BUDGET.room(BUDGET.order), BUDGET.order
+    pair, price = batch.pair(), 0.3 * BUDGET.capacity.value
+    rest = room * (1 - 0.5e-9) * (1 + 1e-9) - price
+    assert batch.rest(price) >= rest
+    least = pair.delta(1.0 - 1e-5, following(order, rest)) * (1 + 1e-5) / (1 - 1e-6)
+    assert not batch.kept(pair, 1.0, least * (1 - 1e-8), rest=rest)
+    assert batch.kept(pair, 1.0, least * (1 + 1e-8), rest=rest)
+
+
+def test_a_figure_is_there_where_the_ratio_no_longer_moves():
+    """Far below, only the patterns that hide a person are left: cells between equal ratios divide nothing by nothing."""
+    budget = Budget(20.0, 1e-6)
+    parts = tuple(Part(0.9, 1, 1, frozenset({name})) for name in "ab")
+    batch = FirstBatch(parts, budget, budget.order)
+    rates = {"a": 0.3, "b": 0.5}
+    figure = batch.epsilon(1e-6, seen={name: 1 - rate for name, rate in rates.items()})
+    assert figure < batch.epsilon(1e-6) < math.inf
+    assert true_delta([0.9, 0.9], [{"a"}, {"b"}], rates, figure, reach=60) <= 1e-6
 
 
 # ---------------------------------------------------------------------- on a ledger
@@ -435,7 +470,7 @@ def test_a_batch_cut_short_without_its_seal_spends_all(tmp_path):
     whole = path.read_bytes()
     ends = [place for place, byte in enumerate(whole) if byte == ord("\n")]
     seal_of(path).unlink()
-    for cut in (ends[1] + 5, ends[1] + 200, ends[2] + 2):
+    for cut in (ends[0] + 5, ends[0] + 200, ends[1] + 5, ends[1] + 200, ends[2] + 2):
         path.write_bytes(whole[:cut])
         ledger = Ledger.open(path)
         assert ledger.left.value == 0.0
@@ -473,6 +508,16 @@ def test_the_promise_at_other_deltas_is_that_of_the_batch_and_the_rest(tmp_path)
     for delta, filtered in zip((1e-5, 1e-6, 1e-7), untouched, strict=True):
         told = table.ledger.epsilon_at(delta)
         assert composed_epsilon(events, delta) <= told < filtered * 1.02
+
+
+def test_what_an_empty_ledger_promises_at_another_delta_outlasts_a_first_batch(tmp_path):
+    table = open_table(tmp_path)
+    before = {delta: table.ledger.epsilon_at(delta) for delta in (1e-5, 1e-6, 1e-7)}
+    noises, _, _ = release(table, sets=SETS * 5, shares=None)
+    for delta, promised in before.items():
+        lost = independent_epsilon([noise.std for noise in noises], Budget(1.0, delta))
+        assert lost <= promised
+    assert table.ledger.epsilon_at(1e-7) < math.inf
 
 
 def test_the_spending_so_far_amounts_to_what_both_parts_lose(tmp_path):
