@@ -268,13 +268,17 @@ def fit(
     console.print(str(made.balance))
 
 
-@app.command(epilog="Example: `gapless sample people.model --rows 1000 --seed 7 -o fake.csv`")
+@app.command(epilog="Example: `gapless sample people.model --rows 1000 --seed 7 --given sex=female -o fake.csv`")
 def sample(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by `gapless fit`.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="A CSV (also .gz, .tsv) or Parquet file.")],
     rows: NumberOfRows = None,
     seed: Seed = None,
     gaps: GapsOption = "filled",
+    given: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", help="What every row has in a column: a value, or a cell. Repeatable."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Draw synthetic rows from a model: free, as often as you like."""
@@ -282,12 +286,27 @@ def sample(
     from gapless.synth import load
 
     check_writable(output, new=True)  # it might be the private table, or part of a release
-    table = load(model).sample(rows, seed=seed, gaps=_gaps(gaps))
+    table = load(model).sample(rows, seed=seed, gaps=_gaps(gaps), given=_given(given or []))
     table.write(output)
     if as_json:
         print(json.dumps({"file": str(output), "rows": table.rows}))
     else:
         console.print(f"{table.rows} rows in {output}")
+
+
+@app.command(epilog="Example: `gapless verify release/`")
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A release folder, as `gapless synth` makes it.")],
+    as_json: Json = False,
+) -> None:
+    """Check a release against its manifest: every file there and unchanged, nothing else, and all of one release."""
+    from gapless.release import verify_release
+
+    with _working("verifying"):
+        result = verify_release(folder)
+    print(json.dumps(result.to_dict()) if as_json else str(result))
+    if result.problems:
+        raise typer.Exit(1)
 
 
 # ---------------------------------------------------------------------- from words to objects
@@ -340,6 +359,17 @@ def _percent(spend: str) -> float:
         if 0 < percent <= 100:
             return percent
     raise BudgetError(f"--spend {spend!r} is not a share of the budget", hint="--spend 50%")
+
+
+def _given(options: list[str]) -> dict[str, str]:
+    """Columns and their values from sex=female; a column is told once."""
+    given: dict[str, str] = {}
+    for option in options:
+        column, sign, value = option.partition("=")
+        if not (column and sign and value) or column in given:
+            raise typer.BadParameter(f"--given {option}. Try: --given sex=female, each column once")
+        given[column] = value
+    return given
 
 
 def _gaps(gaps: str, missing: Missing | None = None) -> Any:

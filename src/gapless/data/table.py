@@ -5,33 +5,45 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gapless.arguments import whole
 from gapless.data.encode import code_type, encode_public
 from gapless.data.memory import Memory
 from gapless.data.private_table import WhichRows
 from gapless.data.source import TEXT_ENDINGS, parts
-from gapless.errors import ReadError
+from gapless.draw.notebook import small_table
+from gapless.errors import ReadError, SchemaError
 from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.columns import Codes, _Binned, _Levels, as_text
-from gapless.schema.words import listing
+from gapless.schema.words import listing, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
 
+SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_LETTERS = 10, 30, 40  # in a notebook
+
+
 class Table:
     """Public rows, kept as codes. Numbers and moments that were read are kept too; all others are drawn in their bins.
 
-    The same table always gives the same values: what `to_pandas` shows is what `write` writes.
+    The same table always gives the same values: what `to_pandas` shows is what `write` writes, and a part of a table
+    has the values of the whole.
+
+    >>> from gapless.schema import Categorical, Integer
+    >>> schema = Schema("people", [Integer("age", bounds=(0, 99)), Categorical("sex", ["F", "M"], may_be_missing=True)])
+    >>> people = Table.read(pl.DataFrame({"age": [34, 71, 8], "sex": ["F", None, "M"]}), schema)
+    >>> people["age"].to_list(), people[1:], list(people.head(1))
+    ([34, 71, 8], <Table 'people': 2 rows, 2 columns>, [{'age': 34, 'sex': 'F'}])
     """
 
     def __init__(
@@ -63,21 +75,72 @@ class Table:
 
     def with_codes(self, codes: Sequence[NDArray[Any]], *, schema: Schema, seed: int = 0) -> Table:
         """The same rows with other codes, under a schema of the same values; where a code stays, the value does."""
-        values: list[NDArray[np.float64] | None] = []
-        for (column, old, drawn, filled), new in zip(self._drawn(), codes, strict=True):
-            known = None
-            if isinstance(column, _Binned):
-                known = np.full(self.rows, np.nan)
-                known[filled] = drawn.astype(np.int64) if column.whole else drawn
+        values = self._known(range(len(self.codes)))
+        for known, old, new in zip(values, self.codes, codes, strict=True):
+            if known is not None:
                 known[old != new] = np.nan
-            values.append(known)
         return Table(schema, codes, rows=self.rows, seed=seed, values=values)
+
+    # ------------------------------------------------------------------ parts
 
     def __len__(self) -> int:
         return self.rows
 
     def __repr__(self) -> str:
         return f"<Table {self.schema.name!r}: {self.rows} rows, {len(self.schema.columns)} columns>"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for a notebook; a part of them is said to be one."""
+        head = self.head(SHOWN_ROWS)[self.schema.names[:SHOWN_COLUMNS]]
+        columns = head.schema.columns
+        cells = [_cells(column, codes, head[column.name]) for column, codes in zip(columns, head.codes, strict=True)]
+        caption = f"{self.rows:,} rows, {len(self.schema.columns)} columns of '{self.schema.name}'"
+        if (head.rows, len(columns)) != (self.rows, len(self.schema.columns)):
+            caption += f"; shown are the first {head.rows} rows, {len(columns)} columns"
+        names = [shortened(column.name, SHOWN_LETTERS) for column in columns]
+        return small_table(names, [column.kind for column in columns], list(zip(*cells, strict=True)), caption=caption)
+
+    def head(self, rows: int = 5) -> Table:
+        """The first rows."""
+        return self[: whole("rows", rows, error=ReadError)]
+
+    @overload
+    def __getitem__(self, key: str) -> pl.Series: ...
+    @overload
+    def __getitem__(self, key: slice | list[str] | tuple[str, ...]) -> Table: ...
+    def __getitem__(self, key: str | slice | list[str] | tuple[str, ...]) -> pl.Series | Table:
+        """`table["age"]`, a polars series with gaps null; `table[["age", "sex"]]` and `table[:10]`, tables."""
+        if isinstance(key, str):
+            (drawn,) = self._drawn(self.schema.positions([key]))
+            return _polars_series(*drawn)
+        if isinstance(key, slice):
+            return self._part(self.schema, range(len(self.codes)), key)
+        if isinstance(key, list | tuple) and all(isinstance(name, str) for name in key):
+            return self._part(self.schema.select(key), self.schema.positions(key), slice(None))
+        raise SchemaError(
+            f"a table has no part {key!r}",
+            hint='table["age"], a column; table[["age", "sex"]], several; table[:10], rows',
+        )
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Row by row, each a dictionary of values by name; gaps are None."""
+        return self.to_polars().iter_rows(named=True)
+
+    def _part(self, schema: Schema, places: Sequence[int], rows: slice) -> Table:
+        values = [None if known is None else known[rows] for known in self._known(places)]
+        many = len(range(*rows.indices(self.rows)))
+        return Table(schema, [self.codes[place][rows] for place in places], rows=many, values=values)
+
+    def _known(self, places: Iterable[int]) -> list[NDArray[np.float64] | None]:
+        """The values of columns on a line, as numbers there, NaN where there is none; None for other columns."""
+        values: list[NDArray[np.float64] | None] = []
+        for column, _, drawn, filled in self._drawn(places):
+            known = None
+            if isinstance(column, _Binned):
+                known = np.full(self.rows, np.nan)
+                known[filled] = drawn.astype(np.int64) if column.whole else drawn
+            values.append(known)
+        return values
 
     def marginal(self, columns: str | Sequence[str], *, rows: WhichRows = "observed") -> NDArray[np.int64]:
         """How many rows fall into each combination of cells of these columns."""
@@ -89,10 +152,12 @@ class Table:
 
     # ------------------------------------------------------------------ frames
 
-    def _drawn(self) -> Iterator[tuple[Column, Codes, NDArray[Any], NDArray[np.bool_]]]:
+    def _drawn(
+        self, places: Iterable[int] | None = None
+    ) -> Iterator[tuple[Column, Codes, NDArray[Any], NDArray[np.bool_]]]:
         """For each column: its codes, the values where there are any, and which cells have one."""
-        columns = zip(self.schema.columns, self.codes, self._values, strict=True)
-        for place, (column, codes, known) in enumerate(columns):
+        for place in range(len(self.codes)) if places is None else places:
+            column, codes, known = self.schema.columns[place], self.codes[place], self._values[place]
             filled = codes < column.values_size
             rng = np.random.default_rng([self._seed, place])  # public: these rows are no secret
             values = column.draw(codes[filled], rng)
@@ -120,12 +185,35 @@ class Table:
         ]
         return table.cast(pa.schema(fields))
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A pandas frame: ordered categoricals, nullable integers and booleans, datetime64 for dates."""
+    def to_pandas(self, *, nullable: bool = True) -> pd.DataFrame:
+        """A pandas frame: ordered categoricals, nullable integers and booleans, datetime64 for dates.
+
+        Without `nullable`, for libraries that do not know pandas' own types, integers and booleans have those of numpy:
+        floats, true as 1, NaN for a gap, where the schema lets a cell have no value, else int64 and bool.
+        """
         with _needs("pandas", "pandas"):
             import pandas as pd  # noqa: PLC0415 an extra
-        columns = {drawn[0].name: _pandas_array(*drawn) for drawn in self._drawn()}
+        columns = {drawn[0].name: _pandas_array(*drawn, nullable=nullable) for drawn in self._drawn()}
         return pd.DataFrame(columns, index=pd.RangeIndex(self.rows))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The Arrow PyCapsule protocol: `pl.DataFrame(table)`, `pa.table(table)`, `pd.DataFrame.from_arrow(table)`."""
+        frame: Any
+        try:
+            frame = self.to_arrow()
+        except ReadError:  # without pyarrow polars tells it, and says of all levels that they have an order
+            frame = self.to_polars()
+        return frame.__arrow_c_stream__(requested_schema)
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:  # noqa: FBT001, FBT002 a protocol
+        """The older interchange protocol, by pyarrow, for libraries that do not know Arrow's."""
+        return self.to_arrow().__dataframe__(nan_as_null, allow_copy)
+
+    def __narwhals_dataframe__(self) -> Any:
+        """What narwhals makes of the polars frame, so that libraries written for it take a table."""
+        import narwhals as nw  # noqa: PLC0415 it is narwhals that calls this
+
+        return nw.from_native(self.to_polars(), eager_only=True)._compliant_frame  # noqa: SLF001 what it asks for
 
     def to_text(self) -> pl.DataFrame:
         """A polars frame for a text file: gaps and *not applicable* as the codes the schema declares."""
@@ -221,7 +309,19 @@ def _names(column: _Levels) -> list[Any]:
     ]
 
 
-def _pandas_array(column: Column, codes: Codes, values: NDArray[Any], filled: NDArray[np.bool_]) -> Any:
+def _cells(column: Column, codes: Codes, values: pl.Series) -> list[str | None]:
+    """What is shown of a column: short texts, None for a gap."""
+    texts = (f"{value:.6g}" if isinstance(value, float) else as_text(value) for value in values)
+    states: tuple[str | None, ...] = (*column.cells[: column.size], *[None] * len(column.gaps))
+    return [
+        shortened(text, SHOWN_LETTERS) if code < column.values_size else states[code]
+        for code, text in zip(codes.tolist(), texts, strict=True)
+    ]
+
+
+def _pandas_array(
+    column: Column, codes: Codes, values: NDArray[Any], filled: NDArray[np.bool_], *, nullable: bool
+) -> Any:
     import pandas as pd  # noqa: PLC0415 an extra
 
     if isinstance(column, _Levels) and not isinstance(column, Boolean):
@@ -234,12 +334,14 @@ def _pandas_array(column: Column, codes: Codes, values: NDArray[Any], filled: ND
         moments = np.full(len(codes), np.datetime64("NaT", "s"), dtype="datetime64[s]")
         moments[filled] = values
         return moments
-    if isinstance(column, Number):
+    if isinstance(column, Number) or (not nullable and column.extended_size > column.values_size):
         numbers = np.full(len(codes), np.nan)
         numbers[filled] = values
         return numbers
     dtype = np.bool_ if isinstance(column, Boolean) else np.int64
     full: NDArray[Any] = np.zeros(len(codes), dtype=dtype)
     full[filled] = values
+    if not nullable:
+        return full
     array = pd.arrays.BooleanArray if isinstance(column, Boolean) else pd.arrays.IntegerArray
     return array(full, ~filled)

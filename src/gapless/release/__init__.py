@@ -2,5 +2,15 @@
 
 from gapless.release.making import ModelFile, Release, make_model, make_release
 from gapless.release.table import Balance, open_table
+from gapless.release.verifying import Verification, verify_release
 
-__all__ = ["Balance", "ModelFile", "Release", "make_model", "make_release", "open_table"]
+__all__ = [
+    "Balance",
+    "ModelFile",
+    "Release",
+    "Verification",
+    "make_model",
+    "make_release",
+    "open_table",
+    "verify_release",
+]

@@ -27,6 +27,9 @@ LIBRARIES = ("gapless", "numpy", "polars", "opendp", "dp-accounting")
 MANIFEST = "manifest.json"
 MODEL = "synthetic.model"
 README = "README.txt"
+ROWS = ("synthetic.csv", "synthetic.parquet")
+SCHEMA = "schema.toml"
+LEDGER = "ledger.json"
 _UNFINISHED = "This release is not finished"
 _CONTENTS = """\
 synthetic.csv, synthetic.parquet   synthetic rows: no row is a person
@@ -38,7 +41,7 @@ structure.svg                      which columns are modelled together
 ledger.json                        every release from the private table and its cost
 manifest.json                      versions and SHA-256 of these files
 """
-_LEDGERS = (".ledger", ".ledger.seal")
+LEDGERS = (".ledger", ".ledger.seal")
 _ABOUT_LEDGER = """\
 *.ledger, *.ledger.seal            the account of the table: keep it, it remembers what was spent
 """
@@ -52,17 +55,17 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
     no private file may lie in it. If what follows is refused, the folder goes again unless something lies in it.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
-    if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(_LEDGERS[0]):
+    if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(LEDGERS[0]):
         raise ReadError(
             f"{ledger} might take the place of a file of the release",
             hint="leave ledger= out: it lies beside the data",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        begun, finished = _begun(folder), (folder / MANIFEST).exists()
-        if not (finished or begun) and any(not path.name.endswith(_LEDGERS) for path in folder.iterdir()):
+        begun, finished = is_begun(folder), (folder / MANIFEST).exists()
+        if not (finished or begun) and any(not path.name.endswith(LEDGERS) for path in folder.iterdir()):
             raise ReadError(f"{folder} holds other files", hint="a folder of its own for the release")
-        for other in folder.glob(f"*{_LEDGERS[0]}"):  # where earlier versions kept it
+        for other in folder.glob(f"*{LEDGERS[0]}"):  # where earlier versions kept it
             if not (ledger.exists() and other.samefile(ledger)):
                 raise ReadError(
                     f"{folder} holds a ledger, and {ledger} would be a second budget", hint=f'ledger="{other}"'
@@ -83,7 +86,8 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
         raise
 
 
-def _begun(folder: Path) -> bool:
+def is_begun(folder: Path) -> bool:
+    """Whether a release was begun there and not finished."""
     readme = folder / README
     return readme.exists() and readme.read_bytes().startswith(_UNFINISHED.encode())
 
@@ -123,20 +127,20 @@ def write_folder(folder: Path, model: FittedModel, sample: Table, ledger: Ledger
     README.txt last: until then it says that the release is not finished and which entries paid for it. So whatever
     stops the writing, at any moment, the release can be taken up again.
     """
-    sample.write(folder / "synthetic.csv")
-    sample.write(folder / "synthetic.parquet")
+    for name in ROWS:
+        sample.write(folder / name)
     texts = {
-        "schema.toml": sample.schema.to_toml(),
+        SCHEMA: sample.schema.to_toml(),
         "dictionary.md": "\n".join(dictionary(sample.schema)),
         "privacy.md": "\n".join(privacy_statement(model, sample, ledger)),
-        "ledger.json": _json(ledger.summary()),
+        LEDGER: _json(ledger.summary()),
         "report.html": release_page(model, sample, ledger),
         "structure.svg": model.picture(),
     }
     for name, text in texts.items():
         _write(folder / name, text)
-    readme = _CONTENTS + _ABOUT_LEDGER * any(folder.glob(f"*{_LEDGERS[0]}"))
-    hashed = {name: (folder / name).read_bytes() for name in (*texts, MODEL, "synthetic.csv", "synthetic.parquet")}
+    readme = _CONTENTS + _ABOUT_LEDGER * any(folder.glob(f"*{LEDGERS[0]}"))
+    hashed = {name: (folder / name).read_bytes() for name in (*texts, MODEL, *ROWS)}
     hashed[README] = readme.encode()
     manifest = {
         "table": sample.schema.name,

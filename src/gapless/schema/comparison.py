@@ -1,7 +1,8 @@
-"""What a comparison with a public value says of each cell of a column: for constraints and for questions."""
+"""Public values beside the cells of a column: for constraints, for questions, and for samples given some cells."""
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
-from gapless.schema.columns import Column, Ordinal, _Binned, _Calendar, _Levels
+from gapless.schema.columns import Boolean, Column, Ordinal, _Binned, _Calendar, _Levels, as_text
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -43,6 +44,30 @@ def holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
         raise SchemaError(f"column {column.name!r} is compared with {value!r}", hint="one of its levels")
     levels: NDArray[np.bool_] = SIGNS[sign](np.arange(column.values_size), code)
     return levels
+
+
+def cell_of(column: Column, value: object) -> tuple[int, float]:
+    """The code of the observed cell that a public value falls into, and the value on the column's line.
+
+    The value may also be the name of a cell. A cell, and a value that is on no line, has NaN there.
+
+    >>> from gapless.schema.columns import Integer
+    >>> age = Integer("age", bounds=(18, 90), bins=3)
+    >>> cell_of(age, 50), cell_of(age, "42..65")
+    ((1, 50.0), (1, nan))
+    """
+    text = as_text(value)
+    if isinstance(column, Boolean):
+        text = as_text(column.spellings.get(text.lower(), text))
+    if isinstance(column, _Binned) and text not in column.cells[: column.size]:
+        position = column.position(_moment(column, text))
+        if not column.within(np.array([position])).all():
+            first, last = column.bounds
+            raise SchemaError(
+                f"column {column.name!r} has no value {text}", hint=f"a {column.kind} from {first} to {last}"
+            )
+        return int(column.bin_of(np.array([position]))[0]), position
+    return column.code_of(text), math.nan
 
 
 def _bins_hold(column: _Binned, sign: str, value: str) -> NDArray[np.bool_]:

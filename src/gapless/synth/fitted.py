@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
@@ -27,8 +28,9 @@ from gapless.model.mixture import MixtureModel
 from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.schema import Schema
+from gapless.schema.comparison import cell_of
 from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of, decide
-from gapless.schema.words import nearest, shortened
+from gapless.schema.words import listing, nearest, shortened
 from gapless.synth.drawing import draw_structure
 from gapless.synth.facts import Facts
 
@@ -39,6 +41,7 @@ _DISTRIBUTIONS: dict[str, type[Distribution]] = {
     kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork, MixtureModel)
 }
 _TRIES = 50
+_KNOWN_CELLS = 1 << 20  # of the marginal by which given cells are found impossible
 
 
 def seed_or_new(seed: int | None) -> int:
@@ -49,6 +52,17 @@ def seed_or_new(seed: int | None) -> int:
 def _some(chance: Chance, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     """Fresh numbers of some rows: each row keeps its own place in what chance gives."""
     return chance()[rows]
+
+
+def _kept(codes: NDArray[Any], forbidden: list[Forbidden], rng: np.random.Generator, *, hint: str) -> NDArray[Any]:
+    """The rows, those that break a rule after all tries replaced by others of them."""
+    lawful = np.flatnonzero(~breaks(codes, forbidden))
+    if len(lawful) == len(codes):
+        return codes
+    if not len(lawful):
+        raise ModelError("the constraints leave hardly any possible row", hint=hint)
+    kept: NDArray[Any] = codes[rng.choice(lawful, len(codes))]
+    return kept
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,18 +93,40 @@ class FittedModel:
         """Whether anything was promised for it: not if the noise was that of a test."""
         return self.facts.private
 
-    def sample(self, rows: int | None = None, *, seed: int | None = None, gaps: Gaps = "filled") -> Table:
+    def sample(
+        self,
+        rows: int | None = None,
+        *,
+        seed: int | None = None,
+        gaps: Gaps = "filled",
+        given: Mapping[str, object] | None = None,
+    ) -> Table:
         """Draw synthetic rows: free, as often as you like, repeatable with a seed.
 
         Args:
             rows: how many; by default the noisy number of rows of the private table.
             seed: repeat a sample; by default every sample is new.
             gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
+            given: what every row has in some columns, by their names: a value, or the name of a cell. The other cells
+                are drawn from the model's law given these; a number tells the model no more than its bin does.
         """
         rows = whole("rows", max(0, round(self.total)) if rows is None else rows, error=ModelError)
         seed = seed_or_new(seed)
-        codes = self._lawful(self._distribution(gaps), rows, np.random.default_rng(seed))
-        return Table(self.schema, list(codes.T), rows=rows, seed=seed)
+        rng = np.random.default_rng(seed)
+        if not given:
+            codes = self._lawful(self._distribution(gaps), rows, rng)
+            return Table(self.schema, list(codes.T), rows=rows, seed=seed)
+        places = self.schema.positions(given)
+        cells = [
+            cell_of(self.schema.columns[place], value) for place, value in zip(places, given.values(), strict=True)
+        ]
+        codes = self._lawful_given(
+            {place: code for place, (code, _) in zip(places, cells, strict=True)}, gaps, rows, rng
+        )
+        values: list[NDArray[np.float64] | None] = [None] * len(self.schema.columns)
+        for place, (_, position) in zip(places, cells, strict=True):
+            values[place] = np.full(rows, position)  # drawn in the bin if it is a whole one that was given
+        return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=values)
 
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
         """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
@@ -114,18 +150,27 @@ class FittedModel:
         A row that breaks a constraint is drawn again, a fixed number of times at the most; one that must break it
         because of what is observed in it stays so.
         """
-        if not isinstance(self.filled, CanFill):
+        return self._fill(self.filled, given, chance, *self._rules())
+
+    def _fill(
+        self,
+        distribution: Distribution,
+        given: NDArray[np.int64],
+        chance: Chance,
+        decided: list[Forbidden],
+        forbidden: list[Forbidden],
+    ) -> NDArray[np.integer]:
+        if not isinstance(distribution, CanFill):
             raise ModelError(
                 f"a model by {self.method} cannot be drawn from given some cells of a row",
-                hint="impute with a model of MST, AIM or Mixture",
+                hint="a model of MST, AIM or Mixture can",
             )
-        decided, forbidden = self._rules()
-        codes = decide(self.filled.fill(given, chance), decided, free=given < 0)
+        codes = decide(distribution.fill(given, chance), decided, free=given < 0)
         for _ in range(_TRIES if forbidden else 0):
             broken = np.flatnonzero(breaks(codes, forbidden) & (given < 0).any(axis=1))
             if not len(broken):
                 break
-            again = self.filled.fill(given[broken], partial(_some, chance, broken))
+            again = distribution.fill(given[broken], partial(_some, chance, broken))
             codes[broken] = decide(again, decided, free=given[broken] < 0)
         return codes
 
@@ -168,10 +213,27 @@ class FittedModel:
             if not len(broken):
                 return codes
             codes[broken] = decide(distribution.sample(len(broken), rng), decided)
-        lawful = np.flatnonzero(~breaks(codes, forbidden))
-        if not len(lawful) and rows:
-            raise ModelError("the constraints leave hardly any possible row", hint="check them for conflicts")
-        return codes if len(lawful) == rows else codes[rng.choice(lawful, rows)]
+        return _kept(codes, forbidden, rng, hint="check them for conflicts")
+
+    def _lawful_given(
+        self, given: Mapping[int, int], gaps: Gaps, rows: int, rng: np.random.Generator
+    ) -> NDArray[np.integer]:
+        """Rows that have these cells and keep the schema's constraints, from the law given the cells.
+
+        Cells that the model holds impossible together are refused: there is no law given them.
+        """
+        hint = "other cells, or fewer of them"
+        columns = [self.schema.columns[place] for place in given]
+        few = prod(column.extended_size for column in columns) <= _KNOWN_CELLS
+        law = self.marginal_if_known([column.name for column in columns], gaps=gaps) if few else None
+        if law is not None and not law[tuple(given.values())] > 0:
+            cells = (f"{c.name} = {c.cells[code]}" for c, code in zip(columns, given.values(), strict=True))
+            raise ModelError(f"no row of this model has {listing(cells)}", hint=hint)
+        known = np.full((rows, len(self.schema.columns)), -1, dtype=np.int64)
+        known[:, list(given)] = list(given.values())
+        decided, forbidden = self._rules()
+        codes = self._fill(self._distribution(gaps), known, lambda: rng.random(rows), decided, forbidden)
+        return _kept(codes, forbidden, rng, hint=hint)
 
     def _rules(self) -> tuple[list[Forbidden], list[Forbidden]]:
         """What learned dependencies forbid, and all that no row may hold: that and the schema's own combinations."""
