@@ -204,7 +204,7 @@ def test_what_continuity_and_rounding_cost_is_paid():
 
 
 def test_a_figure_is_there_where_the_ratio_no_longer_moves():
-    """Far below, only the patterns that hide a person are left: cells between equal ratios divide nothing by nothing."""
+    """Far below, only patterns that hide a person are left: between equal ratios nothing is divided by nothing."""
     budget = Budget(20.0, 1e-6)
     parts = tuple(Part(0.9, 1, 1, frozenset({name})) for name in "ab")
     batch = FirstBatch(parts, budget, budget.order)
