@@ -1,9 +1,12 @@
 """Mixtures: whatever the laws and whatever is observed, each row is a function of itself and of its own draws."""
 
+from unittest import mock
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gapless.model import mixture
 from gapless.model.mixture import MixtureModel, _Softmax
 
 
@@ -34,6 +37,8 @@ def test_a_filled_row_depends_on_itself_and_its_draws_alone(model, seed, rows):
         return model.fill(known[some], lambda: next(numbers))
 
     together = filled(np.arange(rows))
+    with mock.patch.object(mixture, "_NEAR_CELLS", 3 * model.components):  # three rows at a time
+        assert np.array_equal(filled(np.arange(rows)), together)
     order = rng.permutation(rows)
     assert np.array_equal(filled(order), together[order])
     assert np.array_equal(np.vstack([filled(np.array([row])) for row in range(rows)]), together)

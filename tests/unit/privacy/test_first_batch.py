@@ -27,8 +27,11 @@ from gapless.privacy import (
     Rows,
 )
 from gapless.privacy.accounting import composed_epsilon
+from gapless.privacy.budget import Loss, epsilon_of
 from gapless.privacy.first_batch import FirstBatch, Part, first_batch, following, least_noise
+from gapless.privacy.ground_truth import merged, renyi
 from gapless.privacy.ledger_file import hash_of, seal_of
+from gapless.privacy.registry import mechanism_of
 from gapless.testing.tables import letters_schema, private
 
 BUDGET = Budget(1.0, 1e-6)
@@ -201,7 +204,7 @@ def test_what_continuity_and_rounding_cost_is_paid():
 
 
 def test_a_figure_is_there_where_the_ratio_no_longer_moves():
-    """Far below, only the patterns that hide a person are left: cells between equal ratios divide nothing by nothing."""
+    """Far below, only patterns that hide a person are left: between equal ratios nothing is divided by nothing."""
     budget = Budget(20.0, 1e-6)
     parts = tuple(Part(0.9, 1, 1, frozenset({name})) for name in "ab")
     batch = FirstBatch(parts, budget, budget.order)
@@ -421,6 +424,23 @@ def test_only_the_first_batch_may_be_priced_together(tmp_path):
         Ledger.open(rewritten(table.ledger.path, odd))
 
 
+def test_a_later_batch_is_not_taken_for_the_first_by_who_has_seen_the_first(tmp_path):
+    table = open_table(tmp_path)
+    release(table, 5, sets=SETS[:1], shares=None, together=False)
+    path = table.ledger.path
+    reader, before = Ledger.open(path), path.read_text()
+    release(table, 90, sets=SETS[:1], shares=None)
+    *_, line = path.read_text().splitlines()
+    content = json.loads(line)
+    batch = batch_of([content["mechanism"]["std"]])
+    content |= {"together": True, "batch": 1, "loss": batch.price(batch.loss)}
+    assert content["loss"] < batch.loss
+    seal_of(path).unlink()
+    path.write_text(before + json.dumps(content) + "\n")
+    with pytest.raises(LedgerError, match="a later batch is priced together"):
+        reader.refresh()
+
+
 def test_a_record_that_is_no_gaussian_noise_is_not_priced_together(tmp_path):
     table = open_table(tmp_path)
     release(table, 90)
@@ -508,6 +528,10 @@ def test_the_promise_at_other_deltas_is_that_of_the_batch_and_the_rest(tmp_path)
     for delta, filtered in zip((1e-5, 1e-6, 1e-7), untouched, strict=True):
         told = table.ledger.epsilon_at(delta)
         assert composed_epsilon(events, delta) <= told < filtered * 1.02
+    other = open_table(tmp_path)
+    release(other, 90)
+    assert other.ledger.guarantee().epsilon < 0.98
+    assert other.ledger.epsilon_at(1e-6) == pytest.approx(1.0, rel=1e-6)  # all that is left may still be spent
 
 
 def test_what_an_empty_ledger_promises_at_another_delta_outlasts_a_first_batch(tmp_path):
@@ -527,7 +551,7 @@ def test_the_spending_so_far_amounts_to_what_both_parts_lose(tmp_path):
     release(table, 5, sets=SETS[:1], shares=None)
     (told,) = [line for line in str(table.ledger).splitlines() if "after the fact" in line]
     epsilon = float(told.rpartition("ε = ")[2])
-    assert alone < epsilon < 1.0
+    assert 1.01 * alone < epsilon < 1.0
 
 
 # ---------------------------------------------------------------------- the people behind the gaps
@@ -599,6 +623,11 @@ def test_losses_of_a_priced_batch_are_not_taken_for_renyi_losses(tmp_path):
     figure = table.ledger.ground_truth(MCAR({"x0": 1e-9, "x1": 1e-9}, columns="dependent"))
     assert figure.epsilon == figure.incomplete.epsilon
     assert "incomplete table" in figure.basis
+    rates = MCAR({"x0": 0.97, "x1": 0.97}, columns="dependent")
+    order = table.ledger.order
+    losses = [mechanism_of(entry.mechanism).loss(L1(1), order).value for entry in table.ledger.entries]
+    bound = renyi(merged(zip(losses, map(frozenset, SETS), strict=True)), rates, order)
+    assert table.ledger.ground_truth(rates).epsilon == pytest.approx(epsilon_of(Loss(bound, order), 1e-6))
 
 
 # ---------------------------------------------------------------------- a synthesizer
