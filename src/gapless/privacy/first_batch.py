@@ -36,6 +36,7 @@ MARGIN = 1e-6  # of δ, for rounding errors; half of it when a record is compute
 MOST_PATTERNS = 18  # columns with gaps
 MOST_MEANS = 300  # of a mixture over patterns of gaps, rounded up to so many
 _MOST_MEAN = 20.0  # beyond, no promise is left to speak of, and numbers would overflow
+_MOST_STEEP = 1e3  # mean times order, beyond which a budget is exceeded anyway and cells would be too many
 _REACH = 9.0  # standard deviations; what lies beyond, below 1e-18, counts as lost for certain
 _DIGITS = 1e-10  # to which prices and noise are found, from above
 _STEP = 0.04  # of the cells, beside how fast the bound on the rest falls
@@ -183,19 +184,20 @@ class FirstBatch:
         .. math:: \Bigl(\sum_v p_v\,\mathcal{N}(m_v, 1),\ \mathcal{N}(0, 1)\Bigr), \qquad
                   m_v^2 = \sum_j \mathbf{1}\{A_j \subseteq v\}\,\mu_j^2
         """
-        moved = max(1, sum(part.moved for part in self.parts))
+        chance_of = seen or {}
+        names = sorted({column for part in self.parts for column in part.reads if chance_of.get(column, 1.0) < 1})
+        if len(names) > MOST_PATTERNS:
+            return None
+        moved = max(1, sum(part.moved for part in self.parts)) << len(names)  # others with each pattern, perhaps
         smoothed = math.log(5 * moved / SMOOTHING) / (2 * math.pi**2)
         variances = [part.std**2 - smoothed for part in self.parts]
         if min(variances) <= 0:
             return None
         squares = [part.distance**2 / variance for part, variance in zip(self.parts, variances, strict=True)]
-        if not 0 < math.fsum(squares) < _MOST_MEAN**2:
+        if not 0 < math.fsum(squares) < min(_MOST_MEAN, _MOST_STEEP / (self.order - 1)) ** 2:
             return None
         if seen is None:
             return Pair.of(np.sqrt([math.fsum(squares)]), np.ones(1), self.order)
-        names = sorted({column for part in self.parts for column in part.reads if seen.get(column, 1.0) < 1})
-        if len(names) > MOST_PATTERNS:
-            return None
         patterns = np.arange(1 << len(names))
         chances, total = np.ones(len(patterns)), np.zeros(len(patterns))
         for i, column in enumerate(names):

@@ -28,7 +28,7 @@ from gapless.privacy import (
 )
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.budget import Loss, epsilon_of
-from gapless.privacy.first_batch import FirstBatch, Part, first_batch, following, least_noise
+from gapless.privacy.first_batch import FirstBatch, Pair, Part, first_batch, following, least_noise
 from gapless.privacy.ground_truth import merged, renyi
 from gapless.privacy.ledger_file import hash_of, seal_of
 from gapless.privacy.registry import mechanism_of
@@ -203,15 +203,32 @@ def test_what_continuity_and_rounding_cost_is_paid():
     assert batch.kept(pair, 1.0, least * (1 + 1e-8), rest=rest)
 
 
-def test_a_figure_is_there_where_the_ratio_no_longer_moves():
-    """Far below, only patterns that hide a person are left: between equal ratios nothing is divided by nothing."""
+def test_far_too_little_noise_for_a_tiny_budget_has_no_price_and_takes_no_memory():
+    budget = Budget(1e-3, 1e-6)
+    parts = (Part(1.5, 1, 1, frozenset()),)
+    batch = FirstBatch(parts, budget, budget.order)
+    assert batch.pair() is None
+    assert batch.price(batch.loss) == batch.loss
+
+
+def test_nothing_is_divided_by_nothing_where_the_ratio_no_longer_moves():
+    """Far below, only patterns that hide a person are left, and ratios are equal."""
+    pair = Pair.of(np.array([0.0, 8.0]), np.array([0.3, 0.7]), 2.6)
+    bound = following(2.6, 0.0)
+    found = [pair.delta(epsilon, bound) for epsilon in (1.0, 10.0, 20.0, 60.0)]
+    assert np.isfinite(found).all()
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < 1e-4 < found[0]
+
+
+def test_a_figure_over_patterns_with_little_noise_is_no_less_than_is_lost():
     budget = Budget(20.0, 1e-6)
-    parts = tuple(Part(0.9, 1, 1, frozenset({name})) for name in "ab")
+    parts = tuple(Part(1.1, 1, 1, frozenset({name})) for name in "ab")
     batch = FirstBatch(parts, budget, budget.order)
     rates = {"a": 0.3, "b": 0.5}
     figure = batch.epsilon(1e-6, seen={name: 1 - rate for name, rate in rates.items()})
     assert figure < batch.epsilon(1e-6) < math.inf
-    assert true_delta([0.9, 0.9], [{"a"}, {"b"}], rates, figure, reach=60) <= 1e-6
+    assert true_delta([1.1, 1.1], [{"a"}, {"b"}], rates, figure, reach=60) <= 1e-6
 
 
 # ---------------------------------------------------------------------- on a ledger
