@@ -55,7 +55,7 @@ def folder(tmp_path_factory):
 def test_the_commands_of_the_readme_work_as_typed_and_print_what_it_shows(folder):
     told = list(commands())
     assert [shlex.split(command)[1] for command, _ in told] == [
-        *("schema", "check", "synth", "ledger", "synth", "evaluate", "sample")
+        *("schema", "check", "synth", "ledger", "synth", "evaluate", "sample", "sample", "verify")
     ]
     for command, shown in told:
         done = shell(command, folder, SHELL)

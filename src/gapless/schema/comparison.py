@@ -63,9 +63,8 @@ def cell_of(column: Column, value: object) -> tuple[int, float]:
         position = column.position(_moment(column, text))
         if not column.within(np.array([position])).all():
             first, last = column.bounds
-            raise SchemaError(
-                f"column {column.name!r} has no value {text}", hint=f"a {column.kind} from {first} to {last}"
-            )
+            steps = " in whole steps" if column.whole else ""
+            raise SchemaError(f"column {column.name!r} has no value {text}", hint=f"from {first} to {last}{steps}")
         return int(column.bin_of(np.array([position]))[0]), position
     return column.code_of(text), math.nan
 

@@ -163,7 +163,7 @@ class FittedModel:
         if not isinstance(distribution, CanFill):
             raise ModelError(
                 f"a model by {self.method} cannot be drawn from given some cells of a row",
-                hint="a model of MST, AIM or Mixture can",
+                hint="a model by mst, aim or mixture",
             )
         codes = decide(distribution.fill(given, chance), decided, free=given < 0)
         for _ in range(_TRIES if forbidden else 0):

@@ -59,7 +59,6 @@ query.questions: the name of one column: Mean("income")
 query.questions: the name of one column: by="sex"
 query.several: [Count(), Mean("income")]
 data.source: collect() it yourself to see why
-synth.fitted: impute with a model of MST, AIM or Mixture
 """
 
 

@@ -1,0 +1,231 @@
+"""`gapless verify` and `verify_release`: a release that is whole, and everything that makes it another one."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.release import make_release, verify_release
+from gapless.testing.noise import fixed_noise
+
+GAPLESS = Path(sys.executable).parent / "gapless"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two releases of two tables, made once."""
+    folder = tmp_path_factory.mktemp("verify")
+    for name in ("people", "others"):
+        columns = [
+            gl.Integer("age", bounds=(0, 99)),
+            gl.Categorical("sex", ["F", "M"], may_be_missing=True, missing=("", "-8")),
+        ]
+        cells = {"age": [row % 99 for row in range(200)], "sex": [("F", "M", None)[row % 3] for row in range(200)]}
+        pl.DataFrame(cells).write_csv(folder / f"{name}.csv")
+        promise = {"protect": gl.Rows(1), "budget": gl.Budget(1.0, 1e-6)}
+        make_release(
+            folder / f"{name}.csv",
+            gl.Schema(name, columns),
+            folder / name,
+            **promise,
+            gaps="as observed",
+            rows=120,
+            seed=1,
+        )
+    return folder
+
+
+@pytest.fixture
+def release(made, tmp_path):
+    return shutil.copytree(made / "people", tmp_path / "release")
+
+
+def sign(release, **changes):
+    """Write the manifest anew, as somebody would who covers a change up."""
+    manifest = json.loads((release / "manifest.json").read_text())
+    for name in manifest["sha256"]:
+        if (release / name).exists():
+            manifest["sha256"][name] = hashlib.sha256((release / name).read_bytes()).hexdigest()
+    (release / "manifest.json").write_text(json.dumps(manifest | changes))
+
+
+def test_a_release_is_intact(release):
+    result = verify_release(release)
+    assert result.problems == ()
+    assert set(result.files) == {path.name for path in release.iterdir()} - {"manifest.json"}
+    digest = hashlib.sha256((release / "manifest.json").read_bytes()).hexdigest()
+    assert result.sha256 == digest
+    assert str(result).startswith(f"{release} is intact: 10 files as in manifest.json, and nothing else.\nSHA-256")
+    assert digest in str(result)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.txt",
+        "dictionary.md",
+        "ledger.json",
+        "privacy.md",
+        "report.html",
+        "schema.toml",
+        "structure.svg",
+        "synthetic.csv",
+        "synthetic.model",
+        "synthetic.parquet",
+    ],
+)
+def test_every_file_counts(release, name):
+    content = (release / name).read_bytes()
+    (release / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert verify_release(release).problems == (f"{name} was changed",)
+    (release / name).unlink()
+    assert verify_release(release).problems == (f"{name} is not there",)
+    (release.parent / name).write_bytes(content)
+    (release / name).symlink_to(release.parent / name)
+    assert verify_release(release).problems == (f"{name} is no file of this folder",)
+    (release / name).unlink()
+    manifest = json.loads((release / "manifest.json").read_text())
+    del manifest["sha256"][name]
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    assert verify_release(release).problems == (f"{name} is not in the manifest",)
+
+
+def test_nothing_else_may_lie_there(release):
+    (release / "people.csv").write_text("age\n34\n")
+    (release / ".hidden").write_text("")
+    (release / "folder").mkdir()
+    (release / "folder" / "x.ledger").write_text("")
+    names = [".hidden", "folder", "folder/x.ledger", "people.csv"]
+    assert verify_release(release).problems == tuple(f"{name} does not belong to the release" for name in names)
+
+
+def test_a_ledger_may_lie_there(release, made):
+    for name in ("people.ledger", "people.ledger.seal"):
+        shutil.copy(made / name, release)
+    assert verify_release(release).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("taken", "told"),
+    [
+        (["schema.toml"], "schema.toml is not the schema of synthetic.model"),
+        (["synthetic.model"], "schema.toml is not the schema of synthetic.model"),
+        (["ledger.json"], "ledger.json is of another table, or protects something else than synthetic.model says"),
+        (["ledger.json"], "manifest.json promises something else than ledger.json"),
+        (["schema.toml", "synthetic.model", "ledger.json"], "manifest.json is of another table or method"),
+    ],
+)
+def test_files_of_another_release_are_told_apart(release, made, taken, told):
+    for name in taken:
+        shutil.copy(made / "others" / name, release)
+    sign(release)
+    assert told in verify_release(release).problems
+
+
+def test_rows_are_those_that_were_told(release):
+    rows = pl.read_csv(release / "synthetic.csv", infer_schema=False)
+    (release / "synthetic.csv").write_text(rows.reverse().write_csv())
+    sign(release)
+    assert verify_release(release).problems == ("synthetic.csv and synthetic.parquet hold different rows",)
+    (release / "synthetic.csv").write_text(rows.head(50).write_csv())
+    sign(release)
+    assert "manifest.json tells another number of rows" in verify_release(release).problems
+    (release / "synthetic.csv").write_text(rows.write_csv())
+    sign(release, rows=7)
+    assert verify_release(release).problems == ("manifest.json tells another number of rows",)
+    (release / "synthetic.csv").write_text(rows.select("age").write_csv())
+    sign(release)
+    (told,) = verify_release(release).problems
+    assert told.startswith("a file cannot be read, or not under schema.toml: ")
+
+
+def test_a_promise_cannot_be_made_smaller(release):
+    copy = json.loads((release / "ledger.json").read_text())
+    for epsilon, told in (
+        (0.01, ["manifest.json promises something else than ledger.json"]),
+        (
+            None,
+            [
+                "manifest.json promises something else than ledger.json",
+                "synthetic.model is private and ledger.json is not, or the other way round",
+            ],
+        ),
+    ):
+        copy["guarantee"]["epsilon"] = epsilon
+        (release / "ledger.json").write_text(json.dumps(copy))
+        sign(release)
+        assert list(verify_release(release).problems) == told
+    for content in ("[]", "{}", "nonsense"):
+        (release / "ledger.json").write_text(content)
+        sign(release)
+        assert verify_release(release).problems == ("ledger.json is no copy of a ledger",)
+
+
+def test_a_release_of_a_test_is_told_consistently(tmp_path):
+    pl.DataFrame({"age": [1, 2, 3]}).write_csv(tmp_path / "people.csv")
+    schema = gl.Schema("people", [gl.Integer("age", bounds=(0, 9))])
+    with fixed_noise(1):
+        promise = {"protect": gl.Rows(1), "budget": gl.Budget(1.0, 1e-6)}
+        make_release(tmp_path / "people.csv", schema, tmp_path / "release", **promise, rows=5)
+    assert verify_release(tmp_path / "release").problems == ()
+
+
+def test_an_unfinished_release_says_so(release):
+    (release / "README.txt").write_text("This release is not finished: …\n")
+    assert verify_release(release).problems[0] == "the release is not finished"
+
+
+def test_what_is_no_release_is_refused(tmp_path):
+    with pytest.raises(gl.ReadError, match=r"manifest\.json: No such file or directory\n  Try: a folder made by"):
+        verify_release(tmp_path)
+    for content in ("{}", "[]", "x", '{"sha256": 1}'):
+        (tmp_path / "manifest.json").write_text(content)
+        with pytest.raises(gl.ReadError, match=r"manifest\.json is no manifest\n  Try: a folder made by"):
+            verify_release(tmp_path)
+
+
+def run(*arguments):
+    return subprocess.run(
+        [GAPLESS, *map(str, arguments)], capture_output=True, text=True, encoding="utf-8", check=False
+    )
+
+
+def test_the_command(release):
+    done = run("verify", release)
+    assert (done.returncode, done.stdout) == (0, f"{verify_release(release)}\n")
+    assert json.loads(run("verify", release, "--json").stdout) == verify_release(release).to_dict()
+    (release / "notes.txt").write_text("mine")
+    done = run("verify", release, "--json")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert (told["intact"], told["problems"]) == (False, ["notes.txt does not belong to the release"])
+    done = run("verify", release)
+    assert (done.returncode, done.stdout.splitlines()[1]) == (1, "  notes.txt does not belong to the release")
+    assert run("verify", release.parent).returncode == 1
+    assert "Example: gapless verify release/" in run("verify", "--help").stdout
+
+
+def test_given_on_the_command_line(release):
+    model, rows = release / "synthetic.model", release.parent / "more.csv"
+    assert (
+        run("sample", model, "--rows", 20, "--seed", 1, "--given", "sex=F", "--given", "age=34", "-o", rows).returncode
+        == 0
+    )
+    assert pl.read_csv(rows).select("age", "sex").unique().rows() == [(34, "F")]
+    for given, code, told in (
+        (["sex=Q"], 2, "column 'sex' has no cell 'Q'"),
+        (["sex"], 2, "--given sex. Try: --given sex=female, each column once"),
+        (["age=3", "age=4"], 2, "each column once"),
+        (["size=3"], 2, "no column 'size' in the schema"),
+    ):
+        options = [word for value in given for word in ("--given", value)]
+        done = run("sample", model, *options, "-o", release.parent / "none.csv")
+        assert done.returncode == code
+        assert told in " ".join(done.stderr.replace("│", " ").split())
+    assert not (release.parent / "none.csv").exists()
