@@ -48,9 +48,9 @@ class Check:
         return tuple(column.name for column in self.columns if column.refused)
 
 
-def check(data: Any, schema: Schema, *, encoding: str = "utf-8") -> Check:
+def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     """Look at data that you hold: gaps, cells outside the schema, patterns. Exact: NOT for release."""
-    frame = load(data, encoding=encoding, for_holder=True)
+    frame = load(data, encoding=encoding or schema.encoding, separator=schema.separator, for_holder=True)
     check_names(frame.columns, schema)
     constraints_of(schema)  # a rule that cannot be read is told first
     checked, gaps, codes = [], [], []
