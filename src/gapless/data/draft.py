@@ -248,7 +248,7 @@ def _numeric(seen: _Seen, numbers: list[float], texts: set[str], common: Mapping
         return "its numbers are very large, such as identifiers"
     if whole and len(numbers) > 2 and upper - lower < DEFAULT_BINS:  # such as a scale from 1 to 5: a bin for each
         return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
-    if whole and len(numbers) <= DEFAULT_BINS:
+    if whole and len(numbers) <= DEFAULT_BINS and (names == texts or lower == upper):
         levels = sorted(map(int, numbers))
         return Categorical(name, levels if set(map(str, levels)) == names else sorted(names), **common)
     if whole:

@@ -297,7 +297,7 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
     codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
     with path.open("rb") as file, _unzipped(file) as raw:
         try:
-            b"".decode(codec)  # refuses codecs that are not for text
+            b"a".decode(codec, "ignore")  # refuses codecs that are not for text; of no byte it would ask none
             decoder = codecs.getincrementaldecoder(codec)()
         except LookupError:
             raise ReadError(f"no encoding called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None

@@ -651,7 +651,8 @@ class Number(_Numeric):
     whole: ClassVar[bool] = False
 
 
-_FORMAT = "YymdbBHIMSp"  # what a format may say: year, month, day, hour, minute, second, half of the day
+_FORMAT = "YymbBdHIMSp"  # what a format may say: year, month, day, hour, minute, second, half of the day
+_CLOCKS = ("", "HM", "HMS", "IMp", "IMSp")  # and what of the time of day together
 
 # How a moment becomes a whole number of steps since 1970, and back.
 _STEP_OF_RESOLUTION = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minute": "m", "second": "s"}
@@ -681,10 +682,11 @@ class _Calendar(_Binned):
         super().__post_init__()
 
     def _check_format(self, form: object) -> None:
-        parts = re.findall(r"%(.?)", form) if isinstance(form, str) else []
-        year = [part for part in parts if part in ("Y", "y")]
-        lone = ("H" in parts or "I" in parts) != ("M" in parts)
-        if len(year) != 1 or lone or len(set(parts)) < len(parts) or not set(parts) <= set(_FORMAT):
+        parts = set(found := re.findall(r"%(.?)", form) if isinstance(form, str) else [])
+        kinds = [len(parts & set(same)) for same in ("Yy", "mbB", "HI")]
+        clock = "".join(sorted(parts & set("HIMSp")))
+        known = len(parts) == len(found) and parts <= set(_FORMAT) and clock in _CLOCKS
+        if not known or kinds[0] != 1 or max(kinds) > 1:
             hint = 'format = "%d.%m.%Y" or "%m/%d/%Y %H:%M"; ' + " ".join(f"%{part}" for part in _FORMAT)
             raise self._error(f"has the format {form!r}", hint=hint)
 

@@ -228,7 +228,7 @@ def _list_of(kind: type, values: Any, key: str, hint: str) -> tuple[Any, ...]:
 
 def _is_encoding(name: Any) -> bool:
     try:
-        b"".decode(name)  # refuses codecs that are not for text
+        b"a".decode(name, "ignore")  # refuses codecs that are not for text; of no byte it would ask none
     except (LookupError, TypeError):
         return False
     return True
