@@ -41,7 +41,7 @@ EXCEL_ENDINGS = (".xlsx",)
 
 PART = 1 << 23  # bytes of a text file
 PART_ROWS = 1 << 17  # of a Parquet file
-LOOKED_AT = 1000  # rows, for the separator
+LOOKED_AT = 1000  # lines, for the separator
 LONGEST_CELL = 2**31 - 1  # letters: else a long comment in a cell is an error
 
 _MARKS = {  # the longer ones first: one of UTF-16 begins one of UTF-32
@@ -333,15 +333,18 @@ def file_layout(data: Any, encoding: str | None) -> tuple[str | None, str | None
     with suppress(OSError, EOFError, zlib.error):  # told when the file is read
         encoding = encoding or wide_encoding(path)
         if separator_of(path, None) == ",":
-            return encoding, _separator(next(_blocks(_pieces(path, encoding or "utf-8"))))
+            lines = chain.from_iterable(map(_lines, _blocks(_pieces(path, encoding or "utf-8"))))
+            return encoding, _separator(list(islice(lines, LOOKED_AT)))
     return encoding, None
 
 
-def _separator(text: str) -> str | None:
+def _separator(lines: list[str]) -> str | None:
     csv.field_size_limit(LONGEST_CELL)
     for separator in SEPARATORS:
         with suppress(csv.Error):
-            widths = {len(row) for row in islice(csv.reader(_lines(text), delimiter=separator), LOOKED_AT) if row}
+            rows = list(csv.reader(lines, delimiter=separator))
+            whole = rows[:-1] if len(lines) == LOOKED_AT else rows  # the last may have been cut
+            widths = {len(row) for row in whole if row}
             if len(widths) == 1 and widths != {1}:
                 return None if separator == "," else separator
     return None

@@ -27,8 +27,8 @@ _TABLE_DEFAULTS: dict[str, Any] = {
     "unchecked": False,
 }
 _NUMBER_KEYS = ("decimal", "thousands")  # said once for all columns of numbers, or by each
-_FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding")
-_TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", *_FILE_KEYS, "ignore", "unchecked")
+FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding")
+_TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
 SEPARATORS = (",", ";", "\t", "|")
 _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
 _CONSTRAINT_KEYS = ("not", "description")
