@@ -11,14 +11,19 @@ from gapless.errors import ReadError, SchemaError
 from gapless.schema import Schema
 
 TEXTS = ["", "-8", "-8.0", "NA", "na", "0", "1", "2.5", "3", "10", "yes", "true", "T", "a", "b", "2000-01-01", "?"]
+TEXTS += ["1,5", "2.5,0", "1.000", "1,000", "-8,0", "01.06.2000", "06/01/2000", "J", "N"]
 TEXTS += ["2000-06-30", "2001-01-01", "2000-01-01 12:30", "1999-12-31"]
 CODES = [MissingCode(code, kind) for code in ("", "-8", "NA", "?") for kind in ("unknown", "refused", "not-applicable")]
 FACTS = {
     "kind": st.sampled_from([Categorical, Ordinal, Boolean, Integer, Number, Date, DateTime]),
     "may_be_missing": st.sampled_from([True, True, True, False]),
     "missing": st.lists(st.sampled_from(CODES), max_size=2, unique_by=lambda code: code.code).map(tuple),
-    "outside": st.sampled_from([None, "clamp", "missing", "refuse"]),
-    "levels": st.lists(st.sampled_from(["a", "b", "yes", "-8", 1, "3"]), min_size=1, unique=True).map(tuple),
+    "outside": st.sampled_from([None, None, "clamp", "missing", "refuse", "other"]),
+    "levels": st.lists(st.sampled_from(["a", "b", "yes", "-8", 1, "other"]), min_size=1, unique=True).map(tuple),
+    "spelling": st.sampled_from([None, ("N", "J"), ("false", "true"), (1, 0)]),
+    "decimal": st.sampled_from([".", ","]),
+    "thousands": st.sampled_from(["", " "]),
+    "format": st.sampled_from([None, "%d.%m.%Y", "%m/%d/%Y"]),
     "bounds": st.sampled_from([(0, 3), (0, 10), (-9, 3)]),
     "days": st.sampled_from([("2000-01-01", "2000-06-30"), ("2000-01-01", "2001-01-01"), ("1999-12-31", "2001-01-01")]),
     "resolution": st.sampled_from(["day", "month", "year"]),
@@ -77,6 +82,13 @@ BASE |= {"days": ("2000-01-01", "2000-06-30"), "resolution": "day"}
         ({"kind": Number}, {"outside": "clamp"}),
         ({"kind": Date, "days": ("2000-06-30", "2001-01-01")}, {"resolution": "year"}),
         ({"kind": Integer, "outside": "clamp"}, {"missing": (MissingCode("-8"),)}),
+        ({"kind": Categorical, "levels": ("a", "other")}, {"outside": "other"}),
+        ({"kind": Boolean}, {"spelling": ("N", "J")}),
+        ({"kind": Boolean}, {"spelling": ("false", "true")}),
+        ({"kind": Number}, {"decimal": ","}),
+        ({"kind": Number, "bounds": (0, 1000)}, {"thousands": ","}),
+        ({"kind": Date}, {"format": "%d.%m.%Y"}),
+        ({"kind": Date, "format": "%m/%d/%Y"}, {"format": "%d.%m.%Y"}),
         ({"kind": Categorical, "missing": (CODES[3],)}, {"missing": (CODES[5],)}),  # a gap, or not applicable
     ],
 )
@@ -84,6 +96,39 @@ def test_each_fact_that_decides_is_in_the_digest(facts, others):
     one, other = column(BASE | facts), column(BASE | facts | others)
     assert gaps(one) != gaps(other)
     assert one.gap_rule.digest != other.gap_rule.digest
+
+
+@pytest.mark.parametrize(
+    "facts", [{"separator": ";"}, {"encoding": "latin-1"}, {"separator": ";", "encoding": "cp1252"}]
+)
+def test_how_a_file_is_read_is_in_the_digest_where_it_is_declared(facts):
+    columns = [Integer("x", bounds=(0, 3)), Number("y", bounds=(0, 3), decimal=",")]
+    assert Schema("t", columns).gap_rules == {column.name: column.gap_rule for column in columns}
+    for name, rule in Schema("t", columns, **facts).gap_rules.items():
+        plain = Schema("t", columns).gap_rules[name]
+        assert rule.digest != plain.digest
+        assert rule.told == plain.told
+
+
+def test_digests_of_schemas_that_say_nothing_new_are_those_of_before():
+    """Written by the version before files could be declared: ledgers of then still agree."""
+    known = {
+        Integer(
+            "x", bounds=(0, 3), may_be_missing=True
+        ): "e01a8cdd5683b7db258b467afc6f3c3997b0ab8cf285f91614e016054da043b4",
+        Number(
+            "x", bounds=(0, 3), outside="missing", may_be_missing=True
+        ): "2286163b55838f3e69c355feb8f3d04aebbb0bd3fd1b1ce78db40fe87c656024",
+        Boolean("x", may_be_missing=True): "17ed1e883e00c418f69d096eba366ea2719f5edb00cd48c3c75dbea3579a7d84",
+        Date(
+            "x", bounds=("2000-01-01", "2001-01-01"), may_be_missing=True
+        ): "68e49fbecf632e77317217b4d915292cb68a5da1795b7617721ebc8b08a4b441",
+        Categorical(
+            "x", ["a", "b"], may_be_missing=True
+        ): "2a8c9248dcb84a6d23b0e029a589a9de485d52cb8cab78060e521e041459febf",
+    }
+    for column, digest in known.items():
+        assert column.gap_rule.digest == digest
 
 
 @settings(deadline=None)

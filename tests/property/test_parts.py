@@ -192,3 +192,30 @@ def test_errors_of_cells_come_after_those_of_the_file_and_by_column(tmp_path):
     path.write_text("a,b\n" + "x,99\n" * 50 + "x,1,2\n")
     with in_parts(60), pytest.raises(gl.ReadError, match="a row has not as many fields"):
         gl.Table.read(path, STRICT)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(*[st.sampled_from(["x", "1,5", "1.234", "", "é", '"a;b|c"', "01.02.2003"])] * 3), max_size=8
+    ),
+    separator=st.sampled_from([";", "\t", "|"]),
+    encoding=st.sampled_from(["utf-8-sig", "utf-16"]),
+    end=endings,
+    size=st.integers(1, 40),
+)
+def test_files_as_people_have_them(rows, separator, encoding, end, size):
+    schema = gl.Schema(
+        "t",
+        [
+            gl.Categorical("a", ["x", "other"], outside="other", may_be_missing=True),
+            gl.Number("b", bounds=(0, 9), decimal=",", thousands=".", may_be_missing=True),
+            gl.Date("c", bounds=("2000-01-01", "2009-12-31"), format="%d.%m.%Y", may_be_missing=True),
+        ],
+        separator=separator,
+        encoding="utf-16" if encoding == "utf-16" else None,
+    )
+    text = end.join(map(separator.join, [("a", "b", "c"), *rows])) + end
+    read, checked, _ = same(text.encode(encoding), schema, size)
+    assert read[0] == len(rows)
+    assert "ReadError" not in checked

@@ -64,7 +64,9 @@ MissingOption = Annotated[str | None, typer.Option("--missing", show_default="ex
 Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise cannot be seeded.")]
 NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
-Encoding = Annotated[str, typer.Option(help="Encoding of a text file.")]
+Encoding = Annotated[
+    str | None, typer.Option(help="Encoding of a text file, else as the schema says.", show_default="utf-8")
+]
 ExpectedRows = Annotated[
     int | None,
     typer.Option(
@@ -111,7 +113,7 @@ def demo(
         path.write_bytes((files("gapless.demo") / path.name).read_bytes())
     public = Schema.read(schema)
     console.print(f"The table: {public.description}\n")
-    _print_check(_check(data, public, "utf-8"))
+    _print_check(_check(data, public, None))
     console.print("\nNow a release with 80% of a budget of ε = 1, δ = 1e-6:\n")
     synth(data, schema, output=release, epsilon=1.0, delta=1e-6, spend="80%")
     with _working("comparing"):
@@ -140,14 +142,17 @@ def schema_draft(
     data: Data,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; else it is printed.")] = None,
     name: Annotated[str | None, typer.Option(help="The table's name, its identity for the ledger.")] = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
+    max_levels: Annotated[
+        int, typer.Option("--max-levels", min=1, help="Leave out text with more different cells.")
+    ] = 60,
 ) -> None:
     """Propose a schema by LOOKING AT THE DATA; every fact read from them is marked."""
     from gapless.schema import Schema
 
-    draft = Schema.draft(data, name=name, encoding=encoding)
+    draft = Schema.draft(data, name=name, encoding=encoding, max_levels=max_levels)
     for column, why in draft.left_out.items():
-        notes.print(f"left out {column}: {why}")
+        notes.print(f"left out {column or 'the first column'}: {why}")
     for column, remark in draft.remarks.items():
         notes.print(f"look at {column}: {remark}")
     if output is None:
@@ -163,7 +168,7 @@ def schema_draft(
 
 
 @app.command(epilog="Example: `gapless check people.csv --schema people.toml`")
-def check(data: Data, schema: SchemaOption, encoding: Encoding = "utf-8", as_json: Json = False) -> None:
+def check(data: Data, schema: SchemaOption, encoding: Encoding = None, as_json: Json = False) -> None:
     """Look at your own data: violations and gap patterns. For the holder's eyes, not for release."""
     from gapless.schema import Schema
 
@@ -193,7 +198,7 @@ def synth(
     seed: Seed = None,
     ledger: LedgerOption = None,
     spend: Spend = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     expected_rows: ExpectedRows = None,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -240,7 +245,7 @@ def fit(
     missing: MissingOption = None,
     ledger: LedgerOption = None,
     spend: Spend = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     expected_rows: ExpectedRows = None,
     as_json: Json = False,
 ) -> None:
@@ -335,7 +340,7 @@ def _ledger(data: Path, ledger: Path | None) -> Path:
     return place
 
 
-def _account(schema: Schema, ledger: Path, epsilon: float | None, delta: float, encoding: str) -> dict[str, Any]:
+def _account(schema: Schema, ledger: Path, epsilon: float | None, delta: float, encoding: str | None) -> dict[str, Any]:
     """Under what a private table is read: what is protected, the promise, and the file that remembers it."""
     from gapless.privacy import Budget, Rows
 
@@ -411,7 +416,7 @@ def _working(what: str) -> Iterator[None]:
         yield
 
 
-def _check(data: Path, schema: Schema, encoding: str) -> Check:
+def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
     from gapless.missing import check as look
 
     with _working("looking"):

@@ -62,7 +62,7 @@ def ask(
     ledger: LedgerOption = None,
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     preview: Annotated[
         bool, typer.Option("--preview", help="Tell the noise to expect; reads and spends nothing.")
     ] = False,

@@ -36,8 +36,13 @@ def evaluate(
         str | None,
         typer.Option(help="Treat TRUTH as private: noisy counts, paid with this share of the ledger's budget."),
     ] = None,
-    encoding: Annotated[str, typer.Option(help="Encoding of TRUTH, if it is a text file.")] = "utf-8",
-    fake_encoding: Annotated[str, typer.Option(help="Encoding of FAKE; a release is UTF-8.")] = "utf-8",
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of TRUTH, if it is a text file.", show_default="as the schema says")
+    ] = None,
+    fake_encoding: Annotated[
+        str | None,
+        typer.Option(help="Encoding of FAKE; a release has the schema's.", show_default="as the schema says"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say how close a table is to the truth: exact and free if you may look at the truth, noisy with --spend."""
@@ -78,7 +83,7 @@ def evaluate(
         console.print(f"\n{output}")
 
 
-def _fake(path: Path, schema: Schema, encoding: str) -> Table:
+def _fake(path: Path, schema: Schema, encoding: str | None) -> Table:
     from gapless.data import Table
 
     try:

@@ -37,7 +37,7 @@ def gap(
     schema_output: Annotated[
         Path | None, typer.Option("--schema-output", help="Where to write the schema of the gapped table.")
     ] = None,
-    encoding: Encoding = "utf-8",
+    encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
     """Make gaps in a PUBLIC table, for experiments: cells that stay are not touched. Not for private data."""
@@ -55,10 +55,10 @@ def gap(
     if schema_output is not None:
         check_writable(schema_output, unlike=(data, schema))
     public = Schema.read(schema)
-    frame = load(data, encoding=encoding)
+    frame = load(data, encoding=encoding or public.encoding, separator=public.separator)
     table = Table.read(frame, public)
     flags = chosen.mask(table, seed=seed)
-    write_frame(frame_with_gaps(frame, public, flags), output)
+    write_frame(frame_with_gaps(frame, public, flags), output, public)
     after = gappy(public, flags)
     if schema_output is not None:
         after.write(schema_output)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from gapless.data.source import is_plain, parts, without_cells
+from gapless import arguments
+from gapless.data.encode import parse
+from gapless.data.source import file_layout, is_plain, parts, without_cells
 from gapless.errors import SchemaError
 from gapless.schema.columns import (
     DEFAULT_BINS,
@@ -31,8 +33,9 @@ from gapless.schema.columns import (
 )
 from gapless.schema.draft import Draft
 from gapless.schema.schema import Schema
+from gapless.schema.words import listing
 
-USUAL_CODES = ("", "NA", "N/A", "n/a", "nan", "NaN", "NULL", "null", "None", ".", "?")
+USUAL_CODES = ("", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NULL", "null", "None", ".", "?", "-")
 # Words that stand for a gap among numbers and dates; among other words they may be a level.
 GAP_WORDS: dict[str, MissingKind] = {
     **dict.fromkeys(
@@ -40,60 +43,118 @@ GAP_WORDS: dict[str, MissingKind] = {
     ),
     **dict.fromkeys(("refused", "declined", "no answer", "keine angabe", "k.a.", "verweigert"), "refused"),
 }
-MOST_DRAFTED_LEVELS = 60
+MOST_DIFFERENT = 60  # whole numbers in as many rows may all differ by chance
+CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
+
+PLAINLY = (".", "")  # how 1234.5 is written: decimal sign and sign between thousands
+STYLES = (PLAINLY, (",", ""), (",", "."), (".", ","), (".", " "), (",", " "), (".", "'"), (",", "'"))
+DAYS: tuple[str, ...] = (
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%Y/%m/%d",
+    "%Y.%m.%d",
+    "%d %b %Y",
+    "%d-%b-%Y",
+)
+DAYS += ("%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%y")
+TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 
 
 @dataclass
 class _Seen:
-    """What was seen of one column: different texts, gaps and rows; or why it cannot be used."""
+    """What was seen of one column: different texts, gaps and rows; or why it cannot be used.
+
+    And then how its numbers are written, and what looks odd.
+    """
 
     name: str
     texts: set[str] = field(default_factory=set)
     gaps: bool = False
     rows: int = 0
     odd: str = ""
+    style: tuple[str, str] = PLAINLY
+    written: dict[str, str] = field(default_factory=dict)  # how the file writes a number, by how it is written plainly
+    remarks: list[str] = field(default_factory=list)
 
     def look(self, series: pl.Series) -> None:
         if not is_plain(series):
             self.odd = f"it holds values of type {series.dtype.base_type().__name__}"
             return
-        self.texts |= {as_text(text) for text in series.cast(pl.String).unique() if text is not None}
+        self.texts |= {text.strip() for text in series.cast(pl.String).unique() if text is not None}
         self.gaps |= series.null_count() > 0
         self.rows += len(series)
 
+    def numbers(self, style: tuple[str, str]) -> dict[str, str] | None:
+        """Its numbers written plainly, if what is no usual code is numbers in this style."""
+        values = {text for text in self.texts if text not in USUAL_CODES and text.casefold() not in GAP_WORDS}
+        column = Number("any", bounds=(0, 1), decimal=style[0], thousands=style[1])
+        plain: dict[str, str] = {}
+        for text in values:
+            number = text if style == PLAINLY else column.plain(text)
+            if number is None:
+                return None
+            plain[text] = number
+        return plain if _numbers(set(plain.values())) else None
+
+    def settle(self, styles: Iterable[tuple[str, str]]) -> None:
+        """Write its numbers plainly, if it holds numbers in one of these styles."""
+        for style in styles if not self.odd else ():
+            if (plain := self.numbers(style)) is not None:
+                self.style = style
+                self.written = {as_text(number): text for text, number in plain.items()}
+                self.texts = {as_text(plain.get(text, text)) for text in self.texts}
+                return
+        self.texts = set(map(as_text, self.texts))
+
 
 @without_cells
-def draft(data: Any, *, name: str | None = None, encoding: str = "utf-8") -> Draft:
+def draft(data: Any, *, name: str | None, encoding: str | None, max_levels: int) -> Draft:
     """Propose a schema for a file or frame. Looks at the data."""
+    arguments.whole("max_levels", max_levels, error=SchemaError, least=1)
     seen: dict[str, _Seen] = {}
-    for frame in parts(data, encoding=encoding, for_holder=True):
+    encoding, separator = file_layout(data, encoding)
+    for frame in parts(data, encoding=encoding, separator=separator, for_holder=True):
         for series in frame:
             seen.setdefault(series.name, _Seen(series.name)).look(series)
+    styles = _styles(seen.values(), separator)
     columns: list[Column] = []
     left_out: dict[str, str] = {}
     remarks: dict[str, str] = {}
     for each in seen.values():
-        column = each.odd or _column(each)
+        each.settle(styles)
+        column = each.odd or _column(each, max_levels)
         if isinstance(column, str):
             left_out[each.name] = column
         else:
             columns.append(column)
-            if remark := _remark(each, column):
-                remarks[each.name] = remark
+            if told := [*each.remarks, *_remark(each, column)]:
+                remarks[each.name] = "; ".join(told)
     if not columns:
         raise SchemaError("no column can be used", hint="numbers, dates, or text with few levels")
     if name is None:
         name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
-    return Draft(Schema(name, columns, ignore=tuple(left_out), unchecked=True), left_out, remarks)
+    schema = Schema(name, columns, ignore=tuple(left_out), unchecked=True, separator=separator, encoding=encoding)
+    return Draft(schema, left_out, remarks)
 
 
-def _column(seen: _Seen) -> Column | str:
-    codes = sorted(seen.texts & set(USUAL_CODES))
-    texts = seen.texts - set(USUAL_CODES)
-    words = {text for text in texts if text.casefold() in GAP_WORDS}
-    if _on_a_line(texts - words):
-        codes += sorted(words)
-        texts -= words
+def _styles(columns: Iterable[_Seen], separator: str | None) -> list[tuple[str, str]]:
+    """How numbers may be written, the likeliest first: as most columns can be, plainly if that is as good.
+
+    1,234 is a thousand where commas separate the cells, and such a cell was put in quotes; else it is above one.
+    """
+    grouped = [(".", ","), *STYLES] if separator is None else STYLES
+    known = dict.fromkeys((PLAINLY, *grouped))
+    fitting = {style: sum(seen.numbers(style) is not None for seen in columns) for style in known}
+    return sorted(known, key=lambda style: -fitting[style])
+
+
+def _column(seen: _Seen, max_levels: int) -> Column | str:
+    if not seen.name:
+        return "it has no name, such as the number of the row"
+    codes, texts = _codes(seen)
     common: dict[str, Any] = {
         "may_be_missing": bool(codes) or seen.gaps,
         "missing": tuple(MissingCode(code, GAP_WORDS.get(code.casefold(), "unknown")) for code in codes),
@@ -101,34 +162,70 @@ def _column(seen: _Seen) -> Column | str:
     if not texts:
         return "it holds no value at all"
     if {Boolean.spellings.get(text.lower()) for text in texts} == {False, True} and not texts <= {"0", "1"}:
-        return Boolean(seen.name, **common)
+        return _boolean(seen.name, texts, common)
     numbers = _numbers(texts)
-    if numbers is not None:
-        if len(numbers) == seen.rows > MOST_DRAFTED_LEVELS and all(number == int(number) for number in numbers):
+    if numbers is not None and not _are_days(texts):
+        if len(numbers) == seen.rows > MOST_DIFFERENT and all(number == int(number) for number in numbers):
             return "a different whole number in every row, such as an identifier"
-        return _numeric(seen.name, numbers, texts, common)
-    moments = _moments(texts)
-    if moments is not None and len(moments) > 1:
-        lower, upper = min(moments), max(moments)
-        if all(moment.time() == dt.time() for moment in moments):  # pandas has no other type for days
-            return Date(seen.name, bounds=(lower.date().isoformat(), upper.date().isoformat()), **common)
-        return DateTime(seen.name, bounds=(lower.isoformat(), upper.isoformat()), **common)
-    if len(texts) > MOST_DRAFTED_LEVELS:
-        return f"text with more than {MOST_DRAFTED_LEVELS} levels, such as names or identifiers"
+        return _numeric(seen, numbers, texts, common)
+    moments, forms = _moments(texts)
+    if len(moments) > 1:
+        if len(forms) > 1:
+            seen.remarks.append(f"{listing(forms[1:])} would fit as well")
+        return _calendar(seen.name, moments, common | {"format": forms[0] if forms else None})
+    if len(texts) > max_levels:
+        return f"text with more than {max_levels} levels, such as names or identifiers"
     return Categorical(seen.name, sorted(texts), **common)
+
+
+def _codes(seen: _Seen) -> tuple[list[str], set[str]]:
+    """What stands for a gap, and all else."""
+    codes = sorted(seen.texts & set(USUAL_CODES))
+    texts = seen.texts - set(USUAL_CODES)
+    words = {text for text in texts if text.casefold() in GAP_WORDS}
+    if _on_a_line(texts - words):
+        odd = _codes_among(texts - words)
+        codes += sorted(words) + odd
+        texts -= {*words, *odd}
+        if odd:
+            seen.remarks.append(f"{listing(odd)}: taken for a gap")
+    return codes, texts
+
+
+def _boolean(name: str, texts: set[str], common: Mapping[str, Any]) -> Column:
+    spelling = sorted(texts, key=lambda text: Boolean.spellings[text.lower()])
+    usual = len(texts) > 2 or spelling == ["false", "true"]
+    return Boolean(name, spelling=None if usual else spelling, **common)
+
+
+def _calendar(name: str, moments: set[dt.datetime], common: Mapping[str, Any]) -> Column:
+    lower, upper = min(moments), max(moments)
+    if all(moment.time() == dt.time() for moment in moments):  # pandas has no other type for days
+        return Date(name, bounds=(lower.date().isoformat(), upper.date().isoformat()), **common)
+    return DateTime(name, bounds=(lower.isoformat(), upper.isoformat()), **common)
 
 
 def _on_a_line(texts: set[str]) -> bool:
     """Whether all of these are numbers, or all of them moments."""
-    read = (_numbers(texts), _moments(texts))
-    return bool(texts) and any(found is not None for found in read)
+    return bool(texts) and (_numbers(texts) is not None or bool(_moments(texts)[0]))
 
 
-def _remark(seen: _Seen, column: Column) -> str:
+def _codes_among(texts: set[str]) -> list[str]:
+    """Sevens, eights and nines far from the other numbers: -9 where these are not negative, 999 beyond twice them."""
+    numbers = _numbers(texts) or []
+    odd = [number for number in sorted(numbers) if CODES_AMONG_NUMBERS.fullmatch(as_text(number))]
+    rest = sorted(set(numbers) - set(odd))
+    if len(rest) < 3:
+        return []
+    lowest, highest = rest[0], rest[-1]
+    return [as_text(number) for number in odd if number < 0 <= lowest or number - highest > highest - lowest]
+
+
+def _remark(seen: _Seen, column: Column) -> list[str]:
     """A word on an extreme that is written like a code: the only negative, or nines and the like, far from the rest."""
     numbers = _numbers(seen.texts - {code.code for code in column.missing})
-    if numbers is None or len(numbers) < 3:
-        return ""
+    if numbers is None or len(numbers) < 3 or isinstance(column, Date):
+        return []
     lowest, second, *_ = ordered = sorted(numbers)
     *_, last, highest = ordered
     digits = set(as_text(highest))
@@ -137,23 +234,28 @@ def _remark(seen: _Seen, column: Column) -> str:
     elif len(digits) == 1 and digits <= set("789") and highest - last > last - lowest:
         odd = highest
     else:
-        return ""
-    return f"{odd:g} looks like a code for a gap: missing = [{odd:g}]?"
+        return []
+    return [f"{odd:g} looks like a code for a gap: missing = [{odd:g}]?"]
 
 
-def _numeric(name: str, numbers: list[float], texts: set[str], common: Mapping[str, Any]) -> Column | str:
+def _numeric(seen: _Seen, numbers: list[float], texts: set[str], common: Mapping[str, Any]) -> Column | str:
+    name = seen.name
+    signs: dict[str, Any] = dict(zip(("decimal", "thousands"), seen.style, strict=True))
+    names = {seen.written.get(text, text) if seen.style != PLAINLY else text for text in texts}  # if they are levels
     lower, upper = min(numbers), max(numbers)
     whole = all(number == int(number) for number in numbers)
     if max(-lower, upper) > (LARGEST_WHOLE if whole else LARGEST):
         return "its numbers are very large, such as identifiers"
-    if whole and len(numbers) <= DEFAULT_BINS:
+    if whole and len(numbers) > 2 and upper - lower < DEFAULT_BINS:  # such as a scale from 1 to 5: a bin for each
+        return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
+    if whole and len(numbers) <= DEFAULT_BINS and (names == texts or lower == upper):
         levels = sorted(map(int, numbers))
-        return Categorical(name, levels if set(map(str, levels)) == texts else sorted(texts), **common)
+        return Categorical(name, levels if set(map(str, levels)) == names else sorted(names), **common)
     if whole:
-        return Integer(name, bounds=(int(lower), int(upper)), **common)
+        return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
     if lower == upper:
-        return Categorical(name, sorted(texts), **common)
-    return Number(name, bounds=(lower, upper), bins=DEFAULT_BINS, **common)
+        return Categorical(name, sorted(names), **common)
+    return Number(name, bounds=(lower, upper), bins=DEFAULT_BINS, **signs, **common)
 
 
 def _numbers(texts: set[str]) -> list[float] | None:
@@ -166,11 +268,32 @@ def _numbers(texts: set[str]) -> list[float] | None:
     return numbers if all(map(math.isfinite, numbers)) else None
 
 
-def _moments(texts: set[str]) -> set[dt.datetime] | None:
-    """Dates and times of day as they will be read: to the second, in UTC."""
-    try:
-        moments = [dt.datetime.fromisoformat(text) for text in texts]
-        in_utc = [moment if moment.tzinfo is None else moment.astimezone(dt.UTC) for moment in moments]
-    except (ValueError, OverflowError):
-        return None
-    return {moment.replace(tzinfo=None, microsecond=0) for moment in in_utc}
+def _moments(texts: set[str]) -> tuple[set[dt.datetime], list[str]]:
+    """Dates and times of day as they will be read: to the second, in UTC; and the formats in which all are written."""
+    if _are_days(texts):
+        forms = ["%Y%m%d"]
+    else:
+        try:
+            moments = [dt.datetime.fromisoformat(text) for text in texts]
+            in_utc = [moment if moment.tzinfo is None else moment.astimezone(dt.UTC) for moment in moments]
+        except (ValueError, OverflowError):
+            forms = _forms(texts)
+        else:
+            return {moment.replace(tzinfo=None, microsecond=0) for moment in in_utc}, []
+    return (set(parse(pl.Series(sorted(texts)), forms[0])), forms) if forms else (set(), [])
+
+
+def _are_days(texts: set[str]) -> bool:
+    """Whether these are days without any sign between their parts: 20241231."""
+    within = all(re.fullmatch(r"(19|20)[0-9]{6}", text) for text in texts)
+    return len(texts) > 1 and within and not parse(pl.Series(sorted(texts)), "%Y%m%d").has_nulls()
+
+
+def _forms(texts: set[str]) -> list[str]:
+    """The formats in which all these are written; a year of two digits has two digits."""
+    found = pl.Series(sorted(texts), dtype=pl.String)
+    if not all(re.search(r"(\A|[^0-9])[0-9]{2}([0-9]{2})?(\Z|[^0-9])", text) for text in texts):
+        return []
+    forms = [day + time for day in DAYS for time in TIMES]
+    forms = [form for form in forms if not parse(found[:1], form).has_nulls()]
+    return [form for form in forms if not parse(found, form).has_nulls()]

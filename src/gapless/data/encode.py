@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from gapless.data.engine import Batch
 from gapless.data.source import is_plain, without_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
-from gapless.schema import Boolean, Column, Schema, toml
-from gapless.schema.columns import Codes, _Binned, _Calendar, _Levels, as_text
+from gapless.schema import Boolean, Categorical, Column, Schema, toml
+from gapless.schema.columns import Codes, _Binned, _Calendar, _Levels, _Numeric, as_text
 from gapless.schema.words import listing, nearest
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -98,7 +98,9 @@ def check_names(names: list[str], schema: Schema) -> None:
     if unknown := [name for name in names if name not in (*schema.names, *schema.ignore)]:
         raise SchemaError(
             f"the schema does not know {listing(map(repr, unknown))}",
-            hint=f"declare [column.{toml.key(unknown[0])}], or leave it out: [table] ignore = [{unknown[0]!r}]",
+            hint=f"declare [column.{toml.key(unknown[0])}], or leave it out: [table] ignore = [{unknown[0]!r}]"
+            if unknown[0]
+            else 'a column without a name is left out: [table] ignore = [""]',
         )
 
 
@@ -142,7 +144,7 @@ def classify(series: pl.Series, column: Column) -> Cells:
     if isinstance(column, _Calendar):
         return _classify_positions(series, _moments(series, column), column)
     if isinstance(column, _Binned):
-        return _classify_positions(series, _numbers(series), column)
+        return _classify_positions(series, _numbers(series, column), column)
     raise TypeError(column)
 
 
@@ -154,7 +156,7 @@ def values_of(series: pl.Series, column: Column, codes: Codes) -> NDArray[np.flo
     """
     if not isinstance(column, _Binned):
         return None
-    positions = _moments(series, column) if isinstance(column, _Calendar) else _numbers(series)
+    positions = _moments(series, column) if isinstance(column, _Calendar) else _numbers(series, column)
     first, last = column.ends_of_bins()
     bins = np.minimum(codes, column.values_size - 1)
     moved = np.clip(np.floor(positions) if column.whole else positions, first[bins], last[bins])
@@ -183,10 +185,13 @@ def _classify_levels(series: pl.Series, column: _Levels) -> Cells:
     codes = {as_text(level): code for code, level in enumerate(column.levels)}
     if isinstance(column, Boolean):
         texts = texts.str.to_lowercase()
-        codes = {spelling: int(value) for spelling, value in column.spellings.items()}
+        codes = {spelling: int(value) for spelling, value in column.reads.items()}
         codes |= {text.lower(): code for text, code in _gap_codes(column).items()}
     found = _lookup(texts, codes | _gap_codes(column))
-    return Cells(found, (found == _NONE) & (texts != "").to_numpy())
+    outside = (found == _NONE) & (texts != "").to_numpy()
+    if isinstance(column, Categorical) and column.outside == "other":
+        found = np.where(outside, np.int32(column.code_of(column.other)), found)
+    return Cells(found, outside)
 
 
 def _classify_positions(series: pl.Series, positions: NDArray[np.float64], column: _Binned) -> Cells:
@@ -203,6 +208,8 @@ def _classify_positions(series: pl.Series, positions: NDArray[np.float64], colum
     else:
         texts = _texts(series)
         empty = (texts == "").to_numpy()
+        if (plain := _plain(texts, column)) is not None:  # -9,0 is the code -9, and 9.000 is not the code 9
+            texts = plain.zip_with(plain.is_not_null(), texts)
         gaps = _lookup(texts, gap_codes) if gap_codes else np.full(len(series), _NONE, dtype=np.int32)
         coded = gaps != _NONE
         codes[coded] = gaps[coded]
@@ -218,9 +225,22 @@ def _number(text: str) -> float:
         return np.nan
 
 
-def _numbers(series: pl.Series) -> NDArray[np.float64]:
-    numbers = series if series.dtype.is_numeric() else _texts(series).cast(pl.Float64, strict=False)
+def _numbers(series: pl.Series, column: Column) -> NDArray[np.float64]:
+    numbers = series
+    if not series.dtype.is_numeric():
+        texts = _texts(series)
+        plain = _plain(texts, column)
+        numbers = (texts if plain is None else plain).cast(pl.Float64, strict=False)
     return numbers.cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def _plain(texts: pl.Series, column: Column) -> pl.Series | None:
+    """Numbers that a file writes in another way as 1234.5, null for what is none; None if it writes them so."""
+    if not isinstance(column, _Numeric) or column.written_plainly:
+        return None
+    different = texts.unique()
+    found = pl.Series([column.plain(text) for text in different], dtype=pl.String)
+    return texts.replace_strict(different, found, return_dtype=pl.String)
 
 
 def _moments(series: pl.Series, column: _Calendar) -> NDArray[np.float64]:
@@ -228,15 +248,24 @@ def _moments(series: pl.Series, column: _Calendar) -> NDArray[np.float64]:
     if not series.dtype.is_temporal():
         texts = _texts(series)
         different = texts.unique()
-        series = texts.replace_strict(different, _parse(different), return_dtype=pl.Datetime("us"))
+        series = texts.replace_strict(different, parse(different, column.format), return_dtype=pl.Datetime("us"))
     elif getattr(series.dtype, "time_zone", None):
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     steps = series.cast(pl.Datetime("us"), strict=False).to_numpy().astype(column.step)
     return np.where(np.isnat(steps), np.nan, steps.astype(np.int64))
 
 
-def _parse(texts: pl.Series) -> pl.Series:
-    """Dates and datetimes as ISO 8601 writes them, with a time zone in UTC; null where a text is none."""
+def parse(texts: pl.Series, form: str | None = None) -> pl.Series:
+    """Dates and datetimes as ISO 8601 writes them, with a time zone in UTC, or by a format; null where a text is none.
+
+    A format without day or month means the first. Its years have four digits: 24 is no year of Rome's.
+    """
+    if form is not None:
+        for part, names in (("%m", "mbB"), ("%d", "d")):
+            if not any(f"%{name}" in form for name in names):
+                texts, form = texts + " 01", f"{form} {part}"
+        moments = texts.str.to_datetime(form, strict=False, time_unit="us")
+        return moments.set(moments.dt.year() < 1000, None)
     moments = texts.str.to_datetime("%+", strict=False).dt.replace_time_zone(None)
     for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"):
         moments = moments.zip_with(moments.is_not_null(), texts.str.to_datetime(form, strict=False))

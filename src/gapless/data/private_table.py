@@ -21,7 +21,7 @@ from gapless.data.filling import Chance, Filler, fill_gaps, fill_given, secret_c
 from gapless.data.memory import Memory
 from gapless.data.neighbors import Links, Matching
 from gapless.data.own import is_own
-from gapless.data.source import PARQUET_ENDINGS, TEXT_ENDINGS, parts
+from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, parts
 from gapless.errors import BudgetError, EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
@@ -330,7 +330,7 @@ def read(
     protect: Rows,
     ledger: str | Path | None = None,
     budget: Budget | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
 ) -> PrivateTable:
     """Read a sensitive table and seal it.
 
@@ -341,7 +341,7 @@ def read(
         ledger: the file that remembers what was spent on this table; it is created if there is none. By default it
             lies beside the data, `people.ledger` for `people.csv`; a frame lies nowhere, so that it must be named.
         budget: the promise; needed for a new ledger, and must agree with an existing one.
-        encoding: of a text file.
+        encoding: of a text file, by default the schema's, else UTF-8.
 
     A cell outside the schema follows the schema's public rule. Errors are raised here, for the holder's
     eyes, before anything is released.
@@ -366,10 +366,9 @@ def read(
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     constraints_of(schema)  # a rule that cannot be read is told before anything is spent
     place = ledger_beside(data) if ledger is None else Path(ledger)
-    encoded = encode(parts(data, encoding=encoding), schema)
+    encoded = encode(parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema)
     held = Memory(encoded.columns, encoded.rows)
-    gaps = {column.name: column.gap_rule for column in schema.columns}
-    account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=gaps)
+    account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
     return PrivateTable(rows, schema, account, engine=Memory)
 
@@ -388,7 +387,9 @@ def ledger_beside(data: Any) -> Path:
     path = Path(data)
     if path.is_symlink():
         path = path.resolve()  # a link to the data is no other table
-    known = [ending for ending in (*TEXT_ENDINGS, *PARQUET_ENDINGS) if path.name.lower().endswith(ending)]
+    known = [
+        ending for ending in (*TEXT_ENDINGS, *PARQUET_ENDINGS, *EXCEL_ENDINGS) if path.name.lower().endswith(ending)
+    ]
     ending = max(known, key=len, default=path.suffix)
     return path.with_name(f"{path.name[: len(path.name) - len(ending)]}.ledger")
 

@@ -16,6 +16,7 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import wraps
 from io import BufferedReader
 from itertools import chain, islice, pairwise
@@ -26,7 +27,9 @@ import numpy as np
 import polars as pl
 
 from gapless.errors import GaplessError, ReadError
+from gapless.schema import toml
 from gapless.schema.columns import as_text
+from gapless.schema.schema import SEPARATORS
 from gapless.schema.words import listing
 
 P = ParamSpec("P")
@@ -34,9 +37,11 @@ R = TypeVar("R")
 
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
+EXCEL_ENDINGS = (".xlsx",)
 
 PART = 1 << 23  # bytes of a text file
 PART_ROWS = 1 << 17  # of a Parquet file
+LOOKED_AT = 1000  # lines, for the separator
 LONGEST_CELL = 2**31 - 1  # letters: else a long comment in a cell is an error
 
 _MARKS = {  # the longer ones first: one of UTF-16 begins one of UTF-32
@@ -71,26 +76,31 @@ def without_cells(function: Callable[P, R]) -> Callable[P, R]:
     return told
 
 
-def parts(data: Any, *, encoding: str = "utf-8", for_holder: bool = False) -> Iterator[pl.DataFrame]:
+def parts(
+    data: Any, *, encoding: str | None = None, separator: str | None = None, for_holder: bool = False
+) -> Iterator[pl.DataFrame]:
     """A file's or frame's rows, some at a time, at least one part; `for_holder` lets an error name the line.
 
+    A text file is UTF-8 with commas, or tabs in .tsv, unless it is said otherwise: by the schema, as a rule.
     Whoever takes them goes `without_cells`, and tells what is wrong with cells when the last part has come.
     """
-    for frame in _frames(data, encoding, for_holder=for_holder):
+    for frame in _frames(data, encoding or "utf-8", separator, for_holder=for_holder):
         if frame.width == 0:
             raise ReadError("the data have no columns", hint="a table with a header and rows")
-        yield pl.DataFrame([_within_reach(series) for series in frame])
+        yield pl.DataFrame({series.name: _within_reach(series) for series in frame})  # by name: one may be empty
 
 
 @without_cells
-def load(data: Any, *, encoding: str = "utf-8", for_holder: bool = False) -> pl.DataFrame:
+def load(
+    data: Any, *, encoding: str | None = None, separator: str | None = None, for_holder: bool = False
+) -> pl.DataFrame:
     """All of a file's or frame's rows and columns."""
-    return pl.concat(parts(data, encoding=encoding, for_holder=for_holder))
+    return pl.concat(parts(data, encoding=encoding, separator=separator, for_holder=for_holder))
 
 
-def _frames(data: Any, encoding: str, *, for_holder: bool) -> Iterable[pl.DataFrame]:
+def _frames(data: Any, encoding: str, separator: str | None, *, for_holder: bool) -> Iterable[pl.DataFrame]:
     if isinstance(data, str | Path):
-        return _file_frames(Path(data), encoding, for_holder=for_holder)
+        return _file_frames(Path(data), encoding, separator, for_holder=for_holder)
     if not isinstance(data, pl.LazyFrame):
         return [_load_frame(data)]
     try:
@@ -127,7 +137,12 @@ def check_there(path: Path) -> None:
         raise ReadError(f"{path} is a folder", hint="the path of a CSV or Parquet file")
 
 
-def _file_frames(path: Path, encoding: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
+def separator_of(path: Path, declared: str | None) -> str:
+    """What separates cells in a text file: a tab in .tsv, else what is declared, else a comma."""
+    return "\t" if ".tsv" in path.name.lower() else declared or ","
+
+
+def _file_frames(path: Path, encoding: str, separator: str | None, *, for_holder: bool) -> Iterator[pl.DataFrame]:
     name = path.name.lower()
     check_there(path)
     try:
@@ -135,15 +150,19 @@ def _file_frames(path: Path, encoding: str, *, for_holder: bool) -> Iterator[pl.
             yield from _parquet_frames(path)
             return
         if name.endswith(TEXT_ENDINGS):
-            separator = "\t" if ".tsv" in name else ","
-            yield from _text_frames(path, encoding, separator, for_holder=for_holder)
+            yield from _text_frames(path, encoding, separator_of(path, separator), for_holder=for_holder)
+            return
+        if name.endswith(EXCEL_ENDINGS):
+            yield _sheet(path, for_holder=for_holder)
             return
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or "it is cut off or damaged"
         raise ReadError(f"cannot read {path}: {why}", hint="a whole file that you may read") from None
     except pl.exceptions.PolarsError:  # its text may quote cells
         raise ReadError(f"{path} is not a valid Parquet file", hint="write it again, or use CSV") from None
-    raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet, or pass a frame")
+    raise ReadError(
+        f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet, .xlsx, or pass a frame"
+    )
 
 
 def _parquet_frames(path: Path) -> Iterator[pl.DataFrame]:
@@ -151,6 +170,26 @@ def _parquet_frames(path: Path) -> Iterator[pl.DataFrame]:
     rows = scan.select(pl.len()).collect().item()
     for start in range(0, max(1, rows), PART_ROWS):
         yield scan.slice(start, PART_ROWS).collect()
+
+
+def _sheet(path: Path, *, for_holder: bool) -> pl.DataFrame:
+    """The first sheet of an Excel file as text, each cell by itself: moments as ISO 8601 writes them."""
+    try:
+        import fastexcel  # noqa: PLC0415 an extra
+    except ModuleNotFoundError:
+        hint = "pip install 'gapless[excel]', or save it as CSV"
+        raise ReadError(f"cannot read {path}: fastexcel is not installed", hint=hint) from None
+    try:
+        sheet = fastexcel.read_excel(path).load_sheet(0, header_row=None, dtypes="string")
+    except fastexcel.FastExcelError:  # its text may quote cells
+        raise ReadError(f"{path} is not a valid Excel file", hint="save it again, or as CSV") from None
+    frame = pl.DataFrame(sheet)
+    if frame.height == 0:
+        raise ReadError(f"{path} is empty", hint="a first sheet with a header line")
+    header = [(name or "").strip() for name in frame.row(0)]
+    _check_header(header, path, ",", for_holder=for_holder)
+    frame.columns = header
+    return frame[1:]
 
 
 # ---------------------------------------------------------------------- text
@@ -258,7 +297,7 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
     codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
     with path.open("rb") as file, _unzipped(file) as raw:
         try:
-            b"".decode(codec)  # refuses codecs that are not for text
+            b"a".decode(codec, "ignore")  # refuses codecs that are not for text; of no byte it would ask none
             decoder = codecs.getincrementaldecoder(codec)()
         except LookupError:
             raise ReadError(f"no encoding called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
@@ -282,12 +321,46 @@ def _unzipped(file: BufferedReader) -> BufferedReader | gzip.GzipFile:
     return gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
 
 
-def _not_text(path: Path, encoding: str) -> ReadError:
-    """Only the mark at the start, or the first letter of the header, tells the encoding: no cell does."""
+def file_layout(data: Any, encoding: str | None) -> tuple[str | None, str | None]:
+    """The encoding and the separator of a text file, as far as they are not the usual ones. For the holder's eyes.
+
+    An encoding is told by the first bytes. A separator is the first under which the header has several fields and the
+    rows below it have as many.
+    """
+    if not isinstance(data, str | Path) or not (path := Path(data)).name.lower().endswith(TEXT_ENDINGS):
+        return encoding, None
+    check_there(path)
+    with suppress(OSError, EOFError, zlib.error):  # told when the file is read
+        encoding = encoding or wide_encoding(path)
+        if separator_of(path, None) == ",":
+            lines = chain.from_iterable(map(_lines, _blocks(_pieces(path, encoding or "utf-8"))))
+            return encoding, _separator(list(islice(lines, LOOKED_AT)))
+    return encoding, None
+
+
+def _separator(lines: list[str]) -> str | None:
+    csv.field_size_limit(LONGEST_CELL)
+    for separator in SEPARATORS:
+        with suppress(csv.Error):
+            rows = list(csv.reader(lines, delimiter=separator))
+            whole = rows[:-1] if len(lines) == LOOKED_AT else rows  # the last may have been cut
+            widths = {len(row) for row in whole if row}
+            if len(widths) == 1 and widths != {1}:
+                return None if separator == "," else separator
+    return None
+
+
+def wide_encoding(path: Path) -> str | None:
+    """The encoding of a text file with more than one byte for each letter, by its first four; None for others."""
     with path.open("rb") as file, _unzipped(file) as raw:
         start = raw.read(4)
-    unmarked = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be" if start[:1] == b"\0" else "latin-1"
-    shown = next((name for mark, name in _MARKS.items() if start.startswith(mark)), unmarked)
+    unmarked = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be" if start[:1] == b"\0" else None
+    return next((name for mark, name in _MARKS.items() if start.startswith(mark)), unmarked)
+
+
+def _not_text(path: Path, encoding: str) -> ReadError:
+    """Only the mark at the start, or the first letter of the header, tells the encoding: no cell does."""
+    shown = wide_encoding(path) or "latin-1"
     hint = f'name its encoding: encoding="{shown}" (--encoding {shown})'
     return ReadError(f"{path} is not {encoding} text", hint=hint)
 
@@ -297,10 +370,13 @@ def _check_header(header: Sequence[str], path: Path, separator: str, *, for_hold
         # A file without a header has a row of data in its place.
         called = f"called {twice[0]!r}" if for_holder else "of the same name"
         raise ReadError(f"{path} has two columns {called}", hint="a header line with one name for each column")
-    if not all(header):
+    if not all(header[1:] or header):  # the first may be the number of the row, which spreadsheets leave unnamed
         raise ReadError(f"{path} has a column without a name", hint="name it in the header line, or delete the column")
-    if len(header) == 1 and separator == "," and (";" in header[0] or "\t" in header[0]):
-        raise ReadError(f"{path} is not separated by commas", hint="save it with commas, or with tabs as .tsv")
+    if len(header) == 1 and separator == "," and (found := [other for other in ";\t" if other in header[0]]):
+        raise ReadError(
+            f"{path} is not separated by commas",
+            hint=f"[table] separator = {toml.quoted(found[0])} in the schema; `gapless schema draft` finds it",
+        )
 
 
 def _check_widths(rows: Any, width: int, path: Path, *, before: int | None) -> list[int]:
@@ -318,7 +394,7 @@ def _check_widths(rows: Any, width: int, path: Path, *, before: int | None) -> l
                 where = "a row" if before is None else f"line {before + rows.line_num}"
                 raise ReadError(
                     f"{path}: {where} has not as many fields as the header",
-                    hint="put a cell that holds a comma in quotes; `gapless check` names the line",
+                    hint="put a cell that holds the separator in quotes; `gapless check` names the line",
                 )
     except csv.Error:
         raise _not_csv(path) from None

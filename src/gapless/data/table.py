@@ -17,7 +17,7 @@ from gapless.arguments import whole
 from gapless.data.encode import code_type, encode_public
 from gapless.data.memory import Memory
 from gapless.data.private_table import WhichRows
-from gapless.data.source import TEXT_ENDINGS, parts
+from gapless.data.source import TEXT_ENDINGS, parts, separator_of
 from gapless.draw.notebook import small_table
 from gapless.errors import ReadError, SchemaError
 from gapless.files import replace
@@ -66,11 +66,13 @@ class Table:
         self._values = (None,) * len(self.codes) if values is None else tuple(values)
 
     @classmethod
-    def read(cls, data: Any, schema: Schema | str | Path, *, encoding: str = "utf-8") -> Table:
+    def read(cls, data: Any, schema: Schema | str | Path, *, encoding: str | None = None) -> Table:
         """Read a public table. For a sensitive one use `gapless.read`."""
         if isinstance(schema, str | Path):
             schema = Schema.read(schema)
-        encoded, values = encode_public(parts(data, encoding=encoding), schema)
+        encoded, values = encode_public(
+            parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema
+        )
         return cls(schema, encoded.columns, rows=encoded.rows, values=values)
 
     def with_codes(self, codes: Sequence[NDArray[Any]], *, schema: Schema, seed: int = 0) -> Table:
@@ -216,7 +218,7 @@ class Table:
         return nw.from_native(self.to_polars(), eager_only=True)._compliant_frame  # noqa: SLF001 what it asks for
 
     def to_text(self) -> pl.DataFrame:
-        """A polars frame for a text file: gaps and *not applicable* as the codes the schema declares."""
+        """A polars frame for a text file: gaps and *not applicable* as codes, values as the schema spells them."""
         return self._coded(self.schema.names)
 
     def _coded(self, names: Sequence[str]) -> pl.DataFrame:
@@ -225,6 +227,7 @@ class Table:
         for column, codes in zip(self.schema.columns, self.codes, strict=True):
             if column.name not in names:
                 continue
+            frame = frame.with_columns(_spelled(frame[column.name], column))
             texts = {column.code_of_gap(kind): column.text_of_gap(kind) for kind in column.gaps}
             if column.not_applicable is not None:
                 texts[column.code_of_gap("not-applicable")] = column.not_applicable
@@ -239,26 +242,47 @@ class Table:
     def write(self, path: str | Path) -> None:
         """Write a CSV (also .gz, .tsv) or Parquet file; the old file stays until the new one is whole.
 
+        A text file has the separator, encoding and spelling that the schema declares, so that the schema reads it.
         In Parquet a number, date or boolean that may be *not applicable* is text, as in CSV: null is a gap.
         """
         path = Path(path)
         coded = [column.name for column in self.schema.columns if not _is_parquet(path) or text_in_parquet(column)]
-        write_frame(self._coded(coded), path)
+        write_frame(self._coded(coded), path, self.schema)
 
 
-def write_frame(frame: pl.DataFrame, path: Path) -> None:
-    """Write a public frame as its name says: CSV (also .gz, .tsv) or Parquet."""
+def write_frame(frame: pl.DataFrame, path: Path, schema: Schema) -> None:
+    """Write a public frame as its name says: CSV (also .gz, .tsv), as the schema writes it, or Parquet."""
     name = path.name.lower()
     content = io.BytesIO()
     if _is_parquet(path):
         frame.write_parquet(content)
     elif name.endswith(TEXT_ENDINGS):
-        text = frame.write_csv(separator="\t" if ".tsv" in name else ",").encode()
+        text = _encoded(frame.write_csv(separator=separator_of(path, schema.separator)), schema.encoding or "utf-8")
         content.write(gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
     else:
         raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
     with replace(path) as partial:
         partial.write_bytes(content.getvalue())
+
+
+def _encoded(text: str, encoding: str) -> bytes:
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        raise ReadError(
+            f"{encoding} has no letter for something in this table", hint='[table] encoding = "utf-8", or Parquet'
+        ) from None
+
+
+def _spelled(series: pl.Series, column: Column) -> pl.Series:
+    """The values of a column as its schema says that a text file writes them; digits are not grouped."""
+    if isinstance(column, Boolean) and column.spelling is not None:
+        return series.replace_strict([False, True], list(column.spelling), default=None, return_dtype=pl.String)
+    if isinstance(column, Number) and column.decimal != ".":
+        return series.cast(pl.String).str.replace(".", column.decimal, literal=True)
+    if isinstance(column, Date | DateTime) and column.format is not None:
+        return series.dt.strftime(column.format)
+    return series
 
 
 def text_in_parquet(column: Column) -> bool:

@@ -48,9 +48,9 @@ class Check:
         return tuple(column.name for column in self.columns if column.refused)
 
 
-def check(data: Any, schema: Schema, *, encoding: str = "utf-8") -> Check:
+def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     """Look at data that you hold: gaps, cells outside the schema, patterns. Exact: NOT for release."""
-    frame = load(data, encoding=encoding, for_holder=True)
+    frame = load(data, encoding=encoding or schema.encoding, separator=schema.separator, for_holder=True)
     check_names(frame.columns, schema)
     constraints_of(schema)  # a rule that cannot be read is told first
     checked, gaps, codes = [], [], []
@@ -105,10 +105,12 @@ def _advice(column: Column, examples: tuple[str, ...]) -> str:
     """What a spreadsheet may have done to these cells."""
     if isinstance(column, Date | DateTime):
         other = any(re.match(r"\d+[./]\d|\d+-\d+-\d{4}", text) for text in examples)
-        return "a date is written 2024-12-31" if other else ""
+        written = column.format or '2024-12-31, or as it says: format = "%d.%m.%Y"'
+        return f"a date is written {written}" if other else ""
     if isinstance(column, Integer | Number):
-        comma = any(re.search(r"\d,\d", text) for text in examples)
-        return "a number is written 1234.5, without decimal comma or thousands separator" if comma else ""
+        comma = any(re.search(r"\d[.,]\d" if column.decimal == "," else r"\d,\d", text) for text in examples)
+        written = f"1{column.thousands}234{column.decimal}5"
+        return f"a number is written {written}; decimal and thousands declare another separator" if comma else ""
     levels = {level.casefold(): level for level in column.value_cells}
     alike = [text for text in examples if text.casefold() in levels]
     return f"{alike[0]!r} is not {levels[alike[0].casefold()]!r}: capitals count" if alike else ""

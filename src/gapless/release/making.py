@@ -91,7 +91,7 @@ def make_release(
     rows: int | None = None,
     seed: int | None = None,
     expected_rows: int | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     progress: Progress | None = None,
     tell: Tell | None = None,
 ) -> Release:
@@ -114,7 +114,7 @@ def make_release(
         rows: how many synthetic rows; by default the noisy number of rows.
         seed: repeat a sample; noise cannot be seeded.
         expected_rows: about how many rows there are, if public, for `method="auto"`; by default the schema's.
-        encoding: of a text file.
+        encoding: of a text file, by default the schema's, else UTF-8.
         progress: called with the phase, how much of it is done, of how much.
         tell: called with sentences for the holder: what is weak about the promise, before it is spent; that a release
             was taken up; that noise dominates.
@@ -169,7 +169,7 @@ def make_model(
     method: str = "auto",
     missing: Missing | None = None,
     expected_rows: int | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     progress: Progress | None = None,
     tell: Tell | None = None,
 ) -> ModelFile:

@@ -36,7 +36,14 @@ class Balance:
 
 
 def open_table(
-    data: Any, schema: Schema, *, protect: Rows, budget: Budget | None, ledger: Path, encoding: str, tell: Tell | None
+    data: Any,
+    schema: Schema,
+    *,
+    protect: Rows,
+    budget: Budget | None,
+    ledger: Path,
+    encoding: str | None,
+    tell: Tell | None,
 ) -> PrivateTable:
     """What `gapless.read` gives; `tell` hears what the holder should weigh before anything is spent under it."""
     new = not ledger.exists()

@@ -17,8 +17,9 @@ import datetime as dt
 import hashlib
 import json
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -32,7 +33,7 @@ from gapless.schema.words import listing, nearest
 
 Level: TypeAlias = str | int | float | bool
 MissingKind: TypeAlias = Literal["unknown", "refused", "not-applicable"]
-Outside: TypeAlias = Literal["clamp", "missing", "refuse"]
+Outside: TypeAlias = Literal["clamp", "missing", "refuse", "other"]
 Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 Values: TypeAlias = NDArray[Any]
 
@@ -83,6 +84,11 @@ class GapRule:
 
     told: str
     digest: str
+
+    def given(self, facts: object) -> GapRule:
+        """The same rule where more facts decide."""
+        more = json.dumps([self.digest, facts])
+        return replace(self, digest=hashlib.sha256(more.encode()).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -213,7 +219,7 @@ class Column:
             return GapRule("nothing", digest)
         told = ["an empty cell"] * self.empty_is_a_gap
         told += [repr(code.code) for code in self.missing if code.code and code.kind in self.gaps]
-        told += [self._outside_told] * (self.outside != "refuse")
+        told += [self._outside_told] * (self.outside not in ("refuse", "other"))
         *first, last = told
         return GapRule(f"{', '.join(first)}, or {last}" if first else last, digest)
 
@@ -324,9 +330,24 @@ class _Levels(Column):
 
 @dataclass(frozen=True)
 class Categorical(_Levels):
-    """Named levels without an order."""
+    """Named levels without an order. With `outside="other"` one of them, `other`, takes whatever is not listed."""
 
     kind: ClassVar[str] = "categorical"
+    own_keys: ClassVar[tuple[str, ...]] = ("levels", "other")
+    outsides: ClassVar[tuple[Outside, ...]] = ("missing", "refuse", "other")
+
+    other: Level = field(default="other", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "other", _plain(self.other))
+        if self.outside == "other" and as_text(self.other) not in self.value_cells:
+            raise self._error(
+                f"has outside = 'other' but no level {self.other!r}",
+                hint='add it to levels, or name the level that takes the rest: other = "elsewhere"',
+            )
+        if self.outside != "other" and self.other != "other":
+            raise self._error("names a level for other cells but does not use it", hint='outside = "other"')
 
 
 @dataclass(frozen=True)
@@ -339,24 +360,57 @@ class Ordinal(_Levels):
 
 @dataclass(frozen=True)
 class Boolean(_Levels):
-    """True or false. In a text file also yes/no, 1/0, t/f, y/n in any case."""
+    """True or false. In a text file also yes/no, 1/0, t/f, y/n in any case.
+
+    Or as `spelling` says, first false, then true: then only these two, in any case, and what a typed frame says are
+    values, and a text file is written with them.
+
+    >>> Boolean("smoker", spelling=("N", "J")).reads["j"]
+    True
+    """
 
     kind: ClassVar[str] = "boolean"
-    own_keys: ClassVar[tuple[str, ...]] = ()
+    own_keys: ClassVar[tuple[str, ...]] = ("spelling",)
     spellings: ClassVar[dict[str, bool]] = {
         **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
         **dict.fromkeys(("false", "f", "no", "n", "0"), False),
     }
 
     levels: Sequence[Level] = field(default=(False, True), init=False)
+    spelling: Sequence[Level] | None = field(default=None, kw_only=True)  # kept as a tuple of texts
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if both := sorted({code.code.lower() for code in self.missing} & set(self.spellings)):
+        if self.spelling is not None:
+            self._check_spelling()
+        if both := sorted({code.code.lower() for code in self.missing} & set(self.reads)):
             raise self._error(
                 f"has the missing code {both[0]!r}, which a boolean reads as a value",
                 hint="make it categorical, with levels of its own",
             )
+
+    def _check_spelling(self) -> None:
+        given = self.spelling
+        if not isinstance(given, list | tuple) or not all(isinstance(_plain(text), Level) for text in given):
+            raise self._error("has a spelling that is no list", hint='false first: spelling = ["no", "yes"]')
+        texts = tuple(as_text(_plain(text)) for text in given)
+        object.__setattr__(self, "spelling", texts)
+        different = {text.lower(): bool(place) for place, text in enumerate(texts)}
+        contrary = different.get("true") is False or different.get("false") is True
+        if len(texts) != 2 or len(different) != 2 or "" in different or contrary:
+            raise self._error(f"is spelled {listing(texts)}", hint='false first, then true: spelling = ["no", "yes"]')
+
+    @cached_property
+    def reads(self) -> dict[str, bool]:
+        """What is read as false and as true, in small letters."""
+        if self.spelling is None:
+            return self.spellings
+        no, yes = (str(text).lower() for text in self.spelling)
+        return {"false": False, "true": True, no: False, yes: True}
+
+    @property
+    def _value_facts(self) -> list[str]:
+        return super()._value_facts if self.spelling is None else ["spelling", *sorted(self.reads)]
 
 
 @dataclass(frozen=True)
@@ -521,8 +575,65 @@ class _Binned(Column):
         return self._bins.draw(codes, rng)
 
 
+_GROUPING = {"": "", ".": r"\.", ",": ",", " ": "[ \u00a0\u202f]", "'": "['’]"}
+
+
 @dataclass(frozen=True)
-class Integer(_Binned):
+class _Numeric(_Binned):
+    """Numbers, and how a text file writes them: 1234.5, unless `decimal` and `thousands` say otherwise.
+
+    Bounds, edges and missing codes are public facts, not cells: they are always written plainly.
+    """
+
+    own_keys: ClassVar[tuple[str, ...]] = (*_Binned.own_keys, "decimal", "thousands")
+
+    decimal: str = field(default=".", kw_only=True)
+    thousands: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (".", ","):
+            raise self._error(f"has decimal = {self.decimal!r}", hint='decimal = "," or "."')
+        if self.thousands not in tuple(_GROUPING) or self.thousands == self.decimal:
+            raise self._error(
+                f"has thousands = {self.thousands!r}", hint="one of . , ' or a space, and not the decimal sign"
+            )
+        super().__post_init__()
+
+    @property
+    def written_plainly(self) -> bool:
+        """Whether a text file writes 1234.5."""
+        return (self.decimal, self.thousands) == (".", "")
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        group = _GROUPING[self.thousands]
+        whole = rf"(?:[0-9]{{1,3}}(?:{group}[0-9]{{3}})+|[0-9]+)" if group else "[0-9]+"
+        return re.compile(
+            rf"([+-]?{whole}|[+-]?(?={re.escape(self.decimal)}))(?:{re.escape(self.decimal)}([0-9]*))?([eE][+-]?[0-9]+)?"
+        )
+
+    def plain(self, text: str) -> str | None:
+        """A number of a text file as 1234.5; None if it is none. Digits are grouped by threes or not at all.
+
+        >>> Number("x", bounds=(0, 1), decimal=",", thousands=".").plain("1.234,5")
+        '1234.5'
+        """
+        if not (found := self._pattern.fullmatch(text)):
+            return None
+        whole, fraction, power = found.groups(default="")
+        return re.sub(r"[^0-9+-]", "", whole) + (f".{fraction}" if fraction else "") + power
+
+    @property
+    def _value_facts(self) -> list[float | str]:
+        return super()._value_facts + ([] if self.written_plainly else [self.decimal, self.thousands])
+
+    @property
+    def _outside_told(self) -> str:
+        return super()._outside_told + ("" if self.written_plainly else f" written 1{self.thousands}234{self.decimal}5")
+
+
+@dataclass(frozen=True)
+class Integer(_Numeric):
     """Whole numbers between bounds, cut into bins.
 
     >>> Integer("age", bounds=(18, 90), bins=3).cells
@@ -533,12 +644,15 @@ class Integer(_Binned):
 
 
 @dataclass(frozen=True)
-class Number(_Binned):
+class Number(_Numeric):
     """Real numbers between bounds, cut into bins."""
 
     kind: ClassVar[str] = "number"
     whole: ClassVar[bool] = False
 
+
+_FORMAT = "YymbBdHIMSp"  # what a format may say: year, month, day, hour, minute, second, half of the day
+_CLOCKS = ("", "HM", "HMS", "IMp", "IMSp")  # and what of the time of day together
 
 # How a moment becomes a whole number of steps since 1970, and back.
 _STEP_OF_RESOLUTION = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minute": "m", "second": "s"}
@@ -546,24 +660,43 @@ _STEP_OF_RESOLUTION = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minu
 
 @dataclass(frozen=True)
 class _Calendar(_Binned):
-    """Moments, counted in whole steps of the resolution; so are the bounds."""
+    """Moments, counted in whole steps of the resolution; so are the bounds.
 
-    own_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", "bins", "edges", "quantiles")
+    In a text file they are written as ISO 8601 says, or as `format` does. Bounds are always as in ISO 8601.
+    """
+
+    own_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", "bins", "edges", "quantiles", "format")
     resolutions: ClassVar[tuple[str, ...]]
     moment: ClassVar[type[dt.date]]
 
     resolution: str = field(default="day", kw_only=True)
+    format: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.format is not None:
+            self._check_format(self.format)
         if self.resolution not in self.resolutions:
             raise self._error(
                 f"has no resolution {self.resolution!r}", hint=nearest(str(self.resolution), self.resolutions)
             )
         super().__post_init__()
 
+    def _check_format(self, form: object) -> None:
+        parts = set(found := re.findall(r"%(.?)", form) if isinstance(form, str) else [])
+        kinds = [len(parts & set(same)) for same in ("Yy", "mbB", "HI")]
+        clock = "".join(sorted(parts & set("HIMSp")))
+        known = len(parts) == len(found) and parts <= set(_FORMAT) and clock in _CLOCKS
+        if not known or kinds[0] != 1 or max(kinds) > 1:
+            hint = 'format = "%d.%m.%Y" or "%m/%d/%Y %H:%M"; ' + " ".join(f"%{part}" for part in _FORMAT)
+            raise self._error(f"has the format {form!r}", hint=hint)
+
     @property
     def _value_facts(self) -> list[float | str]:
-        return [self.resolution, *super()._value_facts]
+        return [self.resolution, *super()._value_facts, *([] if self.format is None else [self.format])]
+
+    @property
+    def _outside_told(self) -> str:
+        return super()._outside_told + ("" if self.format is None else f" written {self.format}")
 
     @property
     def step(self) -> np.dtype[np.datetime64]:
@@ -585,9 +718,15 @@ class _Calendar(_Binned):
         return float(np.datetime64(value).astype(self.step).astype(np.int64))
 
     def _read(self, text: str) -> float:
+        """A text as a moment: by ISO 8601, or a code as the file writes it."""
         try:
             return self._position(text, "code")
         except SchemaError:
+            if self.format is None:
+                return math.nan
+        try:
+            return float(np.datetime64(dt.datetime.strptime(text, self.format)).astype(self.step).astype(np.int64))  # noqa: DTZ007 plain
+        except ValueError:
             return math.nan
 
     def label(self, position: float) -> str:

@@ -14,6 +14,7 @@ from gapless.schema import toml
 from gapless.schema.schema import Schema
 
 _FACTS = ("levels", "bounds", "may_be_missing", "missing", "kind")
+_WRITTEN = ("separator", "encoding", "decimal", "thousands", "format", "spelling")
 _HEAD = """\
 # DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
 # release each must come from a codebook or from common knowledge. Then take the line "unchecked = true" away.
@@ -36,11 +37,18 @@ class Draft:
         comments = {
             ("column", name, key): mark for name, keys in content["column"].items() for key in keys if key in _FACTS
         }
+        for section, name, keys in (
+            ("table", "", content["table"]),
+            *(("column", *c) for c in content["column"].items()),
+        ):
+            comments |= {(section, name, key): "as the data are written" for key in keys if key in _WRITTEN}
         for name, remark in self.remarks.items():
             key = "bounds" if "bounds" in content["column"][name] else "levels"
             comments["column", name, key] = f"{mark}; {remark}"
         if self.left_out:
-            comments["table", "", "ignore"] = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+            comments["table", "", "ignore"] = "; ".join(
+                f"{name or 'the first column'}: {why}" for name, why in self.left_out.items()
+            )
         return _HEAD + toml.dump(content, comments)
 
     def write(self, path: str | Path) -> None:

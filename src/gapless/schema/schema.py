@@ -11,14 +11,25 @@ from typing import TYPE_CHECKING, Any
 from gapless.arguments import is_whole, whole
 from gapless.errors import SchemaError
 from gapless.schema import toml
-from gapless.schema.columns import KINDS, Column, MissingCode
+from gapless.schema.columns import KINDS, Column, GapRule, MissingCode, _Numeric
 from gapless.schema.words import listing, nearest
 
 if TYPE_CHECKING:
     from gapless.schema.draft import Draft
 
-_TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", "ignore", "unchecked")
-_TABLE_DEFAULTS = {"unchecked": False, "description": "", "rows_per_person": 1, "expected_rows": None, "ignore": ()}
+_TABLE_DEFAULTS: dict[str, Any] = {
+    "description": "",
+    "rows_per_person": 1,
+    "expected_rows": None,
+    "separator": None,
+    "encoding": None,
+    "ignore": (),
+    "unchecked": False,
+}
+_NUMBER_KEYS = ("decimal", "thousands")  # said once for all columns of numbers, or by each
+FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding")
+_TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
+SEPARATORS = (",", ";", "\t", "|")
 _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
 _CONSTRAINT_KEYS = ("not", "description")
 _RULE = "[[constraint]] in double brackets starts a rule"
@@ -62,6 +73,8 @@ class Schema:
     constraints: Sequence[Constraint] = ()
     unchecked: bool = False  # a draft whose facts were read from the data: nothing is released under it
     expected_rows: int | None = None  # about how many there are, from a public source: the true number is private
+    separator: str | None = None  # of text files that are not .tsv, by default a comma
+    encoding: str | None = None  # of text files, by default UTF-8
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -90,6 +103,13 @@ class Schema:
         object.__setattr__(self, "expected_rows", None if self.expected_rows is None else int(self.expected_rows))
         if not isinstance(self.unchecked, bool):
             raise SchemaError(f"unchecked is {self.unchecked!r}", hint="take the line away once the schema is checked")
+        self._check_file()
+
+    def _check_file(self) -> None:
+        if self.separator is not None and self.separator not in SEPARATORS:
+            raise SchemaError(f"separator is {self.separator!r}", hint='one of "," ";" "|" "\\t", a tab')
+        if self.encoding is not None and not _is_encoding(self.encoding):
+            raise SchemaError(f"no encoding called {self.encoding!r}", hint="utf-8, utf-16, latin-1, cp1252 …")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,6 +132,16 @@ class Schema:
                 raise SchemaError(f"the column {name!r} is named twice", hint="name it once")
             places.append(place)
         return tuple(places)
+
+    @property
+    def gap_rules(self) -> dict[str, GapRule]:
+        """What counts as a gap in each column: its own rule and, where they are declared, how the file is read.
+
+        Another separator or encoding makes other cells of the same bytes, so that they are part of the digest.
+        """
+        read = [self.separator, self.encoding]
+        rules = {column.name: column.gap_rule for column in self.columns}
+        return {name: rule.given(read) for name, rule in rules.items()} if any(read) else rules
 
     def select(self, names: Iterable[str]) -> Schema:
         """The schema of some of the columns, in the order given."""
@@ -137,14 +167,11 @@ class Schema:
         columns = content.get("column", {})
         if not isinstance(columns, Mapping):
             raise SchemaError("[column] must name its column", hint="[column.age]")
+        numbers = {key: table[key] for key in _NUMBER_KEYS if key in table}
         return cls(
             name=table.get("name", ""),
-            columns=tuple(_column(name, keys) for name, keys in columns.items()),
-            description=table.get("description", ""),
-            rows_per_person=table.get("rows_per_person", 1),
-            expected_rows=table.get("expected_rows"),
-            unchecked=table.get("unchecked", False),
-            ignore=table.get("ignore", ()),
+            columns=tuple(_column(name, keys, numbers) for name, keys in columns.items()),
+            **{key: table.get(key, default) for key, default in _TABLE_DEFAULTS.items()},
             constraints=tuple(
                 _constraint(keys) for keys in _list_of(Mapping, content.get("constraint", ()), "constraint", _RULE)
             ),
@@ -154,10 +181,18 @@ class Schema:
         """The content of the TOML file, defaults left out."""
         table = {"name": self.name} | {
             key: list(value) if key == "ignore" else value
-            for key in _TABLE_KEYS[1:]
-            if (value := getattr(self, key)) != _TABLE_DEFAULTS[key]
+            for key, default in _TABLE_DEFAULTS.items()
+            if (value := getattr(self, key)) != default
         }
         content: dict[str, Any] = {"table": table, "column": {c.name: _keys(c) for c in self.columns}}
+        numbers = [content["column"][column.name] for column in self.columns if isinstance(column, _Numeric)]
+        for key in _NUMBER_KEYS:
+            written = {keys.get(key) for keys in numbers}
+            if len(written) == 1 and written != {None}:
+                (table[key],) = written
+                for keys in numbers:
+                    del keys[key]
+        content["table"] = {key: table[key] for key in _TABLE_KEYS if key in table}
         if self.constraints:
             content["constraint"] = [
                 {"not": rule.forbidden} | ({"description": rule.description} if rule.description else {})
@@ -174,10 +209,14 @@ class Schema:
         toml.write(Path(path), self.to_toml())
 
     @staticmethod
-    def draft(data: Any, *, name: str | None = None, encoding: str = "utf-8") -> Draft:
-        """Propose a schema by LOOKING AT THE DATA: for the holder's eyes, to be checked against a codebook."""
+    def draft(data: Any, *, name: str | None = None, encoding: str | None = None, max_levels: int = 60) -> Draft:
+        """Propose a schema by LOOKING AT THE DATA: for the holder's eyes, to be checked against a codebook.
+
+        How a text file is written is looked up as well: its separator, encoding, numbers and dates. Text with more
+        than `max_levels` levels is left out.
+        """
         drafting = import_module("gapless.data.draft")  # by name: this room looks at no data and stands below that one
-        drafted: Draft = drafting.draft(data, name=name, encoding=encoding)
+        drafted: Draft = drafting.draft(data, name=name, encoding=encoding, max_levels=max_levels)
         return drafted
 
 
@@ -185,6 +224,14 @@ def _list_of(kind: type, values: Any, key: str, hint: str) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple) or not all(isinstance(value, kind) for value in values):
         raise SchemaError(f"{key} is not a list, or holds something else than it should", hint=hint)
     return tuple(values)
+
+
+def _is_encoding(name: Any) -> bool:
+    try:
+        b"a".decode(name, "ignore")  # refuses codecs that are not for text; of no byte it would ask none
+    except (LookupError, TypeError):
+        return False
+    return True
 
 
 def _only(content: Any, keys: tuple[str, ...], where: str) -> None:
@@ -195,7 +242,8 @@ def _only(content: Any, keys: tuple[str, ...], where: str) -> None:
             raise SchemaError(f"{where} has an unknown key {key!r}", hint=nearest(str(key), keys))
 
 
-def _column(name: str, keys: Any) -> Column:
+def _column(name: str, keys: Any, numbers: Mapping[str, Any]) -> Column:
+    """One column; `numbers` is how the table writes them, unless the column says so itself."""
     where = f"column {name!r}"
     if not isinstance(keys, Mapping):
         raise SchemaError(f"{where} is not a table of keys", hint=f"[column.{toml.key(name)}]")
@@ -206,6 +254,8 @@ def _column(name: str, keys: Any) -> Column:
     kind = KINDS[keys["kind"]]
     _only(keys, ("kind", *kind.own_keys, *_COLUMN_KEYS), where)
     given = {key: value for key, value in keys.items() if key != "kind"}
+    if issubclass(kind, _Numeric):
+        given = {**numbers, **given}
     if "missing" in given:
         codes = given["missing"]
         given["missing"] = [_missing_code(code, where) for code in codes] if isinstance(codes, list) else codes

@@ -61,14 +61,15 @@ def key(name: str) -> str:
     >>> key("household income")
     '"household income"'
     """
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name)
 
 
 def _one_line(note: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in note)
 
 
-def _text(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text in quotes."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -87,4 +88,4 @@ def _value(value: Any) -> str:
         case list() | tuple():
             return "[" + ", ".join(_value(item) for item in value) + "]"
         case _:
-            return _text(str(value))
+            return quoted(str(value))

@@ -139,18 +139,22 @@ def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
             "change": [-2, -1, *range(39)],
             "count": [*range(40), 99],
             "high": [*range(960, 1000), 999],
+            "one": [-1, *range(40)],
+            "several": [*range(20), *range(18), -9, -99, 99],
         }
     )
     draft = gl.Schema.draft(frame)
-    assert {name: remark.partition(" ")[0] for name, remark in draft.remarks.items()} == {
-        "age": "999",
-        "hours": "-8",
-        "grade": "9",
-        "count": "99",
+    assert draft.remarks == {
+        "age": "999: taken for a gap",
+        "hours": "-8: taken for a gap",
+        "grade": "9 looks like a code for a gap: missing = [9]?",
+        "count": "99: taken for a gap",
+        "one": "-1 looks like a code for a gap: missing = [-1]?",
+        "several": "-99, -9, 99: taken for a gap",
     }
-    assert "bounds = [20, 999] # read from the data; 999 looks like a code for a gap" in " ".join(
-        draft.to_toml().split()
-    )
+    assert draft.schema["age"].missing == (gl.MissingCode("999"),)
+    assert draft.schema["several"].bounds == (0, 19)
+    assert "bounds = [20, 59] # read from the data; 999: taken for a gap" in " ".join(draft.to_toml().split())
     assert gl.Schema.from_toml(draft.to_toml()) == draft.schema
 
 

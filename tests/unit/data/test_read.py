@@ -296,9 +296,9 @@ BAD_FILES = {
     "open quote": ("q.csv", b'a,b\n1,0\n1,"0\n', "is not a valid CSV file", "in quotes"),
     "quote inside": ("q.csv", b'a,b\n5" pipe,0\n', "is not a valid CSV file", "double the quote"),
     "stray line break": ("q.csv", b"a,b\n1,\n1\r0,\n", "is not a valid CSV file", "line break"),
-    "semicolons": ("s.csv", b"a;b\n1;0\n", "is not separated by commas", "save it with commas"),
-    "semicolons, said so": ("s.csv", b"sep=;\na;b\n1;0\n", "is not separated by commas", "save it with commas"),
-    "tabs": ("s.csv", b"a\tb\n1\t0\n", "is not separated by commas", ".tsv"),
+    "semicolons": ("s.csv", b"a;b\n1;0\n", "is not separated by commas", '[table] separator = ";"'),
+    "semicolons, said so": ("s.csv", b"sep=;\na;b\n1;0\n", "is not separated by commas", '[table] separator = ";"'),
+    "tabs": ("s.csv", b"a\tb\n1\t0\n", "is not separated by commas", r'separator = "\t"'),
     "same name twice": ("d.csv", b"a,b, a\n1,0,1\n", "has two columns of the same name", "one name for each"),
     "no name": ("d.csv", b"a,b,\n1,0,\n", "has a column without a name", "delete the column"),
     "not utf-8": ("l.csv", b"a,b\n\xff,1\n", "is not utf-8 text", "--encoding latin-1"),
@@ -311,7 +311,7 @@ BAD_FILES = {
     "cut gzip": ("z.csv.gz", gzip.compress(b"a,b\n1,0\n" * 50)[:-9], "it is cut off or damaged", "a whole file"),
     "broken gzip": ("z.csv.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\0\xff\xff", "it is cut off or damaged", "a whole file"),
     "not Parquet": ("p.parquet", b"PAR1 no", "is not a valid Parquet file", "write it again"),
-    "spreadsheet": ("x.xlsx", b"PK", "unknown ending", ".csv"),
+    "spreadsheet": ("x.xlsx", b"PK", "x.xlsx", "CSV"),
 }
 
 

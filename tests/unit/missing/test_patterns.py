@@ -113,7 +113,7 @@ def test_a_check_agrees_with_what_reading_refuses():
     [
         (gl.Number("x", bounds=(0, 9)), "1,5", "a number is written 1234.5"),
         (gl.Number("x", bounds=(0, 9)), "1.234,50 €", "a number is written 1234.5"),
-        (gl.Integer("x", bounds=(0, 9)), "1,234", "thousands separator"),
+        (gl.Integer("x", bounds=(0, 9)), "1,234", "thousands declare another separator"),
         (gl.Date("x", bounds=("2020-01-01", "2021-01-01")), "31.12.2020", "a date is written 2024-12-31"),
         (gl.Date("x", bounds=("2020-01-01", "2021-01-01")), "12/31/20", "a date is written 2024-12-31"),
         (gl.DateTime("x", bounds=("2020-01-01", "2021-01-01")), "31-12-2020 10:00", "a date is written 2024-12-31"),
