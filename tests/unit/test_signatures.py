@@ -33,6 +33,8 @@ def test_spend_is_asked_for_exactly_where_a_private_table_comes_in():
         spend = parameters.get("spend")
         if "Grant" in hints or name == "Ledger.grant":  # a grant is a permission to spend
             continue
+        if inspect.signature(function).return_annotation == "Sums":  # sealed sums, which a release opens
+            continue
         assert takes == (spend is not None), name
         if spend is not None:
             assert spend.kind is inspect.Parameter.KEYWORD_ONLY, name
