@@ -41,6 +41,7 @@ GAP_WORDS: dict[str, MissingKind] = {
     **dict.fromkeys(("refused", "declined", "no answer", "keine angabe", "k.a.", "verweigert"), "refused"),
 }
 MOST_DRAFTED_LEVELS = 60
+_LEADING_ZERO = re.compile(r"[+-]?0\d")
 
 
 @dataclass
@@ -91,7 +92,7 @@ def _column(seen: _Seen) -> Column | str:
     codes = sorted(seen.texts & set(USUAL_CODES))
     texts = seen.texts - set(USUAL_CODES)
     words = {text for text in texts if text.casefold() in GAP_WORDS}
-    if _on_a_line(texts - words):
+    if words and _on_a_line(texts - words):
         codes += sorted(words)
         texts -= words
     common: dict[str, Any] = {
@@ -157,7 +158,7 @@ def _numeric(name: str, numbers: list[float], texts: set[str], common: Mapping[s
 
 
 def _numbers(texts: set[str]) -> list[float] | None:
-    if any(re.match(r"[+-]?0\d", text) for text in texts):  # 007 is a name: as a number it would lose its zeros
+    if any(map(_LEADING_ZERO.match, texts)):  # 007 is a name: as a number it would lose its zeros
         return None
     try:
         numbers = [float(text) for text in texts]

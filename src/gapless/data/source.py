@@ -143,7 +143,7 @@ def _file_frames(path: Path, encoding: str, *, for_holder: bool) -> Iterator[pl.
         raise ReadError(f"cannot read {path}: {why}", hint="a whole file that you may read") from None
     except pl.exceptions.PolarsError:  # its text may quote cells
         raise ReadError(f"{path} is not a valid Parquet file", hint="write it again, or use CSV") from None
-    raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet, or pass a frame")
+    raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet; or a data frame")
 
 
 def _parquet_frames(path: Path) -> Iterator[pl.DataFrame]:
