@@ -172,6 +172,12 @@ def test_a_terminal_without_greek_letters_is_no_error(released):
     assert b"? observed" in done.stdout
 
 
+def test_the_package_runs_as_a_module(tmp_path):
+    command = [sys.executable, "-m", "gapless", "check", "none.csv", "-s", "none.toml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, "ReadError: no file none.toml")
+
+
 def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     out = released / "out"
     manifest = json.loads((out / "manifest.json").read_text())

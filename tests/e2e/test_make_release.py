@@ -134,6 +134,7 @@ SLIPS = {
     "rows": ({"rows": -1}, gl.ModelError, "rows = -1"),
     "part of a row": ({"rows": 2.5}, gl.ModelError, "rows = 2.5"),
     "a seed": ({"seed": -1}, gl.ModelError, "seed = -1"),
+    "a bare ε": ({"budget": 1.0}, gl.BudgetError, r"budget is 1.0\n  Try: budget=Budget\(epsilon=1.0"),
     "a share": ({"percent": 0}, gl.BudgetError, "0 percent of the budget"),
     "a large share": ({"percent": 101}, gl.BudgetError, "101 percent of the budget"),
     "no budget": ({"budget": None}, gl.BudgetError, r"people.ledger is new and has no budget\n  Try: budget=Budget\("),
@@ -299,6 +300,8 @@ def test_several_questions_are_answered_as_by_the_command(options, missing, fold
 KNN = gl.Mean("income", missing=gl.Knn(neighbors=1, on=["age"]))
 REFUSED = {
     "none": ([], 10, gl.QuestionError, "no question"),
+    "no list": (gl.Count(), 10, gl.QuestionError, "takes a list of questions"),
+    "a text, no list": ("count()", 10, gl.QuestionError, "takes a list of questions"),
     "a later one that is unknown": ([gl.Count(), gl.Mean("wages")], 10, gl.SchemaError, "no column 'wages'"),
     "a text": ([gl.Count(), "count()"], 10, gl.QuestionError, "'count\\(\\)' is not a question"),
     "too little for a later one": ([gl.Count(), KNN], 10, gl.BudgetError, "needs more than ln 2"),

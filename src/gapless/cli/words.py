@@ -24,6 +24,7 @@ _PHRASES = (
     (r'\bon=\["age", "sex"\]', "--on age,sex"),
     (r"leave them out with select\(\)", "leave them out with ignore in the schema"),
     (r",? or raise cap_cells", ""),
+    (r"; or a data frame", ""),
     (r"; overwrite=True .*", ""),
     (r"quantile=\S+ or more", "a smaller --rate"),
     (r"\bMCAR$", "--mechanism mcar"),

@@ -44,6 +44,7 @@ GAP_WORDS: dict[str, MissingKind] = {
     **dict.fromkeys(("refused", "declined", "no answer", "keine angabe", "k.a.", "verweigert"), "refused"),
 }
 MOST_DIFFERENT = 60  # whole numbers in as many rows may all differ by chance
+_LEADING_ZERO = re.compile(r"[+-]?0\d")
 CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
 
 PLAINLY = (".", "")  # how 1234.5 is written: decimal sign and sign between thousands
@@ -259,7 +260,7 @@ def _numeric(seen: _Seen, numbers: list[float], texts: set[str], common: Mapping
 
 
 def _numbers(texts: set[str]) -> list[float] | None:
-    if any(re.match(r"[+-]?0\d", text) for text in texts):  # 007 is a name: as a number it would lose its zeros
+    if any(map(_LEADING_ZERO.match, texts)):  # 007 is a name: as a number it would lose its zeros
         return None
     try:
         numbers = [float(text) for text in texts]

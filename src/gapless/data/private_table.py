@@ -22,10 +22,10 @@ from gapless.data.memory import Memory
 from gapless.data.neighbors import Links, Matching
 from gapless.data.own import is_own
 from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, parts
-from gapless.errors import BudgetError, EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
+from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
-from gapless.privacy.budget import Budget, Loss, Rows
+from gapless.privacy.budget import Budget, Loss, Rows, check_budget
 from gapless.privacy.ledger import Grant, Ledger
 from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Columns, Private, Sealed
@@ -355,8 +355,7 @@ def read(
         raise SchemaError(f"schema is a {type(schema).__name__}", hint="Schema.read('people.toml')")
     if not isinstance(protect, Rows):
         raise SchemaError(f"protect is {protect!r}", hint="protect=Rows(1): the unit of privacy is always said")
-    if not (budget is None or isinstance(budget, Budget)):
-        raise BudgetError(f"budget is {budget!r}", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
+    check_budget(budget)
     if protect.at_most < schema.rows_per_person:
         raise SchemaError(
             f"the schema says {schema.rows_per_person} rows per person, but {protect} would be protected",

@@ -161,7 +161,7 @@ def _file_frames(path: Path, encoding: str, separator: str | None, *, for_holder
     except pl.exceptions.PolarsError:  # its text may quote cells
         raise ReadError(f"{path} is not a valid Parquet file", hint="write it again, or use CSV") from None
     raise ReadError(
-        f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet, .xlsx, or pass a frame"
+        f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet, .xlsx; or a data frame"
     )
 
 

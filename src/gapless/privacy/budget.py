@@ -162,6 +162,12 @@ def check_percent(percent: float) -> None:
         raise BudgetError(f"{percent!r} percent of the budget", hint="a number above 0 and up to 100")
 
 
+def check_budget(budget: Budget | None) -> None:
+    """Refuse what is no budget, such as a bare ε; none may be right for a ledger that has one."""
+    if not (budget is None or isinstance(budget, Budget)):
+        raise BudgetError(f"budget is {budget!r}", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
+
+
 def epsilon_of(loss: Loss, delta: float) -> float:
     """The ε, at this δ, that a total loss amounts to."""
     if loss.order == PURE or loss.value == 0:

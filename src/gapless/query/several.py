@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from gapless.data import PrivateTable
@@ -18,7 +18,7 @@ from gapless.query.treatments import InOneRelease, release_sums
 
 def ask_all(
     table: PrivateTable,
-    questions: Sequence[AnyQuestion],
+    questions: Iterable[AnyQuestion],
     *,
     spend: Loss,
     answered: Callable[[Answer], object] | None = None,
@@ -38,6 +38,8 @@ def ask_all(
     What cannot be answered, or not with so little, is told before anything is spent.
     """
     check_private(table, "ask_all")
+    if isinstance(questions, str) or not isinstance(questions, Iterable):
+        raise QuestionError("ask_all takes a list of questions", hint='[Count(), Mean("income")]')
     questions = tuple(questions)
     if not questions:
         raise QuestionError("no question", hint='[Count(), Mean("income")]')

@@ -13,7 +13,7 @@ from gapless.errors import ModelError, ReadError
 from gapless.files import check_writable, free_name
 from gapless.missing import Extended, Missing
 from gapless.privacy import Budget, Guarantee, Rows
-from gapless.privacy.budget import check_percent
+from gapless.privacy.budget import check_budget, check_percent
 from gapless.privacy.ledger import check_promised
 from gapless.privacy.ledger_file import seal_of
 from gapless.release.folder import keep_model, kept_model, open_folder, write_folder
@@ -212,6 +212,7 @@ def _ledger_of(data: Any, ledger: str | Path | None, budget: Budget | None, perc
     """Where the ledger lies, after a look at what does not need the data: a slip is told before anything is made."""
     if percent is not None:
         check_percent(percent)
+    check_budget(budget)
     if isinstance(data, str | Path):
         check_there(Path(data))
     place = ledger_beside(data) if ledger is None else Path(ledger)

@@ -555,7 +555,8 @@ class _Binned(Column):
         """A public value, as text, as a number on the line."""
         position = self._read(text)
         if math.isnan(position):
-            raise self._error(f"is compared with {text!r}", hint=f"a {self.kind}")
+            article = "an" if self.kind == "integer" else "a"
+            raise self._error(f"is compared with {text!r}", hint=f"{article} {self.kind}")
         return position
 
     def bin_of(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -19,9 +19,13 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
     >>> nearest("hour", ["sex", "hours"])
     'hours'
+    >>> nearest("AIM", ["aim", "mst"])
+    'aim'
     """
     names = list(names)
-    return listing(difflib.get_close_matches(name, names, n=3, cutoff=0.6) or [f"one of: {listing(names)}"])
+    same = [each for each in names if each.casefold() == name.casefold()]
+    close = same or difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    return listing(close or [f"one of: {listing(names)}"])
 
 
 def shortened(text: str, most: int) -> str:

@@ -103,6 +103,7 @@ def test_every_hint_speaks_the_language_of_the_command_line_or_is_for_python_onl
         ('gaps="filled" or gaps="as observed"', "--gaps filled or --gaps as-observed"),
         ('scheme="mean" or "majority", or neighbors=1', '--scheme mean or "majority", or --neighbors 1'),
         ("match on other columns, or ask with missing=Drop()", "match on other columns, or ask with --missing drop"),
+        ("one of: .csv, .parquet; or a data frame", "one of: .csv, .parquet"),
         ('missing = ["", "NA"]', 'missing = ["", "NA"]'),
         ("--mcar income=0.2", "--mcar income=0.2"),
     ],

@@ -158,7 +158,7 @@ REFUSED = {
     "age == 95": ">= 90 and <= 99: the whole bin",
     "age between 20 and 30": "Try: < 30: a bin begins there",
     "income > 500": "Try: >= 500: a bin begins there",
-    "age >= old": "column 'age' is compared with 'old'",
+    "age >= old": "column 'age' is compared with 'old'\n  Try: an integer",
     "income <= 500": "Try: < 500: a bin begins there",
     "income < 600": "nearest edges: 500 and 750",
     "\"marital status\" > 'single'": "has no order",
