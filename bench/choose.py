@@ -10,7 +10,8 @@ one kind and of the other. With gaps, 20 % of the cells of every column but the 
 first has a high code. A measurement is one fit through the public API, with a fresh ledger, δ = 1e-6, real noise and
 the right `expected_rows`, and one sample of as many rows. Printed are mean total variation distances to the complete
 table of up to 150 pairs and 50 triples of columns, and processor seconds of fit and sample. A fit that takes longer
-than the cap is given up, and not tried with more columns or rows; AIM with 100 columns is tried twice for each kind.
+than the cap is given up, and not tried with more columns or rows; AIM with 100 columns is tried
+once for each kind.
 
 Each is a line of bench/results/choose.jsonl; what is there is not measured again (delete it when the source changes).
 No real table is looked at.
@@ -46,26 +47,30 @@ DELTA = 1e-6
 SIZES = (4, 2, 10, 3, 20, 6)  # cells of the columns, in turn
 METHODS = {"Independent": gl.Independent, "MST": gl.MST, "AIM": gl.AIM, "Mixture": gl.Mixture}
 COLOURS = {"Independent": "#d8d8d8", "MST": "#f3d27a", "AIM": "#f0a58f", "Mixture": "#8fc6e8"}
-TABLE = ("kind", "columns", "gaps", "epsilon", "rows")
+TABLE = ("kind", "columns", "gaps", "delta", "epsilon", "rows")
 KINDS = ("dense", "mix", "tree")
 CAP = 90  # processor seconds of a fit
-AIM_COLUMNS, AIM_WIDE = 60, ((20_000, 1.0), (20_000, 10.0))  # with more columns AIM is measured here only: minutes each
+AIM_COLUMNS, AIM_WIDE = 60, (20_000, 1.0)  # with more columns AIM is measured with so many rows and this ε only
 PAIRS, TRIPLES = 150, 50  # that are compared
 GAPS = 0.2
 
 
 def grid():
     """Tables and ε, in the order in which they are worth measuring: corners and middles first."""
-    plan = [  # rows, columns, ε, gaps
-        ((20_000, 200_000, 2_000), (15,), (1.0, 0.1, 10.0), (False,)),
-        ((20_000,), (40, 100), (1.0, 10.0, 0.1), (False,)),
-        ((20_000,), (15, 40), (1.0, 10.0), (True,)),
-        ((200_000,), (40, 100), (1.0, 10.0), (False,)),
-        ((1_000_000,), (15, 40), (1.0,), (False,)),
-        ((2_000,), (40, 100), (1.0, 10.0), (False,)),
-        ((1_000_000,), (15, 40), (10.0, 0.1), (False,)),
-        ((2_000, 200_000), (15, 40), (1.0,), (True,)),
-        ((2_000, 200_000), (40, 100), (0.1,), (False,)),
+    plan = [  # rows, columns, ε, δ, gaps
+        ((20_000, 200_000, 2_000), (15,), (1.0, 0.1, 10.0), (DELTA,), (False,)),
+        ((20_000,), (40, 100), (1.0, 0.1), (DELTA,), (False,)),
+        ((20_000,), (15,), (1.0, 10.0), (0.0,), (False,)),
+        ((20_000,), (15,), (1.0, 10.0), (DELTA,), (True,)),
+        ((1_000_000,), (15,), (1.0,), (DELTA,), (False,)),
+        ((20_000,), (40, 100), (10.0,), (DELTA,), (False,)),
+        ((200_000,), (40, 100), (1.0,), (DELTA,), (False,)),
+        ((20_000,), (40,), (1.0, 10.0), (DELTA, 0.0), (False, True)),
+        ((2_000,), (40, 100), (1.0, 10.0), (DELTA,), (False,)),
+        ((200_000,), (40, 100), (10.0, 0.1), (DELTA,), (False,)),
+        ((1_000_000,), (15, 40), (1.0, 10.0, 0.1), (DELTA,), (False,)),
+        ((2_000, 200_000), (15, 40), (1.0,), (DELTA,), (True,)),
+        ((2_000,), (40, 100), (0.1,), (DELTA,), (False,)),
     ]
     return [table for part in plan for table in itertools.product(*part, KINDS)]
 
@@ -94,20 +99,20 @@ def main():
 
 
 def key(job):
-    return tuple(job[name] for name in ("kind", "columns", "rows", "epsilon", "gaps", "method"))
+    return tuple(job[name] for name in (*TABLE, "method"))
 
 
 def measure_all(known, results, until):
     """Measure what is not known, a line each."""
     made = {}
-    for rows, columns, epsilon, gaps, kind in grid():
+    for rows, columns, epsilon, delta, gaps, kind in grid():
         for method in METHODS:
-            job = {"kind": kind, "columns": columns, "rows": rows, "epsilon": epsilon, "gaps": gaps, "method": method}
+            job = dict(zip(TABLE, (kind, columns, gaps, delta, epsilon, rows), strict=True)) | {"method": method}
             if key(job) in known:
                 continue
             if time.monotonic() > until:
                 return
-            if method == "AIM" and columns > AIM_COLUMNS and (rows, epsilon) not in AIM_WIDE:
+            if method == "AIM" and columns > AIM_COLUMNS and (rows, epsilon) != AIM_WIDE:
                 continue
             if hopeless(job, known.values()):
                 found = {"given_up": True}
@@ -124,7 +129,7 @@ def measure_all(known, results, until):
 
 def hopeless(job, lines):
     """Whether a smaller table, at the same ε, took too long."""
-    same = ("epsilon", "gaps", "method")
+    same = ("epsilon", "delta", "gaps", "method")
     return any(
         line.get("given_up")
         and all(line[name] == job[name] for name in same)
@@ -185,7 +190,7 @@ def measure(job, codes, missing, sizes):
             schema,
             protect=gl.Rows(1),
             ledger=Path(folder) / "a.ledger",
-            budget=gl.Budget(job["epsilon"], DELTA),
+            budget=gl.Budget(job["epsilon"], job["delta"]),
         )
         begin = processor()
         signal.signal(signal.SIGPROF, give_up)
@@ -237,14 +242,15 @@ def share(codes, columns, sizes):
 def show(tables, known):
     """A row for each table: the distances of all methods, and by how much the best is better than the next."""
     head = " | ".join(METHODS)
-    print(f"| table | columns | gaps | ε | rows | ratio | {head} | best |")
+    print(f"| table | columns | with | ε | rows | ratio | {head} | best |")
     print(f"|---|---:|---|---:|---:|---:|{'---:|' * (len(METHODS) + 1)}")
     for table, found in sorted(tables.items()):
-        kind, columns, gaps, epsilon, rows = table
-        cells = [told(known.get((kind, columns, rows, epsilon, gaps, method))) for method in METHODS]
+        kind, columns, gaps, delta, epsilon, rows = table
+        cells = [told(known.get((*table, method))) for method in METHODS]
         first, second = ranked(found)[:2]
         best = f"{first[1]} −{1 - first[0] / second[0]:.0%}"
-        facts = [kind, columns, f"{GAPS:.0%}" if gaps else "", f"{epsilon:g}", f"{rows:,}", f"{ratio(table):.2g}"]
+        more = ", ".join(["gaps"] * gaps + ["δ = 0"] * (delta == 0))
+        facts = [kind, columns, more, f"{epsilon:g}", f"{rows:,}", f"{ratio(table):.2g}"]
         print("|", " | ".join(map(str, [*facts, *cells, best])), "|")
 
 
@@ -261,14 +267,15 @@ def ranked(found):
 
 def public(table):
     """The schema and the loss: what `Auto` knows."""
-    _, columns, gaps, epsilon, rows = table
+    _, columns, gaps, delta, epsilon, rows = table
     sizes = tuple(itertools.islice(itertools.cycle(SIZES), columns))
-    return schema_of(sizes, gaps=gaps, rows=rows), gl.Budget(epsilon, DELTA).capacity
+    return schema_of(sizes, gaps=gaps, rows=rows), gl.Budget(epsilon, delta).capacity
 
 
 def ratio(table):
     """Rows in a cell of a pair, over the noise there if all pairs are measured."""
-    return rows_per_noise(*public(table), gl.Rows(1), gl.Extended(), table[-1])
+    schema, loss = public(table)
+    return rows_per_noise([column.extended_size for column in schema.columns], loss, gl.Rows(1), schema.expected_rows)
 
 
 def choice(table):
@@ -292,8 +299,9 @@ def picture(tables):
     tiles = defaultdict(list)
     for table, found in tables.items():
         if len(found) > 2:
-            kind, columns, gaps, *_ = table
-            tiles[columns, gaps, kind, math.floor(2 * math.log10(ratio(table)))].append((table, found))
+            kind, columns, gaps, delta, *_ = table
+            more = ", gaps" * gaps + ", δ = 0" * (delta == 0)
+            tiles[columns, more, kind, math.floor(2 * math.log10(ratio(table)))].append((table, found))
     bands = sorted({place[:3] for place in tiles})
     spans = range(min(place[3] for place in tiles), max(place[3] for place in tiles) + 1)
     wide, high, left, top = 74, 30, 190, 58
@@ -308,13 +316,13 @@ def picture(tables):
             shape("rect", x=left + 120 * place, y=30, width=14, height=14, rx=3, fill=colour),
             tag("text", method, x=left + 120 * place + 19, y=42),
         ]
-    for row, (columns, gaps, kind) in enumerate(bands):
+    for row, (columns, more, kind) in enumerate(bands):
         y = top + high * row
         lines.append(
-            tag("text", f"{columns} columns, {kind}{', gaps' if gaps else ''}", x=left - 10, y=y + 19, class_="e")
+            tag("text", f"{columns} columns, {kind}{more}", x=left - 10, y=y + 19, class_="e")
         )
         for place, span in enumerate(spans):
-            some = tiles.get((columns, gaps, kind, span))
+            some = tiles.get((columns, more, kind, span))
             if not some:
                 continue
             methods = set.intersection(*(set(found) for _, found in some))
@@ -324,7 +332,7 @@ def picture(tables):
             (best, method), (second, _) = mean[:2]
             x = left + wide * place
             chosen = {choice(table) for table, _ in some}
-            tip = "; ".join(f"ε = {table[3]:g}, {table[4]:,} rows: {ranked(found)[0][1]}" for table, found in some)
+            tip = "; ".join(f"ε = {table[4]:g}, {table[5]:,} rows: {ranked(found)[0][1]}" for table, found in some)
             mark = {"stroke": "#222", "stroke_width": 1.6} if chosen != {method} else {}
             lines += [
                 tag(
