@@ -1,6 +1,6 @@
 """Which method is best where: Independent, MST, AIM and Mixture on simulated tables; the evidence behind `Auto`.
 
-    python bench/choose.py                  what is not measured yet, most telling first; then the tables and the picture
+    python bench/choose.py                  what is not measured yet, most telling first; then tables and picture
     python bench/choose.py --minutes 20     stop measuring after so many
     python bench/choose.py --only-print     the tables and the picture again, from what was measured before
 
@@ -10,8 +10,7 @@ one kind and of the other. With gaps, 20 % of the cells of every column but the 
 first has a high code. A measurement is one fit through the public API, with a fresh ledger, δ = 1e-6, real noise and
 the right `expected_rows`, and one sample of as many rows. Printed are mean total variation distances to the complete
 table of up to 150 pairs and 50 triples of columns, and processor seconds of fit and sample. A fit that takes longer
-than the cap is given up, and not tried with more columns or rows; AIM with 100 columns is tried
-once for each kind.
+than the cap is given up, and not tried with more columns or rows. AIM with 100 columns comes last.
 
 Each is a line of bench/results/choose.jsonl; what is there is not measured again (delete it when the source changes).
 No real table is looked at.
@@ -50,7 +49,7 @@ COLOURS = {"Independent": "#d8d8d8", "MST": "#f3d27a", "AIM": "#f0a58f", "Mixtur
 TABLE = ("kind", "columns", "gaps", "delta", "epsilon", "rows")
 KINDS = ("dense", "mix", "tree")
 CAP = 90  # processor seconds of a fit
-AIM_COLUMNS, AIM_WIDE = 60, (20_000, 1.0)  # with more columns AIM is measured with so many rows and this ε only
+AIM_COLUMNS = 60  # with more, it comes last
 PAIRS, TRIPLES = 150, 50  # that are compared
 GAPS = 0.2
 
@@ -105,26 +104,27 @@ def key(job):
 def measure_all(known, results, until):
     """Measure what is not known, a line each."""
     made = {}
-    for rows, columns, epsilon, delta, gaps, kind in grid():
-        for method in METHODS:
-            job = dict(zip(TABLE, (kind, columns, gaps, delta, epsilon, rows), strict=True)) | {"method": method}
-            if key(job) in known:
-                continue
-            if time.monotonic() > until:
-                return
-            if method == "AIM" and columns > AIM_COLUMNS and (rows, epsilon) != AIM_WIDE:
-                continue
-            if hopeless(job, known.values()):
-                found = {"given_up": True}
-            else:
-                facts = kind, columns, rows, gaps
-                if facts not in made:
-                    made = {facts: simulate(*facts)}
-                found = measure(job, *made[facts])
-            known[key(job)] = line = job | found
-            with results.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-            print(json.dumps(line), file=sys.stderr, flush=True)
+    jobs = [
+        dict(zip(TABLE, (kind, columns, gaps, delta, epsilon, rows), strict=True)) | {"method": method}
+        for (rows, columns, epsilon, delta, gaps, kind), method in itertools.product(grid(), METHODS)
+    ]
+    jobs.sort(key=lambda job: job["method"] == "AIM" and job["columns"] > AIM_COLUMNS)  # minutes each: last
+    for job in jobs:
+        if key(job) in known:
+            continue
+        if time.monotonic() > until:
+            return
+        if hopeless(job, known.values()):
+            found = {"given_up": True}
+        else:
+            facts = tuple(job[name] for name in ("kind", "columns", "rows", "gaps"))
+            if facts not in made:
+                made = {facts: simulate(*facts)}
+            found = measure(job, *made[facts])
+        known[key(job)] = line = job | found
+        with results.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(json.dumps(line), file=sys.stderr, flush=True)
 
 
 def hopeless(job, lines):
@@ -151,7 +151,7 @@ def simulate(kind, columns, rows, gaps):
         if kind == "dense" or (kind == "mix" and column % 2):
             weights = laws.normal(size=(signals.shape[1], size)).astype(np.float32)
             scores = signals @ weights + 0.7 * laws.normal(size=size).astype(np.float32)
-            scores -= np.log(rng.standard_exponential((rows, size), dtype=np.float32))
+            scores -= np.log(np.maximum(rng.standard_exponential((rows, size), dtype=np.float32), 1e-30))
             codes[:, column] = scores.argmax(axis=1)
         else:
             step = 2 if kind == "mix" else 1
@@ -318,9 +318,7 @@ def picture(tables):
         ]
     for row, (columns, more, kind) in enumerate(bands):
         y = top + high * row
-        lines.append(
-            tag("text", f"{columns} columns, {kind}{more}", x=left - 10, y=y + 19, class_="e")
-        )
+        lines.append(tag("text", f"{columns} columns, {kind}{more}", x=left - 10, y=y + 19, class_="e"))
         for place, span in enumerate(spans):
             some = tiles.get((columns, more, kind, span))
             if not some:

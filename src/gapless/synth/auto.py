@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
-from gapless.missing import Missing
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.privacy.cautions import USUAL_ROWS
 from gapless.schema import Schema
@@ -55,20 +54,19 @@ class Auto(Synthesizer):
             return MST(missing=self.missing), "one pair of columns at the most: a tree is the whole"
         expected = self.expected_rows or schema.expected_rows
         rows = expected or USUAL_ROWS
-        said = f"{rows} rows expected" if expected else f"about {USUAL_ROWS} rows assumed"
-        sizes = _sizes(schema, self.missing)
+        facts = f"{columns} columns, " + (f"{rows} rows expected" if expected else f"about {rows} rows assumed")
+        sizes = [column.extended_size if self.missing.rows == "extended" else column.size for column in schema.columns]
         ratio = rows_per_noise(sizes, loss, protect, rows)
-        why = f"{columns} columns, {said}: {ratio:.2g} rows for each unit of noise in a cell, if all pairs are measured"
-        mixture = Mixture(missing=self.missing)
-        if ratio >= ALL_PAIRS and sum(sizes) ** 2 <= mixture.cap_cells:
-            return mixture, f"{why}; that is enough"
-        if ratio >= ALL_PAIRS:
-            why += "; enough, but they have too many cells"
+        told, mixture = f"{ratio:.2g} rows in a cell for each unit of noise", Mixture(missing=self.missing)
+        if ratio < ALL_PAIRS:
+            why = f"all pairs would have {told}, too few"
+        elif sum(sizes) ** 2 > mixture.cap_cells:
+            why = "all pairs have too many cells"
         else:
-            why += "; too little"
+            return mixture, f"{facts}: all pairs have {told}, enough"
         if columns > WIDE:
-            return MST(missing=self.missing), f"{why}, and so wide a table has time for a tree of pairs only"
-        return AIM(missing=self.missing), f"{why}, so the pairs are chosen"
+            return MST(missing=self.missing), f"{facts}: {why}; a tree of them is fast"
+        return AIM(missing=self.missing), f"{facts}: {why}; some are chosen"
 
 
 def rows_per_noise(sizes: Sequence[int], loss: Loss, protect: Rows, rows: float) -> float:
@@ -76,8 +74,3 @@ def rows_per_noise(sizes: Sequence[int], loss: Loss, protect: Rows, rows: float)
     pairs = len(sizes) * (len(sizes) - 1) / 2
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / 2 / pairs
     return rows / cells / for_counts(loss / pairs, L1(protect.at_most)).noise_std
-
-
-def _sizes(schema: Schema, missing: Missing) -> list[int]:
-    """The cells of each column as they are counted."""
-    return [column.extended_size if missing.rows == "extended" else column.size for column in schema.columns]
