@@ -185,7 +185,7 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     for name, digest in manifest["sha256"].items():
         assert hashlib.sha256((out / name).read_bytes()).hexdigest() == digest
     assert manifest["table"] == "people"
-    assert manifest["method"] == "aim"
+    assert manifest["method"] == "mixture"
     assert manifest["versions"]["gapless"] == gl.__version__
     schema = gl.Schema.read(out / "schema.toml")
     assert schema == gl.Schema.read(released / "people.toml")
@@ -544,7 +544,7 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
     assert code == 1
     assert "out was begun under another schema or ledger" in err
     code, out, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out", "--json")
-    told = "out was begun with aim, Extended(): it is finished with the model that was paid for. Nothing is spent."
+    told = "out was begun with mixture, Extended(): it is finished with the model that was paid for. Nothing is spent."
     assert code == 0
     assert err.splitlines()[0] == told
     assert set(json.loads(out)["files"]) == RELEASE | {"manifest.json"}

@@ -108,7 +108,7 @@ def make_release(
         budget: the promise; needed for a new ledger, and must agree with an existing one.
         ledger: the file that remembers what was spent on this table; by default it lies beside the data.
         percent: the share of the whole budget to spend; by default all that is left.
-        method: the synthesizer by its name: auto, aim, mst, privbayes, independent.
+        method: the synthesizer by its name: auto, mixture, aim, mst, privbayes, independent.
         missing: what to do about gaps; by default `Extended()`.
         gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
         rows: how many synthetic rows; by default the noisy number of rows.

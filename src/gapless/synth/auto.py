@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gapless.data import PrivateTable
@@ -11,16 +12,21 @@ from gapless.privacy.cautions import USUAL_ROWS
 from gapless.schema import Schema
 from gapless.synth.aim import AIM
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Synthesizer
-from gapless.synth.independent import Independent
+from gapless.synth.fitting import Synthesizer, check_declared
+from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
 
+ALL_PAIRS = 0.5  # rows per noise from which on all pairs are worth it: bench/choose.py
 WIDE = 60  # columns, from which on AIM takes minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto(Synthesizer):
-    """Choose between Independent, MST and AIM by the schema, the budget and the size you expect, and say why.
+    """Choose between MST, AIM and Mixture by the schema, the budget and the size you expect, and say why.
+
+    All pairs are measured (Mixture) if a cell of a pair then has enough rows for its noise; else only those that are
+    chosen by AIM, or by MST in wide tables. The limits are those at which the worst loss to the best method was least
+    on simulated tables (bench/choose.py); whether columns depend on many others or on few is private, and not asked.
 
     Args:
         missing: what to do about gaps.
@@ -35,6 +41,7 @@ class Auto(Synthesizer):
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Fit the method that `choose` names."""
         check_private(table, "Auto.fit")
+        check_declared(self, table.ledger.budget)
         method, why = self.choose(table.schema, spend, table.protect)
         model = method.fit(table, spend=spend, progress=progress)
         settings = {"chosen because": why} | dict(model.facts.settings)
@@ -43,19 +50,27 @@ class Auto(Synthesizer):
     def choose(self, schema: Schema, loss: Loss, protect: Rows) -> tuple[Synthesizer, str]:
         """The method and the reason. Reads nothing but its arguments."""
         columns = len(schema.columns)
-        expected = self.expected_rows or schema.expected_rows
-        rows = expected or USUAL_ROWS
-        said = f"{rows} rows expected" if expected else f"about {USUAL_ROWS} rows assumed"
         if columns < 3:
             return MST(missing=self.missing), "one pair of columns at the most: a tree is the whole"
-        noise = for_counts(loss / (2 * columns), L1(protect.at_most)).noise_std
-        if rows < 10 * noise:
-            return (
-                Independent(missing=self.missing),
-                f"{said}, noise of {noise:.0f} in a cell of a pair: only single columns can be told",
-            )
+        expected = self.expected_rows or schema.expected_rows
+        rows = expected or USUAL_ROWS
+        facts = f"{columns} columns, " + (f"{rows} rows expected" if expected else f"about {rows} rows assumed")
+        sizes = [column.extended_size if self.missing.rows == "extended" else column.size for column in schema.columns]
+        ratio = rows_per_noise(sizes, loss, protect, rows)
+        told, mixture = f"{ratio:.2g} rows in a cell for each unit of noise", Mixture(missing=self.missing)
+        if ratio < ALL_PAIRS:
+            why = f"all pairs would have {told}, too few"
+        elif sum(sizes) ** 2 > mixture.cap_cells:
+            why = "all pairs have too many cells"
+        else:
+            return mixture, f"{facts}: all pairs have {told}, enough"
         if columns > WIDE:
-            return MST(missing=self.missing), f"{columns} columns: a tree of pairs is fast, and most that can be told"
-        if rows < 30 * noise:
-            return MST(missing=self.missing), f"{said}, noise of {noise:.0f} in a cell of a pair: few pairs can be told"
-        return AIM(missing=self.missing), f"{columns} columns, {said}, noise of {noise:.0f}: many pairs can be told"
+            return MST(missing=self.missing), f"{facts}: {why}; a tree of them is fast"
+        return AIM(missing=self.missing), f"{facts}: {why}; some are chosen"
+
+
+def rows_per_noise(sizes: Sequence[int], loss: Loss, protect: Rows, rows: float) -> float:
+    """Rows in a cell of a pair over the noise there, on average, if the loss is split evenly among all pairs."""
+    pairs = len(sizes) * (len(sizes) - 1) / 2
+    cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / 2 / pairs
+    return rows / cells / for_counts(loss / pairs, L1(protect.at_most)).noise_std

@@ -1,0 +1,361 @@
+"""Which method is best where: Independent, MST, AIM and Mixture on simulated tables; the evidence behind `Auto`.
+
+    python bench/choose.py                  what is not measured yet, most telling first; then tables and picture
+    python bench/choose.py --minutes 20     stop measuring after so many
+    python bench/choose.py --only-print     the tables and the picture again, from what was measured before
+
+Columns have 2, 3, 4, 6, 10 or 20 cells. In a *dense* table each depends on three latent factors, their squares and
+products; in a *tree* on one of the five columns before it, and on nothing else; in a *mix* every other column is of the
+one kind and of the other. With gaps, 20 % of the cells of every column but the first are missing, more often where the
+first has a high code. A measurement is one fit through the public API, with a fresh ledger, δ = 1e-6, real noise and
+the right `expected_rows`, and one sample of as many rows. Printed are mean total variation distances to the complete
+table of up to 150 pairs and 50 triples of columns, and processor seconds of fit and sample. A fit that takes longer
+than the cap is given up, and not tried with more columns or rows. AIM with 100 columns comes last.
+
+Each is a line of bench/results/choose.jsonl; what is there is not measured again (delete it when the source changes).
+No real table is looked at.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+import numpy as np
+import polars as pl
+
+import gapless as gl
+from gapless.draw.markup import shape, svg_file, tag
+from gapless.synth.auto import rows_per_noise
+
+HERE = Path(__file__).resolve().parent
+PICTURE = HERE.parent / "docs" / "how-to" / "choose_a_method.svg"
+DELTA = 1e-6
+SIZES = (4, 2, 10, 3, 20, 6)  # cells of the columns, in turn
+METHODS = {"Independent": gl.Independent, "MST": gl.MST, "AIM": gl.AIM, "Mixture": gl.Mixture}
+COLOURS = {"Independent": "#d8d8d8", "MST": "#f3d27a", "AIM": "#f0a58f", "Mixture": "#8fc6e8"}
+TABLE = ("kind", "columns", "gaps", "delta", "epsilon", "rows")
+KINDS = ("dense", "mix", "tree")
+CAP = 90  # processor seconds of a fit
+AIM_COLUMNS = 60  # with more, it comes last
+PAIRS, TRIPLES = 150, 50  # that are compared
+GAPS = 0.2
+
+
+def grid():
+    """Tables and ε, in the order in which they are worth measuring: corners and middles first."""
+    plan = [  # rows, columns, ε, δ, gaps
+        ((20_000, 200_000, 2_000), (15,), (1.0, 0.1, 10.0), (DELTA,), (False,)),
+        ((20_000,), (40, 100), (1.0, 0.1), (DELTA,), (False,)),
+        ((20_000,), (15,), (1.0, 10.0), (0.0,), (False,)),
+        ((20_000,), (15,), (1.0, 10.0), (DELTA,), (True,)),
+        ((1_000_000,), (15,), (1.0,), (DELTA,), (False,)),
+        ((20_000,), (40, 100), (10.0,), (DELTA,), (False,)),
+        ((200_000,), (40, 100), (1.0,), (DELTA,), (False,)),
+        ((20_000,), (40,), (1.0, 10.0), (DELTA, 0.0), (False, True)),
+        ((2_000,), (40, 100), (1.0, 10.0), (DELTA,), (False,)),
+        ((200_000,), (40, 100), (10.0, 0.1), (DELTA,), (False,)),
+        ((1_000_000,), (15, 40), (1.0, 10.0, 0.1), (DELTA,), (False,)),
+        ((2_000, 200_000), (15, 40), (1.0,), (DELTA,), (True,)),
+        ((2_000,), (40, 100), (0.1,), (DELTA,), (False,)),
+    ]
+    return [table for part in plan for table in itertools.product(*part, KINDS)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=math.inf)
+    parser.add_argument("--only-print", action="store_true")
+    parser.add_argument("--results", type=Path, default=HERE / "results" / "choose.jsonl")
+    parser.add_argument("--picture", type=Path, default=PICTURE)
+    asked = parser.parse_args()
+    asked.results.parent.mkdir(exist_ok=True)
+    known = {key(line): line for line in map(json.loads, asked.results.open())} if asked.results.exists() else {}
+    if not asked.only_print:
+        measure_all(known, asked.results, time.monotonic() + 60 * asked.minutes)
+    tables = defaultdict(dict)
+    for line in known.values():
+        if "pairs" in line:
+            tables[tuple(line[name] for name in TABLE)][line["method"]] = line
+    show(tables, known)
+    regret(tables)
+    asked.picture.write_text(picture(tables), encoding="utf-8")
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def key(job):
+    return tuple(job[name] for name in (*TABLE, "method"))
+
+
+def measure_all(known, results, until):
+    """Measure what is not known, a line each."""
+    made = {}
+    jobs = [
+        dict(zip(TABLE, (kind, columns, gaps, delta, epsilon, rows), strict=True)) | {"method": method}
+        for (rows, columns, epsilon, delta, gaps, kind), method in itertools.product(grid(), METHODS)
+    ]
+    jobs.sort(key=lambda job: job["method"] == "AIM" and job["columns"] > AIM_COLUMNS)  # minutes each: last
+    for job in jobs:
+        if key(job) in known:
+            continue
+        if time.monotonic() > until:
+            return
+        if hopeless(job, known.values()):
+            found = {"given_up": True}
+        else:
+            facts = tuple(job[name] for name in ("kind", "columns", "rows", "gaps"))
+            if facts not in made:
+                made = {facts: simulate(*facts)}
+            found = measure(job, *made[facts])
+        known[key(job)] = line = job | found
+        with results.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(json.dumps(line), file=sys.stderr, flush=True)
+
+
+def hopeless(job, lines):
+    """Whether a smaller table, at the same ε, took too long."""
+    same = ("epsilon", "delta", "gaps", "method")
+    return any(
+        line.get("given_up")
+        and all(line[name] == job[name] for name in same)
+        and line["columns"] <= job["columns"]
+        and line["rows"] <= job["rows"]
+        for line in lines
+    )
+
+
+def simulate(kind, columns, rows, gaps):
+    """Codes, which of them are missing, and the columns' sizes."""
+    rng = np.random.default_rng([KINDS.index(kind), columns])
+    sizes = tuple(itertools.islice(itertools.cycle(SIZES), columns))
+    codes = np.empty((rows, columns), dtype=np.uint8, order="F")
+    hidden = rng.normal(size=(rows, 3)).astype(np.float32)
+    signals = np.hstack([hidden, 0.5 * (hidden**2 - 1), 0.5 * hidden[:, :1] * hidden[:, 1:]])
+    for column, size in enumerate(sizes):
+        laws = np.random.default_rng([KINDS.index(kind), columns, column])  # the same for any number of rows
+        if kind == "dense" or (kind == "mix" and column % 2):
+            weights = laws.normal(size=(signals.shape[1], size)).astype(np.float32)
+            scores = signals @ weights + 0.7 * laws.normal(size=size).astype(np.float32)
+            scores -= np.log(np.maximum(rng.standard_exponential((rows, size), dtype=np.float32), 1e-30))
+            codes[:, column] = scores.argmax(axis=1)
+        else:
+            step = 2 if kind == "mix" else 1
+            before = [column - step * back for back in range(1, 6) if column >= step * back]
+            parent = int(laws.choice(before)) if before else None
+            law = np.cumsum(laws.dirichlet(np.full(size, 0.5), sizes[parent] if before else 1), axis=1)
+            given = codes[:, parent] if before else np.zeros(rows, dtype=np.uint8)
+            codes[:, column] = (law[given] < rng.random((rows, 1))).sum(axis=1).clip(0, size - 1)
+    missing = np.zeros(codes.shape, dtype=bool)
+    if gaps:
+        rate = 2 * GAPS * np.linspace(0.25, 1.75, sizes[0]) / 2
+        missing[:, 1:] = rng.random((rows, columns - 1)) < rate[codes[:, 0]][:, None]
+    return codes, missing, sizes
+
+
+def schema_of(sizes, *, gaps, rows):
+    columns = [
+        gl.Integer(f"c{place}", bounds=(0, size - 1), bins=size, may_be_missing=gaps and place > 0)
+        for place, size in enumerate(sizes)
+    ]
+    return gl.Schema("simulated", columns, expected_rows=rows)
+
+
+def measure(job, codes, missing, sizes):
+    """One fit and one sample."""
+    schema = schema_of(sizes, gaps=job["gaps"], rows=len(codes))
+    names = schema.names
+    frame = pl.DataFrame({name: codes[:, column] for column, name in enumerate(names)})
+    if job["gaps"]:
+        frame = frame.select(
+            pl.when(pl.Series(~missing[:, column])).then(pl.col(name)).alias(name) for column, name in enumerate(names)
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        table = gl.read(
+            frame,
+            schema,
+            protect=gl.Rows(1),
+            ledger=Path(folder) / "a.ledger",
+            budget=gl.Budget(job["epsilon"], job["delta"]),
+        )
+        begin = processor()
+        signal.signal(signal.SIGPROF, give_up)
+        signal.setitimer(signal.ITIMER_PROF, CAP)
+        try:
+            model = METHODS[job["method"]]().fit(table, spend=table.ledger.left)
+            drawn = np.stack(model.sample(len(codes), seed=0).codes, axis=1)
+        except TimeoutError:
+            return {"given_up": True}
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    seconds = processor() - begin
+    return {
+        "pairs": distance(codes, drawn, sizes, 2, PAIRS),
+        "triples": distance(codes, drawn, sizes, 3, TRIPLES),
+        "seconds": round(seconds, 2),
+        "settings": {name: told for name, told in model.facts.settings.items() if isinstance(told, int)},
+    }
+
+
+def give_up(*_):
+    raise TimeoutError
+
+
+def processor():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def distance(truth, drawn, sizes, ways, most):
+    """The mean distance of some marginals, the same for all methods."""
+    marginals = list(itertools.combinations(range(len(sizes)), ways))
+    if len(marginals) > most:
+        marginals = random.Random(0).sample(marginals, most)
+    return float(np.mean([np.abs(share(truth, m, sizes) - share(drawn, m, sizes)).sum() / 2 for m in marginals]))
+
+
+def share(codes, columns, sizes):
+    cells = np.zeros(len(codes), dtype=np.int32)
+    for column in columns:
+        cells *= np.int32(sizes[column])
+        cells += codes[:, column]
+    return np.bincount(cells, minlength=math.prod(sizes[column] for column in columns)) / len(codes)
+
+
+# ---------------------------------------------------------------- showing
+
+
+def show(tables, known):
+    """A row for each table: the distances of all methods, and by how much the best is better than the next."""
+    head = " | ".join(METHODS)
+    print(f"| table | columns | with | ε | rows | ratio | {head} | best |")
+    print(f"|---|---:|---|---:|---:|---:|{'---:|' * (len(METHODS) + 1)}")
+    for table, found in sorted(tables.items()):
+        kind, columns, gaps, delta, epsilon, rows = table
+        cells = [told(known.get((*table, method))) for method in METHODS]
+        first, second = ranked(found)[:2]
+        best = f"{first[1]} −{1 - first[0] / second[0]:.0%}"
+        more = ", ".join(["gaps"] * gaps + ["δ = 0"] * (delta == 0))
+        facts = [kind, columns, more, f"{epsilon:g}", f"{rows:,}", f"{ratio(table):.2g}"]
+        print("|", " | ".join(map(str, [*facts, *cells, best])), "|")
+
+
+def told(line):
+    if line is None:
+        return "–"
+    return f"{line['pairs']:.4f} ({line['triples']:.3f}) {line['seconds']:.1f} s" if "pairs" in line else f"> {CAP} s"
+
+
+def ranked(found):
+    """Methods by their distance of pairs, the best first."""
+    return sorted((line["pairs"], method) for method, line in found.items())
+
+
+def public(table):
+    """The schema and the loss: what `Auto` knows."""
+    _, columns, gaps, delta, epsilon, rows = table
+    sizes = tuple(itertools.islice(itertools.cycle(SIZES), columns))
+    return schema_of(sizes, gaps=gaps, rows=rows), gl.Budget(epsilon, delta).capacity
+
+
+def ratio(table):
+    """Rows in a cell of a pair, over the noise there if all pairs are measured."""
+    schema, loss = public(table)
+    return rows_per_noise([column.extended_size for column in schema.columns], loss, gl.Rows(1), schema.expected_rows)
+
+
+def choice(table):
+    return type(gl.Auto().choose(*public(table), gl.Rows(1))[0]).__name__
+
+
+def regret(tables):
+    """How much larger the distances of pairs are than with the best method, on average and at the most."""
+    print("\n| always | tables | on average | at the most |\n|---|---:|---:|---:|")
+    for name in [*METHODS, "Auto"]:
+        more = []
+        for table, found in tables.items():
+            method = choice(table) if name == "Auto" else name
+            if method in found and len(found) == len(METHODS):
+                more.append(found[method]["pairs"] / ranked(found)[0][0])
+        print(f"| {name} | {len(more)} | +{np.exp(np.mean(np.log(more))) - 1:.0%} | +{max(more) - 1:.0%} |")
+
+
+def picture(tables):
+    """A tile for each kind and number of columns (rows) and each span of the ratio (columns), coloured by the best."""
+    tiles = defaultdict(list)
+    for table, found in tables.items():
+        if len(found) > 2:
+            kind, columns, gaps, delta, *_ = table
+            more = ", gaps" * gaps + ", δ = 0" * (delta == 0)
+            tiles[columns, more, kind, math.floor(2 * math.log10(ratio(table)))].append((table, found))
+    bands = sorted({place[:3] for place in tiles})
+    spans = range(min(place[3] for place in tiles), max(place[3] for place in tiles) + 1)
+    wide, high, left, top = 74, 30, 190, 58
+    width, height = left + wide * len(spans) + 10, top + high * len(bands) + 66
+    lines = [
+        tag("style", "text{font:12px sans-serif;fill:#222}.s{font-size:10px}.m{text-anchor:middle}.e{text-anchor:end}"),
+        shape("rect", width=width, height=height, fill="#fff"),
+        tag("text", "Best method by the distances of pairs, and how much nearer than the next best", x=10, y=20),
+    ]
+    for place, (method, colour) in enumerate(COLOURS.items()):
+        lines += [
+            shape("rect", x=left + 120 * place, y=30, width=14, height=14, rx=3, fill=colour),
+            tag("text", method, x=left + 120 * place + 19, y=42),
+        ]
+    for row, (columns, more, kind) in enumerate(bands):
+        y = top + high * row
+        lines.append(tag("text", f"{columns} columns, {kind}{more}", x=left - 10, y=y + 19, class_="e"))
+        for place, span in enumerate(spans):
+            some = tiles.get((columns, more, kind, span))
+            if not some:
+                continue
+            methods = set.intersection(*(set(found) for _, found in some))
+            mean = sorted(
+                (float(np.mean([math.log(found[method]["pairs"]) for _, found in some])), method) for method in methods
+            )
+            (best, method), (second, _) = mean[:2]
+            x = left + wide * place
+            chosen = {choice(table) for table, _ in some}
+            tip = "; ".join(f"ε = {table[4]:g}, {table[5]:,} rows: {ranked(found)[0][1]}" for table, found in some)
+            mark = {"stroke": "#222", "stroke_width": 1.6} if chosen != {method} else {}
+            lines += [
+                tag(
+                    "rect",
+                    tag("title", f"{tip}. Auto: {', '.join(sorted(chosen))}"),
+                    x=x + 2,
+                    y=y + 2,
+                    width=wide - 4,
+                    height=high - 4,
+                    rx=4,
+                    fill=COLOURS[method],
+                    **mark,
+                ),
+                tag("text", f"−{1 - math.exp(best - second):.0%}", x=x + wide / 2, y=y + 19, class_="m"),
+            ]
+    bottom = top + high * len(bands)
+    for place, span in enumerate(spans):
+        middle = left + wide * place
+        lines.append(tag("text", f"{10 ** (span / 2):.2g}", x=middle, y=bottom + 16, class_="s m"))
+    lines += [
+        tag("text", "rows in a cell of a pair ÷ noise there, if all pairs are measured", x=left, y=bottom + 36),
+        tag("text", "Framed: Auto takes another method there.", x=left, y=bottom + 54, class_="s"),
+    ]
+    return svg_file("Which method is best where", lines, width=width, height=height, viewBox=f"0 0 {width} {height}")
+
+
+if __name__ == "__main__":
+    main()

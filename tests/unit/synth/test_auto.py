@@ -1,0 +1,83 @@
+"""Auto chooses by public facts alone, and says why."""
+
+import pytest
+
+import gapless as gl
+from gapless.privacy import L1, for_counts
+from gapless.synth.auto import ALL_PAIRS, WIDE, rows_per_noise
+from gapless.testing.tables import letters_schema, private
+
+USUAL = gl.Budget(1.0, 1e-6)
+
+
+def schema_of(columns, size=4, *, may_be_missing=False, rows=None):
+    levels = [f"level {number}" for number in range(size)]
+    return gl.Schema(
+        "t",
+        [gl.Categorical(f"c{place}", levels, may_be_missing=may_be_missing) for place in range(columns)],
+        expected_rows=rows,
+    )
+
+
+def chosen(schema, budget=USUAL, protect=1, **settings):
+    method, why = gl.Auto(**settings).choose(schema, budget.capacity, gl.Rows(protect))
+    return method.name, why
+
+
+def rows_for_all_pairs(columns, budget=USUAL, size=4):
+    return ALL_PAIRS / rows_per_noise([size] * columns, budget.capacity, gl.Rows(1), 1)
+
+
+@pytest.mark.parametrize(("columns", "before"), [(15, "aim"), (WIDE, "aim"), (WIDE + 1, "mst"), (200, "mst")])
+@pytest.mark.parametrize("budget", [gl.Budget(0.1, 1e-6), USUAL, gl.Budget(10.0, 1e-6), gl.Budget(1.0)])
+def test_all_pairs_are_measured_where_a_cell_has_enough_rows_for_its_noise(columns, before, budget):
+    limit = rows_for_all_pairs(columns, budget)
+    assert chosen(schema_of(columns, rows=int(limit * 0.99)), budget)[0] == before
+    assert chosen(schema_of(columns, rows=int(limit * 1.01) + 1), budget)[0] == "mixture"
+
+
+def test_more_noise_or_more_cells_than_rows_are_for_means_that_pairs_are_chosen():
+    rows = round(rows_for_all_pairs(15) * 1.2)
+    few = schema_of(15, rows=rows)
+    assert chosen(few)[0] == "mixture"
+    assert chosen(few, gl.Budget(0.5, 1e-6))[0] == "aim"
+    assert chosen(few, gl.Budget(1.0))[0] == "aim", "with δ = 0 noise grows with the number of pairs"
+    assert chosen(few, protect=2)[0] == "aim"
+    assert chosen(schema_of(15, 5, rows=rows))[0] == "aim"
+    assert chosen(schema_of(20, rows=rows))[0] == "aim"
+    gapped = schema_of(15, may_be_missing=True, rows=rows)
+    assert chosen(gapped)[0] == "aim", "gaps are cells"
+    assert chosen(gapped, missing=gl.Observed())[0] == "mixture", "gaps are left out"
+
+
+def test_a_table_of_too_many_cells_is_not_given_to_mixture():
+    many = schema_of(8, 1000, rows=10**9)
+    name, why = chosen(many)
+    assert name == "aim"
+    assert "too many cells" in why
+
+
+def test_two_columns_are_a_tree():
+    assert chosen(schema_of(2, rows=10**6)) == ("mst", "one pair of columns at the most: a tree is the whole")
+    assert chosen(schema_of(1))[0] == "mst"
+
+
+def test_the_reason_has_the_number_of_rows_and_where_it_is_from():
+    assert "about 10000 rows assumed" in chosen(schema_of(5))[1]
+    assert "500 rows expected" in chosen(schema_of(5, rows=500))[1]
+    assert "700 rows expected" in chosen(schema_of(5, rows=500), expected_rows=700)[1]
+
+
+def test_the_ratio_is_rows_in_a_cell_over_noise():
+    loss = USUAL.capacity
+    noise = for_counts(loss / 3, L1(1)).noise_std
+    assert rows_per_noise([3, 3, 3], loss, gl.Rows(1), 900) == pytest.approx(100 / noise)
+    assert rows_per_noise([2, 3, 4], loss, gl.Rows(1), 900) == pytest.approx(900 / ((6 + 8 + 12) / 3) / noise)
+
+
+@pytest.mark.parametrize(("rows", "method"), [(100_000, "mixture"), (10, "aim")])
+def test_the_fitted_model_carries_the_reason_and_the_number_of_rows_is_not_looked_up(rows, method, tmp_path):
+    table = private([("a", "b", "a")] * 40, letters_schema([2, 2, 2]), tmp_path, budget=USUAL)
+    model = gl.Auto(expected_rows=rows).fit(table, spend=table.ledger.left)
+    assert model.method == method
+    assert f"{rows} rows expected" in model.facts.settings["chosen because"]
