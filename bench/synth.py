@@ -1,7 +1,8 @@
 """Synthesizers: gapless beside its peers in one run, scored alike; and how the cost grows with the table.
 
     sh bench/peers_setup.sh                  once: an environment for each peer, under bench/envs/
-    python bench/synth.py                    Adult, BR2000 and Bank, complete or with gaps, at ε = 1, δ = 1e-6
+    python bench/synth.py                    Adult, BR2000, Bank and a simulated table, at ε = 1, δ = 1e-6
+    python bench/synth.py --methods mixture+aim --tables adult+dense --epsilons 1+3+10 --modes extended     some of it
     python bench/synth.py --scaling          10,000 to 1,000,000 rows, 1,000,000 × 30, 100 columns
     python bench/synth.py --only-print       the tables again, from what was measured before
 
@@ -36,15 +37,17 @@ SOURCE = HERE.parent / "src" / "gapless"
 SHARED = HERE.parent.parent / "shared"
 EPSILON, DELTA = 1.0, 1e-6
 PATIENCE = 300  # processor seconds: a peer that needs more for one fit is not asked again
-METHODS = ("aim", "mst", "privbayes", "independent")
+METHODS = ("mixture", "aim", "mst", "privbayes", "independent")
 MODES = ("extended", "observed", "complete-rows")
 TABLES = {  # name: (file of the data, file of the truth)
     "adult": ("adult", "adult"),
     "adult MCAR 0.2": ("adult_MCAR_0.2", "adult"),
     "adult MAR 0.2": ("adult_MAR_0.2", "adult"),
     "br2000 MAR 0.2": ("br2000_MAR_0.2", "br2000"),
-    "bank MCAR 0.2": ("bank_MCAR_0.2", "bank"),  # nothing was tuned on Bank
+    "bank": ("bank", "bank"),  # nothing was tuned on Bank
+    "bank MCAR 0.2": ("bank_MCAR_0.2", "bank"),
     "bank MAR 0.2": ("bank_MAR_0.2", "bank"),
+    "dense": ("dense", "dense"),  # simulated: 30,000 rows, 40 columns of 4 cells that all hang on three factors
 }
 PEERS = {  # name: (environment, name in peers.py, options)
     "base-bootstrap": ("dpmm", "base-bootstrap", []),
@@ -61,6 +64,18 @@ PEERS = {  # name: (environment, name in peers.py, options)
     "dpmm-aim": ("dpmm", "dpmm-aim", []),
 }
 ERRORS = ("tvd1", "tvd2", "tvd3")
+MIXTURE_AT_MOST = {  # (table, ε): distances of pairs and of triples
+    ("adult", 1): (0.0172, 0.041),
+    ("adult", 3): (0.0105, 0.029),
+    ("adult", 10): (0.0070, 0.022),
+    ("adult MCAR 0.2", 1): (0.0250, None),
+    ("adult MAR 0.2", 1): (0.0240, None),
+    ("dense", 1): (0.016, None),
+    ("dense", 3): (0.008, None),
+    ("dense", 10): (0.0045, None),
+    ("bank", 1): (0.0080, None),
+    ("br2000 MAR 0.2", 1): (0.0100, None),
+}
 
 
 # ---------------------------------------------------------------- one measurement, in a process of its own
@@ -194,6 +209,20 @@ def generate(job):
     return {}
 
 
+def simulate(job):
+    """The dense table of bench/mixture.py."""
+    import pandas as pd
+
+    import mixture
+
+    make, _ = mixture.TABLES["dense"]
+    codes, _, _ = make(None)
+    pd.DataFrame({f"x{j}": [f"v{code}" for code in codes[:, j]] for j in range(codes.shape[1])}).to_csv(
+        job["out"], index=False
+    )
+    return {}
+
+
 # ---------------------------------------------------------------- starting processes
 
 
@@ -246,6 +275,11 @@ class Tables:
         path = self.folder / "Original" / f"{name}.csv"
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
+            if name == "dense":
+                made = python_job(self.python, "simulate", {"out": str(path)})
+                if "error" in made:
+                    raise RuntimeError(f"{name}: {made['error']}")
+                return path
             with gzip.open(SHARED / "data" / f"{name}.csv.gz", "rb") as packed, path.open("wb") as plain:
                 shutil.copyfileobj(packed, plain)
         return path
@@ -303,7 +337,8 @@ class Results:
             seconds = cost([record])
             errors = [f"{name} {record[name]:.4f}" for name in ERRORS if name in record]
             told = ", ".join([f"{seconds:.2f} cpu s", f"{record['peak_mb']} MB", *errors])
-        name = " ".join(str(record[part]) for part in ("tool", "missing", "table", "rows") if record.get(part))
+        parts = ("tool", "missing", "table", "rows", "epsilon")
+        name = " ".join(str(record[part]) for part in parts if record.get(part))
         print(f"  {name} #{record['repetition']}: {told}", file=sys.stderr, flush=True)
 
     def groups(self, **wanted):
@@ -311,7 +346,7 @@ class Results:
         grouped = {}
         for record in self.records:
             if all(record.get(name) == value for name, value in wanted.items()):
-                key = tuple(record.get(part) for part in ("tool", "missing", "table", "rows"))
+                key = tuple(record.get(part) for part in ("tool", "missing", "table", "rows", "epsilon"))
                 grouped.setdefault(key, []).append(record)
         return {key: [r for r in found if r.get("source") == found[-1].get("source")] for key, found in grouped.items()}
 
@@ -335,17 +370,19 @@ def middle(records, name):
 
 def measure_gapless(options, tables, results):
     for repetition in range(options.repetitions):
-        for table, method, mode in itertools.product(options.tables, options.methods, MODES):
+        asked = itertools.product(options.tables, options.epsilons, options.methods, options.modes)
+        for table, epsilon, method, mode in asked:
             data, truth = TABLES[table]
             if data == truth and mode == "complete-rows":
                 continue  # there it is the same as observed
             path = tables.truth(truth) if data == truth else tables.data(data)
             key = {"kind": "gapless", "tool": method, "missing": mode, "table": table, "repetition": repetition}
+            key |= {"epsilon": epsilon}
             one_gapless(options, tables, results, key, path, truth=truth)
 
 
 def one_gapless(options, tables, results, key, path, *, truth=None, schema=None):
-    key |= {"epsilon": EPSILON, "delta": DELTA, "source": source()}
+    key = {"epsilon": EPSILON} | key | {"delta": DELTA, "source": source()}
     if key["tool"] not in options.methods or results.has(key):
         return
     with tempfile.TemporaryDirectory() as scratch:
@@ -454,12 +491,12 @@ def print_results(results):
     }
     closest = min(peers, key=lambda key: middle(peers[key], "tvd2"), default=None)
     fastest = min(peers, key=lambda key: cost(peers[key]), default=None)
-    for table in TABLES:
-        here = {key: records for key, records in groups.items() if key[2] == table}
+    for table, epsilon in itertools.product(TABLES, sorted({key[-1] for key in groups})):
+        here = {key: records for key, records in groups.items() if (key[2], key[-1]) == (table, epsilon)}
         if not here:
             continue
-        print(f"\n### {table}, ε = {EPSILON:g}, δ = {DELTA:g}\n")
-        compared = table == "adult" and closest is not None
+        print(f"\n### {table}, ε = {epsilon:g}, δ = {DELTA:g}\n")
+        compared = (table, epsilon) == ("adult", EPSILON) and closest is not None
         head = [
             "tool",
             "runs",
@@ -500,25 +537,52 @@ def print_results(results):
     print_targets(groups, closest)
 
 
-def print_targets(groups, closest):
-    def value(tool, mode, table, name):
-        records = groups.get((tool, mode, table, None), [])
+class Targets:
+    """What was measured beside what it may be at most."""
+
+    def __init__(self, groups):
+        self.groups, self.rows = groups, []
+
+    def value(self, tool, mode, table, name, epsilon=EPSILON):
+        records = self.groups.get((tool, mode, table, None, epsilon), [])
         return (cost(records) if name == "cost" else middle(records, name)) if records else None
 
-    rows = []
-
-    def target(words, measured, limit, digits=4):
+    def add(self, words, measured, limit, digits=4):
         if measured is None or limit is None:
-            rows.append([words, "–", shown(limit, digits), "not measured"])
+            told = "–", shown(limit, digits), "not measured"
         else:
-            rows.append([words, shown(measured, digits), shown(limit, digits), "pass" if measured <= limit else "FAIL"])
+            told = shown(measured, digits), shown(limit, digits), "pass" if measured <= limit else "FAIL"
+        self.rows.append([words, *told])
 
+
+def print_targets(groups, closest):
+    targets = Targets(groups)
+    mixture_targets(targets)
+    aim_targets(targets, closest and (closest[0], middle(groups[closest], "tvd2")))
+    print("\n### Targets\n")
+    markdown(["target", "measured", "at most", ""], targets.rows)
+
+
+def mixture_targets(targets):
+    for (table, epsilon), (pairs, triples) in MIXTURE_AT_MOST.items():
+        limits = [("tvd2", "2-way", pairs, 4)]
+        if triples is not None:
+            limits.append(("tvd3", "3-way", triples, 4))
+        if table.startswith("adult"):
+            seconds = 3 if table == "adult" else 5
+            limits += [("cost", "fit + sample cpu s", seconds, 2), ("peak_mb", "peak MB", 300, 0)]
+        for name, words, limit, digits in limits:
+            measured = targets.value("mixture", "extended", table, name, epsilon)
+            targets.add(f"{table}, ε = {epsilon:g}, mixture extended: {words}", measured, limit, digits)
+
+
+def aim_targets(targets, peer):
+    value, target = targets.value, targets.add
     for mode in ("extended", "observed"):
         target(f"Adult complete, aim {mode}: 2-way", value("aim", mode, "adult", "tvd2"), 0.021)
         target(f"Adult complete, aim {mode}: 3-way", value("aim", mode, "adult", "tvd3"), 0.050)
-        if closest is not None:
-            peer = middle(groups[closest], "tvd2")
-            target(f"Adult complete, aim {mode}: 2-way of {closest[0]}", value("aim", mode, "adult", "tvd2"), peer)
+        if peer is not None:
+            target(f"Adult complete, aim {mode}: 2-way of {peer[0]}", value("aim", mode, "adult", "tvd2"), peer[1])
         target(f"Adult complete, aim {mode}: fit + sample cpu s", value("aim", mode, "adult", "cost"), 5, 2)
         target(f"Adult complete, aim {mode}: peak MB", value("aim", mode, "adult", "peak_mb"), 500, 0)
         target(f"Adult complete, mst {mode}: fit + sample cpu s", value("mst", mode, "adult", "cost"), 1, 2)
@@ -533,8 +597,6 @@ def print_targets(groups, closest):
         for name in ("tvd1", "tvd2"):
             extended, observed = (value(method, mode, "br2000 MAR 0.2", name) for mode in ("extended", "observed"))
             target(f"BR2000 MAR 0.2, {method}: {name[3]}-way of extended below observed", extended, observed)
-    print("\n### Targets\n")
-    markdown(["target", "measured", "at most", ""], rows)
 
 
 def print_scaling(results):
@@ -543,7 +605,7 @@ def print_scaling(results):
         return
     print(f"\n### How the cost grows (missing=Extended(), ε = {EPSILON:g}, 30,000 rows sampled)\n")
     rows = []
-    for (tool, _, table, size), records in sorted(
+    for (tool, _, table, size, _), records in sorted(
         groups.items(), key=lambda item: (item[0][2], item[0][0], item[0][3])
     ):
         name = f"gapless {tool}, {table}" + (f" ({records[0]['error']})" if "error" in records[0] else "")
@@ -556,7 +618,7 @@ def print_scaling(results):
     head = ["tool, table", "rows", "read cpu s", "fit: counting", "fit: the rest", "sample", "peak MB"]
     markdown([*head, "process cpu s", "wall s"], rows)
     for tool in ("mst", "aim"):
-        few, many = (groups.get((tool, "extended", "adult bootstrapped", n), []) for n in (100_000, 1_000_000))
+        few, many = (groups.get((tool, "extended", "adult bootstrapped", n, EPSILON), []) for n in (100_000, 1_000_000))
         if few and many and all("fit_s" in one for one in (few[0], many[0])):
             counting, rest = (
                 [read(one[0]) for one in (few, many)]
@@ -567,13 +629,15 @@ def print_scaling(results):
 
 
 def main():
-    if len(sys.argv) == 3 and sys.argv[1] in ("_fit", "_decode", "_generate"):
+    if len(sys.argv) == 3 and sys.argv[1] in ("_fit", "_decode", "_generate", "_simulate"):
         print(json.dumps(globals()[sys.argv[1][1:]](json.loads(sys.argv[2]))))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = {"type": lambda text: [word.strip() for word in text.split(";" if ";" in text else "+")]}
     parser.add_argument("--methods", **names, default=list(METHODS), help="of gapless: aim+mst; none for none")
     parser.add_argument("--tables", **names, default=list(TABLES), help="'adult+adult MAR 0.2'")
+    parser.add_argument("--modes", **names, default=list(MODES), help="'extended+observed'")
+    parser.add_argument("--epsilons", **names, default=[EPSILON], help="of gapless: 1+3+10 (1; peers have 1)")
     parser.add_argument("--peers", **names, default=list(PEERS), help="'dpmm-mst+opendp-mst'; none for none")
     parser.add_argument("--repetitions", type=int, default=5, help="of gapless (5)")
     parser.add_argument(
@@ -585,10 +649,12 @@ def main():
     parser.add_argument("--scaling", action="store_true", help="only the growth of the cost")
     parser.add_argument("--only-print", action="store_true")
     options = parser.parse_args()
-    for chosen, known in ((options.methods, METHODS), (options.tables, TABLES), (options.peers, PEERS)):
+    given = (options.methods, METHODS), (options.tables, TABLES), (options.modes, MODES), (options.peers, PEERS)
+    for chosen, known in given:
         wrong = [word for word in chosen if word not in known and word != "none"]
         if wrong:
             parser.error(f"not known: {', '.join(wrong)}; there are {', '.join(known)}")
+    options.epsilons = list(map(float, options.epsilons))
     options.methods, options.peers = ([w for w in part if w != "none"] for part in (options.methods, options.peers))
     results = Results(options.results)
     if not options.only_print:
