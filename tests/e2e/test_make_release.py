@@ -238,8 +238,21 @@ def test_a_release_is_taken_up_when_the_budget_is_spent_and_under_its_own_ledger
     monkeypatch.setattr("secrets.token_hex", lambda *_: "another")
     with pytest.raises(gl.ReadError, match="begun under another schema or ledger"):
         gl.make_release("people.csv", schema(), "out", budget=gl.Budget(1.0), ledger="other.ledger", **arguments)
+    assert not Path("other.ledger").exists()
+    gl.read("people.csv", schema(), protect=gl.Rows(1), budget=gl.Budget(1.0), ledger="third.ledger")
+    with pytest.raises(gl.ReadError, match="begun under another schema or ledger"):
+        gl.make_release("people.csv", schema(), "out", ledger="third.ledger", **arguments)
     release = gl.make_release("people.csv", schema(), "out", **arguments)
     assert (release.taken_up, release.balance.left) == (True, 0)
+
+
+def test_a_budget_that_is_spent_is_told_before_the_table_is_read(monkeypatch):
+    arguments = {"protect": gl.Rows(1), "method": "independent"}
+    gl.make_release("people.csv", schema(), "out", budget=gl.Budget(1.0), **arguments)
+    monkeypatch.setattr("gapless.release.making.open_table", None)
+    with pytest.raises(gl.BudgetError, match="the budget of this table is spent"):
+        gl.make_release("people.csv", schema(), "next", **arguments)
+    assert not Path("next").exists()
 
 
 # ---------------------------------------------------------------------- a model alone

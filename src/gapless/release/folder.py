@@ -42,6 +42,7 @@ ledger.json                        every release from the private table and its 
 manifest.json                      versions and SHA-256 of these files
 """
 LEDGERS = (".ledger", ".ledger.seal")
+BEGUN = "those that it was begun with, or another folder"
 _ABOUT_LEDGER = """\
 *.ledger, *.ledger.seal            the account of the table: keep it, it remembers what was spent
 """
@@ -70,6 +71,8 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
                 raise ReadError(
                     f"{folder} holds a ledger, and {ledger} would be a second budget", hint=f'ledger="{other}"'
                 )
+        if begun and not ledger.exists():
+            raise ReadError(f"{folder} was begun under another schema or ledger", hint=BEGUN)
         if finished and not begun:
             raise ReadError(
                 f"{folder} holds a finished release", hint=f"another folder, paid from what is left in {ledger}"
@@ -109,9 +112,7 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
     _, _, paid = (folder / README).read_text(encoding="utf-8").partition("\n")
     told = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
     if model.schema != schema or paid not in told:
-        raise ReadError(
-            f"{folder} was begun under another schema or ledger", hint="those that it was begun with, or another folder"
-        )
+        raise ReadError(f"{folder} was begun under another schema or ledger", hint=BEGUN)
     return model
 
 

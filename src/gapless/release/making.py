@@ -14,9 +14,9 @@ from gapless.files import check_writable, free_name
 from gapless.missing import Extended, Missing
 from gapless.privacy import Budget, Guarantee, Rows
 from gapless.privacy.budget import check_budget, check_percent
-from gapless.privacy.ledger import check_promised
+from gapless.privacy.ledger import Ledger, check_promised
 from gapless.privacy.ledger_file import seal_of
-from gapless.release.folder import keep_model, kept_model, open_folder, write_folder
+from gapless.release.folder import is_begun, keep_model, kept_model, open_folder, write_folder
 from gapless.release.table import Balance, Tell, open_table
 from gapless.schema import Schema
 from gapless.schema.words import nearest
@@ -129,6 +129,8 @@ def make_release(
         check_declared(synthesizer, budget)  # before a ledger is made, whose δ is for good
     phase, say = progress or (lambda *_: None), tell or (lambda _: None)
     with open_folder(folder, place):
+        if percent is None and place.exists() and not is_begun(folder):
+            Ledger.open(place).share_as_told(percent=None)  # a budget that is spent is told before the table is read
         phase("reading", 0, 1)
         people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
         kept = kept_model(folder, schema, people.ledger)

@@ -155,7 +155,7 @@ def test_values_and_cells(fitted):
         ({"sex": "femal"}, r"column 'sex' has no cell 'femal'\n  Try: female, male"),
         ({"age": 100}, r"column 'age' has no value 100\n  Try: from 0 to 99 in whole steps"),
         ({"age": 34.5}, r"column 'age' has no value 34.5\n"),
-        ({"age": None}, r"column 'age' is compared with 'None'\n  Try: a integer"),
+        ({"age": None}, r"column 'age' is compared with 'None'\n  Try: an integer"),
         ({"age": float("nan")}, r"column 'age' is compared with 'nan'\n"),
         ({"age": "missing"}, r"column 'age' is compared with 'missing'\n"),
         ({"moved": "soon"}, r"column 'moved' is compared with 'soon'\n  Try: a date"),

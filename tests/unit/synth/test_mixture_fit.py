@@ -109,7 +109,7 @@ def test_too_many_cells_are_refused_before_anything_is_spent(missing, sizes, tmp
         fitted(table, missing, cap_cells=cells - 1)
     assert str(error.value) == (
         f"Mixture.fit: {sum(sizes)} cells in all columns make {cells} of pairs; the cap is {cells - 1}\n"
-        "  Try: fewer levels or bins, leave columns out with select(), raise cap_cells, or another method"
+        "  Try: another method, fewer levels or bins for them, leave them out with select(), or raise cap_cells"
     )
     assert not table.ledger.entries
     fitted(table, missing, cap_cells=cells)
