@@ -115,12 +115,15 @@ def test_a_draft_is_printed_or_written_and_never_overwrites(folder, run_here):
 
 def test_a_file_in_utf_16_goes_all_the_way(folder, run_here):
     (folder / "wide.csv").write_bytes((folder / "people.csv").read_text(encoding="utf-8").encode("utf-16"))
-    code, _, err = run_here("schema", "draft", "wide.csv")
+    code, _, err = run_here("check", "wide.csv", "-s", "people.toml")
     assert (code, "--encoding utf-16" in err) == (1, True)
     wide = ("--encoding", "utf-16")
     _, plain, _ = run_here("schema", "draft", "people.csv", "--name", "people")
     _, drafted, _ = run_here("schema", "draft", "wide.csv", "--name", "people", *wide)
-    assert drafted == plain
+    line = 'encoding = "utf-16"  # as the data are written\n'
+    assert line in drafted
+    assert drafted.replace(line, "") == plain
+    assert run_here("schema", "draft", "wide.csv", "--name", "people")[1] == drafted  # the first bytes tell
     _, plain, _ = run_here("check", "people.csv", "-s", "people.toml")
     code, checked, _ = run_here("check", "wide.csv", "-s", "people.toml", *wide)
     assert (code, checked) == (0, plain)

@@ -247,7 +247,7 @@ def _numeric(seen: _Seen, numbers: list[float], texts: set[str], common: Mapping
     whole = all(number == int(number) for number in numbers)
     if max(-lower, upper) > (LARGEST_WHOLE if whole else LARGEST):
         return "its numbers are very large, such as identifiers"
-    if whole and len(numbers) > 2 and upper - lower < DEFAULT_BINS:  # such as a scale from 1 to 5: a bin for each
+    if whole and 2 < len(numbers) >= upper - lower < DEFAULT_BINS:  # such as a scale from 1 to 5: a bin for each
         return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
     if whole and len(numbers) <= DEFAULT_BINS and (names == texts or lower == upper):
         levels = sorted(map(int, numbers))

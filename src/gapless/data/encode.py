@@ -258,7 +258,7 @@ def _moments(series: pl.Series, column: _Calendar) -> NDArray[np.float64]:
 def parse(texts: pl.Series, form: str | None = None) -> pl.Series:
     """Dates and datetimes as ISO 8601 writes them, with a time zone in UTC, or by a format; null where a text is none.
 
-    A format without day or month means the first. Its years have four digits: 24 is no year of Rome's.
+    A format without day or month means the first. Its years have four digits: 24 is 2024 cut short, not the year 24.
     """
     if form is not None:
         for part, names in (("%m", "mbB"), ("%d", "d")):

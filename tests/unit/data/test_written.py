@@ -314,9 +314,9 @@ def test_the_most_columns_decide_what_a_comma_is():
 
 
 def test_scales_are_integers_with_a_bin_for_each_value():
-    schema = drafted(scale=[1, 2, 3, 4, 5, 5], sex=[1, 2, 1, 2, 1, 2], dose=[0, 500, 1000, 0, 0, 0])
+    schema = drafted(scale=[1, 2, 3, 5, 5], sex=[1, 2, 1, 2, 1], dose=[0, 500, 1000, 0, 0], code=[1, 2, 9, 1, 1])
     assert schema["scale"].cells == ("1", "2", "3", "4", "5")
-    assert (schema["scale"].kind, schema["sex"].kind, schema["dose"].kind) == ("integer", "categorical", "categorical")
+    assert [column.kind for column in schema.columns] == ["integer", "categorical", "categorical", "categorical"]
 
 
 def test_the_spelling_of_booleans_is_drafted():
