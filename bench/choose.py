@@ -89,6 +89,7 @@ def main():
     for line in known.values():
         if "pairs" in line:
             tables[tuple(line[name] for name in TABLE)][line["method"]] = line
+    tables = {table: found for table, found in tables.items() if len(found) > 2}
     show(tables, known)
     regret(tables)
     asked.picture.write_text(picture(tables), encoding="utf-8")
@@ -298,13 +299,13 @@ def picture(tables):
     """A tile for each kind and number of columns (rows) and each span of the ratio (columns), coloured by the best."""
     tiles = defaultdict(list)
     for table, found in tables.items():
-        if len(found) > 2:
+        if choice(table) in found:
             kind, columns, gaps, delta, *_ = table
             more = ", gaps" * gaps + ", δ = 0" * (delta == 0)
             tiles[columns, more, kind, math.floor(2 * math.log10(ratio(table)))].append((table, found))
     bands = sorted({place[:3] for place in tiles})
     spans = range(min(place[3] for place in tiles), max(place[3] for place in tiles) + 1)
-    wide, high, left, top = 74, 30, 190, 58
+    wide, high, left, top = 74, 36, 190, 58
     width, height = left + wide * len(spans) + 10, top + high * len(bands) + 66
     lines = [
         tag("style", "text{font:12px sans-serif;fill:#222}.s{font-size:10px}.m{text-anchor:middle}.e{text-anchor:end}"),
@@ -318,7 +319,7 @@ def picture(tables):
         ]
     for row, (columns, more, kind) in enumerate(bands):
         y = top + high * row
-        lines.append(tag("text", f"{columns} columns, {kind}{more}", x=left - 10, y=y + 19, class_="e"))
+        lines.append(tag("text", f"{columns} columns, {kind}{more}", x=left - 10, y=y + 22, class_="e"))
         for place, span in enumerate(spans):
             some = tiles.get((columns, more, kind, span))
             if not some:
@@ -330,8 +331,10 @@ def picture(tables):
             (best, method), (second, _) = mean[:2]
             x = left + wide * place
             chosen = {choice(table) for table, _ in some}
+            lost = np.mean([math.log(found[choice(table)]["pairs"]) for table, found in some]) - best
             tip = "; ".join(f"ε = {table[4]:g}, {table[5]:,} rows: {ranked(found)[0][1]}" for table, found in some)
-            mark = {"stroke": "#222", "stroke_width": 1.6} if chosen != {method} else {}
+            other = chosen != {method}
+            mark = {"stroke": "#222", "stroke_width": 1.6} if other else {}
             lines += [
                 tag(
                     "rect",
@@ -344,15 +347,29 @@ def picture(tables):
                     fill=COLOURS[method],
                     **mark,
                 ),
-                tag("text", f"−{1 - math.exp(best - second):.0%}", x=x + wide / 2, y=y + 19, class_="m"),
+                tag(
+                    "text",
+                    f"−{1 - math.exp(best - second):.0%}",
+                    x=x + wide / 2,
+                    y=y + (16 if other else 22),
+                    class_="m",
+                ),
             ]
+            if other:
+                lines.append(tag("text", f"auto +{math.exp(lost) - 1:.0%}", x=x + wide / 2, y=y + 29, class_="s m"))
     bottom = top + high * len(bands)
     for place, span in enumerate(spans):
         middle = left + wide * place
-        lines.append(tag("text", f"{10 ** (span / 2):.2g}", x=middle, y=bottom + 16, class_="s m"))
+        lines.append(tag("text", f"{float(f'{10 ** (span / 2):.2g}'):g}", x=middle, y=bottom + 16, class_="s m"))
     lines += [
         tag("text", "rows in a cell of a pair ÷ noise there, if all pairs are measured", x=left, y=bottom + 36),
-        tag("text", "Framed: Auto takes another method there.", x=left, y=bottom + 54, class_="s"),
+        tag(
+            "text",
+            "Framed: Auto takes another method, whose distances are larger by so much.",
+            x=left,
+            y=bottom + 54,
+            class_="s",
+        ),
     ]
     return svg_file("Which method is best where", lines, width=width, height=height, viewBox=f"0 0 {width} {height}")
 

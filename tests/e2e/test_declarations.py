@@ -26,12 +26,12 @@ def plain(out):
 @pytest.mark.parametrize("command", ["fit", "synth"])
 def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     _, out, _ = run_here(command, "--help")
-    assert "auto, aim, mst, privbayes or independent. [default: auto]" in plain(out)
+    assert "auto, mixture, aim, mst, privbayes or independent. [default: auto]" in plain(out)
     assert all(name in plain(out) for name in [*METHODS, *STRATEGIES])
     assert "with --delta" not in plain(out)
     monkeypatch.setitem(METHODS, "chain", Chain)
     _, out, _ = run_here(command, "--help")
-    assert "chain, auto, aim, mst, privbayes or independent. chain: with --delta above 0 only." in plain(out)
+    assert "chain, auto, mixture, aim, mst, privbayes or independent. chain: with --delta above 0 only." in plain(out)
     assert "impute-mode or impute-distribution. chain: not extended." in plain(out)
 
 

@@ -16,7 +16,7 @@ from gapless.synth.fitting import Synthesizer, check_declared
 from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
 
-ALL_PAIRS = 0.5  # rows per noise from which on all pairs are worth it: bench/choose.py
+ALL_PAIRS = 1.0  # rows in a cell for each unit of noise, from which on all pairs are measured: bench/choose.py
 WIDE = 60  # columns, from which on AIM takes minutes
 
 
