@@ -39,11 +39,12 @@ def main():
         labels = list(schema.names) if asked.labels == ["all"] else asked.labels
         best, found = [], {}
         for run in range(asked.runs):
-            best.append(learned(truth, truth, labels, run))
             for epsilon, method in itertools.product(asked.epsilons, METHODS):
                 fake = synthetic(path, schema, METHODS[method], epsilon, run)
                 found.setdefault((epsilon, method), []).append(learned(truth, fake, labels, run))
-                print(f"  run {run}, ε = {epsilon:g}, {method}: {found[epsilon, method][-1]:.4f}", file=sys.stderr)
+                score = found[epsilon, method][-1]
+                print(f"  run {run}, ε = {epsilon:g}, {method}: {score:.4f}", file=sys.stderr, flush=True)
+            best.append(learned(truth, truth, labels, run))
     print(
         f"F1 of nine classifiers for {', '.join(labels)}; {asked.runs} runs. The truth: {statistics.mean(best):.3f}\n"
     )
