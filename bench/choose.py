@@ -62,7 +62,7 @@ def grid():
         ((20_000,), (15,), (1.0, 10.0), (0.0,), (False,)),
         ((20_000,), (15,), (1.0, 10.0), (DELTA,), (True,)),
         ((1_000_000,), (15,), (1.0,), (DELTA,), (False,)),
-        ((20_000,), (40, 100), (10.0,), (DELTA,), (False,)),
+        ((20_000,), (100, 40), (10.0,), (DELTA,), (False,)),
         ((200_000,), (40, 100), (1.0,), (DELTA,), (False,)),
         ((20_000,), (40,), (1.0, 10.0), (DELTA, 0.0), (False, True)),
         ((2_000,), (40, 100), (1.0, 10.0), (DELTA,), (False,)),
@@ -284,13 +284,13 @@ def choice(table):
 
 
 def regret(tables):
-    """How much larger the distances of pairs are than with the best method, on average and at the most."""
+    """How much larger the distances of pairs are than with the best that was measured, on average and at the most."""
     print("\n| always | tables | on average | at the most |\n|---|---:|---:|---:|")
     for name in [*METHODS, "Auto"]:
         more = []
         for table, found in tables.items():
             method = choice(table) if name == "Auto" else name
-            if method in found and len(found) == len(METHODS):
+            if method in found:
                 more.append(found[method]["pairs"] / ranked(found)[0][0])
         print(f"| {name} | {len(more)} | +{np.exp(np.mean(np.log(more))) - 1:.0%} | +{max(more) - 1:.0%} |")
 

@@ -25,8 +25,9 @@ class Auto(Synthesizer):
     """Choose between MST, AIM and Mixture by the schema, the budget and the size you expect, and say why.
 
     All pairs are measured (Mixture) if a cell of a pair then has enough rows for its noise; else only those that are
-    chosen by AIM, or by MST in wide tables. The limits are those at which the worst loss to the best method was least
-    on simulated tables (bench/choose.py); whether columns depend on many others or on few is private, and not asked.
+    chosen by AIM, or by MST in wide tables. Whether columns depend on many others, which is for Mixture, or on few is
+    private, and not asked: at the limit a wrong guess costs about the same either way on simulated tables
+    (bench/choose.py), above it the dense ones have more to lose.
 
     Args:
         missing: what to do about gaps.
