@@ -130,7 +130,9 @@ def make_release(
     phase, say = progress or (lambda *_: None), tell or (lambda _: None)
     with open_folder(folder, place):
         if percent is None and place.exists() and not is_begun(folder):
-            Ledger.open(place).share_as_told(percent=None)  # a budget that is spent is told before the table is read
+            known = Ledger.open(place)
+            if budget in (None, known.budget):
+                known.share_as_told(percent=None)  # a budget that is spent is told before the table is read
         phase("reading", 0, 1)
         people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
         kept = kept_model(folder, schema, people.ledger)
