@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
+from gapless.model.marginal import LEAST_NOISE
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.privacy.cautions import USUAL_ROWS
 from gapless.schema import Schema
@@ -74,4 +75,5 @@ def rows_per_noise(sizes: Sequence[int], loss: Loss, protect: Rows, rows: float)
     """Rows in a cell of a pair over the noise there, on average, if the loss is split evenly among all pairs."""
     pairs = len(sizes) * (len(sizes) - 1) / 2
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / 2 / pairs
-    return rows / cells / for_counts(loss / pairs, L1(protect.at_most)).noise_std
+    noise_std = for_counts(loss / pairs, L1(protect.at_most)).noise_std
+    return rows / cells / max(noise_std, LEAST_NOISE)  # which is 0 at absurd budgets
