@@ -16,7 +16,6 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 import gapless as gl
-import synth
 from gapless.privacy.amplified_pld import partition_epsilon
 from gapless.privacy.ground_truth import calibrated
 from gapless.privacy.partitions import amplified, best_partition, chance_observed
@@ -162,6 +161,8 @@ def promises_of_mixture():
 
     Nothing here depends on the rows: the tables and their noise follow from the schema, and the figures from these.
     """
+    import synth  # beside this script: tests that load it from elsewhere do not need it
+
     if not (synth.SHARED / "data" / "adult.csv.gz").exists():
         print("Skipped: Adult is looked for in ../shared, next to the repository.")
         return
