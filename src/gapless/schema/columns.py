@@ -58,8 +58,9 @@ def as_text(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A number from numpy as Python's own: it must read the same in a file."""
-    return value.item() if isinstance(value, np.generic) else value
+    """A number from numpy as Python's own: it must read the same in a file; -0.0 is 0.0, to which it is equal."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value + 0.0 if isinstance(value, float) else value
 
 
 @dataclass(frozen=True, slots=True)

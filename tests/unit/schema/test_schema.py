@@ -342,3 +342,8 @@ def test_default_rules_for_cells_outside():
     assert gl.Integer("x", bounds=(0, 1)).outside == "clamp"
     assert gl.Categorical("x", ["a"]).outside == "refuse"
     assert gl.Categorical("x", ["a"], may_be_missing=True).outside == "missing"
+
+
+def test_zero_is_one_level_whatever_its_sign():
+    with pytest.raises(gl.SchemaError, match="has the level '0' twice"):
+        gl.Categorical("x", [0.0, -0.0])
