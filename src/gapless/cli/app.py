@@ -44,7 +44,7 @@ app.command(epilog=EXAMPLE)(ledger)
 console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 notes = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .tsv) or Parquet file.")]
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .tsv), Parquet or .xlsx file.")]
 SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema, a TOML file.")]
 Epsilon = Annotated[float | None, typer.Option(help="The promise ε, for a new ledger.")]
 Delta = Annotated[float, typer.Option(help="The promise δ; 0 for pure differential privacy.")]
@@ -276,7 +276,7 @@ def fit(
 @app.command(epilog="Example: `gapless sample people.model --rows 1000 --seed 7 --given sex=female -o fake.csv`")
 def sample(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by `gapless fit`.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A CSV (also .gz, .tsv) or Parquet file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A CSV (also .gz, .tsv), Parquet or .xlsx file.")],
     rows: NumberOfRows = None,
     seed: Seed = None,
     gaps: GapsOption = "filled",

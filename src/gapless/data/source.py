@@ -435,7 +435,7 @@ def _load_column(column: Any) -> pl.Series | None:
 
     No cell decides how the others are read: a column of Python objects is text, cell by cell, whatever they are.
     """
-    import narwhals as nw  # noqa: PLC0415 as above
+    import narwhals as nw  # noqa: PLC0415 only foreign frames need it
 
     if column.dtype != nw.Object:
         try:
