@@ -16,22 +16,9 @@ from gapless import arguments
 from gapless.data.encode import parse
 from gapless.data.source import file_layout, is_plain, parts, without_cells
 from gapless.errors import SchemaError
-from gapless.schema.columns import (
-    DEFAULT_BINS,
-    LARGEST,
-    LARGEST_WHOLE,
-    Boolean,
-    Categorical,
-    Column,
-    Date,
-    DateTime,
-    Integer,
-    MissingCode,
-    MissingKind,
-    Number,
-    as_text,
-)
+from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, MissingKind, as_text
 from gapless.schema.draft import Draft
+from gapless.schema.line import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, Date, DateTime, Integer, Number
 from gapless.schema.schema import Schema
 from gapless.schema.words import listing
 

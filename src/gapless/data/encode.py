@@ -14,7 +14,8 @@ from gapless.data.engine import Batch
 from gapless.data.source import is_plain, without_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
-from gapless.schema.columns import Codes, _Binned, _Calendar, _Levels, _Numeric, as_text
+from gapless.schema.columns import Codes, _Levels, as_text
+from gapless.schema.line import _Binned, _Calendar, _Numeric
 from gapless.schema.words import listing, nearest
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -251,7 +252,7 @@ def _moments(series: pl.Series, column: _Calendar) -> NDArray[np.float64]:
         series = texts.replace_strict(different, parse(different, column.format), return_dtype=pl.Datetime("us"))
     elif getattr(series.dtype, "time_zone", None):
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    steps = series.cast(pl.Datetime("us"), strict=False).to_numpy().astype(column.step)
+    steps = series.cast(pl.Datetime("us"), strict=False).to_numpy().astype(column.unit)
     return np.where(np.isnat(steps), np.nan, steps.astype(np.int64))
 
 

@@ -65,6 +65,13 @@ def fill_gaps(columns: Sequence[Codes], laws: Sequence[NDArray[np.float64]], cha
     return tuple(filled)
 
 
+def draw_inside(bins: Codes, of_cells: NDArray[np.int64], chance: Chance) -> NDArray[np.int64]:
+    """For each of these bins one of its cells, each with the same chance; `of_cells` is the bin of each cell, rising."""
+    many = np.bincount(of_cells)
+    first = np.cumsum(many) - many
+    return first[bins] + np.floor(chance() * many[bins]).astype(np.int64)
+
+
 def fill_given(columns: Sequence[Codes], model: Filler, chance: Chance) -> tuple[Codes, ...]:
     """The columns with every gap drawn from the model given the other cells of its row; observed cells stay."""
     sizes = [column.size for column in model.schema.columns]

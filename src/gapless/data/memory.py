@@ -29,10 +29,10 @@ class Memory(Batch):
         return Memory(tuple(self.columns[column] for column in columns), self.rows)
 
     def recode(self, codes: Mapping[int, Integers]) -> Memory:
-        """Each of these columns looked up in its new codes, which fit into the type of the old ones."""
+        """Each of these columns looked up in its new codes, which take one byte if they fit."""
         columns = list(self.columns)
         for column, new in codes.items():
-            columns[column] = new.astype(columns[column].dtype)[columns[column]]
+            columns[column] = new.astype(np.min_scalar_type(new.max(initial=0)))[columns[column]]
         return Memory(tuple(columns), self.rows)
 
     def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Memory:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gapless.data.table import Table
 from gapless.schema import Column
-from gapless.schema.columns import _Binned
+from gapless.schema.line import _Binned
 
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]

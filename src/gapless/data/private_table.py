@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gapless.data.encode import encode
 from gapless.data.engine import Batch, Engine, HoldsRows
-from gapless.data.filling import Chance, Filler, fill_gaps, fill_given, secret_chance
+from gapless.data.filling import Chance, Filler, draw_inside, fill_gaps, fill_given, secret_chance
 from gapless.data.memory import Memory
 from gapless.data.neighbors import Links, Matching
 from gapless.data.own import is_own
@@ -29,11 +29,12 @@ from gapless.privacy.budget import Budget, Loss, Rows, check_budget
 from gapless.privacy.ledger import Grant, Ledger
 from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Columns, Private, Sealed
-from gapless.privacy.sealing import transform
+from gapless.privacy.sealing import gather, transform
 from gapless.schema import Schema
 from gapless.schema.columns import Codes
 from gapless.schema.constraints import constraints_of
 from gapless.schema.draft import Draft
+from gapless.schema.line import _Binned
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")
@@ -57,11 +58,22 @@ class PrivateTable(Sealed):
     each row adds, which questions are made of, are in `data/sums.py`.
     """
 
-    __slots__ = ("_engine", "_filled", "_key", "_labels", "_ledger", "_links", "_required", "_rows", "_schema")
+    __slots__ = (
+        "_cells",
+        "_engine",
+        "_filled",
+        "_key",
+        "_labels",
+        "_ledger",
+        "_links",
+        "_required",
+        "_rows",
+        "_schema",
+    )
 
     def __init__(
         self,
-        rows: Private[Engine, Rows],
+        cells: Private[Engine, Rows],
         schema: Schema,
         ledger: Ledger,
         *,
@@ -69,13 +81,18 @@ class PrivateTable(Sealed):
         required: Columns = frozenset(),
         filled: bool = False,
     ) -> None:
-        self._rows = rows
+        self._cells = cells  # codes by `schema.fine`: what was read
         self._schema = schema
         self._ledger = ledger
         self._engine = engine  # the class of what the rows lie in: public, so that what it cannot do is refused at once
         self._key = ledger._key  # noqa: SLF001 what it transforms sealed values with
         self._required = required  # columns on which a row had to be observed to be still here
         self._filled = filled  # gaps were filled: from then on a row is read whether or not it had them
+        grouped = {place: fine.group(told) for place, fine, told in grouping(schema)}
+        # Codes by `schema`: each cell's bin, row by row, so that the distance stays.
+        self._rows = transform(
+            cells, once(lambda engine: engine.recode(grouped)), distance=self.protect, reads=None, key=self._key
+        )
         # Secret places of the rows on a circle, for ties: drawn once, when first needed.
         self._labels = self._sealed(
             lambda rows: places(noise.current().words(held(rows).rows)), distance=None, reads=None
@@ -181,6 +198,20 @@ class PrivateTable(Sealed):
         places = self.schema.positions(columns)
         return self._with(lambda engine: engine.select(places), schema=self.schema.select(columns))
 
+    def at_cells(self, columns: Iterable[str]) -> PrivateTable:
+        """The same rows, told by these columns' cells instead of their bins: the finest that is known of them."""
+        return self.told_by(self.schema.with_columns({name: self.schema.fine[name] for name in columns}))
+
+    def told_by(self, schema: Schema) -> PrivateTable:
+        """The same rows under a public or released schema that groups the cells of their columns otherwise.
+
+        Nothing is computed but the bin of each cell, row by row, when it is needed; so the distance stays, and what
+        a column reads.
+        """
+        if schema.fine.columns != self.schema.fine.columns:
+            raise SchemaError("this schema has other columns or cells than the table", hint="the same, in other bins")
+        return self._with(lambda engine: engine, schema=schema)
+
     def where(self, column: str, cells: Iterable[object]) -> PrivateTable:
         """The rows whose cell in `column` is one of these public `cells` (names as in `schema[column].cells`).
 
@@ -189,13 +220,18 @@ class PrivateTable(Sealed):
         (place,) = self.schema.positions([column])
         kept = np.zeros(self.schema.columns[place].extended_size, dtype=np.bool_)
         kept[[self.schema.columns[place].code_of(cell) for cell in cells]] = True
-        return self._with(lambda engine: engine.keep({place: kept}), required={column})
+        return self._with(lambda engine: engine.keep(self._in_cells({place: kept})), required={column})
 
     def complete_rows(self) -> PrivateTable:
         """The rows without any gap. Each row is kept or not by itself, so the distance stays."""
         columns = enumerate(self.schema.columns)
         observed = {place: np.arange(column.extended_size) < column.size for place, column in columns if column.gaps}
-        return self._with(lambda engine: engine.keep(observed), required=self.schema.names)
+        return self._with(lambda engine: engine.keep(self._in_cells(observed)), required=self.schema.names)
+
+    def _in_cells(self, bins: Mapping[int, NDArray[np.bool_]]) -> dict[int, NDArray[np.bool_]]:
+        """Marks of bins as marks of the cells in them."""
+        grouped = {place: fine.group(told) for place, fine, told in grouping(self.schema) if place in bins}
+        return {place: marked[grouped[place]] if place in grouped else marked for place, marked in bins.items()}
 
     def fill(self, laws: Sequence[NDArray[np.float64]]) -> PrivateTable:
         """Draw every gap from its column's public or released distribution over observed cells.
@@ -231,11 +267,21 @@ class PrivateTable(Sealed):
     def _filled_by(self, fill: Callable[[tuple[Codes, ...], Chance], tuple[Codes, ...]]) -> PrivateTable:
         check_held(self, "filling gaps")
 
-        def filled(engine: Engine) -> Memory:
-            rows = held(engine)
-            return Memory(fill(rows.columns, secret_chance(rows.rows)), rows.rows)
+        # A gap is filled with a bin, and that with one of its cells. The new codes are as wide as those that were read.
+        grouped = {place: (fine.size, fine.group(told)) for place, fine, told in grouping(self.schema)}
 
-        return self._with(filled, filled=True)
+        def filled(both: list[Any]) -> Memory:
+            cells, rows = (held(engine) for engine in both)
+            chance = secret_chance(rows.rows)
+            columns = list(fill(rows.columns, chance))
+            for place, (size, bins) in grouped.items():
+                inside = draw_inside(columns[place], bins[:size], chance)
+                codes = cells.columns[place]
+                columns[place] = np.where(codes < size, codes, inside).astype(codes.dtype)
+            return Memory(tuple(columns), rows.rows)
+
+        pair: Private[list[Any], None] = gather([self._cells, self._rows], key=self._key)
+        return self._with(filled, source=pair, filled=True)
 
     def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
         """Move cells below `lowest` or above `highest` (public cells) to these. Row by row."""
@@ -245,7 +291,10 @@ class PrivateTable(Sealed):
         if not low <= high:
             raise SchemaError(f"column {column!r}: {lowest!r} is above {highest!r}", hint="swap them")
         code = np.arange(chosen.extended_size)
-        moved = np.where(code < chosen.values_size, np.clip(code, low, high), code)
+        inside = np.flatnonzero(self._in_cells({place: (code >= low) & (code <= high)})[place])
+        fine = self.schema.fine.columns[place]
+        code = np.arange(fine.extended_size)
+        moved = np.where(code < fine.values_size, np.clip(code, inside[0], inside[-1]), code)
 
         return self._with(lambda engine: engine.recode({place: moved}))
 
@@ -255,14 +304,22 @@ class PrivateTable(Sealed):
 
     def _with(
         self,
-        function: Callable[[Engine], Engine],
+        function: Callable[[Any], Engine],
         *,
+        source: Private[Any, Any] | None = None,
         schema: Schema | None = None,
         required: Iterable[str] = (),
         filled: bool = False,
     ) -> PrivateTable:
+        """A table whose cells are a stable function of this one's."""
         return PrivateTable(
-            self._sealed(function, distance=self.protect, reads=None),
+            transform(
+                self._cells if source is None else source,
+                once(function),
+                distance=self.protect,
+                reads=None,
+                key=self._key,
+            ),
             schema or self.schema,
             self.ledger,
             engine=Memory if filled else self._engine,
@@ -272,6 +329,16 @@ class PrivateTable(Sealed):
 
     def __repr__(self) -> str:
         return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"
+
+
+def grouping(schema: Schema) -> list[tuple[int, _Binned, _Binned]]:
+    """The columns whose cells are finer than their bins: where each stands, told by its cells, and as it is told."""
+    pairs = zip(schema.fine.columns, schema.columns, strict=True)
+    return [
+        (place, fine, told)
+        for place, (fine, told) in enumerate(pairs)
+        if isinstance(fine, _Binned) and isinstance(told, _Binned) and fine.size > told.size
+    ]
 
 
 def check_question(question: object) -> None:
@@ -365,7 +432,7 @@ def read(
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     constraints_of(schema)  # a rule that cannot be read is told before anything is spent
     place = ledger_beside(data) if ledger is None else Path(ledger)
-    encoded = encode(parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema)
+    encoded = encode(parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema.fine)
     held = Memory(encoded.columns, encoded.rows)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here

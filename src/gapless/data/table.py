@@ -22,7 +22,8 @@ from gapless.draw.notebook import small_table
 from gapless.errors import ReadError, SchemaError
 from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
-from gapless.schema.columns import Codes, _Binned, _Levels, as_text
+from gapless.schema.columns import Codes, _Levels, as_text
+from gapless.schema.line import _Binned
 from gapless.schema.words import listing, shortened
 
 if TYPE_CHECKING:

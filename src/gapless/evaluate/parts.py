@@ -8,7 +8,7 @@ from gapless.draw.charts import bars, key, percent
 from gapless.draw.markup import Html, join, tag
 from gapless.draw.page import section
 from gapless.evaluate.comparison import ColumnScore, Score
-from gapless.schema.columns import KINDS
+from gapless.schema.schema import KINDS
 
 MOST_COLUMNS = 40  # are drawn: the first ones of the schema
 

@@ -23,7 +23,7 @@ from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
 from gapless.schema import Column
-from gapless.schema.columns import _Binned
+from gapless.schema.line import _Binned
 
 Law = NDArray[np.float64]
 

@@ -1,16 +1,7 @@
 """What is publicly known: columns, levels, bounds, bins, missing codes, constraints."""
 
-from gapless.schema.columns import (
-    Boolean,
-    Categorical,
-    Column,
-    Date,
-    DateTime,
-    Integer,
-    MissingCode,
-    Number,
-    Ordinal,
-)
+from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
+from gapless.schema.line import Date, DateTime, Integer, Number
 from gapless.schema.schema import Constraint, Schema
 
 __all__ = [

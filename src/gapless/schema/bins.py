@@ -2,7 +2,7 @@ r"""The geometry of bins on a line: into which one a position falls, where each 
 
 Equal bins: the position :math:`v` in :math:`[a, b]` falls into bin
 :math:`\min(B - 1, \lfloor B (v - a) / (b - a) \rfloor)`. Between given cuts a bin is closed on the left and open on
-the right, the last one closed on both sides.
+the right, the last one closed on both sides. A line may have *steps*: then its values are their multiples.
 """
 
 from __future__ import annotations
@@ -11,41 +11,57 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+Floats: TypeAlias = NDArray[np.float64]
+Scale: TypeAlias = Literal["linear", "log", "symlog"]
+
+DIGITS = 12  # to which multiples of a step are told: the number that a text of so many digits is read as
+
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """So many bins between two bounds, on a line of whole numbers or of all; equal ones, or between given cuts."""
+    """So many bins between two bounds, on a line with steps or without (0); equal ones, or between given cuts."""
 
     lower: float
     upper: float
     number: int
-    whole: bool
-    given: Sequence[float] | None = None
+    step: float
+    given: Sequence[float] | Floats | None = None
 
     @cached_property
-    def cuts(self) -> NDArray[np.float64]:
+    def cuts(self) -> Floats:
         """Where each bin begins, and where the last one ends."""
         if self.given is not None:
             return np.array(self.given)
-        if self.whole and self.number == self.upper - self.lower + 1:  # one bin for each value
-            return np.append(np.arange(self.lower, self.upper + 1), self.upper + 0.5)
+        if self.step and self.number == round((self.upper - self.lower) / self.step) + 1:  # one bin for each value
+            return np.append(self.told(self.steps(self.lower) + np.arange(self.number)), self.upper + self.step / 2)
         return np.linspace(self.lower, self.upper, self.number + 1)
 
     @cached_property
-    def firsts(self) -> NDArray[np.float64]:
-        """The first whole value of each bin, and one past the last."""
-        firsts = np.ceil(self.cuts[:-1])
-        # The formula for equal bins decides, should rounding put a whole value beside an edge.
-        firsts -= self.of(np.maximum(firsts - 1, self.lower)) >= np.arange(self.number)
-        firsts += self.of(np.maximum(firsts, self.lower)) < np.arange(self.number)
-        return np.append(np.maximum(firsts, self.lower), self.upper + 1)
+    def firsts(self) -> Floats:
+        """The first value of each bin, in steps, and one past the last."""
+        firsts = self.steps(self.cuts[:-1])
+        if self.given is None:  # the formula for equal bins decides, should rounding put a value beside an edge
+            firsts -= self.of(self.told(np.maximum(firsts - 1, self.steps(self.lower)))) >= np.arange(self.number)
+            firsts += self.of(self.told(np.maximum(firsts, self.steps(self.lower)))) < np.arange(self.number)
+        return np.append(np.maximum(firsts, self.steps(self.lower)), self.steps(self.upper, up=False) + 1)
 
-    def of(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:
+    def steps(self, positions: Any, *, up: bool = True) -> Any:
+        """Positions in whole steps, rounded up or down unless they lie on one."""
+        steps = np.asarray(positions) / self.step
+        near = np.round(steps)
+        rounded = np.ceil(steps) if up else np.floor(steps)
+        return np.where(np.abs(steps - near) < 1e-6, near, rounded) if self.step != 1 else rounded
+
+    def told(self, steps: Any) -> Any:
+        """So many steps as a position."""
+        return steps if self.step == 1 else multiples(steps, self.step)
+
+    def of(self, positions: Floats) -> NDArray[np.int64]:
         """The bin of each position, positions beyond the bounds clamped to the end bins."""
         inside = np.clip(positions, self.lower, self.upper)
         if self.given is None and self.cuts[-1] == self.upper:
@@ -54,29 +70,54 @@ class Bins:
             bins = np.searchsorted(self.cuts, inside, side="right") - 1.0
         return np.minimum(bins, self.number - 1).astype(np.int64)
 
-    def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def ends(self) -> tuple[Floats, Floats]:
         """The smallest and the largest value of each bin."""
-        if self.whole:
-            return self.firsts[:-1], self.firsts[1:] - 1
+        if self.step:
+            return self.told(self.firsts[:-1]), self.told(self.firsts[1:] - 1)
         last = np.append(np.nextafter(self.cuts[1:-1], -np.inf), self.cuts[-1])
         return self.cuts[:-1], last
 
-    def within(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which positions are values: inside the bounds and, on a line of whole numbers, whole."""
-        inside: NDArray[np.bool_] = (positions >= self.lower) & (positions <= self.upper)
-        return inside & (positions == np.floor(positions)) if self.whole else inside
-
     def draw(self, bins: NDArray[np.integer[Any]], rng: np.random.Generator) -> NDArray[Any]:
-        """A value drawn uniformly from each of these bins; whole numbers stay whole."""
-        if self.whole:
-            values: NDArray[Any] = rng.integers(
-                self.firsts[bins].astype(np.int64), self.firsts[bins + 1].astype(np.int64)
-            )
+        """A value drawn uniformly from each of these bins; on a line with steps, one of its values."""
+        if self.step:
+            steps = rng.integers(self.firsts[bins].astype(np.int64), self.firsts[bins + 1].astype(np.int64))
+            values: NDArray[Any] = self.told(steps)
             return values
         lower, upper = self.cuts[bins], self.cuts[bins + 1]
         drawn: NDArray[Any] = np.minimum(lower + rng.random(len(bins)) * (upper - lower), np.nextafter(upper, -np.inf))
-        digits = 3 - math.floor(math.log10(np.diff(self.cuts).min()))  # readable: a thousandth of a bin
+        widths = np.diff(self.cuts)
+        digits = 3 - math.floor(math.log10(widths[widths > np.finfo(float).tiny].min()))  # a thousandth of a bin
         if digits > min(300, 15 - math.floor(math.log10(np.abs(self.cuts).max()))):  # more than a float has
             return drawn
         rounded: NDArray[Any] = np.round(drawn, digits)
         return np.where((rounded >= lower) & (rounded < upper), rounded, drawn)
+
+
+def multiples(steps: Any, step: float) -> Floats:
+    """So many steps, as the number that their decimal text is read as: 29 steps of 0.01 are 0.29.
+
+    >>> multiples(29, 0.01).item()
+    0.29
+    """
+    digits = DIGITS - math.ceil(math.log10(step))
+    return np.round(np.asarray(steps) * step, min(digits, 300))
+
+
+def grid(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
+    r"""Where so many cells begin that are equally wide on a scale, and where the last one ends.
+
+    The scales are :math:`v`, :math:`\log v` and :math:`\operatorname{sign}(v) \log(1 + |v|)`.
+
+    >>> grid(1, 1000, 3, "log").round(6).tolist()
+    [1.0, 10.0, 100.0, 1000.0]
+    """
+    if scale == "linear":
+        return np.linspace(lower, upper, cells + 1)
+    if scale == "log":
+        cuts = np.geomspace(lower, upper, cells + 1)
+    else:
+        first, last = (math.copysign(math.log1p(abs(end)), end) for end in (lower, upper))
+        places = np.linspace(first, last, cells + 1)
+        cuts = np.sign(places) * np.expm1(np.abs(places))
+    cuts[0], cuts[-1] = lower, upper
+    return cuts

@@ -1,23 +1,18 @@
-"""The kinds of columns: what is publicly known about one column of a table.
+"""Columns: what is publicly known about each. Here those with levels; those on a line are in `line.py`.
 
 A column's cells are numbered: first its levels or bins, then, if declared, one cell for *not applicable* (a
 legitimate value, never imputed), and last one state for each kind of gap. Everything here comes from the
 codebook; nothing looks at data.
 
->>> income = Number("income", bounds=(0, 100_000), bins=4, may_be_missing=True)
->>> income.size, income.extended_size
-(4, 5)
->>> income.cells
-('[0, 25000)', '[25000, 50000)', '[50000, 75000)', '[75000, 100000]', 'missing')
+>>> smoker = Boolean("smoker", may_be_missing=True)
+>>> smoker.size, smoker.extended_size, smoker.cells
+(2, 3, ('false', 'true', 'missing'))
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import json
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,9 +21,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.arguments import is_number, is_whole
 from gapless.errors import SchemaError
-from gapless.schema.bins import Bins
 from gapless.schema.words import listing, nearest
 
 Level: TypeAlias = str | int | float | bool
@@ -38,10 +31,8 @@ Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 Values: TypeAlias = NDArray[Any]
 
 GAP_KINDS: tuple[MissingKind, ...] = ("unknown", "refused")
-DEFAULT_BINS = 10
 READING = 1  # raised when data/encode.py takes other cells for gaps than before
 MOST_LEVELS = 65_000  # with a not-applicable cell and the gap states, codes stay within 16 bits
-LARGEST_WHOLE, LARGEST = 2**53, 1e300  # beyond, whole numbers are not exact, and widths of bins overflow
 
 
 def as_text(value: object) -> str:
@@ -204,8 +195,8 @@ class Column:
 
         Bins and descriptions are not in it, since they make no cell a gap (docs/proofs/ground_truth.md, section 11).
 
-        >>> print(Integer("age", bounds=(18, 90), may_be_missing=True, missing=("NA", -8)).gap_rule.told)
-        an empty cell, 'NA', '-8', or whatever is no integer
+        >>> print(Categorical("sex", ["F", "M"], may_be_missing=True, missing=("NA", -8)).gap_rule.told)
+        an empty cell, 'NA', '-8', or whatever is none of its levels
         """
         facts = {
             "reading": READING,
@@ -412,357 +403,3 @@ class Boolean(_Levels):
     @property
     def _value_facts(self) -> list[str]:
         return super()._value_facts if self.spelling is None else ["spelling", *sorted(self.reads)]
-
-
-@dataclass(frozen=True)
-class _Binned(Column):
-    """Columns on a line, cut into bins: equal ones, or between edges or quantiles. See `bins.Bins`."""
-
-    on_scale: ClassVar[bool] = True
-    own_keys: ClassVar[tuple[str, ...]] = ("bounds", "bins", "edges", "quantiles")
-    outsides: ClassVar[tuple[Outside, ...]] = ("clamp", "missing", "refuse")
-    whole: ClassVar[bool] = True
-
-    bounds: tuple[Any, Any] = field(default=(), kw_only=True)  # type: ignore[assignment] # checked below
-    bins: int | None = field(default=None, kw_only=True)
-    edges: tuple[Any, ...] | None = field(default=None, kw_only=True)
-    quantiles: tuple[Any, ...] | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for key in ("bounds", "edges", "quantiles"):
-            given = getattr(self, key)
-            if isinstance(given, list | tuple):
-                object.__setattr__(self, key, tuple(map(_plain, given)))
-            elif given is not None:
-                raise self._error(f"needs a list for {key}, not {given!r}", hint=self._example)
-        self._check_bounds()
-        self._check_bins()
-
-    @property
-    def _example(self) -> str:
-        return "bounds = [0, 100]"
-
-    def _check_bounds(self) -> None:
-        if len(self.bounds) != 2:
-            raise self._error("needs bounds: the lowest and the highest possible value", hint=self._example)
-        lower, upper = (self._position(bound, "bound") for bound in self.bounds)
-        if not lower < upper:
-            raise self._error(
-                f"has empty bounds [{self.bounds[0]}, {self.bounds[1]}]",
-                hint="the first bound must be below the second",
-            )
-        if both := [code.code for code in self.missing if lower <= self._read(code.code) <= upper]:
-            raise self._error(
-                f"has {both[0]!r} as a missing code and inside its bounds [{self.bounds[0]}, {self.bounds[1]}]",
-                hint="bounds without it: a missing code is never a value",
-            )
-
-    def _check_bins(self) -> None:
-        given = [key for key in ("bins", "edges", "quantiles") if getattr(self, key) is not None]
-        if len(given) > 1:
-            raise self._error(f"has {listing(given)}", hint="keep one of bins, edges and quantiles")
-        object.__setattr__(self, "bins", _plain(self.bins))
-        if not (self.bins is None or is_whole(self.bins, least=1)):
-            raise self._error(f"has bins = {self.bins!r}", hint="a whole number of bins, such as bins = 10")
-        if self.values_size > MOST_LEVELS:
-            raise self._error(f"has more than {MOST_LEVELS} bins", hint="fewer bins")
-        lower, upper = self._ends
-        for cut in self.edges or self.quantiles or ():
-            if not lower <= self._position(cut, "bin edge") <= upper:
-                raise self._error(
-                    f"has the bin edge {cut} outside its bounds [{self.bounds[0]}, {self.bounds[1]}]",
-                    hint="widen the bounds, or leave the edge out",
-                )
-        if self.edges is not None and (
-            len(self.edges) < 2 or (self._bins.cuts[0], self._bins.cuts[-1]) != (lower, upper)
-        ):
-            raise self._error(
-                "has edges that do not start and end at its bounds",
-                hint=f"edges = [{self.bounds[0]}, …, {self.bounds[1]}]",
-            )
-        if np.any(np.diff(self._bins.cuts) <= 0):
-            raise self._error("has bin edges that do not rise", hint="sort them and leave doubles out")
-        if self.whole and np.any(np.diff(self._bins.firsts) < 1):
-            raise self._error("has bins without a value in them", hint="fewer bins, or edges at least one step apart")
-
-    def _position(self, value: object, what: str) -> float:
-        """A public value as a number on the line."""
-        if not (is_number(value) and abs(value) < math.inf) or (self.whole and value != int(value)):
-            wanted = "whole number" if self.whole else "number"
-            raise self._error(f"has the {what} {value!r}, which is not a {wanted}", hint=self._example)
-        most = LARGEST_WHOLE if self.whole else LARGEST
-        if abs(value) > most:
-            raise self._error(f"has a {what} beyond {most:g}", hint="smaller numbers: thousands, millions …")
-        return float(value)
-
-    def _read(self, text: str) -> float:
-        """A text as a number on the line, NaN if it is none."""
-        try:
-            return float(text)
-        except ValueError:
-            return math.nan
-
-    def label(self, position: float) -> str:
-        """A number on the line as people write it."""
-        return f"{position:.12g}"
-
-    @property
-    def _value_facts(self) -> list[float | str]:
-        return list(self._ends)
-
-    @property
-    def _outside_told(self) -> str:
-        within = f" from {self.bounds[0]} to {self.bounds[1]}" if self.outside == "missing" else ""
-        return f"whatever is no {self.kind}{within}"
-
-    @cached_property
-    def _ends(self) -> tuple[float, float]:
-        return self._position(self.bounds[0], "bound"), self._position(self.bounds[1], "bound")
-
-    @cached_property
-    def values_size(self) -> int:
-        if self.edges is not None:
-            return len(self.edges) - 1
-        if self.quantiles is not None:
-            return len(self.quantiles) + 1
-        if self.bins is not None:
-            return self.bins
-        lower, upper = self._ends
-        return min(DEFAULT_BINS, int(upper - lower) + 1) if self.whole else DEFAULT_BINS
-
-    @cached_property
-    def _bins(self) -> Bins:
-        lower, upper = self._ends
-        given: list[float] | None = None
-        if self.edges is not None:
-            given = [self._position(edge, "bin edge") for edge in self.edges]
-        elif self.quantiles is not None:
-            given = [lower, *(self._position(cut, "quantile") for cut in self.quantiles), upper]
-        return Bins(lower, upper, self.values_size, self.whole, given)
-
-    @property
-    def value_cells(self) -> tuple[str, ...]:
-        if self.whole:
-            return tuple(
-                self.label(low) if low == high else f"{self.label(low)}..{self.label(high)}"
-                for low, high in zip(*self.ends_of_bins(), strict=True)
-            )
-        cuts = [self.label(cut) for cut in self._bins.cuts]
-        last = self.values_size - 1
-        return tuple(f"[{cuts[i]}, {cuts[i + 1]}{']' if i == last else ')'}" for i in range(self.values_size))
-
-    def position(self, text: str) -> float:
-        """A public value, as text, as a number on the line."""
-        position = self._read(text)
-        if math.isnan(position):
-            article = "an" if self.kind == "integer" else "a"
-            raise self._error(f"is compared with {text!r}", hint=f"{article} {self.kind}")
-        return position
-
-    def bin_of(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The bin of each position on the line, positions beyond the bounds clamped to the end bins."""
-        return self._bins.of(positions)
-
-    def ends_of_bins(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The smallest and the largest value of each bin."""
-        return self._bins.ends()
-
-    def within(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which positions are values of this column: inside the bounds and, if it is of whole numbers, whole."""
-        return self._bins.within(positions)
-
-    def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
-        """A value drawn uniformly from the bin of each code; whole numbers stay whole."""
-        return self._bins.draw(codes, rng)
-
-
-_GROUPING = {"": "", ".": r"\.", ",": ",", " ": "[ \u00a0\u202f]", "'": "['’]"}
-
-
-@dataclass(frozen=True)
-class _Numeric(_Binned):
-    """Numbers, and how a text file writes them: 1234.5, unless `decimal` and `thousands` say otherwise.
-
-    Bounds, edges and missing codes are public facts, not cells: they are always written plainly.
-    """
-
-    own_keys: ClassVar[tuple[str, ...]] = (*_Binned.own_keys, "decimal", "thousands")
-
-    decimal: str = field(default=".", kw_only=True)
-    thousands: str = field(default="", kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.decimal not in (".", ","):
-            raise self._error(f"has decimal = {self.decimal!r}", hint='decimal = "," or "."')
-        if self.thousands not in tuple(_GROUPING) or self.thousands == self.decimal:
-            raise self._error(
-                f"has thousands = {self.thousands!r}", hint="one of . , ' or a space, and not the decimal sign"
-            )
-        super().__post_init__()
-
-    @property
-    def written_plainly(self) -> bool:
-        """Whether a text file writes 1234.5."""
-        return (self.decimal, self.thousands) == (".", "")
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        group = _GROUPING[self.thousands]
-        whole = rf"(?:[0-9]{{1,3}}(?:{group}[0-9]{{3}})+|[0-9]+)" if group else "[0-9]+"
-        return re.compile(
-            rf"([+-]?{whole}|[+-]?(?={re.escape(self.decimal)}))(?:{re.escape(self.decimal)}([0-9]*))?([eE][+-]?[0-9]+)?"
-        )
-
-    def plain(self, text: str) -> str | None:
-        """A number of a text file as 1234.5; None if it is none. Digits are grouped by threes or not at all.
-
-        >>> Number("x", bounds=(0, 1), decimal=",", thousands=".").plain("1.234,5")
-        '1234.5'
-        """
-        if not (found := self._pattern.fullmatch(text)):
-            return None
-        whole, fraction, power = found.groups(default="")
-        return re.sub(r"[^0-9+-]", "", whole) + (f".{fraction}" if fraction else "") + power
-
-    @property
-    def _value_facts(self) -> list[float | str]:
-        return super()._value_facts + ([] if self.written_plainly else [self.decimal, self.thousands])
-
-    @property
-    def _outside_told(self) -> str:
-        return super()._outside_told + ("" if self.written_plainly else f" written 1{self.thousands}234{self.decimal}5")
-
-
-@dataclass(frozen=True)
-class Integer(_Numeric):
-    """Whole numbers between bounds, cut into bins.
-
-    >>> Integer("age", bounds=(18, 90), bins=3).cells
-    ('18..41', '42..65', '66..90')
-    """
-
-    kind: ClassVar[str] = "integer"
-
-
-@dataclass(frozen=True)
-class Number(_Numeric):
-    """Real numbers between bounds, cut into bins."""
-
-    kind: ClassVar[str] = "number"
-    whole: ClassVar[bool] = False
-
-
-_FORMAT = "YymbBdHIMSp"  # what a format may say: year, month, day, hour, minute, second, half of the day
-_CLOCKS = ("", "HM", "HMS", "IMp", "IMSp")  # and what of the time of day together
-
-# How a moment becomes a whole number of steps since 1970, and back.
-_STEP_OF_RESOLUTION = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minute": "m", "second": "s"}
-
-
-@dataclass(frozen=True)
-class _Calendar(_Binned):
-    """Moments, counted in whole steps of the resolution; so are the bounds.
-
-    In a text file they are written as ISO 8601 says, or as `format` does. Bounds are always as in ISO 8601.
-    """
-
-    own_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", "bins", "edges", "quantiles", "format")
-    resolutions: ClassVar[tuple[str, ...]]
-    moment: ClassVar[type[dt.date]]
-
-    resolution: str = field(default="day", kw_only=True)
-    format: str | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.format is not None:
-            self._check_format(self.format)
-        if self.resolution not in self.resolutions:
-            raise self._error(
-                f"has no resolution {self.resolution!r}", hint=nearest(str(self.resolution), self.resolutions)
-            )
-        super().__post_init__()
-
-    def _check_format(self, form: object) -> None:
-        parts = set(found := re.findall(r"%(.?)", form) if isinstance(form, str) else [])
-        kinds = [len(parts & set(same)) for same in ("Yy", "mbB", "HI")]
-        clock = "".join(sorted(parts & set("HIMSp")))
-        known = len(parts) == len(found) and parts <= set(_FORMAT) and clock in _CLOCKS
-        if not known or kinds[0] != 1 or max(kinds) > 1:
-            hint = 'format = "%d.%m.%Y" or "%m/%d/%Y %H:%M"; ' + " ".join(f"%{part}" for part in _FORMAT)
-            raise self._error(f"has the format {form!r}", hint=hint)
-
-    @property
-    def _value_facts(self) -> list[float | str]:
-        return [self.resolution, *super()._value_facts, *([] if self.format is None else [self.format])]
-
-    @property
-    def _outside_told(self) -> str:
-        return super()._outside_told + ("" if self.format is None else f" written {self.format}")
-
-    @property
-    def step(self) -> np.dtype[np.datetime64]:
-        """The numpy type whose unit is one step of the resolution."""
-        return np.dtype(f"datetime64[{_STEP_OF_RESOLUTION[self.resolution]}]")
-
-    @property
-    def _example(self) -> str:
-        return "bounds = [2000-01-01, 2024-12-31]"
-
-    def _position(self, value: object, what: str) -> float:
-        if isinstance(value, str):
-            try:
-                value = self.moment.fromisoformat(value)
-            except ValueError:
-                value = None
-        if not isinstance(value, dt.date) or (isinstance(value, dt.datetime) and value.tzinfo is not None):
-            raise self._error(f"has a {what} that is not a plain {self.kind}", hint=self._example)
-        return float(np.datetime64(value).astype(self.step).astype(np.int64))
-
-    def _read(self, text: str) -> float:
-        """A text as a moment: by ISO 8601, or a code as the file writes it."""
-        try:
-            return self._position(text, "code")
-        except SchemaError:
-            if self.format is None:
-                return math.nan
-        try:
-            return float(np.datetime64(dt.datetime.strptime(text, self.format)).astype(self.step).astype(np.int64))  # noqa: DTZ007 plain
-        except ValueError:
-            return math.nan
-
-    def label(self, position: float) -> str:
-        return str(np.int64(position).astype(self.step))
-
-    def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
-        """A moment drawn uniformly from the bin of each code, at the declared resolution."""
-        return super().draw(codes, rng).astype(self.step)
-
-
-@dataclass(frozen=True)
-class Date(_Calendar):
-    """Days, months or years between bounds, cut into bins.
-
-    >>> Date("born", bounds=("1900-01-01", "1999-12-31"), resolution="year", bins=2).cells
-    ('1900..1949', '1950..1999')
-    """
-
-    kind: ClassVar[str] = "date"
-    resolutions: ClassVar[tuple[str, ...]] = ("day", "month", "year")
-    moment: ClassVar[type[dt.date]] = dt.date
-
-
-@dataclass(frozen=True)
-class DateTime(_Calendar):
-    """Moments between bounds, cut into bins."""
-
-    kind: ClassVar[str] = "datetime"
-    resolutions: ClassVar[tuple[str, ...]] = ("second", "minute", "hour", "day", "month", "year")
-    moment: ClassVar[type[dt.date]] = dt.datetime
-
-    resolution: str = field(default="second", kw_only=True)
-
-
-KINDS: dict[str, type[Column]] = {
-    kind.kind: kind for kind in (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)
-}

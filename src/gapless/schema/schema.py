@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 from gapless.arguments import is_whole, whole
 from gapless.errors import SchemaError
 from gapless.schema import toml
-from gapless.schema.columns import KINDS, Column, GapRule, MissingCode, _Numeric
+from gapless.schema.columns import Boolean, Categorical, Column, GapRule, MissingCode, Ordinal
+from gapless.schema.line import Date, DateTime, Integer, Number, _Binned, _Numeric
 from gapless.schema.words import listing, nearest
 
 if TYPE_CHECKING:
     from gapless.schema.draft import Draft
 
+KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)
+}
 _TABLE_DEFAULTS: dict[str, Any] = {
     "description": "",
     "rows_per_person": 1,
@@ -47,7 +52,7 @@ class Constraint:
 class Schema:
     """The public description of a table. Nothing in it may come from the private data.
 
-    >>> from gapless.schema.columns import Boolean, Integer
+    >>> from gapless.schema import Boolean, Integer
     >>> people = Schema("people", [Integer("age", bounds=(0, 120)), Boolean("smoker", may_be_missing=True)])
     >>> people.names
     ('age', 'smoker')
@@ -142,6 +147,15 @@ class Schema:
         read = [self.separator, self.encoding]
         rules = {column.name: column.gap_rule for column in self.columns}
         return {name: rule.given(read) for name, rule in rules.items()} if any(read) else rules
+
+    @cached_property
+    def fine(self) -> Schema:
+        """The same columns, those on a line with each cell as a bin: what a table is kept as."""
+        return self.with_columns({c.name: c.fine for c in self.columns if isinstance(c, _Binned)})
+
+    def with_columns(self, columns: Mapping[str, Column]) -> Schema:
+        """The same table with some columns told otherwise."""
+        return replace(self, columns=tuple(columns.get(column.name, column) for column in self.columns))
 
     def select(self, names: Iterable[str]) -> Schema:
         """The schema of some of the columns, in the order given."""
