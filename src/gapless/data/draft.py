@@ -16,9 +16,10 @@ from gapless import arguments
 from gapless.data.encode import parse
 from gapless.data.source import file_layout, is_plain, parts, without_cells
 from gapless.errors import SchemaError
+from gapless.schema.bins import Scale
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, MissingKind, as_text
 from gapless.schema.draft import Draft
-from gapless.schema.line import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, Date, DateTime, Integer, Number
+from gapless.schema.line import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Date, DateTime, Integer, Number
 from gapless.schema.schema import Schema
 from gapless.schema.words import listing
 
@@ -30,6 +31,8 @@ GAP_WORDS: dict[str, MissingKind] = {
     ),
     **dict.fromkeys(("refused", "declined", "no answer", "keine angabe", "k.a.", "verweigert"), "refused"),
 }
+MOST_DECIMALS = 4  # of numbers that are kept as they are written
+LONG_TAIL = 50  # times the middle one of all different numbers, from which on the largest wants a log scale
 MOST_DIFFERENT = 60  # whole numbers in as many rows may all differ by chance
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
@@ -189,8 +192,8 @@ def _boolean(name: str, texts: set[str], common: Mapping[str, Any]) -> Column:
 def _calendar(name: str, moments: set[dt.datetime], common: Mapping[str, Any]) -> Column:
     lower, upper = min(moments), max(moments)
     if all(moment.time() == dt.time() for moment in moments):  # pandas has no other type for days
-        return Date(name, bounds=(lower.date().isoformat(), upper.date().isoformat()), **common)
-    return DateTime(name, bounds=(lower.isoformat(), upper.isoformat()), **common)
+        return Date(name, bounds=(lower.date().isoformat(), upper.date().isoformat()), bins=LEARNED, **common)
+    return DateTime(name, bounds=(lower.isoformat(), upper.isoformat()), bins=LEARNED, **common)
 
 
 def _on_a_line(texts: set[str]) -> bool:
@@ -239,11 +242,23 @@ def _numeric(seen: _Seen, numbers: list[float], texts: set[str], common: Mapping
     if whole and len(numbers) <= DEFAULT_BINS and (names == texts or lower == upper):
         levels = sorted(map(int, numbers))
         return Categorical(name, levels if set(map(str, levels)) == names else sorted(names), **common)
-    if whole:
-        return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
     if lower == upper:
         return Categorical(name, sorted(names), **common)
-    return Number(name, bounds=(lower, upper), bins=DEFAULT_BINS, **signs, **common)
+    common = {**common, **signs, "bins": LEARNED, "scale": _scale(numbers)}
+    if whole:
+        return Integer(name, bounds=(int(lower), int(upper)), **common)
+    decimals = max(len(as_text(number).partition(".")[2]) for number in numbers)
+    return Number(
+        name, bounds=(lower, upper), resolution=10.0**-decimals if decimals <= MOST_DECIMALS else None, **common
+    )
+
+
+def _scale(numbers: list[float]) -> Scale:
+    """A log scale for numbers most of which are small beside the largest."""
+    sizes = sorted(map(abs, numbers))
+    if sizes[-1] < LONG_TAIL * max(sizes[len(sizes) // 2], 1):
+        return "linear"
+    return "log" if min(numbers) > 0 else "symlog"
 
 
 def _numbers(texts: set[str]) -> list[float] | None:

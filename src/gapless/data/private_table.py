@@ -33,6 +33,7 @@ from gapless.privacy.sealing import gather, transform
 from gapless.schema import Schema
 from gapless.schema.columns import Codes
 from gapless.schema.constraints import constraints_of
+from gapless.schema.cutting import cut_schema
 from gapless.schema.draft import Draft
 from gapless.schema.line import _Binned
 
@@ -162,6 +163,31 @@ class PrivateTable(Sealed):
             key=self._key,
         )
 
+    def grouped(
+        self, column: str, groups: Sequence[Integers], *, rows: WhichRows = "observed"
+    ) -> list[Private[Integers, L1]]:
+        """The counts of a column's cells, added up in several public ways; each gives the group of every code.
+
+        Distance: a row is in one group, so k rows move the sums by at most k in L1.
+        """
+        counts = self.marginal(column, rows=rows)
+        size = self.schema[column].extended_size if rows == "extended" else self.schema[column].size
+        groups = [np.array(group, dtype=np.int64) for group in groups]  # plain ones, which nobody else holds
+        if any(group.shape != (size,) or group.min(initial=0) < 0 for group in groups):
+            raise SchemaError(f"column {column!r} has {size} cells, and its groups do not fit", hint="one for each")
+
+        def added(group: Integers) -> Private[Integers, L1]:
+            sums = int(group.max()) + 1
+            return transform(
+                counts,
+                lambda cells: np.bincount(group, weights=cells, minlength=sums).astype(np.int64),
+                distance=L1(self.protect.at_most),
+                reads=counts.reads,
+                key=self._key,
+            )
+
+        return [added(group) for group in groups]
+
     def gap_patterns(self, columns: Sequence[str], *, among: Sequence[Sequence[bool]] = ((),)) -> Private[Integers, L1]:
         """How many rows have each pattern of gaps in these columns.
 
@@ -258,11 +284,14 @@ class PrivateTable(Sealed):
                 "this model was neither fitted nor loaded here, and would see every row",
                 hint="FromModel(MST()), or FromModel(load('people.model'))",
             )
-        if [(c.name, c.size) for c in model.schema.columns] != [(c.name, c.size) for c in self.schema.columns]:
-            raise SchemaError(
-                "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
-            )
-        return self._filled_by(lambda columns, chance: fill_given(columns, model, chance))
+        sizes = [(column.name, column.size) for column in self.schema.columns]
+        if sizes == [(column.name, column.size) for column in model.schema.columns]:
+            return self._filled_by(lambda columns, chance: fill_given(columns, model, chance))
+        if model.schema.fine.columns == self.schema.fine.columns:  # its bins were learned by another release
+            return self.told_by(model.schema).fill_given(model).told_by(self.schema)
+        raise SchemaError(
+            "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
+        )
 
     def _filled_by(self, fill: Callable[[tuple[Codes, ...], Chance], tuple[Codes, ...]]) -> PrivateTable:
         check_held(self, "filling gaps")
@@ -430,7 +459,7 @@ def read(
         )
     if budget is not None and budget.ground_truth is not None:
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
-    constraints_of(schema)  # a rule that cannot be read is told before anything is spent
+    constraints_of(cut_schema(schema, {}, 1))  # a rule that cannot be read is told before anything is spent
     place = ledger_beside(data) if ledger is None else Path(ledger)
     encoded = encode(parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema.fine)
     held = Memory(encoded.columns, encoded.rows)

@@ -103,12 +103,12 @@ def multiples(steps: Any, step: float) -> Floats:
     return np.round(np.asarray(steps) * step, min(digits, 300))
 
 
-def grid(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
+def equal_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
     r"""Where so many cells begin that are equally wide on a scale, and where the last one ends.
 
     The scales are :math:`v`, :math:`\log v` and :math:`\operatorname{sign}(v) \log(1 + |v|)`.
 
-    >>> grid(1, 1000, 3, "log").round(6).tolist()
+    >>> equal_cells(1, 1000, 3, "log").round(6).tolist()
     [1.0, 10.0, 100.0, 1000.0]
     """
     if scale == "linear":

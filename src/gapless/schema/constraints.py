@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
 from gapless.schema.comparison import holds
+from gapless.schema.line import _Binned
 from gapless.schema.schema import Schema
 
 _NAME = r"""t([12])\.([\w-]+|"[^"]+")"""
@@ -118,6 +119,19 @@ def _parse(rule: str, schema: Schema) -> Forbidden | Dependency | None:
         return Dependency(schema.positions([*same, *differs]))
     schema.positions(dict.fromkeys(name.strip('"') for _, name, _, _, _, _ in found))  # names must exist all the same
     return None
+
+
+def beginnings(schema: Schema) -> dict[str, list[int]]:
+    """For each column on a line, the cells with which a rule begins or ceases to hold: bins must begin there too."""
+    found: dict[str, list[int]] = {}
+    for constraint in schema.constraints:
+        for term in filter(None, map(_TERM.fullmatch, re.split(r"\s+and\s+", constraint.forbidden.strip()))):
+            row, name, sign, other, _, value = term.groups()
+            name = name.strip('"')
+            if row == "1" and other is None and isinstance(column := schema[name], _Binned):
+                true = holds(column.fine, sign, value.strip("'\""))
+                found.setdefault(name, []).extend(np.flatnonzero(np.diff(true)) + 1)
+    return found
 
 
 def _forbidden(terms: list[tuple[str, str, str]], schema: Schema) -> Forbidden:

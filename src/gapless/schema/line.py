@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from gapless.arguments import is_number, is_whole
 from gapless.errors import SchemaError
-from gapless.schema.bins import Bins, Floats, Scale, grid
+from gapless.schema.bins import Bins, Floats, Scale, equal_cells
 from gapless.schema.columns import MOST_LEVELS, Codes, Column, Outside, Values, _plain
 from gapless.schema.words import listing, nearest
 
@@ -168,35 +168,29 @@ class _Binned(Column):
         """Whether its bins are left to a paid release, so that each cell is a bin until then."""
         return self.bins == LEARNED
 
-    @cached_property
+    @property
     def values_size(self) -> int:
-        if self.edges is not None:
-            return len(self.edges) - 1
-        if self.quantiles is not None:
-            return len(self.quantiles) + 1
-        if isinstance(self.bins, int):
-            return self.bins
-        if self.learned:
-            return len(self._grid) - 1
-        lower, upper = self._ends
-        return min(DEFAULT_BINS, int((upper - lower) / self.step) + 1) if self.step else DEFAULT_BINS
+        return self._bins.number
 
     @cached_property
     def _bins(self) -> Bins:
         lower, upper = self._ends
         given: list[float] | Floats | None = None
+        number = self.bins if isinstance(self.bins, int) else DEFAULT_BINS
         if self.edges is not None:
             given = [self._position(edge, "bin edge") for edge in self.edges]
         elif self.quantiles is not None:
             given = [lower, *(self._position(cut, "quantile") for cut in self.quantiles), upper]
         elif self.learned:
-            given = self._grid
+            given = self.grid
         elif self._scale != "linear":
-            given = self._on_values(grid(lower, upper, self.values_size, self._scale))
-        return Bins(lower, upper, self.values_size, self.step, given)
+            given = self._on_values(equal_cells(lower, upper, number, self._scale))
+        elif self.bins is None and self.step:
+            number = min(DEFAULT_BINS, int((upper - lower) / self.step) + 1)
+        return Bins(lower, upper, number if given is None else len(given) - 1, self.step, given)
 
     @cached_property
-    def _grid(self) -> Floats:
+    def grid(self) -> Floats:
         """Where each cell begins, and where the last one ends: at every value if they are few enough for codes.
 
         Else so many on the scale, and so that 0, which is often a spike, has a cell of its own.
@@ -205,7 +199,7 @@ class _Binned(Column):
         if self.step and (upper - lower) / self.step < MOST_LEVELS:
             values = Bins(lower, upper, round((upper - lower) / self.step) + 1, self.step)
             return np.unique(np.append(values.cuts[:-1], self._past))
-        cuts = grid(lower, upper, DEFAULT_CELLS, self._scale)
+        cuts = equal_cells(lower, upper, DEFAULT_CELLS, self._scale)
         if lower <= 0 <= upper and not self.step:
             cuts = np.union1d(cuts, [0.0, TINY])
         return self._on_values(cuts)
@@ -225,7 +219,7 @@ class _Binned(Column):
         (73, 1026)
         """
         cells = replace(self, bins=LEARNED, edges=None, quantiles=None)
-        declared, cuts = self._on_values(self._bins.cuts), cells._grid  # noqa: SLF001 its own kind
+        declared, cuts = self._on_values(self._bins.cuts), cells.grid
         if np.isin(declared, cuts).all():
             return cells
         above = np.clip(np.searchsorted(declared, cuts), 1, len(declared) - 1)
@@ -233,6 +227,11 @@ class _Binned(Column):
         near = (beside > 0) & (beside <= CLOSE * (cuts[-1] - cuts[0])) & (cuts != TINY)
         cuts = np.union1d(cuts[~near], declared)
         return self.cut(cuts) if len(cuts) <= MOST_LEVELS else self
+
+    @property
+    def coarse(self) -> Self:
+        """The same column with a few public bins, where its own are left to a release that is not made."""
+        return replace(self, bins=None) if self.learned else self
 
     def cut(self, cuts: Iterable[float]) -> Self:
         """The same column with bins that begin at these positions on its line, the last of which is its end."""
@@ -286,6 +285,24 @@ class _Binned(Column):
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
         """A value drawn uniformly from the bin of each code; whole numbers stay whole."""
         return self._bins.draw(codes, rng)
+
+    def draw_by(self, cells: Floats, codes: Codes, rng: np.random.Generator) -> Floats:
+        """A position in the bin of each code, its cells as likely as these counts of them say; NaN for other codes.
+
+        Cells of a bin without any count are as likely as each other.
+        """
+        fine = self.fine
+        bins = fine.group(self)[: fine.values_size]
+        rows = np.bincount(bins, weights=cells)[bins]
+        shares = np.where(rows > 0, cells / np.maximum(rows, 1e-300), 1 / np.bincount(bins)[bins])
+        ends = np.append(0.0, np.cumsum(shares))
+        drawn = np.full(len(codes), np.nan)
+        valued = codes < self.values_size
+        places = np.searchsorted(ends, codes[valued] + rng.random(int(valued.sum())), side="right") - 1
+        first = np.searchsorted(bins, codes[valued])
+        last = np.searchsorted(bins, codes[valued], side="right") - 1
+        drawn[valued] = fine._bins.draw(np.clip(places, first, last), rng)  # noqa: SLF001 one room
+        return drawn
 
 
 _GROUPING = {"": "", ".": r"\.", ",": ",", " ": "[ \u00a0\u202f]", "'": "['’]"}

@@ -16,8 +16,8 @@ from gapless.model.marginal import Floats, Marginal, Measurement
 from gapless.privacy import Linf, Loss, Private, for_counts
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Synthesizer
-from gapless.synth.survey import Survey
+from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.survey import Survey, within_cap
 
 COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
 CHOICE_SHARE = 0.1  # of each round
@@ -53,6 +53,11 @@ class AIM(Synthesizer):
     workload: Mapping[tuple[str, ...], float] | None = None
     cap_cells: int = 400_000
 
+    def check(self, fitting: Fitting) -> None:
+        """Refuse a column that fits in no marginal, and a budget that pays for no choice."""
+        if within_cap(fitting, _closure(fitting.schema, self.workload), self.cap_cells):
+            fitting.can_choose((1 - COLUMNS_SHARE) * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(fitting.sizes)))
+
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Choose, measure and fit until `spend` is used up."""
         survey = Survey(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
@@ -62,7 +67,6 @@ class AIM(Synthesizer):
         if not survey.marginals:
             survey.measure_columns(survey.prepare())
             return survey.conclude({"rounds": 0})
-        survey.can_choose((1 - COLUMNS_SHARE) * CHOICE_SHARE / (ROUNDS_PER_COLUMN * columns))
         spend = survey.prepare()
         survey.tell("counting", 0, 1)
         survey.measure_columns(spend * COLUMNS_SHARE)

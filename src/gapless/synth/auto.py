@@ -11,9 +11,11 @@ from gapless.model.marginal import LEAST_NOISE
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.privacy.cautions import USUAL_ROWS
 from gapless.schema import Schema
+from gapless.schema.cutting import cut_schema
 from gapless.synth.aim import AIM
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Synthesizer, check_declared
+from gapless.synth.learning import bins_for
 from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
 
@@ -57,6 +59,7 @@ class Auto(Synthesizer):
         expected = self.expected_rows or schema.expected_rows
         rows = expected or USUAL_ROWS
         facts = f"{columns} columns, " + (f"{rows} rows expected" if expected else f"about {rows} rows assumed")
+        schema = cut_schema(schema, {}, bins_for(rows, loss, protect, columns))
         sizes = [column.extended_size if self.missing.rows == "extended" else column.size for column in schema.columns]
         ratio = rows_per_noise(sizes, loss, protect, rows)
         told, mixture = f"{ratio:.2g} rows in a cell for each unit of noise", Mixture(missing=self.missing)

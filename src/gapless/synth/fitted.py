@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 from math import prod
@@ -30,6 +31,7 @@ from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.comparison import cell_of
 from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of, decide
+from gapless.schema.line import _Binned
 from gapless.schema.words import listing, nearest, shortened
 from gapless.synth.drawing import draw_structure
 from gapless.synth.facts import Facts
@@ -75,6 +77,7 @@ class FittedModel:
         gapped: the distribution over all cells, gap states included; None if the gaps were not measured.
         total: the noisy number of rows; the default size of a sample.
         facts: how it was made and what was promised for it.
+        inside: what was released of the cells of columns whose bins were learned; values in a bin are drawn by it.
     """
 
     schema: Schema
@@ -82,6 +85,7 @@ class FittedModel:
     gapped: Distribution | None
     total: float
     facts: Facts
+    inside: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -115,7 +119,7 @@ class FittedModel:
         rng = np.random.default_rng(seed)
         if not given:
             codes = self._lawful(self._distribution(gaps), rows, rng)
-            return Table(self.schema, list(codes.T), rows=rows, seed=seed)
+            return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=self._values(codes, rng))
         places = self.schema.positions(given)
         cells = [
             cell_of(self.schema.columns[place], value) for place, value in zip(places, given.values(), strict=True)
@@ -123,10 +127,20 @@ class FittedModel:
         codes = self._lawful_given(
             {place: code for place, (code, _) in zip(places, cells, strict=True)}, gaps, rows, rng
         )
-        values: list[NDArray[np.float64] | None] = [None] * len(self.schema.columns)
+        values = self._values(codes, rng)
         for place, (_, position) in zip(places, cells, strict=True):
-            values[place] = np.full(rows, position)  # drawn in the bin if it is a whole one that was given
+            if not math.isnan(position):  # else a whole bin was given
+                values[place] = np.full(rows, position)
         return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=values)
+
+    def _values(self, codes: NDArray[Any], rng: np.random.Generator) -> list[NDArray[np.float64] | None]:
+        """Positions inside the bins, for columns of which more than bins was released."""
+        return [
+            column.draw_by(self.inside[column.name], codes[:, place], rng)
+            if column.name in self.inside and isinstance(column, _Binned)
+            else None
+            for place, column in enumerate(self.schema.columns)
+        ]
 
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
         """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
@@ -136,9 +150,11 @@ class FittedModel:
         told = "missing=ImputeFirst(FromModel(model)) fills a private one, and never shows it"
         check_public(table, "impute() fills", private=told)
         if [(c.name, c.size) for c in self.schema.columns] != [(c.name, c.size) for c in table.schema.columns]:
-            raise ModelError(
-                "the table has other columns or cells than the model", hint="read it with the model's schema"
-            )
+            if self.schema.fine.columns != table.schema.fine.columns:
+                raise ModelError(
+                    "the table has other columns or cells than the model", hint="read it with the model's schema"
+                )
+            table = table.told_by(self.schema)  # in the bins that were learned
         seed = seed_or_new(seed)
         rng = np.random.default_rng(seed)
         codes = fill_given(table.codes, self, lambda: rng.random(table.rows))
@@ -320,6 +336,8 @@ class FittedModel:
             if distribution is not None:
                 head[part] = distribution.kind
                 arrays |= {f"{part}/{name}": array for name, array in distribution.to_arrays().items()}
+        names = enumerate(self.schema.names)
+        arrays |= {f"inside/{place}": self.inside[name] for place, name in names if name in self.inside}
         archive.save(Path(path), head, arrays)
 
     @classmethod
@@ -342,4 +360,7 @@ class FittedModel:
         if filled is None:
             raise ModelError("the model file holds no distribution", hint="fit and save it again")
         schema = Schema.from_toml(head["schema"])
-        return cls(schema, filled, parts["gapped"], head["total"], Facts.from_json(head["facts"]))
+        inside = {
+            name: arrays[f"inside/{place}"] for place, name in enumerate(schema.names) if f"inside/{place}" in arrays
+        }
+        return cls(schema, filled, parts["gapped"], head["total"], Facts.from_json(head["facts"]), inside)

@@ -29,8 +29,20 @@ from gapless.privacy import (
 )
 from gapless.privacy.budget import PURE
 from gapless.privacy.mechanisms import Integers
+from gapless.schema import Schema
+from gapless.schema.cutting import cut_schema
 from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.learning import (
+    BINS_SHARE,
+    MOST_BINS,
+    THIN,
+    bins_for,
+    columns_to_learn,
+    levels,
+    settle,
+    with_most_bins,
+)
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Counts: TypeAlias = Private[Integers, L1]
@@ -52,6 +64,12 @@ class Synthesizer(ABC):
     treatments: ClassVar[tuple[type[Missing], ...]] = (Missing,)
 
     missing: Missing = field(default_factory=Extended)
+
+    def check(self, fitting: Fitting) -> None:  # noqa: B027 most methods can do all
+        """Refuse what the method cannot do: by public facts, before anything is paid. Bins to be learned count as most.
+
+        By default nothing.
+        """
 
     @abstractmethod
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
@@ -79,7 +97,9 @@ class Fitting:
     and ends with `fitted`. A method whose counts are not marginals of columns says so by `counts` and `name`.
 
     Attributes:
-        table: as it was read.
+        read: the schema with which the table was read.
+        table: the table, told by bins that were learned where the schema leaves them to a release.
+        inside: what was released of the cells of such columns, by name.
         prepared: the table to measure, after `prepare`.
         grant: pays for everything; a method with a mechanism of its own releases from it.
         extended: whether every row is counted, gaps as cells.
@@ -97,17 +117,50 @@ class Fitting:
         check_private(table, to)
         check_declared(synthesizer, table.ledger.budget)
         self.grant = table.ledger.grant(spend, to=to)
-        self.table = self.prepared = table
-        self.schema = table.schema
         self.missing = synthesizer.missing
         self.extended = self.missing.rows == "extended"
-        self.sizes = tuple(column.extended_size if self.extended else column.size for column in table.schema.columns)
-        self.columns: list[Marginal] = self.telling([(c,) for c in range(len(self.sizes))]) or [(0,)]
+        self.inside: dict[str, Floats] = {}
         self.measured: list[Measurement] = []
         self.rows: list[Measurement] = []
         self.noise: list[Noise] = []
         self._method = synthesizer.name
         self._progress = progress
+        self.read = table.schema
+        self._take(table.told_by(with_most_bins(table.schema)))
+        synthesizer.check(self)
+        self._take(table.told_by(self._learned(table)))
+
+    def _take(self, table: PrivateTable) -> None:
+        """Fit this table from here on."""
+        self.table = self.prepared = table
+        self.schema = table.schema
+        self.sizes = tuple(column.extended_size if self.extended else column.size for column in table.schema.columns)
+        self.columns: list[Marginal] = self.telling([(c,) for c in range(len(self.sizes))]) or [(0,)]
+
+    def _learned(self, table: PrivateTable) -> Schema:
+        """The schema with the bins that it leaves to a release: one batch, all levels of all columns alike."""
+        columns = columns_to_learn(table.schema)
+        if not columns:
+            return cut_schema(table.schema, {}, MOST_BINS)
+        self.tell("learning bins", 0, 1)
+        rows = self.missing.rows
+        sizes = {c.name: c.extended_size if self.extended else c.size for c in columns}
+        trees = {c.name: levels(c.values_size, sizes[c.name] - c.values_size) for c in columns}
+        requests = [
+            (counts, f"{name} in {level.max() + 1} cells")
+            for name, tree in trees.items()
+            for level, counts in zip(tree, table.grouped(name, tree, rows=rows), strict=True)
+        ]
+        released = iter(self.release(requests, self.grant.left * BINS_SHARE))
+        noise_std = max(noise.noise_std for noise in self.noise)
+        total = 0.0
+        for column in columns:
+            tables = [next(released) for _ in trees[column.name]]
+            others = sizes[column.name] - column.values_size
+            self.inside[column.name] = settle([counts[: len(counts) - others] for counts in tables], noise_std)
+            total = max(total, tables[0].sum())
+        bins = bins_for(total, self.grant.left, table.protect, len(table.schema.columns))
+        return cut_schema(table.schema, self.inside, bins, least=THIN * noise_std)
 
     def tell(self, phase: str, done: int, of: int) -> None:
         """Show progress, if anybody looks."""
@@ -123,7 +176,8 @@ class Fitting:
 
         `distance` is how far a score moves with one row.
         """
-        spend = self.grant.left * (share * (1 - self.missing.share))
+        learning = BINS_SHARE if columns_to_learn(self.read) else 0.0
+        spend = self.grant.left * (share * (1 - self.missing.share) * (1 - learning))
         ExponentialChoice.for_loss(spend, Linf(distance * self.table.protect.at_most))
 
     def prepare(self) -> Loss:
@@ -235,13 +289,18 @@ class Fitting:
         facts = Facts(
             method=self._method,
             guarantee=self.table.ledger.guarantee(),
-            settings={"missing": repr(self.missing), **settings},
+            settings={"missing": repr(self.missing), **self._learned_told(), **settings},
             structure=tuple(structure),
             noise=_noise_of_columns(self.schema.names, self.measurements) if noise is None else noise,
             limits=tuple(limits),
             edges=tuple(sorted(edges)),
         )
-        return FittedModel(self.schema, filled, gapped, self.total, facts)
+        return FittedModel(self.schema, filled, gapped, self.total, facts, self.inside)
+
+    def _learned_told(self) -> dict[str, str]:
+        if not self.inside:
+            return {}
+        return {"bins": f"learned for {len(self.inside)} columns, with {BINS_SHARE:.0%} of the budget"}
 
 
 def noise_of(measurements: Iterable[Measurement]) -> dict[Marginal, float]:

@@ -32,7 +32,7 @@ class Independent(Synthesizer):
         fitting = Fitting(self, table, spend=spend, progress=progress)
         fitting.tell("measuring", 0, 1)
         measured = fitting.measure(fitting.columns, fitting.prepare(), together=True)
-        observed = [column.size for column in table.schema.columns]
+        observed = [column.size for column in fitting.schema.columns]
         filled, gapped = ([np.ones(size) for size in sizes] for sizes in (observed, fitting.sizes))
         for marginal in measured:
             (place,) = marginal.columns

@@ -38,15 +38,18 @@ class Mixture(Synthesizer):
 
     cap_cells: int = 50_000_000
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
-        """Measure every column and every pair, and fit a mixture to them."""
-        fitting = Fitting(self, table, spend=spend, progress=progress)
+    def check(self, fitting: Fitting) -> None:
+        """Refuse more cells than the cap."""
         if (cells := sum(fitting.sizes) ** 2) > self.cap_cells:
             raise ModelError(
                 f"Mixture.fit: {sum(fitting.sizes):,} cells in all columns make {cells:,} of pairs; "
                 f"the cap is {self.cap_cells:,}",
                 hint="another method, fewer levels or bins for them, leave them out with select(), or raise cap_cells",
             )
+
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+        """Measure every column and every pair, and fit a mixture to them."""
+        fitting = Fitting(self, table, spend=spend, progress=progress)
         pairs = fitting.telling(combinations(range(len(fitting.sizes)), 2))
         weights = [prod(fitting.sizes[c] for c in pair) ** POWER for pair in pairs]
         columns_weight = COLUMNS_SHARE / (1 - COLUMNS_SHARE) * (sum(weights) or 1.0) / len(fitting.columns)
@@ -57,11 +60,11 @@ class Mixture(Synthesizer):
             shares=[columns_weight] * len(fitting.columns) + weights,
             together=True,
         )
-        forbidden, _, _ = constraints_of(table.schema)
+        forbidden, _, _ = constraints_of(fitting.schema)
         found = fit_mixture(
             fitting.sizes,
             fitting.measurements,
-            observed=[column.size for column in table.schema.columns],
+            observed=[column.size for column in fitting.schema.columns],
             total=fitting.total,
             zeros=[(rule.columns, rule.table) for rule in forbidden if len(rule.columns) == 2],
             progress=lambda done, of: fitting.tell("fitting", done, of),

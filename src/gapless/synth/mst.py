@@ -11,8 +11,8 @@ from gapless.data import PrivateTable
 from gapless.model.marginal import Marginal
 from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Synthesizer
-from gapless.synth.survey import Survey
+from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.survey import Survey, within_cap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,11 @@ class MST(Synthesizer):
 
     cap_cells: int = 1_000_000
 
+    def check(self, fitting: Fitting) -> None:
+        """Refuse a column that fits in no pair, and a budget that pays for no choice."""
+        if within_cap(fitting, combinations(range(len(fitting.sizes)), 2), self.cap_cells):
+            fitting.can_choose(1 / (3 * len(fitting.sizes)))
+
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Measure columns, choose a tree, measure its pairs."""
         survey = Survey(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
@@ -42,7 +47,6 @@ class MST(Synthesizer):
         if not survey.marginals:
             survey.measure_columns(survey.prepare())
             return survey.conclude({"pairs": 0})
-        survey.can_choose(1 / (3 * len(survey.sizes)))
         spend = survey.prepare()
         survey.tell("counting", 0, 1)
         survey.measure_columns(spend / 3)

@@ -57,10 +57,25 @@ class PrivBayes(Synthesizer):
 
     cap_cells: int = 400_000
 
+    def check(self, fitting: Fitting) -> None:
+        """Refuse columns and rules that fit in no table, and a budget that pays for no choice."""
+        columns = fitting.schema.columns
+        hint = "fewer levels or bins for them, leave them out with select(), or raise cap_cells"
+        if wide := [column for column in columns if column.size > self.cap_cells]:
+            names = ", ".join(f"{column.name} ({column.size} cells)" for column in wide)
+            raise ModelError(f"these columns do not fit into {self.cap_cells:,} cells: {names}", hint=hint)
+        for rule in constraints_of(fitting.schema)[1]:
+            if (cells := math.prod(fitting.sizes[place] for place in rule.columns)) > self.cap_cells:
+                raise ModelError(
+                    f"a rule needs a table of {cells:,} cells of {fitting.name(rule.columns)}; "
+                    f"the cap is {self.cap_cells:,}",
+                    hint="fewer levels or bins for them, or raise cap_cells",
+                )
+        fitting.can_choose(CHOICE_SHARE / max(1, len(fitting.columns) - 1), distance=2.0)
+
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Choose a network and measure its tables until `spend` is used up."""
         growth = _Growth(self, table, spend=spend, progress=progress)
-        growth.can_choose(CHOICE_SHARE / max(1, len(growth.waiting)), distance=2.0)
         spend = growth.prepare()
         growth.count_rows(spend * ROWS_SHARE, planned=spend * (1 - ROWS_SHARE - CHOICE_SHARE))
         growth.choose_families(spend * CHOICE_SHARE)
@@ -85,35 +100,21 @@ class _Growth(Fitting):
         self, synthesizer: PrivBayes, table: PrivateTable, *, spend: Loss, progress: Progress | None = None
     ) -> None:
         super().__init__(synthesizer, table, spend=spend, progress=progress)
-        self.cap_cells = cap_cells = synthesizer.cap_cells
-        columns = table.schema.columns
+        self.cap_cells = synthesizer.cap_cells
+        columns = self.schema.columns
         self.views = [(place, codes) for place, column in enumerate(columns) for codes in _coarser(column)]
-        self.data = Views(table, self.views, rows=self.missing.rows)
+        self.data = Views(self.table, self.views, rows=self.missing.rows)
         self.levels: list[list[int]] = [[] for _ in columns]  # the views of each column, the whole one first
         for view, (place, _) in enumerate(self.views):
             self.levels[place].append(view)
-        if wide := [column for column in columns if column.size > cap_cells]:
-            names = ", ".join(f"{column.name} ({column.size} cells)" for column in wide)
-            raise ModelError(
-                f"these columns do not fit into {cap_cells:,} cells: {names}",
-                hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
-            )
         # A column of one cell tells nothing: it is never measured and never a parent.
         self.constant = [place for place, size in enumerate(self.sizes) if size == 1]
         # A column that, by a rule of the schema, others decide gets just these as its parents, once they are there.
         self.decided = {
             rule.columns[-1]: tuple(place for place in rule.columns[:-1] if place not in self.constant)
-            for rule in constraints_of(table.schema)[1]
+            for rule in constraints_of(self.schema)[1]
             if rule.columns[-1] not in self.constant
         }
-        for column, deciding in self.decided.items():
-            cells = math.prod(self.sizes[place] for place in (*deciding, column))
-            if cells > cap_cells:
-                names = ", ".join(self.schema.names[place] for place in (*deciding, column))
-                raise ModelError(
-                    f"a rule needs a table of {cells:,} cells of {names}; the cap is {cap_cells:,}",
-                    hint="fewer levels or bins for them, or raise cap_cells",
-                )
         telling = [place for place in range(len(columns)) if place not in self.constant] or [self.constant.pop()]
         first = next((place for place in telling if place not in self.decided), telling[0])
         self.families: list[Marginal] = [(self.levels[first][0],)]

@@ -44,24 +44,13 @@ class Survey(Fitting):
         self.marginals: list[Marginal] = []
         self.workload: Workload
         self._always: list[Marginal] = []
-        self._forbidden, self._dependencies, _ = constraints_of(table.schema)
+        self._forbidden, self._dependencies, _ = constraints_of(self.schema)
 
     def offer(self, marginals: Iterable[Marginal]) -> None:
         """Let these be chosen, if they are small enough; a column that fits in none of its marginals is an error."""
-        self.marginals = self._within_cap(marginals)
+        self.marginals = within_cap(self, marginals, self.cap_cells)
         # Marginal by themselves, and those of which one decides another: what is always measured.
-        self._always = [*self.columns, *self._within_cap(rule.columns for rule in self._dependencies)]
-
-    def _within_cap(self, marginals: Iterable[Marginal]) -> list[Marginal]:
-        marginals = self.telling(marginals)
-        kept = [marginal for marginal in marginals if math.prod(self.sizes[c] for c in marginal) <= self.cap_cells]
-        if lost := sorted({c for marginal in marginals for c in marginal}.difference(*kept)):
-            names = ", ".join(f"{self.schema.names[c]} ({self.sizes[c]} cells)" for c in lost)
-            raise ModelError(
-                f"no marginal of these columns fits into {self.cap_cells:,} cells: {names}",
-                hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
-            )
-        return kept
+        self._always = [*self.columns, *within_cap(self, [rule.columns for rule in self._dependencies], self.cap_cells)]
 
     def prepare(self) -> Loss:
         """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
@@ -126,3 +115,16 @@ class Survey(Fitting):
         far = ", ".join(self.name(marginal) for marginal in model.unexplained)
         told = [f"Further from the model than noise explains: {far}."] if far else []
         return self.fitted(filled, gapped, settings=settings, structure=self.structure(), limits=[*limits, *told])
+
+
+def within_cap(fitting: Fitting, marginals: Iterable[Marginal], cap_cells: int) -> list[Marginal]:
+    """The marginals that are small enough; a column that fits in none of its marginals is an error."""
+    marginals = fitting.telling(marginals)
+    kept = [marginal for marginal in marginals if math.prod(fitting.sizes[c] for c in marginal) <= cap_cells]
+    if lost := sorted({c for marginal in marginals for c in marginal}.difference(*kept)):
+        names = ", ".join(f"{fitting.schema.names[c]} ({fitting.sizes[c]} cells)" for c in lost)
+        raise ModelError(
+            f"no marginal of these columns fits into {cap_cells:,} cells: {names}",
+            hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
+        )
+    return kept

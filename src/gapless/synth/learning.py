@@ -1,0 +1,110 @@
+r"""Bins cut from a paid release: how the values of a column lie on its line, told by a tree of noisy counts.
+
+A flat table of a thousand noisy cells adds up its noise over a bin. So the cells are counted several times, in groups
+of :math:`4^\ell` neighbours, the coarsest first; each level costs the same. In this tree every stretch of the line is a
+sum of few nodes. The levels are brought to agree (the weighted means of Hay, Rastogi, Miklau, Suciu 2010), then split
+from the top: children are projected to what their parent holds, none below 0, and where a node is not clearly above the
+noise of its children its rows are spread evenly. Beside dyadic trees, wider ones, a flat table, PrivTree and private
+quantiles, at equal budget: `bench/cells.py`.
+
+Everything after the counts is computed from released values: the bins (`schema.cutting`), how many there are, and the
+cells from which values inside a bin are drawn. Guarantee: each level is a histogram of one column, at distance 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.model.marginal import Floats
+from gapless.privacy import L1, Loss, Rows, for_counts
+from gapless.privacy.mechanisms import Integers
+from gapless.schema import Schema
+from gapless.schema.cutting import FEW, cut_schema
+from gapless.schema.line import _Binned
+
+BINS_SHARE = 0.1  # of the budget, if there is a column whose bins are learned
+FANOUT = 4
+EVEN = 4.0  # noise standard deviations of its children's sum, below which a node's rows are spread evenly
+THIN = 4.0  # noise standard deviations: the fewest rows of a bin
+ROWS_PER_NOISE = 4.0  # in a cell of a pair of columns, on average: as many bins as leave that
+FEWEST_BINS, MOST_BINS = 6, 32
+
+
+def columns_to_learn(schema: Schema) -> list[_Binned]:
+    """The columns whose bins are left to a release; those of few cells have a bin for each, for free."""
+    return [c for c in schema.columns if isinstance(c, _Binned) and c.learned and c.values_size > FEW]
+
+
+def with_most_bins(schema: Schema) -> Schema:
+    """The schema with as many bins as can be learned: what is refused is refused by this, before anything is paid."""
+    return cut_schema(schema, {}, MOST_BINS)
+
+
+def bins_for(rows: float, loss: Loss, protect: Rows, columns: int) -> int:
+    """How many bins a column gets: as many as leave a cell of a pair `ROWS_PER_NOISE` rows for each unit of its noise.
+
+    The noise is that of all pairs of columns measured with this loss in even shares.
+    """
+    pairs = max(1, columns * (columns - 1) // 2)
+    noise_std = max(for_counts(loss / pairs, L1(protect.at_most)).noise_std, 1e-9)
+    return int(np.clip(math.sqrt(max(rows, 0.0) / (ROWS_PER_NOISE * noise_std)), FEWEST_BINS, MOST_BINS))
+
+
+def levels(cells: int, others: int) -> list[Integers]:
+    """The node of each cell on every level of the tree, the coarsest level first; `others` are nodes by themselves.
+
+    >>> [level.tolist() for level in levels(6, 1)]
+    [[0, 0, 0, 0, 1, 1, 2], [0, 1, 2, 3, 4, 5, 6]]
+    """
+    found = []
+    node = np.arange(cells)
+    while True:
+        nodes = int(node[-1]) + 1
+        found.append(np.append(node, nodes + np.arange(others)))
+        if nodes <= FANOUT:
+            return found[::-1]
+        node = node // FANOUT
+
+
+def settle(tables: Sequence[Floats], noise_std: float) -> Floats:
+    """How many rows each cell has, about, none below 0: from the noisy counts of every level, the coarsest first."""
+    agreed, stds = _agreed(tables, noise_std)
+    rows: Floats = project(agreed[0][None], np.array([max(agreed[0].sum(), 0.0)]))[0]
+    for values, noise in zip(agreed[1:], stds[1:], strict=True):
+        children = _by_parent(values, fill=-np.inf)
+        real = np.isfinite(children)
+        even = np.where(real, rows[:, None] / real.sum(axis=1, keepdims=True), 0.0)
+        clear = rows >= EVEN * noise * math.sqrt(FANOUT)
+        rows = np.where(clear[:, None], project(children, rows), even).ravel()[: len(values)]
+    return rows
+
+
+def _agreed(tables: Sequence[Floats], noise_std: float) -> tuple[list[Floats], list[float]]:
+    """Each node's count and its children's sum weighed by their noise; and what noise is left on each level."""
+    values, variance = [np.asarray(tables[-1], dtype=np.float64)], [noise_std**2]
+    for table in tables[-2::-1]:
+        below = _by_parent(values[0], fill=0.0).sum(axis=1)
+        own = (FANOUT * variance[0]) / (FANOUT * variance[0] + noise_std**2)
+        values.insert(0, own * table + (1 - own) * below)
+        variance.insert(0, own * noise_std**2)
+    return values, [math.sqrt(v) for v in variance]
+
+
+def _by_parent(values: Floats, *, fill: float) -> Floats:
+    """A row for each parent, with all its children."""
+    lacking = -len(values) % FANOUT
+    return np.concatenate([values, np.full(lacking, fill)]).reshape(-1, FANOUT)
+
+
+def project(values: Floats, totals: Floats) -> Floats:
+    """The nearest row to each of these that is nowhere below 0 and has this total."""
+    ordered: NDArray[np.float64] = -np.sort(-values, axis=1)
+    above = np.cumsum(np.where(np.isfinite(ordered), ordered, 0.0), axis=1) - totals[:, None]
+    taken = above / np.arange(1, values.shape[1] + 1)
+    last = np.maximum((ordered > taken).sum(axis=1) - 1, 0)
+    projected: Floats = np.maximum(values - taken[np.arange(len(values)), last][:, None], 0.0)
+    return projected
