@@ -9,6 +9,8 @@ from gapless.data.private_table import PrivateTable
 from gapless.data.table import Table
 from gapless.errors import ReadError, SchemaError, SealedError
 from gapless.schema import Schema
+from gapless.schema.cutting import cut_schema
+from gapless.schema.line import DEFAULT_BINS, _Binned
 
 READ = "people = gapless.read(data, schema, protect=Rows(1), budget=…, ledger=…)"
 
@@ -40,13 +42,31 @@ def check_comparable(*schemas: Schema) -> None:
         raise SchemaError("the two tables have different schemas", hint="read both with the same schema")
 
 
-def check_tables(*tables: Table) -> None:
-    """Refuse what is no public table, and tables whose cells cannot be compared."""
-    for table in tables:
+def comparable(truth: Table, other: Table) -> tuple[Table, Table]:
+    """Two public tables told by the same bins; what is no public table, and other cells, are refused.
+
+    Bins that were learned for one of them are those of both. Where neither has any, they are cut by the first.
+    """
+    for table in (truth, other):
         check_public(
             table, "cells are compared in", private="compare_private(table, fake, spend=…) compares it for a price"
         )
-    check_comparable(*(table.schema for table in tables))
+    if truth.schema.fine.columns == other.schema.fine.columns:
+        bins = shared_bins(truth.schema, other, counted=truth)
+        truth, other = truth.told_by(bins), other.told_by(bins)
+    check_comparable(truth.schema, other.schema)
+    return truth, other
+
+
+def shared_bins(schema: Schema, other: Table, *, counted: Table) -> Schema:
+    """A schema with a public table's bins where its own are to be learned; those of neither are cut by `counted`."""
+    told = schema.with_columns({column.name: other.schema[column.name] for column in _to_learn(schema)})
+    counts = {c.name: counted.marginal(c.name)[: c.values_size].astype(np.float64) for c in _to_learn(told)}
+    return cut_schema(told, counts, DEFAULT_BINS)
+
+
+def _to_learn(schema: Schema) -> list[_Binned]:
+    return [column for column in schema.columns if isinstance(column, _Binned) and column.learned]
 
 
 def check_weights(table: Table, weights: ArrayLike | None) -> NDArray[np.float64] | None:

@@ -247,10 +247,14 @@ def _numeric(seen: _Seen, numbers: list[float], texts: set[str], common: Mapping
     common = {**common, **signs, "bins": LEARNED, "scale": _scale(numbers)}
     if whole:
         return Integer(name, bounds=(int(lower), int(upper)), **common)
+    return Number(name, bounds=(lower, upper), resolution=_resolution(numbers), **common)
+
+
+def _resolution(numbers: list[float]) -> float | None:
+    """The largest step of which all are multiples, if few decimals write it."""
     decimals = max(len(as_text(number).partition(".")[2]) for number in numbers)
-    return Number(
-        name, bounds=(lower, upper), resolution=10.0**-decimals if decimals <= MOST_DECIMALS else None, **common
-    )
+    steps = (round(number * 10**decimals) for number in numbers)
+    return math.gcd(*steps) / 10**decimals if decimals <= MOST_DECIMALS else None
 
 
 def _scale(numbers: list[float]) -> Scale:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import PrivateTable, Table
-from gapless.data.checks import check_tables, check_weights
+from gapless.data.checks import check_weights, comparable
 from gapless.data.points import alike
 from gapless.errors import SchemaError, SealedError
 from gapless.evaluate.distance import kway_distance
@@ -206,7 +206,7 @@ def compare(
         progress: called with what is done, how much of it, of how much.
     """
     one, two = _table(truth, schema), _table(other, schema)
-    check_tables(one, two)
+    one, two = comparable(one, two)
     checked = check_weights(two, weights)
     tell = progress or _silent
     if tasks:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from gapless.arguments import whole
 from gapless.data import Table
-from gapless.data.checks import check_tables, check_weights
+from gapless.data.checks import check_weights, comparable
 from gapless.errors import SchemaError
 from gapless.evaluate.laws import half_l1, shares_side_by_side
 
@@ -43,7 +43,7 @@ def kway_distance(
     >>> kway_distance(one, two, k=1), kway_distance(one, two, k=2)
     (0.0, 1.0)
     """
-    check_tables(truth, other)
+    truth, other = comparable(truth, other)
     checked = check_weights(other, weights)
     columns = len(truth.schema.columns)
     k = whole("k", k, error=SchemaError, least=1, most=columns)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
-from gapless.data.checks import check_tables, check_weights
+from gapless.data.checks import check_weights, comparable
 from gapless.evaluate.laws import Floats
 
 
@@ -49,7 +49,7 @@ class GapFidelity:
 
 def compare_gaps(truth: Table, other: Table, *, most: int = 12, weights: ArrayLike | None = None) -> GapFidelity:
     """Compare rates and patterns of gaps; `most` patterns are told one by one, all of them count."""
-    check_tables(truth, other)
+    truth, other = comparable(truth, other)
     checked = check_weights(other, weights)
     schema = truth.schema
     may = [c for c, column in enumerate(schema.columns) if column.gaps]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import Table
-from gapless.data.checks import check_tables, check_weights
+from gapless.data.checks import check_weights, comparable
 from gapless.evaluate.laws import DENSE_CELLS, Floats, half_l1, rows_of, shares, shares_side_by_side
 from gapless.model.marginal import cramers_v
 from gapless.schema import Column
@@ -41,7 +41,7 @@ class Pair:
 
 def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = None) -> tuple[Pair, ...]:
     """Every two columns: total variation distance of their contingency tables, and both associations."""
-    check_tables(truth, other)
+    truth, other = comparable(truth, other)
     checked = check_weights(other, weights)
     columns = truth.schema.columns
     found = []
@@ -115,7 +115,7 @@ def compare_subgroups(
         columns: whose cells make the subgroups; by default all columns of at most 20 cells.
         weights: one for each row of `other`.
     """
-    check_tables(truth, other)
+    truth, other = comparable(truth, other)
     checked = check_weights(other, weights)
     schema = truth.schema
     small = [c for c, column in enumerate(schema.columns) if column.size <= 20]

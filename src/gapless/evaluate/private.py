@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import PrivateTable, Table
-from gapless.data.checks import check_comparable, check_private, check_public, check_weights
+from gapless.data.checks import check_comparable, check_private, check_public, check_weights, shared_bins
 from gapless.errors import SchemaError
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score
 from gapless.evaluate.laws import Floats, half_l1, shares
@@ -65,6 +65,9 @@ def compare_private(
         raise SchemaError(
             "the compared table has no rows, and noise would be paid for nothing", hint="a table with rows"
         )
+    if table.schema.fine.columns == other.schema.fine.columns:
+        bins = shared_bins(table.schema, other, counted=other)
+        table, other = table.told_by(bins), other.told_by(bins)
     schema = table.schema
     check_comparable(schema, other.schema)
     chosen = _chosen(table, pairs)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
-from gapless.data.checks import check_tables, check_weights
+from gapless.data.checks import check_weights, comparable
 from gapless.data.points import Flags, Floats, alike, points, positions
 from gapless.errors import ReadError, SchemaError
 
@@ -160,7 +160,7 @@ def coefficient_error(
     gap in the label is used; a weight of 2 counts like the row written twice. None if a table has no such row, or
     the label is constant.
     """
-    check_tables(truth, other)
+    truth, other = comparable(truth, other)
     checked = check_weights(other, weights)
     column = truth.schema[label]
     linear = column.on_scale and column.values_size > 2 and positive is None
@@ -217,7 +217,7 @@ def detection(truth: Table, other: Table, *, weights: ArrayLike | None = None, s
     If one table has gaps and the other has none, rows with gaps would betray themselves: then only rows without a gap
     are used. None if a table has fewer than 25 rows left.
     """
-    check_tables(truth, other)
+    truth, other = comparable(truth, other)
     mass = _whole(other, check_weights(other, weights))
     needs_sklearn()
     from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 an extra
@@ -265,7 +265,7 @@ def _tasks(
     seed: int,
 ) -> dict[str, Task]:
     """For each label: training points, labels and weights, test points and labels."""
-    check_tables(truth, other)
+    truth, other = comparable(truth, other)
     mass = _whole(other, check_weights(other, weights))
     needs_sklearn()
     if isinstance(labels, str):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import Table
-from gapless.data.checks import check_tables, check_weights
+from gapless.data.checks import check_weights, comparable
 from gapless.data.points import alike, points, positions
 from gapless.evaluate.laws import Floats, half_l1
 from gapless.schema import Column
@@ -56,7 +56,7 @@ def wasserstein_distance(truth: Table, other: Table, *, weights: ArrayLike | Non
         other: the table that is compared with it.
         weights: one for each row of `other`; a weight of 2 counts like the row written twice.
     """
-    check_tables(truth, other)
+    truth, other = comparable(truth, other)
     checked = check_weights(other, weights)
     kept = alike(truth, other)
     mass = (np.ones(other.rows) if checked is None else checked)[kept[1]]

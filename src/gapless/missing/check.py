@@ -15,6 +15,8 @@ from gapless.data.source import load
 from gapless.missing.patterns import Patterns, patterns_of
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
 from gapless.schema.constraints import breaks, constraints_of
+from gapless.schema.cutting import cut_schema
+from gapless.schema.line import _Binned
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     """Look at data that you hold: gaps, cells outside the schema, patterns. Exact: NOT for release."""
     frame = load(data, encoding=encoding or schema.encoding, separator=schema.separator, for_holder=True)
     check_names(frame.columns, schema)
-    constraints_of(schema)  # a rule that cannot be read is told first
+    constraints_of(cut_schema(schema, {}, 1))  # a rule that cannot be read is told first
     checked, gaps, codes = [], [], []
     for column in schema.columns:
         cells = classify(frame[column.name], column)
@@ -82,18 +84,33 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
 
 def _broken(schema: Schema, codes: NDArray[np.integer]) -> tuple[tuple[str, int], ...]:
     """How many rows break each constraint; of a dependency, those that differ from most of their like."""
+    sizes = np.array([column.size for column in schema.columns])
+    by_rules = cut_schema(schema, {}, 1)
+    told = codes.copy()
+    for place, (column, cut) in enumerate(zip(schema.columns, by_rules.columns, strict=True)):
+        if isinstance(column, _Binned) and isinstance(cut, _Binned):
+            told[:, place] = np.append(column.group(cut), cut.size)[np.minimum(codes[:, place], column.extended_size)]
     found = []
     for rule in schema.constraints:
-        forbidden, dependencies, _ = constraints_of(replace(schema, constraints=(rule,)))
+        forbidden, dependencies, _ = constraints_of(replace(by_rules, constraints=(rule,)))
+        broken = breaks(told, forbidden)
         for dependency in dependencies:
-            counts = np.zeros([schema.columns[c].size for c in dependency.columns])
-            seen = codes[:, dependency.columns]
-            seen = seen[(seen < counts.shape).all(axis=1)]
-            np.add.at(counts, tuple(seen.T), 1)
-            forbidden.append(dependency.forbidden(counts))
-        if rows := int(breaks(codes, forbidden).sum()):
+            seen = np.flatnonzero((codes[:, dependency.columns] < sizes[list(dependency.columns)]).all(axis=1))
+            broken[seen] |= _unlike_most(codes[seen][:, dependency.columns])
+        if rows := int(broken.sum()):
             found.append((rule.forbidden, rows))
     return tuple(found)
+
+
+def _unlike_most(codes: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Which rows have another last code than most of those with the same first ones."""
+    kinds, kind, rows = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
+    usual = np.zeros(len(kinds), dtype=np.bool_)
+    order = np.lexsort((-rows, *kinds[:, :-1].T))
+    _, first = np.unique(kinds[order][:, :-1], axis=0, return_index=True)
+    usual[order[first]] = True
+    unusual: NDArray[np.bool_] = ~usual[kind.ravel()]
+    return unusual
 
 
 def _examples(series: pl.Series, *chosen: NDArray[np.bool_]) -> tuple[str, ...]:

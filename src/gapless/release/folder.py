@@ -111,7 +111,7 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
     model, entries = load(folder / MODEL), ledger.entries
     _, _, paid = (folder / README).read_text(encoding="utf-8").partition("\n")
     told = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
-    if model.schema != schema or paid not in told:
+    if not model.schema.is_cut_from(schema) or paid not in told:
         raise ReadError(f"{folder} was begun under another schema or ledger", hint=BEGUN)
     return model
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from gapless.schema import toml
 from gapless.schema.schema import Schema
 
-_FACTS = ("levels", "bounds", "may_be_missing", "missing", "kind")
+_FACTS = ("levels", "bounds", "resolution", "scale", "may_be_missing", "missing", "kind")
 _WRITTEN = ("separator", "encoding", "decimal", "thousands", "format", "spelling")
 _HEAD = """\
 # DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real

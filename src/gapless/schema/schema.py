@@ -157,6 +157,12 @@ class Schema:
         """The same table with some columns told otherwise."""
         return replace(self, columns=tuple(columns.get(column.name, column) for column in self.columns))
 
+    def is_cut_from(self, schema: Schema) -> bool:
+        """Whether it is that schema with bins in place of those that were to be learned."""
+        learned = {c.name: c for c in schema.columns if isinstance(c, _Binned) and c.learned}
+        same_cells = self.fine.columns == schema.fine.columns
+        return same_cells and self.with_columns(learned) == schema
+
     def select(self, names: Iterable[str]) -> Schema:
         """The schema of some of the columns, in the order given."""
         chosen = tuple(self.columns[place] for place in self.positions(names))
