@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -18,8 +19,6 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 Scale: TypeAlias = Literal["linear", "log", "symlog"]
-
-DIGITS = 12  # to which multiples of a step are told: the number that a text of so many digits is read as
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +98,8 @@ def multiples(steps: Any, step: float) -> Floats:
     >>> multiples(29, 0.01).item()
     0.29
     """
-    digits = DIGITS - math.ceil(math.log10(step))
-    return np.round(np.asarray(steps) * step, min(digits, 300))
+    numerator, denominator = Decimal(str(step)).as_integer_ratio()
+    return np.asarray(steps, dtype=np.float64) * numerator / denominator
 
 
 def equal_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:

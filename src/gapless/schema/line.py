@@ -97,7 +97,7 @@ class _Binned(Column):
             raise self._error(f"has more than {MOST_LEVELS} bins", hint="fewer bins")
         lower, upper = self._ends
         for cut in self.edges or self.quantiles or ():
-            if not lower <= self._position(cut, "bin edge") <= upper + self.step:
+            if not lower <= self._position(cut, "bin edge") <= self._past:
                 raise self._error(
                     f"has the bin edge {cut} outside its bounds [{self.bounds[0]}, {self.bounds[1]}]",
                     hint="widen the bounds, or leave the edge out",
@@ -161,7 +161,8 @@ class _Binned(Column):
     @cached_property
     def _past(self) -> float:
         """One step past the upper bound: where the last bin ends if only that bound is in it."""
-        return self._ends[1] + self.step
+        line = Bins(*self._ends, 1, self.step)
+        return float(line.told(line.steps(self._ends[1]) + 1)) if self.step else self._ends[1]
 
     @property
     def learned(self) -> bool:

@@ -26,7 +26,7 @@ from gapless.schema import Schema
 from gapless.schema.cutting import FEW, cut_schema
 from gapless.schema.line import _Binned
 
-BINS_SHARE = 0.1  # of the budget, if there is a column whose bins are learned
+BINS_SHARE = 0.15  # of the budget, if there is a column whose bins are learned
 FANOUT = 4
 EVEN = 4.0  # noise standard deviations of its children's sum, below which a node's rows are spread evenly
 THIN = 4.0  # noise standard deviations: the fewest rows of a bin
