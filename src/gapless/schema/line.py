@@ -92,12 +92,14 @@ class _Binned(Column):
             raise self._error(f"has {listing(given)}", hint="keep one of bins, edges and quantiles")
         object.__setattr__(self, "bins", _plain(self.bins))
         if not (self.bins in (None, LEARNED) or is_whole(self.bins, least=1)):
-            raise self._error(f"has bins = {self.bins!r}", hint='a whole number of bins, or bins = "learned"')
+            raise self._error(
+                f"has bins = {self.bins!r}", hint='a whole number, such as bins = 10, or bins = "learned"'
+            )
         if self.values_size > MOST_LEVELS:
             raise self._error(f"has more than {MOST_LEVELS} bins", hint="fewer bins")
         lower, upper = self._ends
         for cut in self.edges or self.quantiles or ():
-            if not lower <= self._position(cut, "bin edge") <= self._past:
+            if not lower <= self._position(cut, "bin edge") <= (self._past if self.edges else upper):
                 raise self._error(
                     f"has the bin edge {cut} outside its bounds [{self.bounds[0]}, {self.bounds[1]}]",
                     hint="widen the bounds, or leave the edge out",

@@ -66,9 +66,9 @@ class PrivBayes(Synthesizer):
             raise ModelError(f"these columns do not fit into {self.cap_cells:,} cells: {names}", hint=hint)
         for rule in constraints_of(fitting.schema)[1]:
             if (cells := math.prod(fitting.sizes[place] for place in rule.columns)) > self.cap_cells:
+                names = ", ".join(fitting.schema.names[place] for place in rule.columns)
                 raise ModelError(
-                    f"a rule needs a table of {cells:,} cells of {fitting.name(rule.columns)}; "
-                    f"the cap is {self.cap_cells:,}",
+                    f"a rule needs a table of {cells:,} cells of {names}; the cap is {self.cap_cells:,}",
                     hint="fewer levels or bins for them, or raise cap_cells",
                 )
         fitting.can_choose(CHOICE_SHARE / max(1, len(fitting.columns) - 1), distance=2.0)

@@ -1,0 +1,116 @@
+"""Bins are a view of cells: whatever is done to the rows, each is mapped by itself, and distances stay."""
+
+import datetime as dt
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gapless as gl
+from gapless.data.checks import shared_bins
+from gapless.privacy import L1, Rows
+from gapless.schema import Date, Integer, Number, Schema
+from seals import reveal
+
+AGE = Integer("age", bounds=(0, 40), bins="learned", may_be_missing=True, missing=("", "NA"))
+PAY = Number("pay", bounds=(-1.0, 3.0), edges=(-1.0, 0.3, 3.0), may_be_missing=True)
+DAY = Date("day", bounds=("2020-01-01", "2020-12-31"), bins=3)
+SCHEMA = Schema("people", [AGE, PAY, DAY])
+CUT = SCHEMA.with_columns({"age": AGE.cut([0, 7, 8, 30, 41])})
+
+row = st.tuples(
+    st.one_of(st.none(), st.integers(-3, 44)),
+    st.one_of(st.none(), st.floats(-2, 4, allow_nan=False)),
+    st.dates(dt.date(2019, 12, 1), dt.date(2021, 1, 31)),
+)
+neighbours = st.integers(1, 2).flatmap(
+    lambda k: st.tuples(st.just(k), st.lists(row, max_size=5), st.lists(row, min_size=1, max_size=k))
+)
+
+
+def sealed(rows, k=1):
+    frame = pl.DataFrame(rows, schema={"age": pl.Int64, "pay": pl.Float64, "day": pl.Date}, orient="row")
+    folder = Path(tempfile.mkdtemp())
+    return gl.read(frame, SCHEMA, protect=Rows(k), ledger=folder / "p.ledger", budget=gl.Budget(epsilon=1.0))
+
+
+VIEWS = {
+    "cells": lambda table: table.at_cells(table.schema.names),
+    "learned bins": lambda table: table.told_by(CUT),
+    "chosen by a bin, then cells": lambda table: table.told_by(CUT).where("age", ["7", "8..29"]).at_cells(["age"]),
+    "clamped": lambda table: table.told_by(CUT).clamp("age", lowest="7", highest="8..29").at_cells(["age"]),
+    "complete": lambda table: table.complete_rows().at_cells(["pay"]),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(pair=neighbours, view=st.sampled_from(list(VIEWS)))
+def test_every_view_keeps_its_distance(pair, view):
+    k, rows, more = pair
+    less, greater = (VIEWS[view](sealed(some, k)) for some in (rows, rows + more))
+    for names in (("age",), ("pay",), ("age", "day")):
+        for which in ("observed", "extended"):
+            a, b = (table.marginal(names, rows=which) for table in (less, greater))
+            assert a.distance == L1(k)
+            assert np.abs(reveal(a, less.ledger) - reveal(b, greater.ledger)).sum() <= k
+
+
+@settings(max_examples=60, deadline=None)
+@given(pair=neighbours, fan=st.integers(2, 5))
+def test_added_up_cells_keep_their_distance_and_what_they_read(pair, fan):
+    k, rows, more = pair
+    for which, size in (("observed", AGE.size), ("extended", AGE.extended_size)):
+        groups = [np.arange(size) // fan, np.arange(size)]
+        tables = [sealed(some, k) for some in (rows, rows + more)]
+        less, greater = (table.grouped("age", groups, rows=which) for table in tables)
+        for a, b, group in zip(less, greater, groups, strict=True):
+            counts, others = (reveal(value, table.ledger) for value, table in zip((a, b), tables, strict=True))
+            assert a.distance == L1(k)
+            assert a.reads == (None if which == "extended" else {"age"})
+            assert np.abs(counts - others).sum() <= k
+            cells = reveal(tables[0].marginal("age", rows=which), tables[0].ledger)
+            assert np.array_equal(counts, [cells[group == g].sum() for g in range(group.max() + 1)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(row, max_size=8))
+def test_a_bin_holds_the_rows_of_its_cells(rows):
+    table = sealed(rows)
+    fine, coarse = table.at_cells(table.schema.names), table.told_by(CUT)
+    for column, cells in zip(coarse.schema.columns, fine.schema.columns, strict=True):
+        added = np.zeros(column.extended_size, dtype=np.int64)
+        counts = reveal(fine.marginal(column.name, rows="extended"), table.ledger)
+        np.add.at(added, cells.group(column), counts)
+        assert np.array_equal(added, reveal(coarse.marginal(column.name, rows="extended"), table.ledger))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(row, max_size=8))
+def test_filling_bins_keeps_observed_cells_and_draws_others_inside_their_bins(rows):
+    table = sealed(rows).told_by(CUT)
+    laws = [np.eye(column.size)[1] for column in CUT.columns]  # every gap is filled from the second bin
+    filled = table.fill(laws)
+    before, after = (reveal(t._cells, t.ledger).columns for t in (table, filled))
+    bins = reveal(filled._rows, filled.ledger).columns
+    for place, (fine, told) in enumerate(zip(CUT.fine.columns, CUT.columns, strict=True)):
+        gaps = before[place] >= fine.size
+        assert np.array_equal(before[place][~gaps], after[place][~gaps])
+        assert (bins[place][gaps] == 1).all()
+        assert (fine.group(told)[after[place]] == bins[place]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(row, min_size=1, max_size=8))
+def test_a_public_table_keeps_its_values_under_other_bins(rows):
+    frame = pl.DataFrame(rows, schema={"age": pl.Int64, "pay": pl.Float64, "day": pl.Date}, orient="row")
+    public = gl.Table.read(frame, SCHEMA)
+    told = public.told_by(CUT)
+    assert told.to_polars().equals(public.to_polars())
+    assert told.told_by(SCHEMA).marginal("age").tolist() == public.marginal("age").tolist()
+    table = sealed(rows).told_by(CUT)
+    for name in CUT.names:
+        assert np.array_equal(told.marginal(name), reveal(table.marginal(name), table.ledger))
+    assert shared_bins(SCHEMA, told, counted=public)["age"] == CUT["age"]
