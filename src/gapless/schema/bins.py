@@ -101,8 +101,7 @@ def multiples(steps: Any, step: float) -> Floats:
     >>> multiples(29, 0.01).item()
     0.29
     """
-    numerator, denominator = Decimal(str(step)).as_integer_ratio()
-    return np.asarray(steps, dtype=np.float64) * numerator / denominator
+    return _multiples(steps, Decimal(str(step)))
 
 
 def equal_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
@@ -123,3 +122,45 @@ def equal_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
         cuts = np.sign(places) * np.expm1(np.abs(places))
     cuts[0], cuts[-1] = lower, upper
     return cuts
+
+
+def round_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
+    """Where about so many cells begin, at numbers as people write them, and where the last one ends.
+
+    On a log scale numbers of the same few digits are as far apart in every power of ten. Then a public rule such as
+    ``income >= 30000`` seldom splits a cell.
+
+    >>> round_cells(0, 3, 5, "linear").tolist(), round_cells(7, 40, 20, "log").tolist()
+    ([0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0], [7.0, 7.5, 8.0, 8.5, 9.0, 9.5, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0])
+    """
+    if scale == "linear":
+        power = math.floor(math.log10((upper - lower) / cells))
+        steps = [Decimal(digits) * Decimal(10) ** (power + more) for more in (0, 1) for digits in (1, 2, 5)]
+        step = min(steps, key=lambda step: abs(math.log((upper - lower) / float(step) / cells)))
+        inside = _multiples(np.arange(math.ceil(lower / float(step)), math.floor(upper / float(step)) + 1), step)
+    elif scale == "log":
+        inside = _powers(lower, upper, _digits(math.log10(upper / lower), cells))
+    else:
+        reach = [math.log10(max(1.0, abs(end))) + 0.1 for end in (lower, upper)]
+        per_power = _digits(max(0.1, reach[1] - reach[0]) if lower > 0 else sum(reach), cells)
+        below_one = _multiples(np.arange(0, 100, 900 // per_power), Decimal("0.01"))
+        positive = np.append(below_one, _powers(1.0, max(1.0, abs(lower), abs(upper)), per_power))
+        inside = np.append(-positive, positive)
+    return np.unique([lower, *inside[(inside > lower) & (inside < upper)], upper])
+
+
+def _digits(powers: float, cells: int) -> int:
+    """How many of 900 numbers of three digits begin a cell in each power of ten, so that there are about `cells`."""
+    return min((1, 9, 18, 45, 90, 180, 450, 900), key=lambda many: abs(math.log(many * powers / cells)))
+
+
+def _powers(lower: float, upper: float, per_power: int) -> Floats:
+    """Numbers of three digits, so many in each power of ten, about the bounds."""
+    digits = np.arange(100, 1000, 900 // per_power)
+    powers = range(math.floor(math.log10(lower)), math.ceil(math.log10(upper)) + 1)
+    return np.concatenate([_multiples(digits, Decimal(10) ** (power - 2)) for power in powers])
+
+
+def _multiples(steps: Any, step: Decimal) -> Floats:
+    numerator, denominator = step.as_integer_ratio()
+    return np.asarray(steps, dtype=np.float64) * float(numerator) / float(denominator)

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 
 from gapless.arguments import is_number, is_whole
 from gapless.errors import SchemaError
-from gapless.schema.bins import Bins, Floats, Scale, equal_cells
+from gapless.schema.bins import Bins, Floats, Scale, equal_cells, round_cells
 from gapless.schema.columns import MOST_LEVELS, Codes, Column, Outside, Values, _plain
 from gapless.schema.words import listing, nearest
 
 DEFAULT_BINS = 10
-DEFAULT_CELLS = 1024
+DEFAULT_CELLS = 1024  # about: they begin at round numbers
 LARGEST_WHOLE, LARGEST = 2**53, 1e300  # beyond, whole numbers are not exact, and widths of bins overflow
 SCALES: tuple[Scale, ...] = ("linear", "log", "symlog")
 LEARNED = "learned"
@@ -202,7 +202,7 @@ class _Binned(Column):
         if self.step and (upper - lower) / self.step < MOST_LEVELS:
             values = Bins(lower, upper, round((upper - lower) / self.step) + 1, self.step)
             return np.unique(np.append(values.cuts[:-1], self._past))
-        cuts = equal_cells(lower, upper, DEFAULT_CELLS, self._scale)
+        cuts = round_cells(lower, upper, DEFAULT_CELLS, self._scale)
         if lower <= 0 <= upper and not self.step:
             cuts = np.union1d(cuts, [0.0, TINY])
         return self._on_values(cuts)
@@ -218,8 +218,8 @@ class _Binned(Column):
     def fine(self) -> Self:
         """The same column with each cell as a bin: those of its grid, cut also where a declared bin begins.
 
-        >>> Integer("age", bounds=(18, 90), bins=3).fine.size, Number("x", bounds=(0, 1), edges=(0, 0.7, 1)).fine.size
-        (73, 1026)
+        >>> Integer("age", bounds=(18, 90), bins=3).fine.size, Number("x", bounds=(1, 2), edges=(1, 1.77, 2)).fine.size
+        (73, 1000)
         """
         cells = replace(self, bins=LEARNED, edges=None, quantiles=None)
         declared, cuts = self._on_values(self._bins.cuts), cells.grid

@@ -16,12 +16,29 @@ def test_an_integer_has_a_cell_for_each_value_while_codes_last():
     assert Integer("age", bounds=(18, 90), bins=3).fine.size == 73
     wide = Integer("votes", bounds=(5, 157_608), scale="log", bins="learned")
     assert wide.cells[:3] == ("5", "6", "7")
-    assert wide.size < 1025
+    assert wide.cells[-2:] == ("150000..154999", "155000..157608")
+    assert 500 < wide.size < 1025
 
 
-def test_a_number_has_a_cell_for_zero_and_1024_others():
+@pytest.mark.parametrize("bounds", [(0, 200_000), (-45, 1e5), (1e-6, 1), (0.003, 77), (-1e9, 1e12), (0, 0.5)])
+@pytest.mark.parametrize("scale", ["linear", "log", "symlog"])
+def test_cells_begin_at_round_numbers(bounds, scale):
+    if scale == "log" and bounds[0] <= 0:
+        return
+    cuts = Number("x", bounds=bounds, scale=scale, bins="learned").grid
+    assert (cuts[0], cuts[-1]) == bounds
+    assert (np.diff(cuts) > 0).all()
+    inside = cuts[1:-1][np.abs(cuts[1:-1]) > 5e-324]
+    if scale != "linear":
+        assert all(float(f"{cut:.2e}") == cut for cut in inside)  # three digits
+        power = 10.0 ** np.floor(np.log10(abs(bounds[1])))
+        assert np.isin(np.round(np.arange(2, 9) * power / 10, 12), np.round(cuts, 12)).all()
+    assert 40 < len(cuts) < 1500
+
+
+def test_a_number_has_a_cell_for_zero_and_a_thousand_others():
     pay = Number("pay", bounds=(-10, 90), bins="learned")
-    assert pay.size == 1026  # one is cut in two by 0
+    assert pay.size == 1001
     zero = pay.cells.index("0")
     assert pay.bin_of(np.array([0.0, 5e-324, -5e-324])).tolist() == [zero, zero + 1, zero - 1]
     assert (pay.draw(np.full(20, zero), np.random.default_rng(0)) == 0).all()
