@@ -13,6 +13,7 @@ import argparse
 import tempfile
 import time
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -131,16 +132,24 @@ def adult():
 
 def scores(truth, other):
     """Means over columns, in standard deviations: of means, of deciles; over pairs: of correlations and rank ones."""
-    deviation = truth.std(axis=0)
+    deviation = np.nanstd(truth, axis=0)
     parts = np.arange(1, 10) / 10
-    pairs = np.triu_indices(truth.shape[1], 1)
-    ranks = [np.argsort(np.argsort(table, axis=0), axis=0) for table in (truth, other)]
     return (
-        np.mean(np.abs(truth.mean(axis=0) - other.mean(axis=0)) / deviation),
-        np.mean(np.abs(np.quantile(truth, parts, axis=0) - np.quantile(other, parts, axis=0)) / deviation),
-        np.mean(np.abs(np.corrcoef(truth.T) - np.corrcoef(other.T))[pairs]),
-        np.mean(np.abs(np.corrcoef(ranks[0].T) - np.corrcoef(ranks[1].T))[pairs]),
+        np.mean(np.abs(np.nanmean(truth, axis=0) - np.nanmean(other, axis=0)) / deviation),
+        np.mean(np.abs(np.nanquantile(truth, parts, axis=0) - np.nanquantile(other, parts, axis=0)) / deviation),
+        np.mean(np.abs(correlations(truth) - correlations(other))),
+        np.mean(np.abs(correlations(truth, ranks=True) - correlations(other, ranks=True))),
     )
+
+
+def correlations(table, *, ranks=False):
+    """Of every two columns, over the rows that have both."""
+    found = []
+    for first, second in combinations(table.T, 2):
+        both = pl.DataFrame({"x": first, "y": second}).filter(pl.all_horizontal(pl.all().is_not_nan()))
+        both = both.select(pl.all().rank()) if ranks else both
+        found.append(np.corrcoef(both["x"], both["y"])[0, 1])
+    return np.array(found)
 
 
 def main():
@@ -152,7 +161,7 @@ def main():
     asked = parser.parse_args()
     if asked.adult:
         print(
-            "| Adult, ε = 1 | means | deciles | correlations | rank correlations | processor s |\n|---|---|---|---|---|---|"
+            "| Adult, ε = 1 | means | deciles | correlations | rank correlations | processor s |\n" + "|---" * 6 + "|"
         )
         adult()
         return
