@@ -136,7 +136,7 @@ def written(value: float, kind: str) -> str:
     ('8,003', '0.1235', '2022-01-08 12:00', '2022-01-08')
     """
     if kind not in ("date", "datetime"):
-        return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+        return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
     moment = np.datetime64(round(value * 1440), "m").astype(dt.datetime)
     return f"{moment:%Y-%m-%d %H:%M}" if kind == "datetime" else f"{moment:%Y-%m-%d}"
 

@@ -212,7 +212,7 @@ def number(value: float | None, measure: str, kind: str) -> str:
     if measure in (SHARE, GAPS):
         return percent(value)
     if measure in (PEARSON, SPEARMAN, CRAMER):
-        return f"{value:.2f}"
+        return f"{round(value, 2) + 0.0:.2f}"  # no minus before a zero
     if measure in (MEAN, *QUANTILES.values()):
         return written(value, kind)
     return written(value, "number") + (" days" if kind in ("date", "datetime") else "")
