@@ -247,7 +247,7 @@ def compare(
     parts = _measure(one, two, checked, _stage_of(tell, "", 0))
     again = _second_sample(one, two, checked, _stage_of(tell, " (second sample)", 1))
     scores = [replace(score, second_sample=again.get(score.name)) for score in parts.scores]
-    scores += _value_scores(values)
+    scores += _value_scores(values, enough=one.rows > 1)
     rows = float(one.rows), float(two.rows) if checked is None else effective_rows(checked)
     differences = (*values, *cell_differences(parts.columns, parts.pairs, rows))
     learned: tuple[TaskScore, ...] = ()
@@ -380,8 +380,8 @@ def _scores(
         )
 
 
-def _value_scores(differences: Sequence[Difference]) -> Iterable[Score]:
-    """What values say over all columns."""
+def _value_scores(differences: Sequence[Difference], *, enough: bool) -> Iterable[Score]:
+    """What values say over all columns, and a second sample, if there are rows enough to know."""
     for name, measures, about in (
         (
             "quantile error",
@@ -396,7 +396,7 @@ def _value_scores(differences: Sequence[Difference]) -> Iterable[Score]:
     ):
         if found := [difference for difference in differences if difference.measure in measures]:
             error, chance = (_mean(getattr(difference, part) for difference in found) for part in ("error", "chance"))
-            yield Score(name, error, 0.0, about, second_sample=chance)
+            yield Score(name, error, 0.0, about, second_sample=chance if enough else None)
 
 
 def cell_differences(

@@ -67,6 +67,11 @@ class _Law:
         return math.sqrt(float(self.shares @ (self.places - self.mean) ** 2))
 
     @property
+    def tails(self) -> float:
+        """The standard deviation of the influence function of the standard deviation, as a share of it."""
+        return _std(((self.places - self.mean) / (self.std or 1.0)) ** 2, self.shares) / 2
+
+    @property
     def up_to(self) -> Floats:
         """The share at or below each value, led by a 0."""
         return np.append(0.0, np.cumsum(self.shares))
@@ -99,7 +104,8 @@ def compare_values(truth: Table, other: Table, *, weights: ArrayLike | None = No
     - Pearson's r, Spearman's ρ (mid-ranks): the difference; left out where it is undefined.
 
     `chance` is :math:`\sqrt{2/\pi}\,\sqrt{1/n + 1/m}` times the standard deviation of the number's influence function
-    in the truth; for :math:`W_1` the integral of that of F. n and m are effective numbers of rows.
+    in the truth; for :math:`W_1` the integral of that of F; for spreads and correlations the larger of both tables',
+    since a sample that lacks its tail does not know how much chance there is. n and m are effective numbers of rows.
 
     Args:
         truth: the table that is right.
@@ -160,8 +166,8 @@ def _column(table: Table, name: str, one: _Law | None, two: _Law | None) -> Iter
     chance = chance_of(one.rows, two.rows)
     yield Difference((name,), MEAN, one.mean, two.mean, abs(one.mean - two.mean) / unit, chance)
     larger = max(one.std, two.std) or 1.0
-    square = _std(((one.places - one.mean) / unit) ** 2, one.shares) / 2
-    yield Difference((name,), SPREAD, one.std, two.std, abs(one.std - two.std) / larger, square * chance)
+    tails = max(one.tails, two.tails)
+    yield Difference((name,), SPREAD, one.std, two.std, abs(one.std - two.std) / larger, tails * chance)
     for share, measure in QUANTILES.items():
         below, up_to = one.ranks(two.quantile(share))
         error = max(0.0, below - share, share - up_to)
@@ -228,7 +234,7 @@ def _correlations(
         for measure in (PEARSON, SPEARMAN):
             true, found = (_correlation(*_rows_of_pair(*table, pair, measure)) for table in tables)
             if true is not None and found is not None:
-                chance = true.spread * chance_of(true.rows, found.rows)
+                chance = max(true.spread, found.spread) * chance_of(true.rows, found.rows)
                 yield Difference(pair, measure, true.r, found.r, abs(true.r - found.r), chance)
 
 

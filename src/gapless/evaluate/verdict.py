@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Grade = Literal["good", "fair", "poor"]
 GRADES: tuple[Grade, ...] = ("good", "fair", "poor")
-BY_CHANCE = 3.0  # a difference below so many times that of a second sample is held for chance,
+BY_CHANCE = 4.0  # a difference below so many times that of a second sample, three of its stds, is held for chance,
 SCORE_BY_CHANCE = 2.0  # and a mean of many below so many times
 WORST = 5
 GAPS, CRAMER = "share of gaps", "Cramér's V"

@@ -19,6 +19,7 @@ from gapless.evaluate.laws import DENSE_CELLS, shares
 from gapless.evaluate.pairs import association, measure_of
 from gapless.evaluate.parts import MOST_COLUMNS, footer, left_out, mark
 from gapless.evaluate.verdict import Grade
+from gapless.missing.check import crowded_bin
 from gapless.privacy import Ledger
 from gapless.schema import Column
 from gapless.schema.words import listing
@@ -193,6 +194,7 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
         " × ".join(names[c] for c in pair) for pair in combinations(range(many), 2) if frozenset(pair) not in together
     ]
     alone = [column.column.name for column in columns if column.noise_std is None]
+    crowded = [column.column.name for column in columns if crowded_bin(column.column, column.shares) is not None]
     pairs = math.comb(many, 2)
     did = [
         f"{len(columns) - len(alone)} of {len(columns)} columns by themselves."
@@ -204,7 +206,8 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
         f"{listing(apart, most=_MOST_LISTED)}."
         if apart
         else "",
-        "Sets of more columns, and where in its bin a number lies, unless it is listed below.",
+        "Sets of more columns, and where in its bin a number lies, unless it is listed below."
+        + (f" Most rows lie in one bin of {listing(crowded)}." if crowded else ""),
         "" if model.gapped is not None or not any(c.gaps for c in model.schema.columns) else "Which cells are missing.",
         "What was missing and is filled here: it was drawn from the model, and no noise level covers that."
         if any(column.gaps for column in model.schema.columns)
