@@ -128,15 +128,10 @@ def bars(
     return svg(330, len(cells) * row + 4, title, *parts, about=f"Shares in {names[0]} and in {names[1]}: {told}")
 
 
-def noisy_bars(
-    title: str, cells: Sequence[str], shares: Sequence[float], stds: Sequence[float], *, ordered: bool
-) -> Html:
-    """A bar for each cell with ±1.96 standard deviations as a whisker; wider, in its own words, where these are much.
-
-    Merged cells have the noise of their sum.
-    """
-    cells, (shares, squares), _ = _fold(cells, (shares, [std**2 for std in stds]), ordered=ordered)
-    reaches = [1.96 * math.sqrt(square) for square in squares]
+def noisy_bars(title: str, cells: Sequence[str], shares: Sequence[float], std: float, *, ordered: bool) -> Html:
+    """A bar for each cell, its whisker ±1.96 standard deviations of noise; merged cells have that of their sum."""
+    cells, (shares,), merged = _fold(cells, (shares,), ordered=ordered)
+    reaches = [1.96 * std * math.sqrt(many) for many in merged]
     left, width, row = 134.0, 120.0, 21.0
     most = max([*(share + reach for share, reach in zip(shares, reaches, strict=True)), 1e-9])
     parts, told = [], []

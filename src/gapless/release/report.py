@@ -34,34 +34,41 @@ _MOST_LISTED = 12
 
 @dataclass(frozen=True, slots=True)
 class NoisyColumn:
-    """A column of the synthetic rows, and how far noise and the drawing of rows leave its shares from the truth.
+    """A column of the synthetic rows, and how far noise leaves its shares from the truth.
+
+    Rows are dealt out as near to the model's shares as whole numbers are, so that drawing them adds next to nothing.
 
     Attributes:
         shares: of the observed cells, in the synthetic rows.
-        stds: the standard deviation of each; 0 if the column was not measured by itself.
         noise_std: of the noise in a count, None if the column was not measured by itself.
         rows: about how many private rows it was observed in, a released number.
     """
 
     column: Column
     shares: tuple[float, ...]
-    stds: tuple[float, ...]
     noise_std: float | None
     rows: float
 
     @property
     def clarity(self) -> list[Clarity]:
         """How well each cell is known, measured by its own size; of a column that was measured."""
-        known = [] if self.noise_std is None else zip(self.shares, self.stds, strict=True)
+        if self.noise_std is None:
+            return []
+        reach = 1.96 * self.std
         return [
-            "clear" if 1.96 * std <= CLEAR * share else "rough" if 1.96 * std <= ROUGH * share else "lost"
-            for share, std in known
+            "clear" if reach <= CLEAR * share else "rough" if reach <= ROUGH * share else "lost"
+            for share in self.shares
         ]
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of noise in a share; 0 if the column was not measured by itself."""
+        return (self.noise_std or 0.0) / self.rows
 
     @property
     def off(self) -> float:
         """By how much of itself a mean cell is off: ±1.96 standard deviations of noise over the rows in it."""
-        return 1.96 * (self.noise_std or 0.0) * self.column.size / self.rows
+        return 1.96 * self.std * self.column.size
 
 
 def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
@@ -119,11 +126,7 @@ def _noisy_column(model: FittedModel, sample: Table, place: int, seen_of: SeenOf
     shown = np.zeros(column.size) if law is None else law
     noise_std = model.facts.noise.get(column.name)
     rows = max(1.0, model.total * (1.0 if noise_std is None else seen_of(place)))
-    drawn = max(1, int((sample.codes[place] < column.size).sum()))
-    stds = np.zeros(column.size)
-    if noise_std is not None:
-        stds = np.sqrt((noise_std / rows) ** 2 + shown * (1 - shown) / drawn)
-    return NoisyColumn(column, tuple(shown.tolist()), tuple(stds.tolist()), noise_std, rows)
+    return NoisyColumn(column, tuple(shown.tolist()), noise_std, rows)
 
 
 # ---------------------------------------------------------------------- how much noise
@@ -181,8 +184,7 @@ def _noise(model: FittedModel, sample: Table, columns: Sequence[NoisyColumn]) ->
 
 _NOISE_TOLD = (
     "Noise: ±1.96 standard deviations of what was added to each count, so that 19 of 20 counts lie within; the "
-    "noisiest columns first. Clear, rough and lost also count in that rows were drawn at random. Tables of two columns "
-    "are noisier: their cells are smaller."
+    "noisiest columns first. Tables of two columns are noisier: their cells are smaller."
 )
 
 
@@ -236,9 +238,9 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
 
 def _columns(columns: Sequence[NoisyColumn], *, of: int) -> Html:
     told = (
-        "The synthetic rows in which a column is not missing. A whisker covers ±1.96 standard deviations of noise and "
-        "of the chance of drawing rows: the true share lies about that close in 19 of 20 cases. The model reconciles "
-        "many measurements, and so may differ a little from each."
+        "The synthetic rows in which a column is not missing. A whisker covers ±1.96 standard deviations of noise: the "
+        "true share lies about that close in 19 of 20 cases. The model reconciles many measurements, and so may differ "
+        "a little from each."
     )
     return section(
         "Columns",
@@ -257,7 +259,7 @@ def _column_card(column: NoisyColumn) -> Html:
             f"Shares of {column.column.name}",
             column.column.cells[: column.column.size],
             column.shares,
-            column.stds,
+            column.std,
             ordered=column.column.on_scale,
         ),
         Html("") if words else tag("small", "Not measured by itself.", class_="soft"),
