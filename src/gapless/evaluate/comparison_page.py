@@ -12,7 +12,7 @@ from gapless.draw.page import page, section, side, table, titled, unbroken
 from gapless.evaluate.comparison import SECOND_SAMPLE, Comparison
 from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out, mark
 from gapless.evaluate.values import PEARSON, SPEARMAN
-from gapless.evaluate.verdict import GRADES, grade_of_difference, grade_of_score, number
+from gapless.evaluate.verdict import GRADES, LEADS, grade_of_difference, grade_of_score, number
 
 TRUTH = ("the truth", "the compared table")
 NOISY = ("noisy counts of the truth", "the compared table")
@@ -54,9 +54,8 @@ def _nature(one: Comparison) -> Html:
 
 def _verdict(one: Comparison) -> Html:
     found = one.verdict
-    leads = {"good": "Good for", "fair": "With care for", "poor": "Not for"}
     parts = [
-        tag("div", tag("b", leads[grade]), tag("ul", *(tag("li", use) for use in uses)), class_=grade)
+        tag("div", tag("b", LEADS[grade]), tag("ul", *(tag("li", use) for use in uses)), class_=grade)
         for grade in reversed(GRADES)
         if (uses := getattr(found, grade))
     ]

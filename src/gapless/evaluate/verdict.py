@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Grade = Literal["good", "fair", "poor"]
 GRADES: tuple[Grade, ...] = ("good", "fair", "poor")
+LEADS: Mapping[Grade, str] = {"good": "Good for", "fair": "With care for", "poor": "Not for"}
 BY_CHANCE = 4.0  # a difference below so many times that of a second sample, three of its stds, is held for chance,
 SCORE_BY_CHANCE = 2.0  # and a mean of many below so many times
 WORST = 5
@@ -91,8 +92,7 @@ class Verdict:
     @property
     def sentences(self) -> list[tuple[Grade, str]]:
         """One sentence for each grade that occurs, the good first."""
-        leads = {"good": "Good for", "fair": "With care for", "poor": "Not for"}
-        return [(grade, f"{leads[grade]} {'; '.join(uses)}.") for grade in GRADES if (uses := getattr(self, grade))]
+        return [(grade, f"{LEADS[grade]} {'; '.join(uses)}.") for grade in GRADES if (uses := getattr(self, grade))]
 
     def __str__(self) -> str:
         lines = [sentence for _, sentence in self.sentences]
