@@ -451,7 +451,7 @@ def _second_sample(one: Table, two: Table, weights: Floats | None, stage: Stage)
 
 def effective_rows(mass: Floats) -> float:
     """How many rows a sample without weights has that varies as much."""
-    return float(mass.sum() ** 2 / (mass**2).sum())
+    return float(mass.sum() ** 2 / (mass**2).sum()) if mass.any() else 0.0
 
 
 def _cut(table: Table, times: float) -> tuple[Table, Table]:

@@ -89,6 +89,7 @@ def test_weights_reach_every_score(tmp_path):
     assert weighted.weighted
     with pytest.raises(gl.SchemaError, match="199 weights"):
         gl.compare(truth, fake, weights=np.ones(199))
+    assert gl.compare(truth, people(0, 1), weights=[]).weighted  # no rows, no weights: nothing is divided by them
 
 
 def test_frames_and_paths_need_a_schema(tmp_path):
