@@ -67,6 +67,38 @@ def test_the_pages_of_the_demo_are_silent_and_ask_for_nothing(demo, name, tmp_pa
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize("page", [*PAGES, None])
+def test_no_page_is_wider_than_a_phone(demo, page, tmp_path):
+    """390 px: what is wider scrolls by itself inside. A page with a wide table in the open is caught."""
+    inner = tmp_path / "inner.html"
+    bad = "<!doctype html><html><body><table><td style='width: 500px; display: block'>x</table></body></html>"
+    inner.write_text(bad if page is None else (demo / page).read_text(encoding="utf-8"), encoding="utf-8")
+    measure = "document.body.dataset.wide = phone.contentDocument.documentElement.scrollWidth"
+    frame = f'<iframe id="phone" width="390" height="800" style="border: 0" src="inner.html" onload="{measure}">'
+    outer = tmp_path / "outer.html"
+    outer.write_text(f"<!doctype html><html><body>{frame}</iframe></body></html>")
+    done = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            "--allow-file-access-from-files",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--dump-dom",
+            outer.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    width = int(re.search(r'data-wide="(\d+)"', done.stdout)[1])
+    assert (width <= 390) == (page is not None)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_a_page_that_shouts_and_asks_is_caught(tmp_path):
     page = tmp_path / "bad.html"
     page.write_text(

@@ -424,6 +424,7 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
 
 
 def _print_check(result: Check) -> None:
+    from gapless.missing.check import UNHIDE
     from gapless.schema.words import aligned
 
     console.print(f"FOR THE HOLDER'S EYES, not for release. {result.rows} rows.")
@@ -440,6 +441,11 @@ def _print_check(result: Check) -> None:
         console.print("\nConstraints that rows break; a release keeps to them all the same:\n")
         for rule, rows in result.broken:
             console.print(f"  {rows:>9} rows  {rule}", markup=False)
+    if hidden := [column.hidden for column in result.columns if column.hidden]:
+        console.print("\nBins that hide what is in them:\n")
+        for sentence in hidden:
+            console.print(f"  {sentence}")
+        console.print(f"  Try: {UNHIDE}")
     if result.refused:
         notes.print(
             f"\nReading this file for a release will be refused because of: {', '.join(result.refused)}\n"

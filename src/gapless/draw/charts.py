@@ -105,8 +105,8 @@ def bars(
     noise: float | None = None,
 ) -> Html:
     """Two bars for each cell; whiskers show ±1.96 standard deviations of noise in the first."""
-    cells, first, second = _fold(cells, *laws, ordered=ordered)
-    if len(cells) < len(laws[0]):
+    cells, (first, second), merged = _fold(cells, laws, ordered=ordered)
+    if any(many > 1 for many in merged):
         noise = None  # merged cells have another noise
     left, width, row = 134.0, 148.0, 29.0
     reach = 0.0 if noise is None else 1.96 * noise
@@ -128,25 +128,43 @@ def bars(
     return svg(330, len(cells) * row + 4, title, *parts, about=f"Shares in {names[0]} and in {names[1]}: {told}")
 
 
+def noisy_bars(title: str, cells: Sequence[str], shares: Sequence[float], std: float, *, ordered: bool) -> Html:
+    """A bar for each cell, its whisker ±1.96 standard deviations of noise; merged cells have that of their sum."""
+    cells, (shares,), merged = _fold(cells, (shares,), ordered=ordered)
+    reaches = [1.96 * std * math.sqrt(many) for many in merged]
+    left, width, row = 134.0, 120.0, 21.0
+    most = max([*(share + reach for share, reach in zip(shares, reaches, strict=True)), 1e-9])
+    parts, told = [], []
+    for i, (cell, label, share, reach) in enumerate(zip(cells, labels(cells, left - 8), shares, reaches, strict=True)):
+        top = i * row + 3
+        words = f"{percent(share)} ± {100 * reach:.1f}" if reach else percent(share)
+        told.append(f"{cell} {words}")
+        parts.append(tag("text", tag("title", cell), label, x=left - 8, y=top + 11, text_anchor="end"))
+        shape = {"x": left, "y": top + 1, "width": f"{max(width * share / most, 0.8):.1f}", "height": 12, "rx": 1.5}
+        parts.append(tag("rect", tag("title", f"{cell}: {words}"), **shape, class_="other"))
+        low, high = (width * max(0.0, share + sign * reach) / most for sign in (-1, 1))
+        parts += _whisker(left + low, left + high, top + 7) if reach else []
+        parts.append(tag("text", words, x=f"{left + high + 6:.1f}", y=top + 11, class_="soft tiny"))
+    return svg(330, len(cells) * row + 4, title, *parts, about="Shares, and what noise leaves open: " + "; ".join(told))
+
+
 def _fold(
-    cells: Sequence[str], first: Sequence[float], second: Sequence[float], *, ordered: bool
-) -> tuple[list[str], list[float], list[float]]:
-    """Few enough bars: neighbours merged on a line, else the most frequent ones and the rest."""
+    cells: Sequence[str], laws: Sequence[Sequence[float]], *, ordered: bool
+) -> tuple[list[str], list[list[float]], list[int]]:
+    """Few enough bars, and how many cells each is: neighbours merged on a line, else the largest and the rest."""
     many = len(cells)
     if many <= MOST_BARS:
-        return list(cells), list(first), list(second)
+        return list(cells), [list(law) for law in laws], [1] * many
     if ordered:
         step = -(-many // MOST_BARS)
-        starts = range(0, many, step)
-        names = [_span(cells[s], cells[min(s + step, many) - 1]) for s in starts]
-        return names, [sum(first[s : s + step]) for s in starts], [sum(second[s : s + step]) for s in starts]
-    order = sorted(range(many), key=lambda i: -max(first[i], second[i]))
-    kept, rest = order[: MOST_BARS - 1], order[MOST_BARS - 1 :]
-    return (
-        [*(cells[i] for i in kept), f"{len(rest)} others"],
-        [*(first[i] for i in kept), sum(first[i] for i in rest)],
-        [*(second[i] for i in kept), sum(second[i] for i in rest)],
-    )
+        groups = [list(range(start, min(start + step, many))) for start in range(0, many, step)]
+        names = [_span(cells[group[0]], cells[group[-1]]) for group in groups]
+    else:
+        order = sorted(range(many), key=lambda cell: -max(law[cell] for law in laws))
+        rest = order[MOST_BARS - 1 :]
+        groups = [*([cell] for cell in order[: MOST_BARS - 1]), rest]
+        names = [*(cells[cell] for cell in order[: MOST_BARS - 1]), f"{len(rest)} others"]
+    return names, [[sum(law[cell] for cell in group) for group in groups] for law in laws], [len(g) for g in groups]
 
 
 def _span(first: str, last: str) -> str:
@@ -174,46 +192,62 @@ def heat_map(
     Squares without a number are left out.
     """
     many = len(names)
-    size, left, top = min(44.0, max(26.0, 360 / max(1, many))), 132.0, 34.0
-    parts = _heat_key(left, full)
+    size, top = min(44.0, max(26.0, 360 / max(1, many))), 34.0
+    left = _room(names[1:])
+    rows, squares = [], _heat_key(full)
     for row, one in enumerate(names[1:], start=1):
         y = top + (row - 1) * size
-        parts.append(
+        rows.append(
             tag("text", tag("title", one), short(one, left - 8), x=left - 8, y=y + size / 2 + 4, text_anchor="end")
         )
         for column, two in enumerate(names[:row]):
             pair = (two, one) if (two, one) in values else (one, two)
-            if pair not in values:
-                continue
-            x, heat = left + column * size, min(1.0, values[pair] / full)
-            shape = {"x": x + 1, "y": y + 1, "width": size - 2, "height": size - 2, "rx": 3}
-            parts.append(tag("rect", **shape, class_="cold"))
-            parts.append(tag("rect", tag("title", told[pair]), **shape, class_="hot", fill_opacity=f"{heat:.3f}"))
-            number = f"{100 * values[pair]:.0f}"
-            parts.append(
-                tag(
-                    "text",
-                    number,
-                    x=x + size / 2,
-                    y=y + size / 2 + 4,
-                    text_anchor="middle",
-                    class_="tiny on-hot" if heat > 0.55 else "tiny",
-                    pointer_events="none",
-                )
-            )
+            if pair in values:
+                squares += _square(column * size, y, size, values[pair], full, told[pair])
     bottom = top + (many - 1) * size + 8
     for column, name in enumerate(names[:-1]):
-        x = left + column * size + size / 2
-        turned = f"translate({x + 4:.1f} {bottom:.1f}) rotate(45)"
-        parts.append(tag("text", tag("title", name), short(name, _SLANTED), transform=turned))
+        turned = f"translate({column * size + size / 2 + 4:.1f} {bottom:.1f}) rotate(45)"
+        squares.append(tag("text", tag("title", name), short(name, _SLANTED), transform=turned))
     worst = sorted(values, key=lambda pair: -values[pair])[:5]
-    return svg(
-        max(left + max(1, many) * size + 70, 320),
-        bottom + _slant(names),
-        title,
-        *parts,
-        about="The largest: " + "; ".join(told[pair] for pair in worst),
+    height = bottom + _slant(names)
+    return _scrolled(
+        svg(left, height, f"{title}: names of the rows", *rows, class_="stays"),
+        svg(
+            max(many * size + 70, 190),
+            height,
+            title,
+            *squares,
+            about="The largest: " + "; ".join(told[pair] for pair in worst),
+        ),
     )
+
+
+def _square(x: float, y: float, size: float, value: float, full: float, told: str) -> list[Html]:
+    """A square of a heat map with its number, in hundredths."""
+    heat = min(1.0, value / full)
+    shape = {"x": x + 1, "y": y + 1, "width": size - 2, "height": size - 2, "rx": 3}
+    middle = {"x": x + size / 2, "y": y + size / 2 + 4, "text_anchor": "middle"}
+    return [
+        tag("rect", **shape, class_="cold"),
+        tag("rect", tag("title", told), **shape, class_="hot", fill_opacity=f"{heat:.3f}"),
+        tag(
+            "text",
+            f"{100 * value:.0f}",
+            **middle,
+            class_="tiny on-hot" if heat > 0.55 else "tiny",
+            pointer_events="none",
+        ),
+    ]
+
+
+def _scrolled(stays: Html, moves: Html) -> Html:
+    """Two drawings side by side; where there is no room for both the second one moves under the first."""
+    return tag("div", stays, moves, class_="map")
+
+
+def _room(names: Sequence[str], most: float = 132.0) -> float:
+    """As much room as the longest name needs, and not more than there is."""
+    return min(most, 8 + max((wide(name) for name in names), default=0.0))
 
 
 def _slant(names: Sequence[str]) -> float:
@@ -221,62 +255,54 @@ def _slant(names: Sequence[str]) -> float:
     return 20 + max((wide(short(name, _SLANTED)) for name in names), default=0.0) / math.sqrt(2)
 
 
-def _heat_key(left: float, full: float) -> list[Html]:
+def _heat_key(full: float) -> list[Html]:
     """What the heat means: from 0 to `full`, in hundredths."""
-    parts = [tag("text", "0", x=left - 6, y=15, text_anchor="end", class_="soft")]
+    parts = [tag("text", "0", x=0, y=15, class_="soft")]
     for step in range(6):
-        shape = {"x": left + 18 * step, "y": 4, "width": 18, "height": 13}
+        shape = {"x": 14 + 18 * step, "y": 4, "width": 18, "height": 13}
         parts += [tag("rect", **shape, class_="cold"), tag("rect", **shape, class_="hot", fill_opacity=step / 5)]
     more = "" if full >= 1 else " and more"
-    return [*parts, tag("text", f"{100 * full:.0f}{more}", x=left + 18 * 6 + 6, y=15, class_="soft")]
+    return [*parts, tag("text", f"{100 * full:.0f}{more}", x=14 + 18 * 6 + 6, y=15, class_="soft")]
 
 
 def pattern_picture(
     title: str, names: Sequence[str], patterns: Sequence[tuple[tuple[str, ...], float, float]], legend: tuple[str, str]
 ) -> Html:
     """A row for each pattern: full squares are observed, open ones missing; bars say how frequent it is."""
-    size, top = 22.0, _slant(names)
-    wide = size * len(names)
+    size, top, length = 22.0, _slant(names), 84.0
     most = max([share for _, *both in patterns for share in both] + [1e-9])
-    parts = []
+    squares, rates = [], []
     for column, name in enumerate(names):
         turned = f"translate({column * size + 14:.1f} {top - 8:.1f}) rotate(-45)"
-        parts.append(tag("text", tag("title", name), short(name, _SLANTED), transform=turned))
+        squares.append(tag("text", tag("title", name), short(name, _SLANTED), transform=turned))
     for row, (missing, one, two) in enumerate(patterns):
         y = top + row * 28
         told = (
             f"missing: {', '.join(missing) or 'nothing'}: {percent(one)} in {legend[0]}, {percent(two)} in {legend[1]}"
         )
-        squares = [
-            tag(
-                "rect",
-                x=column * size + 4,
-                y=y + 4,
-                width=size - 8,
-                height=size - 8,
-                rx=3,
-                class_="hole" if name in missing else "truth",
-            )
+        shape = {"y": y + 4, "width": size - 8, "height": size - 8, "rx": 3}
+        drawn = (
+            tag("rect", x=column * size + 4, **shape, class_="hole" if name in missing else "truth")
             for column, name in enumerate(names)
-        ]
-        parts.append(tag("g", tag("title", told), *squares))
+        )
+        squares.append(tag("g", tag("title", told), *drawn))
         for share, offset, kind in ((one, 1, "truth"), (two, 12, "other")):
-            length = 140 * share / most
-            parts.append(
-                tag("rect", x=wide + 14, y=y + offset, width=f"{max(0.8, length):.1f}", height=10, rx=1.5, class_=kind)
-            )
-            parts.append(
-                tag("text", percent(share), x=f"{wide + 19 + length:.1f}", y=y + offset + 9, class_="soft tiny")
-            )
+            end = max(0.8, length * share / most)
+            rates.append(tag("rect", x=0, y=y + offset, width=f"{end:.1f}", height=10, rx=1.5, class_=kind))
+            rates.append(tag("text", percent(share), x=f"{end + 5:.1f}", y=y + offset + 9, class_="soft tiny"))
     about = "; ".join(
         f"{', '.join(missing) or 'nothing'} {percent(a)} and {percent(b)}" for missing, a, b in patterns[:6]
     )
-    return svg(wide + 220, top + 28 * len(patterns) + 6, title, *parts, about=f"Missing together: {about}")
+    height = top + 28 * len(patterns) + 6
+    return _scrolled(
+        svg(length + 46, height, f"{title}: how frequent", *rates, class_="stays"),
+        svg(size * len(names) + 90, height, title, *squares, about=f"Missing together: {about}"),
+    )
 
 
 def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str, str]) -> Html:
     """A ring and a dot on a line from 0 to 1 for each row: both are seen where they meet."""
-    left, width, row = 140.0, 330.0, 24.0
+    left, width, row = 132.0, 196.0, 24.0
     bottom = len(rows) * row + 6
     parts = []
     for tick in (0, 0.25, 0.5, 0.75, 1):

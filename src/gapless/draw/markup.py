@@ -43,7 +43,7 @@ def join(parts: Iterable[object]) -> Html:
     return Html("".join(part if isinstance(part, Html) else escape(str(part)) for part in parts))
 
 
-def svg(width: float, height: float, title: str, *inside: Html, about: str = "") -> Html:
+def svg(width: float, height: float, title: str, *inside: Html, about: str = "", class_: str | None = None) -> Html:
     """A drawing inside a page, with a title, and a description for those who cannot see it."""
     return tag(
         "svg",
@@ -54,6 +54,7 @@ def svg(width: float, height: float, title: str, *inside: Html, about: str = "")
         width=f"{width:.0f}",
         height=f"{height:.0f}",
         role="img",
+        class_=class_,
     )
 
 

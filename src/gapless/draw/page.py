@@ -12,11 +12,11 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 STYLE = """
 :root { color-scheme: light dark; --page: #fbfbf9; --card: #ffffff; --ink: #1d2430; --soft: #596273; --line: #dfe2e8;
   --truth: #6b7a99; --other: #0b7a75; --hot: #c2410c; --cold: #eef0f4; --on-hot: #ffffff; --note: #f1f5f4;
-  --warn: #fdeae0; }
+  --warn: #fdeae0; --good: #1a6b3c; --fair: #8a5a00; --poor: #b3261e; }
 @media (prefers-color-scheme: dark) {
   :root { --page: #14171c; --card: #1c2027; --ink: #e8eaee; --soft: #a8b0bf; --line: #333a46;
     --truth: #93a3c4; --other: #3fc1b6; --hot: #fb8b4b; --cold: #262b34; --on-hot: #14171c; --note: #1a2526;
-    --warn: #40230f; } }
+    --warn: #40230f; --good: #6fce93; --fair: #f0b74a; --poor: #ff8a80; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 74rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
@@ -38,11 +38,17 @@ p { margin: .4rem 0 .8rem; max-width: 48rem; }
   min-width: 0; }
 .card b { display: block; font-size: 1.55rem; font-variant-numeric: tabular-nums; line-height: 1.25; }
 .head { display: flex; justify-content: space-between; gap: .5rem; align-items: baseline; margin-bottom: .3rem; }
+.columns .head { flex-wrap: wrap; }
 .wide { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { color: var(--soft); font-weight: 600; font-size: .85rem; } .right { text-align: right; }
-svg { display: block; max-width: 100%; height: auto; } .wide svg { max-width: none; }
+th { color: var(--soft); font-weight: 600; font-size: .85rem; } .right { text-align: right; white-space: nowrap; }
+.wide th:first-child, .wide td:first-child { position: sticky; left: 0; background: var(--card); }
+.card table { font-size: .85rem; margin-top: .5rem; } .card th, .card td { padding: .12rem .5rem .12rem 0; }
+.card td:last-child, .card th:last-child { padding-right: 0; } .card .right { white-space: normal; }
+svg { display: block; max-width: 100%; height: auto; }
+.map { display: flex; width: max-content; } .map svg { flex: none; max-width: none; }
+.map .stays { position: sticky; left: 0; background: var(--card); }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; font-variant-numeric: tabular-nums; }
 svg .soft { fill: var(--soft); } .truth { fill: var(--truth); } .other { fill: var(--other); }
 .hot { fill: var(--hot); } .cold { fill: var(--cold); } .rule { stroke: var(--line); }
@@ -52,27 +58,56 @@ svg text.on-hot { fill: var(--on-hot); } .hole { fill: var(--card); stroke: var(
 .key i { display: inline-block; width: .85em; height: .85em; border-radius: 3px; margin: 0 .35em 0 .9em; }
 .key i:first-child { margin-left: 0; } .key .truth { background: var(--truth); }
 .key .other { background: var(--other); }
+.mark { font-size: .78rem; font-weight: 600; white-space: nowrap; border: 1.5px solid; border-radius: 99px;
+  padding: .02rem .5rem; } td .mark { border: 0; padding: 0; }
+.good { --of: var(--good); } .fair { --of: var(--fair); } .poor { --of: var(--poor); } .mark { color: var(--of); }
+.card.good, .card.fair, .card.poor { border-left: 5px solid var(--of); }
+.verdict { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .8rem 1rem .4rem;
+  margin: 1rem 0; } .verdict h2 { margin: .4rem 0; }
+.grades { display: grid; gap: 0 1.2rem; grid-template-columns: repeat(auto-fit, minmax(16rem, 1fr)); }
+.grades > div { border-left: 5px solid var(--of); padding-left: .8rem; margin: 0 0 .8rem; }
+.verdict > .wide { margin-bottom: .6rem; } .verdict ol { margin: .3rem 0 .8rem; padding-left: 1.5rem; }
+.verdict ul { margin: .15rem 0 0; padding-left: 1.1rem; } .verdict b { color: var(--of); }
+li { max-width: 48rem; margin: .15rem 0; overflow-wrap: anywhere; }
+h3, .wide td:first-child { overflow-wrap: anywhere; }
+.wide > ul { margin: 0; padding-left: 1.1rem; } .head .mark + .mark { margin-left: .25rem; }
+details { margin: .4rem 0; } summary { cursor: pointer; color: var(--soft); }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; }
-@media (max-width: 30rem) { main { padding: 1.2rem .8rem 3rem; } h1 { font-size: 1.5rem; } .about { display: none; }
-  .cards { grid-template-columns: 1fr 1fr; gap: .5rem; } .card b { font-size: 1.25rem; } }
+@media (max-width: 30rem) { main { padding: 1.2rem .8rem 3rem; } h1 { font-size: 1.5rem; }
+  .cards { gap: .5rem; } .card b { font-size: 1.25rem; } .wide { padding: .7rem; }
+  .verdict { padding: .6rem .8rem .2rem; }
+  .wide table { font-size: .85rem; } .wide .many th:first-child { display: none; }
+  .wide .many tr { display: flex; flex-wrap: wrap; border-bottom: 1px solid var(--line); }
+  .wide .many th, .wide .many td { flex: 1 1 0; min-width: 2.6rem; border: 0; white-space: normal;
+    padding: .15rem .4rem .15rem 0; }
+  .wide .many tr > :nth-child(2) { text-align: left; }
+  .wide .many tr > :first-child { flex-basis: 100%; font-weight: 600; }
+  .side > .wide { flex-basis: 100%; } .columns { columns: auto; } }
 @media print {
   :root { color-scheme: light; --page: #fff; --card: #fff; --ink: #000; --soft: #444; --line: #ccc;
     --truth: #6b7a99; --other: #0b7a75; --hot: #c2410c; --cold: #eef0f4; --on-hot: #fff; --note: #fff;
-    --warn: #fff; }
+    --warn: #fff; --good: #1a6b3c; --fair: #8a5a00; --poor: #b3261e; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  body { font-size: 10.5pt; } main { max-width: none; padding: 0; } h2, section > p { break-after: avoid; }
-  .card, tr, .keep { break-inside: avoid; } .columns { columns: 2; } .wide svg { max-width: 100%; }
-  @page { margin: 16mm; } }
+  body { font-size: 10.5pt; } main { max-width: none; padding: 0; }
+  h1, h2, h3, .head, .key, section > p:not(:last-child), thead { break-after: avoid; } p, li { orphans: 9; widows: 9; }
+  .card, tr, .keep, .note, .verdict, p, li, .grades > div { break-inside: avoid; } .columns { columns: 2; }
+  .columns svg { max-width: 84%; } .card table { font-size: .74rem; line-height: 1.3; } details { display: none; }
+  .grades { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); font-size: .9em; }
+  .cards { grid-template-columns: repeat(4, 1fr); gap: .5rem; font-size: .85em; } .cards .card { padding: .5rem .6rem; }
+  .wide { overflow: visible; } .map { width: auto; } .map svg { flex: 0 1 auto; min-width: 0; }
+  .wide th:first-child, .wide td:first-child, .map .stays { position: static; } .side { display: block; }
+  .side > .wide + .wide { margin-top: .8rem; } @page { margin: 16mm; } }
 """
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[int] = ()) -> Html:
-    """A table; the columns in `right` hold numbers."""
+    """A table; the columns in `right` hold numbers. On a phone a row of many cells has its name above the others."""
 
     def cells(kind: str, row: Sequence[object]) -> Html:
         return tag("tr", *(tag(kind, cell, class_="right" if i in right else None) for i, cell in enumerate(row)))
 
-    return tag("table", tag("thead", cells("th", head)), tag("tbody", *(cells("td", row) for row in rows)))
+    body = tag("tbody", *(cells("td", row) for row in rows))
+    return tag("table", tag("thead", cells("th", head)), body, class_="many" if len(head) > 3 else None)
 
 
 def section(title: str, *inside: object) -> Html:

@@ -16,17 +16,21 @@ from gapless.evaluate.tasks import (
     roc_auc,
 )
 from gapless.evaluate.transport import column_wasserstein, wasserstein_distance
+from gapless.evaluate.values import Difference, compare_values
+from gapless.evaluate.verdict import Verdict
 
 __all__ = [
     "ColumnScore",
     "Comparison",
     "Detection",
+    "Difference",
     "GapFidelity",
     "Pair",
     "Pattern",
     "Score",
     "Subgroup",
     "TaskScore",
+    "Verdict",
     "association",
     "classifiers",
     "coefficient_error",
@@ -36,6 +40,7 @@ __all__ = [
     "compare_pairs",
     "compare_private",
     "compare_subgroups",
+    "compare_values",
     "detection",
     "f1_scores",
     "kway_distance",

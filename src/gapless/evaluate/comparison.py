@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,26 @@ from gapless.evaluate.tasks import (
     roc_auc,
 )
 from gapless.evaluate.transport import column_wasserstein, wasserstein_distance
+from gapless.evaluate.values import (
+    DISTANCE,
+    MEAN,
+    MEAN_SIZE,
+    PEARSON,
+    QUANTILES,
+    SHARE,
+    SPEARMAN,
+    SPREAD,
+    Difference,
+    chance_of,
+    compare_values,
+    share_chance,
+)
+from gapless.evaluate.verdict import GAPS, Verdict, grade_of_score, verdict
 from gapless.files import replace as replace_file
 from gapless.privacy import Ledger
 from gapless.schema import Schema
+from gapless.schema.line import _Binned
+from gapless.schema.schema import KINDS
 
 Progress = Callable[[str, int, int], object]
 
@@ -39,6 +56,10 @@ Stage = Callable[[str], object]
 
 _STAGES = ("columns", "pairs", "subgroups", "sets of one", "sets of two", "sets of three", "rows")  # for the progress
 _ROWS = "Wasserstein distance, rows"
+SECOND_SAMPLE = (
+    "A second sample: about what as many other people of the same kind would score. Nothing can be expected to do "
+    "better; what is less than twice as large is held for chance."
+)
 _COMPLETE = "Among rows without a gap, since one of the two tables is filled."
 
 
@@ -114,6 +135,8 @@ class Comparison:
         columns, pairs, subgroups, patterns, tasks: the parts.
         spent: what the comparison cost, if the truth is private; None if its cells were looked at.
         promise: the guarantee of the ledger, if one was given.
+        differences: numbers of single columns and of two that both tables have: on values, where these were compared,
+            else on cells.
     """
 
     table: str
@@ -127,6 +150,12 @@ class Comparison:
     tasks: tuple[TaskScore, ...]
     spent: str | None
     promise: str | None
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the compared table is good for and what not, in plain words, by fixed limits."""
+        return verdict(self)
 
     def __getitem__(self, name: str) -> Score:
         found = [score for score in self.scores if score.name == name]
@@ -136,7 +165,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for a machine."""
-        return {"nature": self.nature, **asdict(self)}
+        return {"nature": self.nature, "verdict": asdict(self.verdict), **asdict(self)}
 
     def write(self, path: str | Path) -> None:
         """Write one HTML page that needs nothing else: no network, no script. Exact numbers not into a release."""
@@ -152,13 +181,16 @@ class Comparison:
 
     def __str__(self) -> str:
         width = max(len(score.name) for score in self.scores)
-        lines = [f"{self.table}: {self.sizes}", self.nature, ""]
+        lines = [f"{self.table}: {self.sizes}", self.nature, "", str(self.verdict), ""]
         for score in self.scores:
             value = "-" if score.value is None else f"{score.value:.4f}"
             left = "" if score.between is None else f"  ({score.between[0]:.4f} to {score.between[1]:.4f})"
             best = "" if score.best is None else f"  best {score.best:.4g}"
             again = "" if score.second_sample is None else f"  second sample {score.second_sample:.4f}"
-            lines.append(f"  {score.name:<{width}}  {value:>8}{best}{again}{left}")
+            grade = grade_of_score(score) or ""
+            lines.append(f"  {score.name:<{width}}  {value:>8}  {grade:<4}{best}{again}{left}".rstrip())
+        if any(score.second_sample is not None for score in self.scores):
+            lines += ["", SECOND_SAMPLE]
         return "\n".join(lines)
 
     @property
@@ -211,9 +243,14 @@ def compare(
     tell = progress or _silent
     if tasks:
         needs_sklearn()  # before minutes are spent
+    tell("values", 0, 2 * len(_STAGES) + 1)
+    values = compare_values(one, two, weights=checked)
     parts = _measure(one, two, checked, _stage_of(tell, "", 0))
     again = _second_sample(one, two, checked, _stage_of(tell, " (second sample)", 1))
     scores = [replace(score, second_sample=again.get(score.name)) for score in parts.scores]
+    scores += _value_scores(values, enough=one.rows > 1)
+    rows = float(one.rows), float(two.rows) if checked is None else effective_rows(checked)
+    differences = (*values, *cell_differences(parts.columns, parts.pairs, rows))
     learned: tuple[TaskScore, ...] = ()
     if tasks:
         learned = _learned(one, two, checked, tell)
@@ -222,12 +259,12 @@ def compare(
     promise = (
         None if ledger is None else str((ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)).guarantee())
     )
-    return replace(parts, scores=tuple(scores), tasks=learned, promise=promise)
+    return replace(parts, scores=tuple(scores), tasks=learned, promise=promise, differences=differences)
 
 
 def _stage_of(tell: Progress, of: str, before: int) -> Stage:
     """Tell where in the two passes through the stages a comparison is."""
-    return lambda stage: tell(stage + of, before * len(_STAGES) + _STAGES.index(stage), 2 * len(_STAGES))
+    return lambda stage: tell(stage + of, 1 + before * len(_STAGES) + _STAGES.index(stage), 2 * len(_STAGES) + 1)
 
 
 def _measure(one: Table, two: Table, weights: Floats | None, stage: Stage) -> Comparison:
@@ -344,6 +381,58 @@ def _scores(
         )
 
 
+def _value_scores(differences: Sequence[Difference], *, enough: bool) -> Iterable[Score]:
+    """What values say over all columns, and a second sample, if there are rows enough to know."""
+    for name, measures, about in (
+        (
+            "quantile error",
+            tuple(QUANTILES.values()),
+            "How far quantiles (10, 25, 50, 75, 90%) of values are off, in ranks of the truth.",
+        ),
+        ("mean error", (MEAN,), "How far means of values are off, in standard deviations of the truth."),
+        ("spread error", (SPREAD,), "By what share standard deviations of values are off."),
+        ("Wasserstein distance, values", (DISTANCE,), "How far values must move, in standard deviations of the truth."),
+        ("correlation difference", (PEARSON,), "Mean difference of Pearson's r of the values of two columns."),
+        ("rank correlation difference", (SPEARMAN,), "Mean difference of Spearman's ρ of the values of two columns."),
+    ):
+        if found := [difference for difference in differences if difference.measure in measures]:
+            error, chance = (_mean(getattr(difference, part) for difference in found) for part in ("error", "chance"))
+            yield Score(name, error, 0.0, about, second_sample=chance if enough else None)
+
+
+def cell_differences(
+    columns: Sequence[ColumnScore], pairs: Sequence[Pair], rows: tuple[float, float]
+) -> Iterator[Difference]:
+    """What cells say of single columns and pairs, where values say nothing.
+
+    Of each column of levels the cell whose share changed most; shares of gaps, if the other table has any; and
+    associations, unless both columns are on a line of values.
+    """
+    kept = any(column.gaps[1] for column in columns if column.gaps is not None)
+    levels = {column.name: len(column.cells) for column in columns if not issubclass(KINDS[column.kind], _Binned)}
+    for column in columns:
+        gaps = column.gaps or (0.0, 0.0)
+        if kept and column.gaps is not None:
+            yield _share_difference(column, GAPS, None, gaps, chance_of(*rows))
+        if levels.get(column.name, 0) > 1 and any(column.truth):
+            most = max(range(len(column.cells)), key=lambda cell: abs(column.truth[cell] - column.other[cell]))
+            shares = column.truth[most], column.other[most]
+            chance = chance_of(rows[0] * (1 - gaps[0]), rows[1] * (1 - gaps[1]))
+            yield _share_difference(column, SHARE, column.cells[most], shares, chance)
+    for pair in pairs:
+        sizes = [levels[name] for name in pair.columns if name in levels]
+        if sizes and pair.difference is not None:
+            chance = chance_of(*rows) * math.sqrt(max(sizes))  # V of independent columns grows with their cells
+            yield Difference(pair.columns, pair.measure, pair.truth, pair.other, pair.difference, chance)
+
+
+def _share_difference(
+    column: ColumnScore, measure: str, cell: str | None, shares: tuple[float, float], chance: float
+) -> Difference:
+    by_chance = math.hypot(share_chance(*shares, chance), MEAN_SIZE * (column.noise or 0.0))
+    return Difference((column.name,), measure, *shares, abs(shares[0] - shares[1]), by_chance, cell)
+
+
 def _second_sample(one: Table, two: Table, weights: Floats | None, stage: Stage) -> dict[str, float]:
     """About what another sample of the same people would score, of as many rows as the compared table.
 
@@ -353,12 +442,17 @@ def _second_sample(one: Table, two: Table, weights: Floats | None, stage: Stage)
     mass = np.ones(two.rows) if weights is None else weights
     if one.rows < 2 or not mass.any():
         return {}
-    size = float(mass.sum() ** 2 / (mass**2).sum())  # of a sample without weights that varies as much
+    size = effective_rows(mass)
     times = min(size / one.rows, 9.0)  # one part must not vanish
     found = {score.name: score.value for score in _measure(*_cut(one, times), None, stage).scores}
     complete = rows_of(one, alike(one, two)[0])
     found[_ROWS] = wasserstein_distance(*_cut(complete, times)) if complete.rows > 1 else None
     return {name: value / math.sqrt(1 + times) for name, value in found.items() if value is not None}
+
+
+def effective_rows(mass: Floats) -> float:
+    """How many rows a sample without weights has that varies as much."""
+    return float(mass.sum() ** 2 / (mass**2).sum()) if mass.any() else 0.0
 
 
 def _cut(table: Table, times: float) -> tuple[Table, Table]:

@@ -9,12 +9,19 @@ import numpy as np
 from gapless.draw.charts import dots, heat_map, key, pattern_picture, percent
 from gapless.draw.markup import Html, tag
 from gapless.draw.page import page, section, side, table, titled, unbroken
-from gapless.evaluate.comparison import Comparison
-from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out
+from gapless.evaluate.comparison import SECOND_SAMPLE, Comparison
+from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out, mark
+from gapless.evaluate.values import PEARSON, SPEARMAN
+from gapless.evaluate.verdict import GRADES, LEADS, grade_of_difference, grade_of_score, number
 
 TRUTH = ("the truth", "the compared table")
 NOISY = ("noisy counts of the truth", "the compared table")
-MOST_SUBGROUPS = 15
+MOST_SUBGROUPS, MOST_CORRELATIONS = 15, 12
+_LIMITS = (
+    "By fixed limits. Good: means up to 0.1 standard deviations off, these up to 10%, quantiles up to 5 ranks of 100, "
+    "shares up to 2 points, correlations up to 0.1. Poor: more than 0.25, 25%, 10 ranks, 5 points, 0.2. What chance "
+    "explains is good."
+)
 
 
 def comparison_page(one: Comparison) -> str:
@@ -25,9 +32,11 @@ def comparison_page(one: Comparison) -> str:
         tag("h1", f"How close? {one.table}"),
         tag("p", one.sizes[0].upper() + one.sizes[1:] + ".", class_="soft"),
         _nature(one),
-        cards(one.scores),
+        _verdict(one),
+        _scores(one),
         _promise(one),
-        column_cards(one.columns[:MOST_COLUMNS], names, of=len(one.columns)),
+        column_cards(one.columns[:MOST_COLUMNS], one.differences, names, of=len(one.columns)),
+        _correlations(one),
         _pair_errors(one),
         _patterns(one, names),
         _tasks(one),
@@ -41,6 +50,52 @@ def _nature(one: Comparison) -> Html:
         return tag("div", tag("p", one.nature), class_="note")
     return tag("div", tag("p", tag("strong", "Not for others, unless the truth is public")), tag("p", one.nature),
                class_="note warn")  # fmt: skip
+
+
+def _verdict(one: Comparison) -> Html:
+    found = one.verdict
+    parts = [
+        tag("div", tag("b", LEADS[grade]), tag("ul", *(tag("li", use) for use in uses)), class_=grade)
+        for grade in reversed(GRADES)
+        if (uses := getattr(found, grade))
+    ]
+    worst = tag("ol", *(tag("li", sentence) for sentence in found.worst)) if found.worst else None
+    return tag(
+        "section",
+        tag("h2", "In plain words"),
+        tag("div", *parts, class_="grades"),
+        *([tag("h3", "The worst"), worst] if worst else []),
+        *(tag("p", remark) for remark in found.remarks),
+        tag("p", tag("small", _LIMITS, class_="soft")),
+        class_="verdict",
+    )
+
+
+def _scores(one: Comparison) -> Html:
+    told = "Means over all columns or sets of them, the worst first."
+    if any(score.second_sample is not None for score in one.scores):
+        told += f" {SECOND_SAMPLE}"
+    return section("Scores", tag("p", told), cards(one.scores, [grade_of_score(score) for score in one.scores]))
+
+
+def _correlations(one: Comparison) -> Html:
+    """The correlations of values that changed most."""
+    found = [difference for difference in one.differences if difference.measure in (PEARSON, SPEARMAN)]
+    rows = [
+        (
+            " × ".join(difference.columns),
+            unbroken(difference.measure),
+            *(number(value, difference.measure, "number") for value in (difference.truth, difference.other)),
+            mark(grade) if (grade := grade_of_difference(difference)) else "",
+        )
+        for difference in sorted(found, key=lambda difference: -difference.error)[:MOST_CORRELATIONS]
+    ]
+    if not rows:
+        return Html("")
+    head = ("columns", "measure", "truth", "compared", "")
+    told = "Those that changed most, of values; of ordinal levels by their order. Rows that lack either are left out."
+    numbers = table(head, rows, right=(2, 3, 4))
+    return section("Correlations", tag("p", told), tag("div", numbers, class_="wide"))
 
 
 def _promise(one: Comparison) -> Html:

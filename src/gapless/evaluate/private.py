@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, check_weights, shared_bins
 from gapless.errors import SchemaError
-from gapless.evaluate.comparison import ColumnScore, Comparison, Score
+from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows
 from gapless.evaluate.laws import Floats, half_l1, shares
 from gapless.evaluate.pairs import Pair, measure_of
 from gapless.model.marginal import Measurement, estimate_total
@@ -90,9 +90,10 @@ def compare_private(
     columns = [_column(other, c, released[c], noises[c].noise_std, checked, found[c]) for c in range(many)]
     measured = [_pair(other, names, distance) for names, distance in zip(chosen, found[many:], strict=True)]
     known = [Measurement((c,), released[c], noises[c].noise_std) for c in range(many)]
+    total = max(0, round(estimate_total(known)))
     return Comparison(
         schema.name,
-        (max(0, round(estimate_total(known))), other.rows),
+        (total, other.rows),
         checked is not None,
         (
             _mean("one-way distance", "columns", found[:many]),
@@ -106,6 +107,7 @@ def compare_private(
         (),
         f"{table.ledger.percent(spend)} of the budget",
         str(table.ledger.guarantee()),
+        tuple(cell_differences(columns, measured, (total, other.rows if checked is None else effective_rows(checked)))),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,10 @@ from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
 from gapless.schema.constraints import breaks, constraints_of
 from gapless.schema.cutting import cut_schema
 from gapless.schema.line import _Binned
+
+CROWDED = 0.5  # of the rows in one bin of several values: what a release says of them is where the bin lies
+FREQUENT = 0.15  # of the rows with one value, which its bin makes one of many
+UNHIDE = 'bins = "learned" in the schema, or edges from a codebook that part these values'
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class ColumnCheck:
     examples: tuple[str, ...]  # a few cells outside the schema, unreadable ones first
     advice: str  # how such cells must be written, if that can be told
     refused: bool  # whether reading this column for a release would be refused
+    hidden: str  # a sentence, if a bin hides where most of the values lie, else nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +81,47 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
                 rule=str(column.outside),
                 examples=examples,
                 advice=_advice(column, examples),
+                hidden=_hidden(frame[column.name].filter(pl.Series(~gap)), column, codes[-1][~gap]),
                 refused=bool(np.any(cells.outside & (column.outside == "refuse") | lost & (not column.may_be_missing))),
             )
         )
     broken = _broken(schema, np.stack(codes, axis=1))
     return Check(frame.height, tuple(checked), patterns_of(schema.names, gaps, frame.height), broken)
+
+
+def crowded_bin(column: Column, shares: Sequence[float]) -> int | None:
+    """The bin of several values that holds more than half of the rows, if there is one and bins are not learned.
+
+    >>> crowded_bin(Integer("votes", bounds=(0, 99), bins=10), [0.94, 0.06, *[0.0] * 8])
+    0
+    """
+    if not isinstance(column, _Binned) or not len(shares) or column.learned:
+        return None
+    fullest = int(np.argmax(shares))
+    return fullest if shares[fullest] > CROWDED and _several(column, fullest) else None
+
+
+def _several(column: _Binned, code: int) -> bool:
+    """Whether a bin has more than one value."""
+    first, last = column.ends_of_bins()
+    return bool(code < column.values_size and first[code] < last[code])
+
+
+def _hidden(seen: pl.Series, column: Column, codes: NDArray[np.integer]) -> str:
+    """Whether a bin hides where most values of a column lie, or one frequent value among others."""
+    if not isinstance(column, _Binned) or not len(codes) or column.learned:
+        return ""
+    shares = np.bincount(codes, minlength=column.size)[: column.values_size] / len(codes)
+    if (fullest := crowded_bin(column, shares.tolist())) is not None:
+        return f"{shares[fullest]:.0%} of the rows fall into one bin of {column.name}, {column.cells[fullest]}"
+    texts = seen.cast(pl.String).str.strip_chars()
+    value, rows = texts.value_counts(sort=True).row(0)
+    code = int(codes[texts.to_numpy() == value][0])
+    if rows / len(codes) < FREQUENT or not _several(column, code):
+        return ""
+    return (
+        f"{rows / len(codes):.0%} of the rows are {value} in {column.name}, one value of the bin {column.cells[code]}"
+    )
 
 
 def _broken(schema: Schema, codes: NDArray[np.integer]) -> tuple[tuple[str, int], ...]:

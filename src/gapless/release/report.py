@@ -1,166 +1,287 @@
-"""The report of a release: from released values only, free, and safe to publish."""
+"""The report of a release: how much noise is in it, and what was measured; from released values only, and free."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 
 from gapless.data import Table
-from gapless.draw.charts import heat_map, percent
-from gapless.draw.markup import Html, tag
+from gapless.draw.charts import heat_map, noisy_bars, percent
+from gapless.draw.markup import Html, join, tag
 from gapless.draw.page import page, section, side, table, titled, unbroken
-from gapless.evaluate.comparison import ColumnScore, Score
-from gapless.evaluate.laws import DENSE_CELLS, Floats, half_l1, shares
+from gapless.evaluate.laws import DENSE_CELLS, shares
 from gapless.evaluate.pairs import association, measure_of
-from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out
+from gapless.evaluate.parts import MOST_COLUMNS, footer, left_out, mark
+from gapless.evaluate.verdict import Grade
+from gapless.missing.check import crowded_bin
 from gapless.privacy import Ledger
-from gapless.synth.fitted import FittedModel, Gaps
+from gapless.schema import Column
+from gapless.schema.words import listing
+from gapless.synth.fitted import FittedModel
 
-LawOf = Callable[[int, Gaps], tuple[Floats | None, float]]
-MODEL = ("the model, fitted to noisy counts", "the synthetic rows")
+SeenOf = Callable[[int], float]
+Clarity = Literal["clear", "rough", "lost"]
+CLEAR, ROUGH = 0.10, 0.50  # a cell is clear, or rough, if it is known to within so much of itself; else it is lost
+_GRADES: dict[Clarity, Grade] = {"clear": "good", "rough": "fair", "lost": "poor"}
+_MOST_LISTED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyColumn:
+    """A column of the synthetic rows, and how far noise leaves its shares from the truth.
+
+    Rows are dealt out as near to the model's shares as whole numbers are, so that drawing them adds next to nothing.
+
+    Attributes:
+        shares: of the observed cells, in the synthetic rows.
+        noise_std: of the noise in a count, None if the column was not measured by itself.
+        rows: about how many private rows it was observed in, a released number.
+    """
+
+    column: Column
+    shares: tuple[float, ...]
+    noise_std: float | None
+    rows: float
+
+    @property
+    def clarity(self) -> list[Clarity]:
+        """How well each cell is known, measured by its own size; of a column that was measured."""
+        if self.noise_std is None:
+            return []
+        reach = 1.96 * self.std
+        return [
+            "clear" if reach <= CLEAR * share else "rough" if reach <= ROUGH * share else "lost"
+            for share in self.shares
+        ]
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of noise in a share; 0 if the column was not measured by itself."""
+        return (self.noise_std or 0.0) / self.rows
+
+    @property
+    def off(self) -> float:
+        """By how much of itself a mean cell is off: ±1.96 standard deviations of noise over the rows in it."""
+        return 1.96 * self.std * self.column.size
 
 
 def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
-    """What a release looks like, and how much noise is in it, from released values only: free, and safe to publish.
+    """How much noise is in a release, and what was measured, from released values only: free, and safe to publish.
+
+    It shows the synthetic rows alone. That they follow the model from which they were drawn says nothing about the
+    truth; the noise of the measurements does, and its size is public.
 
     Args:
         model: the fitted model; its marginals and noise levels are released values.
         sample: the synthetic rows of the release.
         ledger: whose promise is quoted.
     """
-    gapped = any((codes >= c.size).any() for codes, c in zip(sample.codes, sample.schema.columns, strict=True))
-    gaps: Gaps = "as observed" if gapped and model.gapped is not None else "filled"
-    law_of = cache(partial(_law, model))  # in a large network each one takes a while
+    seen_of = cache(partial(_seen, model))  # in a large network each one takes a while
     columns = [
-        _released_column(model, sample, place, gaps, law_of)
-        for place in range(len(sample.schema.columns))[:MOST_COLUMNS]
+        _noisy_column(model, sample, place, seen_of) for place in range(len(sample.schema.columns))[:MOST_COLUMNS]
     ]
     return page(
         f"Report: {sample.schema.name}",
         tag("h1", f"Report: {sample.schema.name}"),
         tag("p", sample.schema.description, class_="soft") if sample.schema.description else Html(""),
-        tag(
-            "div",
-            tag("p", str(ledger.guarantee())),
-            tag(
-                "p",
-                "This page was made from released values only: the synthetic rows, the model, and the noise that the "
-                "ledger lists. It cost nothing, and says nothing about the private table that the release does not. "
-                "privacy.md has the whole statement.",
-            ),
-            class_="note",
-        ),
+        tag("div", tag("p", str(ledger.guarantee())), class_="note"),
         tag("div", tag("p", f"Warning: {caution}"), class_="note warn")
         if (caution := model.lost_in_noise())
         else Html(""),
-        cards(list(_released_scores(model, sample, columns, gaps))),
-        section(
-            "How to read it",
-            tag(
-                "p",
-                "The synthetic rows are compared with the model from which they were drawn, and the model was fitted "
-                "to noisy counts. So these numbers say how faithfully the rows follow the noisy measurements, not how "
-                "close they are to the truth: nobody may look at that for free. What separates the measurements from "
-                "the truth is their noise, and its size is public: a whisker covers ±1.96 standard deviations of the "
-                "noise in a count of the column, and the true share lies about that close to the measured one in 19 of "
-                "20 cases. The model reconciles many measurements, and so may differ a little from each. Rows that "
-                "were missing and are filled were completed from the model: no noise level covers that.",
-            ),
-        ),
-        column_cards(columns, MODEL, of=len(sample.schema.columns)),
-        _released_gaps(model, law_of),
+        _noise(model, sample, columns),
+        _measured(model, columns),
+        _columns(columns, of=len(sample.schema.columns)),
+        _gaps(model, seen_of),
         _released_pairs(model, sample),
+        section("What this page is made from", tag("p", _ORIGIN)),
         footer(),
     )
 
 
-def _released_column(model: FittedModel, sample: Table, place: int, gaps: Gaps, law_of: LawOf) -> ColumnScore:
+_ORIGIN = (
+    "Released values only: the synthetic rows, the model, and the noise that the ledger lists. It cost nothing, and "
+    "says nothing about the private table that the release does not. So it says how noisy the rows are, not how close "
+    "they are to the truth: nobody may look at that for free. privacy.md has the whole statement."
+)
+
+
+def _seen(model: FittedModel, place: int) -> float:
+    """The share of rows in which a column is observed, by the model; 1 where it is not known."""
+    column = model.schema.columns[place]
+    if model.gapped is None or not column.gaps:
+        return 1.0
+    whole = model.marginal_if_known(column.name, gaps="as observed")
+    return 1.0 if whole is None else float(whole[: column.size].sum())
+
+
+def _noisy_column(model: FittedModel, sample: Table, place: int, seen_of: SeenOf) -> NoisyColumn:
     column = sample.schema.columns[place]
-    rows = shares(sample, [place])
-    law, seen = law_of(place, gaps)
-    rates = None
-    if gaps == "as observed" and column.gaps:
-        missing = sample.codes[place] >= column.size
-        rates = 1 - seen, float(missing.mean()) if sample.rows else 0.0
+    law = shares(sample, [place])
+    shown = np.zeros(column.size) if law is None else law
     noise_std = model.facts.noise.get(column.name)
-    if noise_std is not None and model.gapped is not None and column.gaps and gaps == "filled":
-        seen = law_of(place, "as observed")[1]
-    shown = rows if law is None else law
-    return ColumnScore(
-        column.name,
-        column.kind,
-        column.cells[: column.size],
-        tuple([0.0] * column.size if shown is None else shown.tolist()),
-        tuple([0.0] * column.size if rows is None else rows.tolist()),
-        None if law is None else half_l1(law, rows),
-        None,
-        rates,
-        None if noise_std is None else noise_std / max(1.0, model.total * seen),
+    rows = max(1.0, model.total * (1.0 if noise_std is None else seen_of(place)))
+    return NoisyColumn(column, tuple(shown.tolist()), noise_std, rows)
+
+
+# ---------------------------------------------------------------------- how much noise
+
+
+def _noise(model: FittedModel, sample: Table, columns: Sequence[NoisyColumn]) -> Html:
+    measured = [column for column in columns if column.noise_std is not None]
+    if not measured:
+        return Html("")
+    words = [word for column in measured for word in column.clarity]
+    counts = {word: words.count(word) for word in _GRADES}
+    reach = 1.96 * float(np.median([column.noise_std for column in measured]))
+    sentence = (
+        f"About {max(0.0, model.total):,.0f} private rows, {sample.rows:,} synthetic ones, by {model.method}. Of "
+        f"{len(words)} cells in {len(measured)} columns:"
+    )
+    told = {
+        "clear": f"known to within {CLEAR:.0%} of their own size; cells of about {reach / CLEAR:,.0f} rows and more",
+        "rough": f"known to within {ROUGH:.0%}",
+        "lost": f"lost in noise; cells of fewer than about {reach / ROUGH:,.0f} rows",
+    }
+    parts = [
+        tag("div", tag("b", f"{counts[word]} {word}"), f": {told[word]}.", class_=_GRADES[word])
+        for word in _GRADES
+        if counts[word]
+    ]
+    rows = [
+        (
+            column.column.name,
+            column.column.size,
+            unbroken(f"± {1.96 * (column.noise_std or 0.0):,.0f}"),
+            unbroken(f"± {column.off:.1%}"),
+            *(column.clarity.count(word) or "–" for word in _GRADES),
+        )
+        for column in sorted(measured, key=lambda column: -column.off)
+    ]
+    head = ("column", "cells", "noise in a count", "of a mean cell", *_GRADES)
+    return join(
+        [
+            tag(
+                "section",
+                tag("h2", "How much noise is in it"),
+                tag("p", sentence),
+                tag("div", *parts, class_="grades"),
+                class_="verdict",
+            ),
+            section(
+                "Noise, column by column",
+                tag("p", _NOISE_TOLD),
+                tag("div", table(head, rows, right=range(1, 7)), class_="wide"),
+            ),
+        ]
     )
 
 
-def _law(model: FittedModel, place: int, gaps: Gaps) -> tuple[Floats | None, float]:
-    """The model's law of a column's observed cells, None if it is not known, and their share of all."""
-    column = model.schema.columns[place]
-    whole = model.marginal_if_known(column.name, gaps=gaps)
-    if whole is None:
-        return None, 1.0
-    law = whole[: column.size]
-    seen = max(float(law.sum()), 1e-9)
-    return law / seen, seen
+_NOISE_TOLD = (
+    "Noise: ±1.96 standard deviations of what was added to each count, so that 19 of 20 counts lie within; the "
+    "noisiest columns first. Tables of two columns are noisier: their cells are smaller."
+)
 
 
-def _released_scores(model: FittedModel, sample: Table, columns: Sequence[ColumnScore], gaps: Gaps) -> Iterable[Score]:
-    about = f"Drawn by {model.method}. The private table has about {max(0.0, model.total):,.0f} (a noisy number)."
-    yield Score("synthetic rows", sample.rows, None, about)
-    about = "Mean distance of the rows from the model, over columns: 0 is equal, 1 disjoint."
-    yield Score("rows from model, one-way", _mean([column.distance or 0.0 for column in columns]), None, about)
-    if pairs := list(_edge_distances(model, sample, gaps)):
-        about = f"Mean distance of the rows from the model, over {len(pairs)} pairs of columns modelled together."
-        yield Score("rows from model, two-way", _mean(pairs), None, about)
-    noise = [column.noise * len(column.cells) for column in columns if column.noise is not None]
-    if noise:
-        by_noise = _mean(noise) * math.sqrt(2 / math.pi) / 2
-        about = "The distance from the truth that noise makes in a measured column, on average over columns."
-        yield Score("measurements from truth, one-way", min(1.0, by_noise), None, about)
+def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
+    """What the release knows by measurement, and what it does not."""
+    names, many = model.schema.names, len(model.schema.columns)
+    together = {frozenset(edge) for edge in model.facts.edges}
+    apart = [
+        " × ".join(names[c] for c in pair) for pair in combinations(range(many), 2) if frozenset(pair) not in together
+    ]
+    alone = [column.column.name for column in columns if column.noise_std is None]
+    blind = [column for column in columns if column.column.name not in model.inside]
+    crowded = [column.column.name for column in blind if crowded_bin(column.column, column.shares) is not None]
+    pairs = math.comb(many, 2)
+    did = [
+        f"{len(columns) - len(alone)} of {len(columns)} columns by themselves."
+        + (f" The others have one cell, or follow from sets of columns: {listing(alone)}." if alone else ""),
+        f"{len(together)} of {pairs} pairs of columns together (structure.svg)." if pairs else "",
+        f"How values lie inside the bins of {listing(model.inside)}: bins were cut from that." if model.inside else "",
+    ]
+    did_not = [
+        f"{len(apart)} pairs of columns, which follow from others and may be weaker than in the truth: "
+        f"{listing(apart, most=_MOST_LISTED)}."
+        if apart
+        else "",
+        "Sets of more columns, unless they are listed below; and where in its bin a number lies"
+        + (", but for the columns named above." if model.inside else ".")
+        + (f" Most rows lie in one bin of {listing(crowded)}." if crowded else ""),
+        "" if model.gapped is not None or not any(c.gaps for c in model.schema.columns) else "Which cells are missing.",
+        "What was missing and is filled here: it was drawn from the model, and no noise level covers that."
+        if any(column.gaps for column in model.schema.columns)
+        else "",
+        *model.facts.limits,
+    ]
+    listed = tag("ul", *(tag("li", line) for line in model.facts.structure))
+    return section(
+        "What was measured",
+        side(
+            *titled("Measured, with noise", tag("ul", *(tag("li", sentence) for sentence in did if sentence))),
+            *titled("Not measured", tag("ul", *(tag("li", sentence) for sentence in did_not if sentence))),
+        ),
+        tag(
+            "details",
+            tag("summary", f"Everything that was measured, line by line ({len(model.facts.structure)})"),
+            listed,
+        )
+        if model.facts.structure
+        else Html(""),
+    )
 
 
-def _edge_distances(model: FittedModel, sample: Table, gaps: Gaps) -> Iterable[float]:
-    columns = sample.schema.columns
-    for one, other in model.facts.edges:
-        if max(one, other) < MOST_COLUMNS and columns[one].size * columns[other].size <= DENSE_CELLS:
-            law = _joint(model, (one, other), gaps)
-            if law is not None:
-                yield half_l1(law, shares(sample, (one, other)))
+# ---------------------------------------------------------------------- columns, gaps, pairs
 
 
-def _joint(model: FittedModel, places: tuple[int, int], gaps: Gaps) -> Floats | None:
-    names = [model.schema.names[place] for place in places]
-    sizes = [model.schema.columns[place].size for place in places]
-    whole = model.marginal_if_known(names, gaps=gaps)
-    if whole is None:
-        return None
-    law = whole[: sizes[0], : sizes[1]]
-    return law / law.sum() if law.sum() > 0 else None
+def _columns(columns: Sequence[NoisyColumn], *, of: int) -> Html:
+    told = (
+        "The synthetic rows in which a column is not missing. A whisker covers ±1.96 standard deviations of noise: the "
+        "true share lies about that close in 19 of 20 cases. The model reconciles many measurements, and so may differ "
+        "a little from each."
+    )
+    return section(
+        "Columns",
+        tag("p", told + left_out(of)),
+        tag("div", *(_column_card(column) for column in columns), class_="columns"),
+    )
 
 
-def _released_gaps(model: FittedModel, law_of: LawOf) -> Html:
-    may = [column for column in model.schema.columns[:MOST_COLUMNS] if column.gaps]
+def _column_card(column: NoisyColumn) -> Html:
+    words = column.clarity
+    marks = [mark(_GRADES[word], f"{words.count(word)} {word}") for word in _GRADES if word in words]
+    return tag(
+        "div",
+        tag("div", tag("h3", column.column.name), tag("span", *marks) if marks else "", class_="head"),
+        noisy_bars(
+            f"Shares of {column.column.name}",
+            column.column.cells[: column.column.size],
+            column.shares,
+            column.std,
+            ordered=column.column.on_scale,
+        ),
+        Html("") if words else tag("small", "Not measured by itself.", class_="soft"),
+        class_="card",
+    )
+
+
+def _gaps(model: FittedModel, seen_of: SeenOf) -> Html:
+    may = [place for place, column in enumerate(model.schema.columns[:MOST_COLUMNS]) if column.gaps]
     if model.gapped is None or not may:
         return Html("")
     rows = []
-    for column in may:
-        law, seen = law_of(model.schema.names.index(column.name), "as observed")
-        if law is None:
-            continue
+    for place in may:
+        column = model.schema.columns[place]
         noise = model.facts.noise.get(column.name)
         std = None if noise is None else 1.96 * noise * math.sqrt(len(column.gaps)) / max(1.0, model.total)
-        rows.append((column.name, percent(max(0.0, 1 - seen)), "–" if std is None else f"± {100 * std:.1f}"))
-    told = "The share of rows in which a column is missing, by the model: noisy, and already paid for."
+        missing = percent(max(0.0, 1 - seen_of(place)))
+        rows.append((column.name, missing, "–" if std is None else f"± {100 * std:.1f}"))
+    told = "The share of private rows in which a column is missing, by the model: noisy, and already paid for."
     head = ("column", "missing", "noise (95%), points")
     return section("Gaps", tag("p", told), tag("div", table(head, rows, right=(1, 2)), class_="wide keep"))
 
@@ -179,14 +300,14 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
             told[pair] = f"{pair[0]} × {pair[1]}: {measure_of(both)} {strength:.2f}"
     if not values:
         return Html("")
-    edges = len(model.facts.edges)
-    limits = "".join(f" {sentence}" for sentence in model.facts.limits)
+    together = {frozenset(sample.schema.names[c] for c in edge) for edge in model.facts.edges}
     names = [column.name for column in columns]
     rows = [
         (
             " × ".join(pair),
             unbroken(measure_of((sample.schema[pair[0]], sample.schema[pair[1]]))),
             f"{values[pair]:.2f}",
+            "yes" if frozenset(pair) in together else "no",
         )
         for pair in sorted(values, key=lambda pair: -values[pair])[:12]
     ]
@@ -195,17 +316,11 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
         tag(
             "p",
             "How strongly two columns go together in the synthetic rows, in hundredths: Spearman's ρ on a line, "
-            f"without its sign, else Cramér's V. The model knows {edges} pairs by measurement (structure.svg); "
-            "the others follow from these, and may be weaker than in the truth."
-            + limits
-            + left_out(len(sample.schema.columns)),
+            "without its sign, else Cramér's V. Noise changes these too, and what was not measured together may be "
+            "weaker than in the truth." + left_out(len(sample.schema.columns)),
         ),
         side(
             tag("div", heat_map("Associations", names, values, full=1.0, told=told), class_="wide keep"),
-            *titled("The strongest", table(("columns", "association", ""), rows, right=(2,))),
+            *titled("The strongest", table(("columns", "association", "", "measured"), rows, right=(2, 3))),
         ),
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else 0.0

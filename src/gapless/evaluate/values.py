@@ -1,0 +1,289 @@
+"""Numbers and moments by their values: means, spreads, quantiles, single values, distances, correlations."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from gapless.data import Table
+from gapless.data.checks import check_weights, comparable
+from gapless.evaluate.laws import Floats
+from gapless.schema.line import _Binned
+
+QUANTILES = {0.1: "10% quantile", 0.25: "25% quantile", 0.5: "median", 0.75: "75% quantile", 0.9: "90% quantile"}
+SPIKE = 0.05  # the least share of a value that is compared by itself
+PEARSON, SPEARMAN = "Pearson's r", "Spearman's ρ"
+MEAN, SPREAD, DISTANCE, SHARE = "mean", "standard deviation", "Wasserstein distance", "share"
+MEASURES = (MEAN, SPREAD, *QUANTILES.values(), DISTANCE)  # of one column
+
+MEAN_SIZE = math.sqrt(2 / math.pi)  # of a normal number with standard deviation 1
+_MILLISECONDS = 86_400_000.0  # of a day
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One number that both tables have, such as the median of a column.
+
+    Attributes:
+        columns: the column, or the two columns of a correlation.
+        measure: what the number is: "mean", "median", "Pearson's r", "share" …
+        cell: of which value or level it is the share.
+        truth, other: the number in each table; moments in days since 1970. None if a table has no value there.
+        error: how far apart they are, on a scale that all columns share (`compare_values`).
+        chance: about what `error` would be for a second sample of the same people.
+    """
+
+    columns: tuple[str, ...]
+    measure: str
+    truth: float | None
+    other: float | None
+    error: float
+    chance: float
+    cell: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Law:
+    """The values that occur on a line, rising, and the share of each."""
+
+    places: Floats
+    shares: Floats
+    rows: float  # of a sample without weights that varies as much
+
+    @property
+    def mean(self) -> float:
+        return float(self.shares @ self.places)
+
+    @property
+    def std(self) -> float:
+        return math.sqrt(float(self.shares @ (self.places - self.mean) ** 2))
+
+    @property
+    def tails(self) -> float:
+        """The standard deviation of the influence function of the standard deviation, as a share of it."""
+        return _std(((self.places - self.mean) / (self.std or 1.0)) ** 2, self.shares) / 2
+
+    @property
+    def up_to(self) -> Floats:
+        """The share at or below each value, led by a 0."""
+        return np.append(0.0, np.cumsum(self.shares))
+
+    def quantile(self, share: float) -> float:
+        """The least value with so much at or below it; the middle to the next, if it is just so much."""
+        reached = self.up_to[1:]
+        first, second = (
+            min(int(np.searchsorted(reached, share + shift)), len(self.places) - 1) for shift in (-1e-9, 1e-9)
+        )
+        return float(self.places[first] + self.places[second]) / 2
+
+    def ranks(self, value: float) -> tuple[float, float]:
+        """The share below a value, and the share up to it."""
+        below, up_to = (self.up_to[np.searchsorted(self.places, value, side)] for side in ("left", "right"))
+        return float(below), float(up_to)
+
+
+def compare_values(truth: Table, other: Table, *, weights: ArrayLike | None = None) -> tuple[Difference, ...]:
+    r"""Compare numbers, integers, dates and moments by their values, and every two of such columns by correlation.
+
+    A row without a value in a column (a gap, *not applicable*) is left out there; for a correlation if it lacks either.
+    With s the standard deviation of the truth and F its distribution function, the errors are
+
+    - mean and Wasserstein distance :math:`W_1 = \int |F - G|`: in units of s;
+    - standard deviation: the difference, as a share of the larger one;
+    - quantiles at 10, 25, 50, 75 and 90 %: in ranks of the truth, the distance of p from :math:`[F(q^-), F(q)]`, with q
+      the other table's quantile: a median at the truth's 98 % is wrong by 0.48;
+    - share of a value that holds at least 5 % of a table: the difference; told is the one that changed most;
+    - Pearson's r, Spearman's ρ (mid-ranks): the difference; left out where it is undefined.
+
+    `chance` is :math:`\sqrt{2/\pi}\,\sqrt{1/n + 1/m}` times the standard deviation of the number's influence function
+    in the truth; for :math:`W_1` the integral of that of F; for spreads and correlations the larger of both tables',
+    since a sample that lacks its tail does not know how much chance there is. n and m are effective numbers of rows.
+
+    Args:
+        truth: the table that is right.
+        other: the table that is compared with it.
+        weights: one for each row of `other`; a weight of 2 counts like the row written twice.
+    """
+    truth, other = comparable(truth, other)
+    checked = check_weights(other, weights)
+    one, two = values_of(truth), values_of(other)
+    masses = np.ones(truth.rows), np.ones(other.rows) if checked is None else checked
+    singles = (
+        difference
+        for name in one
+        for difference in _column(truth, name, _law(one[name], masses[0]), _law(two[name], masses[1]))
+    )
+    return (*singles, *_correlations(one, two, masses))
+
+
+def values_of(table: Table) -> dict[str, Floats]:
+    """The values of every number, integer, date and moment, NaN where there is none; moments in days since 1970."""
+    found = {}
+    for column in table.schema.columns:
+        if isinstance(column, _Binned):
+            series = table[column.name]
+            steps = _MILLISECONDS if isinstance(series.dtype, pl.Datetime) else 1.0
+            found[column.name] = series.to_physical().cast(pl.Float64).to_numpy() / steps
+    return found
+
+
+def written(value: float, kind: str) -> str:
+    """A value for people: a number, or a day, or a day and a time.
+
+    >>> written(8003.0, "integer"), written(0.123456, "number"), written(19000.5, "datetime"), written(19000.5, "date")
+    ('8,003', '0.1235', '2022-01-08 12:00', '2022-01-08')
+    """
+    if kind not in ("date", "datetime"):
+        return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+    moment = np.datetime64(round(value * 1440), "m").astype(dt.datetime)
+    return f"{moment:%Y-%m-%d %H:%M}" if kind == "datetime" else f"{moment:%Y-%m-%d}"
+
+
+def _law(values: Floats, mass: Floats) -> _Law | None:
+    seen = ~np.isnan(values) & (mass > 0)
+    if not seen.any():
+        return None
+    kept = mass[seen]
+    places, at = np.unique(values[seen], return_inverse=True)
+    return _Law(places, np.bincount(at, kept) / kept.sum(), float(kept.sum() ** 2 / (kept**2).sum()))
+
+
+def _column(table: Table, name: str, one: _Law | None, two: _Law | None) -> Iterator[Difference]:
+    if one is None or two is None:
+        if one is not two:
+            known = [None if law is None else law.mean for law in (one, two)]
+            yield Difference((name,), MEAN, known[0], known[1], 1.0, 0.0)
+        return
+    unit = one.std or max(one.places[-1], two.places[-1]) - min(one.places[0], two.places[0]) or 1.0
+    chance = chance_of(one.rows, two.rows)
+    yield Difference((name,), MEAN, one.mean, two.mean, abs(one.mean - two.mean) / unit, chance)
+    larger = max(one.std, two.std) or 1.0
+    tails = max(one.tails, two.tails)
+    yield Difference((name,), SPREAD, one.std, two.std, abs(one.std - two.std) / larger, tails * chance)
+    for share, measure in QUANTILES.items():
+        below, up_to = one.ranks(two.quantile(share))
+        error = max(0.0, below - share, share - up_to)
+        by_chance = math.sqrt(share * (1 - share)) * chance
+        yield Difference((name,), measure, one.quantile(share), two.quantile(share), error, by_chance)
+    moved, by_chance = _wasserstein(one, two)
+    yield Difference((name,), DISTANCE, 0.0, moved, moved / unit, by_chance * chance / unit)
+    yield from _spike(name, table.schema[name].kind, one, two, chance)
+
+
+def _std(values: Floats, shares: Floats) -> float:
+    return math.sqrt(max(0.0, float(shares @ values**2) - float(shares @ values) ** 2))
+
+
+def _wasserstein(one: _Law, two: _Law) -> tuple[float, float]:
+    """How far values must move on average, and what chance makes of it, but for the numbers of rows."""
+    places = np.union1d(one.places, two.places)
+    steps = np.diff(places)
+    first, second = (law.up_to[np.searchsorted(law.places, places[:-1], "right")] for law in (one, two))
+    first = np.clip(first, 0.0, 1.0)
+    return float(np.abs(first - second) @ steps), float(np.sqrt(first * (1 - first)) @ steps)
+
+
+def _spike(name: str, kind: str, one: _Law, two: _Law, chance: float) -> Iterator[Difference]:
+    """Of all values that hold much of a table, the one whose share changed most."""
+    spikes = np.union1d(one.places[one.shares >= SPIKE], two.places[two.shares >= SPIKE])
+    if not len(spikes):
+        return
+    shares = [_shares_at(law, spikes) for law in (one, two)]
+    most = int(np.argmax(np.abs(shares[0] - shares[1])))
+    true, found = float(shares[0][most]), float(shares[1][most])
+    by_chance = share_chance(true, found, chance)
+    yield Difference((name,), SHARE, true, found, abs(true - found), by_chance, written(float(spikes[most]), kind))
+
+
+def _shares_at(law: _Law, values: Floats) -> Floats:
+    at = np.minimum(np.searchsorted(law.places, values), len(law.places) - 1)
+    return np.where(law.places[at] == values, law.shares[at], 0.0)
+
+
+def chance_of(rows: float, others: float) -> float:
+    """What chance makes of the difference of two means of so many rows, in standard deviations of one of them."""
+    return MEAN_SIZE * math.sqrt(1 / max(1.0, rows) + 1 / max(1.0, others))
+
+
+def share_chance(one: float, two: float, chance: float) -> float:
+    """What chance makes of the difference of two shares; by both, lest one that is 0 be held certain."""
+    middle = min(1.0, (one + two) / 2)
+    return chance * math.sqrt(middle * (1 - middle))
+
+
+# ---------------------------------------------------------------------- correlations
+
+
+def _correlations(
+    one: Mapping[str, Floats], two: Mapping[str, Floats], masses: tuple[Floats, Floats]
+) -> Iterator[Difference]:
+    """Pearson's r and Spearman's ρ of every two columns."""
+    tables = [
+        (values, {name: _ranks(column, mass) for name, column in values.items()}, mass)
+        for values, mass in zip((one, two), masses, strict=True)
+    ]
+    for pair in combinations(one, 2):
+        for measure in (PEARSON, SPEARMAN):
+            true, found = (_correlation(*_rows_of_pair(*table, pair, measure)) for table in tables)
+            if true is not None and found is not None:
+                chance = max(true.spread, found.spread) * chance_of(true.rows, found.rows)
+                yield Difference(pair, measure, true.r, found.r, abs(true.r - found.r), chance)
+
+
+def _rows_of_pair(
+    values: Mapping[str, Floats], ranks: Mapping[str, Floats], mass: Floats, pair: tuple[str, str], measure: str
+) -> tuple[Floats, Floats, Floats]:
+    """Values or ranks of two columns in the rows that have both, and the weights of these."""
+    both = ~np.isnan(values[pair[0]] + values[pair[1]])
+    if measure == PEARSON:
+        x, y = (values[name][both] for name in pair)
+    else:  # ranks in the whole column are those among these rows, if no value is left out
+        x, y = (
+            ranks[name][both]
+            if both.sum() == (~np.isnan(values[name])).sum()
+            else _ranks(values[name][both], mass[both])
+            for name in pair
+        )
+    return x, y, mass[both]
+
+
+def _ranks(values: Floats, mass: Floats) -> Floats:
+    """Mid-ranks from 0 to 1, NaN where there is no value."""
+    ranks = np.full(len(values), np.nan)
+    seen = ~np.isnan(values)
+    law = _law(values, mass)
+    if law is not None:
+        at: NDArray[np.int64] = np.minimum(np.searchsorted(law.places, values[seen]), len(law.places) - 1)
+        ranks[seen] = law.up_to[at] + law.shares[at] / 2
+    return ranks
+
+
+class _Correlation(NamedTuple):
+    r: float
+    spread: float  # the standard deviation of the influence function
+    rows: float  # of a sample without weights that varies as much
+
+
+def _correlation(x: Floats, y: Floats, mass: Floats) -> _Correlation | None:
+    """Pearson's r; None if a column does not vary."""
+    if not mass.sum() > 0:
+        return None
+    mass = mass / mass.sum()
+    standard = []
+    for line in (x, y):
+        middle = line - mass @ line
+        spread = math.sqrt(float(mass @ middle**2))
+        if not spread > 1e-9 * np.abs(line).max():
+            return None
+        standard.append(middle / spread)
+    x, y = standard
+    r = max(-1.0, min(1.0, float(mass @ (x * y))))
+    return _Correlation(r, _std(x * y - r / 2 * (x**2 + y**2), mass), float(1 / (mass**2).sum()))

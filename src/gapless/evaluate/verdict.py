@@ -1,0 +1,225 @@
+"""What a comparison amounts to, in plain words: what the compared table is good for, and what is worst in it.
+
+The limits are fixed and public (docs/how-to/how-good-is-a-release.md). Means and spreads: a tenth and a quarter of a
+standard deviation, the limits by which groups are called balanced (Stuart 2010, §4.1, takes a quarter). The others are
+ours, in shares, ranks and correlations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from gapless.draw.charts import percent
+from gapless.evaluate.values import MEAN, PEARSON, QUANTILES, SHARE, SPEARMAN, SPREAD, Difference, written
+from gapless.schema.words import listing
+
+if TYPE_CHECKING:
+    from gapless.evaluate.comparison import Comparison, Score
+
+Grade = Literal["good", "fair", "poor"]
+GRADES: tuple[Grade, ...] = ("good", "fair", "poor")
+LEADS: Mapping[Grade, str] = {"good": "Good for", "fair": "With care for", "poor": "Not for"}
+BY_CHANCE = 4.0  # a difference below so many times that of a second sample, three of its stds, is held for chance,
+SCORE_BY_CHANCE = 2.0  # and a mean of many below so many times
+WORST = 5
+GAPS, CRAMER = "share of gaps", "Cramér's V"
+_MOST_NAMES = 3
+_WORST_POSSIBLE = 4.0  # times the limit: beyond, all are equally bad, and the order of topics decides
+_FEW_ROWS = 200
+
+
+class Limits(NamedTuple):
+    """Up to `good` an error is good, above `poor` it is poor, between the two it is fair."""
+
+    good: float
+    poor: float
+
+
+class Topic(NamedTuple):
+    """What people do with a table, the measures that tell how well it serves, and how much error is allowed."""
+
+    name: str
+    measures: tuple[str, ...]
+    limits: Limits
+
+
+# In the order of importance, which decides among things that are equally bad.
+TOPICS = (
+    Topic("medians and quantiles", tuple(sorted(QUANTILES.values(), reverse=True)), Limits(0.05, 0.10)),  # median first
+    Topic("means", (MEAN,), Limits(0.10, 0.25)),
+    Topic("shares of single values", (SHARE,), Limits(0.02, 0.05)),
+    Topic("correlations", (PEARSON, SPEARMAN, CRAMER), Limits(0.10, 0.20)),
+    Topic("standard deviations", (SPREAD,), Limits(0.10, 0.25)),
+    Topic("shares of gaps", (GAPS,), Limits(0.02, 0.05)),
+)
+_TOPIC_OF = {measure: topic for topic in TOPICS for measure in topic.measures}
+_PLACE = {measure: place for place, measure in enumerate(_TOPIC_OF)}
+
+# Numbers over all columns: what they say the table is good for, if anything, and their limits.
+SCORES: Mapping[str, tuple[str, Limits]] = {
+    "quantile error": ("", Limits(0.05, 0.10)),
+    "mean error": ("", Limits(0.10, 0.25)),
+    "correlation difference": ("", Limits(0.10, 0.20)),
+    "rank correlation difference": ("", Limits(0.10, 0.20)),
+    "spread error": ("", Limits(0.10, 0.25)),
+    "Wasserstein distance, values": ("", Limits(0.10, 0.25)),
+    "one-way distance": ("counts of levels and bins", Limits(0.05, 0.15)),
+    "two-way distance": ("tables of two columns", Limits(0.10, 0.25)),
+    "three-way distance": ("tables of three columns", Limits(0.15, 0.35)),
+    "association difference": ("", Limits(0.05, 0.15)),
+    "subgroup error": ("subgroups", Limits(0.10, 0.25)),
+    "gap rate error": ("", Limits(0.02, 0.05)),
+    "gap pattern distance": ("patterns of gaps", Limits(0.05, 0.15)),
+    "gaps together error": ("", Limits(0.02, 0.05)),
+    "Wasserstein distance, columns": ("", Limits(0.05, 0.15)),
+    "F1 of nine classifiers": ("predictions", Limits(0.05, 0.15)),
+    "ROC-AUC of a network": ("", Limits(0.05, 0.15)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the compared table is good for, with care, and not for; and the worst things in it, as sentences."""
+
+    good: tuple[str, ...]
+    fair: tuple[str, ...]
+    poor: tuple[str, ...]
+    worst: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def sentences(self) -> list[tuple[Grade, str]]:
+        """One sentence for each grade that occurs, the good first."""
+        return [(grade, f"{LEADS[grade]} {'; '.join(uses)}.") for grade in GRADES if (uses := getattr(self, grade))]
+
+    def __str__(self) -> str:
+        lines = [sentence for _, sentence in self.sentences]
+        if self.worst:
+            lines += ["The worst:", *(f"  {place}. {told}" for place, told in enumerate(self.worst, start=1))]
+        return "\n".join([*lines, *self.remarks])
+
+
+def grade_of(error: float, limits: Limits, *, by_chance: float = 0.0) -> Grade:
+    """How good a number is; what chance might make of it is good.
+
+    >>> (
+    ...     [grade_of(error, Limits(0.1, 0.2)) for error in (0.1, 0.15, 0.3)],
+    ...     grade_of(0.3, Limits(0.1, 0.2), by_chance=0.3),
+    ... )
+    (['good', 'fair', 'poor'], 'good')
+    """
+    if error <= max(limits.good, by_chance):
+        return "good"
+    return "fair" if error <= limits.poor else "poor"
+
+
+def grade_of_difference(difference: Difference) -> Grade | None:
+    """How good a number of a column is; None if there is no limit for it."""
+    topic = _TOPIC_OF.get(difference.measure)
+    if topic is None:
+        return None
+    return grade_of(difference.error, topic.limits, by_chance=BY_CHANCE * difference.chance)
+
+
+def grade_of_score(score: Score) -> Grade | None:
+    """How good a number over all columns is; None if there is no limit for it, or no number."""
+    if score.value is None or score.name not in SCORES:
+        return None
+    error = abs(score.value - (score.best or 0.0))
+    return grade_of(error, SCORES[score.name][1], by_chance=SCORE_BY_CHANCE * (score.second_sample or 0.0))
+
+
+def verdict(comparison: Comparison) -> Verdict:
+    """What a comparison amounts to."""
+    found: dict[Grade, list[str]] = {grade: [] for grade in GRADES}
+    for topic in TOPICS:
+        by_grade = _columns_by_grade(comparison.differences, topic)
+        of = sum(map(len, by_grade.values()))
+        for grade, columns in by_grade.items():
+            if columns:
+                found[grade].append(topic.name + _of(columns, of, grade))
+    for score in comparison.scores:
+        if (grade_of_all := grade_of_score(score)) is not None and (use := SCORES[score.name][0]):
+            found[grade_of_all].append(use)
+    kinds = {column.name: column.kind for column in comparison.columns}
+    return Verdict(
+        tuple(found["good"]),
+        tuple(found["fair"]),
+        tuple(found["poor"]),
+        tuple(told(difference, kinds) for difference in _worst(comparison.differences)),
+        tuple(_remarks(comparison)),
+    )
+
+
+def _columns_by_grade(differences: Sequence[Difference], topic: Topic) -> dict[Grade, list[str]]:
+    """The columns, or pairs of them, by the worst that a topic has to say of each."""
+    worst: dict[str, int] = {}
+    for difference in differences:
+        if difference.measure in topic.measures and (grade := grade_of_difference(difference)) is not None:
+            name = " × ".join(difference.columns)
+            worst[name] = max(worst.get(name, 0), GRADES.index(grade))
+    return {grade: [name for name, place in worst.items() if place == at] for at, grade in enumerate(GRADES)}
+
+
+def _of(names: Sequence[str], of: int, grade: Grade) -> str:
+    """Which columns or pairs are meant: all, so many that are good, or those that are not by name."""
+    if len(names) == of:
+        return ""
+    if grade == "good":
+        return f" of {len(names)} of {of} {'pairs' if ' × ' in names[0] else 'columns'}"
+    more = len(names) - _MOST_NAMES
+    return f" of {listing(names)}" if more < 2 else f" of {', '.join(names[:_MOST_NAMES])} and {more} more"
+
+
+def _worst(differences: Iterable[Difference]) -> list[Difference]:
+    """The worst things that are not good, each column or pair of columns once."""
+    bad = [difference for difference in differences if grade_of_difference(difference) in ("fair", "poor")]
+    bad.sort(key=lambda difference: (-_severity(difference), _PLACE[difference.measure]))
+    first: dict[tuple[str, ...], Difference] = {}
+    for difference in bad:
+        first.setdefault(difference.columns, difference)
+    return list(first.values())[:WORST]
+
+
+def _severity(difference: Difference) -> float:
+    return min(difference.error / _TOPIC_OF[difference.measure].limits.poor, _WORST_POSSIBLE)
+
+
+def told(difference: Difference, kinds: Mapping[str, str]) -> str:
+    """A difference as a sentence.
+
+    >>> told(Difference(("votes",), "median", 30.0, 8003.0, 0.48, 0.0), {"votes": "integer"})
+    'votes: median 30 in the truth, 8,003 in the compared table.'
+    """
+    kind = kinds[difference.columns[0]]
+    name, measure = " × ".join(difference.columns), f" {difference.measure}"
+    if difference.cell is not None:
+        name, measure = f"{name} = {difference.cell}", ""
+    one, two = (number(value, difference.measure, kind) for value in (difference.truth, difference.other))
+    return f"{name}:{measure} {one} in the truth, {two} in the compared table."
+
+
+def number(value: float | None, measure: str, kind: str) -> str:
+    """A number of a column for people: shares in percent, moments as such, their spreads in days.
+
+    >>> number(0.301, "share", "integer"), number(12.0, "standard deviation", "date"), number(None, "mean", "number")
+    ('30.1%', '12 days', 'no value')
+    """
+    if value is None:
+        return "no value"
+    if measure in (SHARE, GAPS):
+        return percent(value)
+    if measure in (PEARSON, SPEARMAN, CRAMER):
+        return f"{round(value, 2) + 0.0:.2f}"  # no minus before a zero
+    if measure in (MEAN, *QUANTILES.values()):
+        return written(value, kind)
+    return written(value, "number") + (" days" if kind in ("date", "datetime") else "")
+
+
+def _remarks(comparison: Comparison) -> Iterator[str]:
+    if comparison.spent is not None:
+        yield "Only cells were counted, and with noise: means, quantiles and correlations of values were not compared."
+    elif 0 < min(comparison.rows) < _FEW_ROWS:
+        yield f"With {min(comparison.rows)} rows much is chance: only large differences are told."
