@@ -128,6 +128,7 @@ def _broken(schema: Schema, codes: NDArray[np.integer]) -> tuple[tuple[str, int]
     """How many rows break each constraint; of a dependency, those that differ from most of their like."""
     sizes = np.array([column.size for column in schema.columns])
     by_rules = cut_schema(schema, {}, 1)
+    codes = codes.astype(np.int64)
     told = codes.copy()
     for place, (column, cut) in enumerate(zip(schema.columns, by_rules.columns, strict=True)):
         if isinstance(column, _Binned) and isinstance(cut, _Binned):
