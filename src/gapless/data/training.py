@@ -39,10 +39,11 @@ class RowsToLearn(Generic[S]):
     def lot(self, marks: Marks) -> Iterator[Block]:
         """The rows that are marked, in blocks of one size; the last one is filled up with code 0."""
         lot = self.engine.lot(self.columns, marks)
+        padding = -lot.rows % BLOCK
+        columns = [np.concatenate([codes, np.zeros(padding, dtype=codes.dtype)]) for codes in lot.columns]
         for start in range(0, lot.rows, BLOCK):
-            rows = min(BLOCK, lot.rows - start)
-            parts = (codes[start : start + BLOCK] for codes in lot.columns)
-            yield Block(tuple(np.pad(part, (0, BLOCK - rows)) if rows < BLOCK else part for part in parts), rows)
+            some = tuple(codes[start : start + BLOCK] for codes in columns)
+            yield Block(some, min(BLOCK, lot.rows - start))
 
     def done(self, steps: int) -> None:
         """Tell whoever watches."""

@@ -104,8 +104,8 @@ class PrivateTraining:
     .. math:: \varepsilon_n \le \frac{T}{n-1} \log \sum_{k=0}^n \binom nk (1-q)^{n-k} q^k e^{k(k-1)\Delta^2/2\sigma^2},
               \qquad \Delta = 1 + 2^{-20} \sqrt P + 2^{-13}
 
-    Notation: q is `rate`, T is `steps`, C is `clip`, P is `numbers` (how many a gradient has), σ is `std`: Z is discrete
-    Gaussian with parameter σ·2²⁰, so σC in units of the sum. Between two whole orders n the logarithm is interpolated.
+    Notation: q is `rate`, T is `steps`, C is `clip`, P is `numbers` (of a gradient), σ is `std`: Z is discrete Gaussian
+    with parameter σ·2²⁰, so σC in units of the sum. Between two whole orders n the logarithm is interpolated.
     Guarantee: Rényi loss as above for one row more or less, both ways. For k rows of one person the noise is the sum of
         k independent draws (`draws`), each with parameter σ·2²⁰/√k and one row to hide: k times the loss with √k·Δ.
         Proved in docs/proofs/private_training.md, attacked by tests/audit/test_training.py.
@@ -187,7 +187,8 @@ class PrivateTraining:
         for step in range(self.steps):
             total = np.zeros(self.numbers)
             for block in value.lot(lambda rows: included(self.rate, rows, noise)):
-                total += self.clipped(program.gradients(state, block), block.rows)
+                with np.errstate(all="ignore"):  # a warning would tell of rows
+                    total += self.clipped(program.gradients(state, block), block.rows)
             steps_of_grid = np.rint(total / unit).astype(np.int64)
             for _ in range(self.draws):
                 steps_of_grid += noise.discrete_gaussian(self.std * 2.0**GRID / math.sqrt(self.draws), self.numbers)
@@ -197,10 +198,9 @@ class PrivateTraining:
 
     def clipped(self, gradients: RowGradients, rows: int) -> Floats:
         """The sum of the first rows' gradients, each cut to the length `clip`; one that is not finite is left out."""
-        with np.errstate(all="ignore"):  # a warning would tell of rows
-            weights = np.minimum(1.0, self.clip / np.sqrt(gradients.squared_norms()))
-            weights[rows:] = 0.0
-            return gradients.total(np.where(np.isfinite(weights), weights, 0.0))
+        weights = np.minimum(1.0, self.clip / np.sqrt(gradients.squared_norms()))
+        weights[rows:] = 0.0
+        return gradients.total(np.where(np.isfinite(weights), weights, 0.0))
 
 
 def included(rate: float, rows: int, noise: NoiseSource) -> NDArray[np.bool_]:

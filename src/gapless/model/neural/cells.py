@@ -33,8 +33,8 @@ def cross_entropy(
     """The loss of each row, and its slopes by the outputs; `sizes` are the observed cells, codes beyond are gaps."""
     starts = np.array([0, *accumulate(sizes)])[:-1]
     column_of = np.repeat(np.arange(len(sizes)), sizes)
-    chances = np.exp(outputs - np.maximum.reduceat(outputs, starts, axis=1)[:, column_of])
-    chances /= np.add.reduceat(chances, starts, axis=1)[:, column_of]
+    chances = np.exp(outputs - np.maximum.reduceat(outputs, starts, axis=1).take(column_of, axis=1))
+    chances /= np.add.reduceat(chances, starts, axis=1).take(column_of, axis=1)
     observed = np.stack([codes < size for codes, size in zip(columns, sizes, strict=True)], axis=1)
     places = np.stack([codes.astype(np.intp) for codes in columns], axis=1) + starts
     rows, which = np.nonzero(observed)

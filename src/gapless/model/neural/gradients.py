@@ -39,29 +39,44 @@ class Plain:
         return np.asarray(kept @ rows)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Mask:
+    """Which cells of a matrix are parameters. Outputs that see the same inputs are a group.
+
+    With M = `seen` · `groups`ᵀ the squared length (a² M)·δ² is (a² `seen`)·(δ² `groups`), of fewer numbers.
+    """
+
+    free: Integers  # the places of parameters in the matrix, row after row
+    seen: Floats  # inputs × groups
+    groups: Floats  # outputs × groups
+
+    @classmethod
+    def of(cls, marks: NDArray[np.bool_]) -> Mask:
+        """From marks, inputs × outputs."""
+        seen, group = np.unique(marks, axis=1, return_inverse=True)
+        groups = np.equal.outer(group.ravel(), np.arange(seen.shape[1]))
+        return cls(np.flatnonzero(marks), seen.astype(np.float64), groups.astype(np.float64))
+
+
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """Of a matrix, inputs × outputs, of which only the cells at the places `free` are parameters; None: all are.
-
-    With a mask M of free cells the squared length is (a² M)·δ².
-    """
+    """Of a matrix, inputs × outputs, all of whose cells are parameters, or those of a mask."""
 
     inputs: Floats
     slopes: Floats
-    mask: Floats | None = None
-    free: Integers | None = None
+    mask: Mask | None = None
 
     def squared_norms(self) -> Floats:
         """Of each row."""
         if self.mask is None:
             return _squares(self.inputs) * _squares(self.slopes)
-        return np.asarray(((self.inputs**2 @ self.mask) * self.slopes**2).sum(axis=1))
+        return np.asarray(((self.inputs**2 @ self.mask.seen) * (self.slopes**2 @ self.mask.groups)).sum(axis=1))
 
     def total(self, weights: Floats) -> Floats:
         """The weighted sum, as a vector of the free cells."""
         kept, inputs, slopes = _kept(weights, self.inputs, self.slopes)
         cells = (inputs.T @ (slopes * kept[:, None])).ravel()
-        return np.asarray(cells if self.free is None else cells[self.free])
+        return np.asarray(cells if self.mask is None else cells[self.mask.free])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.neural.gradients import Looked, Outer, Plain
-from gapless.privacy.noise import Floats, Integers
+from gapless.model.neural.gradients import Looked, Mask, Outer, Plain
+from gapless.privacy.noise import Floats
 from gapless.privacy.sgd import RowGradients
 
 
@@ -86,44 +86,43 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskedLinear:
-    """x (W ∘ M) + b: only cells that the mask, inputs × outputs, marks are parameters."""
+    """x (W ∘ M) + b: only cells that the marks M, inputs × outputs, name are parameters."""
 
-    mask: NDArray[np.bool_]
+    marks: NDArray[np.bool_]
     gain: float = 1.0
+    mask: Mask = field(init=False)
 
-    @property
-    def free(self) -> Integers:
-        """The places of the parameters of W."""
-        return np.flatnonzero(self.mask)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mask", Mask.of(self.marks))
 
     @property
     def shapes(self) -> tuple[int, ...]:
         """The marked cells of W, b."""
-        return int(np.count_nonzero(self.mask)), self.mask.shape[1]
+        return self.mask.free.size, self.marks.shape[1]
 
     def start(self, rng: np.random.Generator) -> Floats:
         """As a linear layer's, by the number of inputs that each output sees."""
-        seen = np.maximum(1, self.mask.sum(axis=0))
-        drawn = rng.standard_normal(self.mask.shape) * (self.gain / np.sqrt(seen))
-        return np.concatenate([drawn[self.mask], np.zeros(self.mask.shape[1])])
+        seen = np.maximum(1, self.marks.sum(axis=0))
+        drawn = rng.standard_normal(self.marks.shape) * (self.gain / np.sqrt(seen))
+        return np.concatenate([drawn[self.marks], np.zeros(self.marks.shape[1])])
 
-    def unpack(self, numbers: Floats) -> tuple[Floats, Floats, Floats, Integers]:
-        """W with zeros where nothing is marked, b, M as numbers and the places of its marks."""
+    def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
+        """W, with zeros where nothing is marked, and b."""
         cells, bias = cut(numbers, self.shapes)
-        matrix = np.zeros(self.mask.shape)
-        matrix[self.mask] = cells
-        return matrix, bias, self.mask.astype(np.float64), self.free
+        matrix = np.zeros(self.marks.size)
+        matrix[self.mask.free] = cells
+        return matrix.reshape(self.marks.shape), bias
 
-    def forward(self, weights: tuple[Floats, ...], inputs: Floats) -> tuple[Floats, Floats]:
+    def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, Floats]:
         """The product with the marked cells, and the bias."""
-        return inputs @ weights[0] + weights[1], inputs
+        matrix, bias = weights
+        return inputs @ matrix + bias, inputs
 
     def backward(
-        self, weights: tuple[Floats, Floats, Floats, Integers], memory: Floats, slopes: Floats, *, to_inputs: bool
+        self, weights: tuple[Floats, Floats], memory: Floats, slopes: Floats, *, to_inputs: bool
     ) -> tuple[Floats | None, list[RowGradients]]:
         """δ (W ∘ M)ᵀ; (x ⊗ δ) ∘ M and δ."""
-        matrix, _, mask, free = weights
-        return slopes @ matrix.T if to_inputs else None, [Outer(memory, slopes, mask, free), Plain(slopes)]
+        return slopes @ weights[0].T if to_inputs else None, [Outer(memory, slopes, self.mask), Plain(slopes)]
 
 
 @dataclass(frozen=True, slots=True)
