@@ -179,7 +179,9 @@ class Wide:
             coded=True,
         )
         layers = (Embedding(sizes, 8), Attention(len(sizes), 8), Linear(8, 32), ReLU(), Linear(32, self.levels))
-        return Descent(network=Chain(layers), cells=cells, optimizer=Adam(rate=Cosine(rate=0.1, steps=9)), lot=9, seed=4)
+        return Descent(
+            network=Chain(layers), cells=cells, optimizer=Adam(rate=Cosine(rate=0.1, steps=9)), lot=9, seed=4
+        )
 
 
 def factors(gradients):
