@@ -1,7 +1,7 @@
 """Private training beside opacus and jax-privacy: the same networks, lots and noise, steps per processor-second.
 
     sh bench/peers_setup.sh opacus jax_privacy
-    python bench/sgd.py                      three minutes
+    python bench/sgd.py                      a quarter of an hour
     python bench/sgd.py --peers none         gapless alone
 
 A network with one hidden layer foretells the last of 21 columns from the others, 100 inputs of 0 and 1; 30,000 rows.

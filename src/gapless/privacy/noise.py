@@ -44,7 +44,7 @@ SYSTEM = "system"  # what a ledger writes for noise that keeps anybody's privacy
 WORD = 64  # bits of U read at a time
 _REST = np.uint64(48)  # bits of a word after the beginning by which its cell is looked up
 _WIDER = Fraction(1, 512)  # η: by how much the variance of proposals for a wide Gaussian exceeds its own
-_MARGIN = 2.0**-40  # far more than the float error of a chance exp(-E)
+_MARGIN = 2.0**-36  # more than the float error of a chance exp(-E)
 
 
 class NoiseSource(Protocol):

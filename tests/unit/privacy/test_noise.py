@@ -366,7 +366,7 @@ def test_wide_noise_is_the_same_whether_floats_or_fractions_decide(std, monkeypa
     decided = []
     decide = WideGaussian.decide
     monkeypatch.setattr(WideGaussian, "decide", lambda *given: decided.append(given) or decide(*given))
-    by_floats = draws(2.0**-40)
+    by_floats = draws(noise._MARGIN)
     few = len(decided)
     by_fractions = draws(1.0)
     assert np.array_equal(by_floats[0], by_fractions[0])

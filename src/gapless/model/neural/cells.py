@@ -19,11 +19,10 @@ from gapless.privacy.noise import Floats
 
 def indicators(columns: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> Floats:
     """1 at the code of each column, 0 elsewhere: rows × all codes."""
-    rows = len(columns[0])
-    inputs = np.zeros((rows, sum(sizes)))
-    places = np.arange(rows)
-    for codes, start in zip(columns, accumulate(sizes, initial=0), strict=False):
-        inputs[places, codes + np.intp(start)] = 1.0
+    starts = np.array([0, *accumulate(sizes)])[:-1]
+    places = np.stack(columns, axis=1) + starts
+    inputs = np.zeros((len(places), sum(sizes)))
+    inputs[np.arange(len(places))[:, None], places] = 1.0
     return inputs
 
 
