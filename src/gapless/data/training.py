@@ -24,7 +24,7 @@ from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
 
 S = TypeVar("S")
 
-_PLAIN = (int, float, str, bool, type(None), np.ndarray)
+_PLAIN = (int, float, str, bool, type(None), np.ndarray, np.int64, np.float64)  # by the very type
 
 
 @dataclass(frozen=True, slots=True)

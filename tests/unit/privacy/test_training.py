@@ -219,7 +219,7 @@ class SpyCells(Cells):
 def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong):
     with pytest.raises(gl.ModelError, match="not of this library, and would see rows"):
         trainable(table, wrong())
-    assert all_own(program())
+    assert all_own(program(lot=np.float64(20.0)))
 
 
 def test_a_program_of_another_size_than_was_paid_for_is_not_run(table):
