@@ -12,7 +12,7 @@ test: $(VENV)/dev           ## the tests, slow tier left out
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 test-all: $(VENV)/dev       ## all tests
-	$(BIN)/pip install -q "mbi==2.0.*" "jax>=0.10,<0.11"
+	$(BIN)/pip install -q "mbi==2.0.*" "jax>=0.10,<0.11" "jax-privacy==2.0.*"
 	$(BIN)/python -m pytest -q -n 2
 
 check: $(VENV)/dev          ## lint, types, import rules
@@ -24,6 +24,7 @@ check: $(VENV)/dev          ## lint, types, import rules
 bench: $(VENV)/dev          ## the benchmarks that need no other tool
 	$(BIN)/pip install -q -e ".[bench]"
 	$(BIN)/python bench/counting.py
+	$(BIN)/python bench/sgd.py --peers --repetitions 1
 	$(BIN)/python bench/ledger.py
 	$(BIN)/python bench/first_batch.py
 	$(BIN)/python bench/knn.py
@@ -38,6 +39,7 @@ bench: $(VENV)/dev          ## the benchmarks that need no other tool
 bench-peers: $(VENV)/dev    ## the synthesizers beside other tools: hours, and gigabytes of environments
 	$(BIN)/pip install -q -e ".[bench]"
 	sh bench/peers_setup.sh
+	$(BIN)/python bench/sgd.py
 	$(BIN)/python bench/synth.py
 	$(BIN)/python bench/synth.py --scaling
 

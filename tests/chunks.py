@@ -44,6 +44,10 @@ class Chunks:
         for chunk in self.chunks:
             yield Batch(tuple(np.array([row[c] for row in chunk], dtype=np.uint16) for c in columns), len(chunk))
 
+    def lot(self, columns, marks):
+        rows = [row for chunk in self.chunks for row, mark in zip(chunk, marks(len(chunk)), strict=True) if mark]
+        return Batch(tuple(np.array([row[c] for row in rows], dtype=np.uint16) for c in columns), len(rows))
+
     def _each(self, function):
         return replace(
             self, chunks=tuple(tuple(new for row in chunk for new in function(row)) for chunk in self.chunks)

@@ -1,4 +1,4 @@
-"""The laws of the noise, for both samplers.
+"""The laws of the noise, for all three samplers.
 
 Each test computes p-values and demands more than LEVEL = 1e-7. They are asymptotic (chi-square with at least
 25 expected per cell, rank correlations of at least 10,000 draws); the factor of ten up to the promised false
@@ -54,6 +54,40 @@ def test_law(law, size, scale):
     assert p_law(SystemNoise(), law, scale, size) > LEVEL
     for factor in WRONG:
         assert p_law(ScaledNoise(factor, SystemNoise()), law, scale, size) < LEVEL
+
+
+def p_wide(source, std, size):
+    """Chi-square in cells a quarter of a standard deviation wide, and of the last bits, which must be even."""
+    drawn = source.discrete_gaussian(std, size)
+    edges = np.arange(-5, 5.25, 0.25)
+    expected = size * np.diff(stats.norm.cdf(np.r_[-np.inf, edges, np.inf]))
+    seen = np.bincount(np.searchsorted(edges, drawn / std), minlength=len(expected))
+    last = np.bincount(drawn & 31, minlength=32)
+    return min(goodness_of_fit(seen, expected), goodness_of_fit(last, np.full(32, size / 32)))
+
+
+@pytest.mark.parametrize("std", [40_000.0, 1.3 * 2**20, 2.0**43])
+@pytest.mark.parametrize("size", [9_000, 200_000])
+def test_law_too_wide_for_a_table(std, size):
+    """A discrete Gaussian as wide as this is a rounded normal to all that a test can see."""
+    assert p_wide(SystemNoise(), std, size) > LEVEL
+    for factor in WRONG:
+        assert p_wide(ScaledNoise(factor, SystemNoise()), std, size) < LEVEL
+
+
+def test_wide_noise_of_coarse_cells_alone_is_caught():
+    """Planted: the beginning of a cell in place of an even place in it."""
+
+    class Coarse:
+        def discrete_gaussian(self, std, size):
+            return SystemNoise().discrete_gaussian(std, size) // 4096 * 4096
+
+    assert p_wide(Coarse(), 1.3 * 2**20, 200_000) < LEVEL
+
+
+def test_wide_cells_are_independent():
+    assert p_independent(draw(SystemNoise(), "gaussian", 2.0**20, 200_000)) > LEVEL
+    assert p_independent(np.repeat(draw(SystemNoise(), "gaussian", 2.0**20, 100_000), 2)) < LEVEL
 
 
 @every_law

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.privacy.mechanisms import Integers
+from gapless.privacy.sgd import Marks
 from gapless.schema.columns import Codes
 
 
@@ -49,6 +50,13 @@ class Engine(Protocol):
 
     def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Engine:
         """The rows whose code is marked in each of these columns."""
+        ...
+
+    def lot(self, columns: Sequence[int], marks: Marks) -> Batch:
+        """The rows that are marked, with these columns: `marks` is told how many rows there are to mark.
+
+        It may be called several times, with the rows of a part each: marks of any two rows are independent.
+        """
         ...
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:

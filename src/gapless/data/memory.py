@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gapless.data.counting import BLOCK_CELLS, count
 from gapless.data.engine import Batch
 from gapless.privacy.mechanisms import Integers
+from gapless.privacy.sgd import Marks
 
 ROWS = 1 << 16  # of a batch: their codes stay in the cache
 
@@ -41,6 +42,11 @@ class Memory(Batch):
         for column, marked in cells.items():
             kept &= marked[self.columns[column]]
         return Memory(tuple(codes[kept] for codes in self.columns), int(kept.sum()))
+
+    def lot(self, columns: Sequence[int], marks: Marks) -> Batch:
+        """The marked rows, copied."""
+        rows = np.flatnonzero(marks(self.rows))
+        return Batch(tuple(self.columns[column][rows] for column in columns), rows.size)
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
         """Slices: nothing is copied."""

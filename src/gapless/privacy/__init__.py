@@ -13,8 +13,9 @@ from gapless.privacy.mechanisms import (
     Mechanism,
     for_counts,
 )
-from gapless.privacy.private import L1, L2, Columns, Linf, Private, Released, Smooth
+from gapless.privacy.private import L1, L2, Columns, Linf, Private, Released, Sampled, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee
+from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy, SmoothValue
 
 __all__ = [
@@ -37,8 +38,10 @@ __all__ = [
     "Mechanism",
     "MissingAtLeast",
     "Private",
+    "PrivateTraining",
     "Released",
     "Rows",
+    "Sampled",
     "Smooth",
     "SmoothCauchy",
     "SmoothValue",

@@ -40,7 +40,7 @@ from gapless.privacy.ledger_file import (
     today,
 )
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
-from gapless.privacy.private import L1, Columns, Key, Linf, Private, Released, Smooth, check_sealed
+from gapless.privacy.private import L1, Columns, Key, Linf, Private, Released, Sampled, Smooth, check_sealed
 from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
 from gapless.privacy.registry import UNKNOWN, check_known, recomputed_loss
 from gapless.privacy.rounding import rounded_up, told_up
@@ -51,7 +51,7 @@ FIRST = "budget=Budget(epsilon=1.0, delta=1e-6) for a table that was never relea
 SPENT = "use the releases that were paid for: the budget of this table is spent"
 
 T = TypeVar("T")
-D = TypeVar("D", bound=Linf | Smooth)
+D = TypeVar("D", bound=Linf | Smooth | Sampled)
 R = TypeVar("R")
 
 # By how much a recorded loss may fall short of the one computed again: logarithms differ between machines
@@ -400,7 +400,7 @@ class Ledger:
 
     def _charge(
         self,
-        charges: Sequence[tuple[Loss, dict[str, Any], str, Linf | Smooth, Columns | None]],
+        charges: Sequence[tuple[Loss, dict[str, Any], str, Linf | Smooth | Sampled, Columns | None]],
         *,
         to: str,
         noise_name: str,

@@ -1,7 +1,8 @@
 r"""Where every random number of a mechanism comes from.
 
-Two samplers draw integer noise, and both are exact: OpenDP's (rejection in rational arithmetic) for up to
-`SMALL` cells, and an inversion of our own for longer vectors. The inversion reads the digits of a number U,
+Three samplers draw integer noise, and all are exact: OpenDP's (rejection in rational arithmetic) for up to
+`SMALL` cells, an inversion of our own for longer vectors, and for Gaussian noise too wide for a table an inversion in
+coarse cells with a rejection inside them (`WideGaussian`). The inversion reads the digits of a number U,
 uniform on [0, 1), one 64-bit word at a time, until they single out the integer z with F(z-1) ≤ U < F(z):
 
 .. math:: F(z) = \Pr[Z \le z] = \sum_{x \le z} w(|x|) \Big/ \sum_{x} w(|x|)
@@ -41,6 +42,9 @@ SMALL = 10_000  # cells that OpenDP draws in a fraction of a second
 LARGEST = 2.0**50  # scale up to which no draw comes near the ends of int64
 SYSTEM = "system"  # what a ledger writes for noise that keeps anybody's privacy
 WORD = 64  # bits of U read at a time
+_REST = np.uint64(48)  # bits of a word after the beginning by which its cell is looked up
+_WIDER = Fraction(1, 512)  # η: by how much the variance of proposals for a wide Gaussian exceeds its own
+_MARGIN = 2.0**-36  # more than the float error of a chance exp(-E)
 
 
 class NoiseSource(Protocol):
@@ -85,7 +89,9 @@ class SystemNoise:
     def discrete_gaussian(self, std: float, size: int) -> Integers:
         """Independent integers, Pr[z] ∝ exp(-z²/2std²)."""
         law = Law.gaussian(_checked(std))
-        return law.draw(size) if size > SMALL and law.fits else _opendp_draw("l2", std, size)
+        if not law.fits:
+            return WideGaussian.of(float(std)).draw(size)
+        return law.draw(size) if size > SMALL else _opendp_draw("l2", std, size)
 
     def choose(self, scores: Floats, scale: float) -> int:
         """One index, Pr[i] ∝ exp(scores[i]/scale): the exponential mechanism.
@@ -165,14 +171,16 @@ class Law:
 
     def draw(self, size: int) -> Integers:
         """Independent draws by inversion of F."""
-        lower, upper = _table(self)
+        lower, upper, guide = _table(self)
         words = np.frombuffer(_entropy(size * WORD // 8), dtype=np.uint64)
-        cells = np.searchsorted(upper, words)  # upper[cell - 1] < word ≤ upper[cell]
+        cells = guide[words >> _REST]  # where the search ends, unless the rest of the word passes a cut
+        late = np.flatnonzero(upper[cells] < words)
+        cells[late] = np.searchsorted(upper, words[late])  # upper[cell - 1] < word ≤ upper[cell]
         ambiguous = np.flatnonzero(words >= lower[cells])
         cells -= len(upper) // 2
         for i in ambiguous:
             cells[i] = self.reveal(int(words[i]))
-        return cells.astype(np.int64, copy=False)
+        return np.asarray(cells, dtype=np.int64)
 
     def reveal(self, word: int) -> int:
         """Finish the draw that began with an ambiguous word: read on until U leaves every bracket of F."""
@@ -214,6 +222,76 @@ class Law:
         return lower + [top - cut for cut in reversed(upper)], upper + [top - cut for cut in reversed(lower)]
 
 
+@dataclass(frozen=True, slots=True)
+class WideGaussian:
+    r"""A discrete Gaussian too wide for a table: a coarse one in cells of W, an even place in the cell, a rejection.
+
+    .. math:: z = bW + r, \qquad b \sim N_{\mathbb Z}(0, s^2/W^2), \qquad r \text{ even on } [-W/2, W/2), \qquad
+              E = \frac{z^2}{2\sigma^2} - \frac{(bW)^2}{2s^2} + c
+
+    A proposal is kept with chance exp(-E), so that Pr[z] ∝ exp(-z²/2σ²) exactly. With s² = σ²(1 + η) and
+    c = W²/8ησ² no E is negative. E is computed in floats, within `_MARGIN`; where that does not decide, in rational
+    numbers with more digits of U, as `Law.reveal` does. Proved in docs/proofs/exact_noise.md.
+    """
+
+    std: float
+    bits: int  # W = 2^bits
+
+    @classmethod
+    def of(cls, std: float) -> WideGaussian:
+        """With cells such that 256 ≤ σ/W < 512: few are thrown away, and their table is small."""
+        return cls(std, math.frexp(std)[1] - 9)
+
+    @property
+    def cells(self) -> Law:
+        """The law of b."""
+        variance = Fraction(self.std) ** 2 * (1 + _WIDER) / 4**self.bits
+        return Law(1 / (2 * variance), 1 / variance)
+
+    def draw(self, size: int) -> Integers:
+        """Independent draws: whatever is thrown away is drawn anew."""
+        drawn = np.empty(size, dtype=np.int64)
+        open_ = np.arange(size)
+        while open_.size:
+            z, kept = self._propose(open_.size)
+            drawn[open_[kept]] = z[kept]
+            open_ = open_[~kept]
+        return drawn
+
+    def _propose(self, size: int) -> tuple[Integers, NDArray[np.bool_]]:
+        """Proposals, and which of them are kept: a word holds the place in the cell and the first digits of U."""
+        width, places = 1 << self.bits, WORD - self.bits
+        cells = self.cells.draw(size)
+        words = np.frombuffer(_entropy(size * WORD // 8), dtype=np.uint64)
+        start = cells * width
+        z = start + (words & np.uint64(width - 1)).astype(np.int64) - width // 2
+        u = (words >> np.uint64(self.bits)) * 2.0**-places
+        variance = 2 * self.std**2
+        slack = width**2 / (8 * float(_WIDER) * self.std**2)
+        chance = np.exp(
+            z.astype(np.float64) ** 2 / -variance
+            + start.astype(np.float64) ** 2 / (variance * (1 + float(_WIDER)))
+            - slack
+        )
+        kept = u + (2.0**-places + _MARGIN) <= chance
+        for i in np.flatnonzero(~kept & (u < chance + _MARGIN)):
+            kept[i] = self.decide(int(words[i]) >> self.bits, places, int(start[i]), int(z[i]))
+        return z, kept
+
+    def decide(self, digits: int, places: int, start: int, z: int) -> bool:
+        """Whether U < exp(-E), of which these many binary places are known: read on until it is plain."""
+        square = 2 * Fraction(self.std) ** 2
+        energy = z**2 / square - start**2 / (square * (1 + _WIDER)) + Fraction(4**self.bits) / (4 * _WIDER * square)
+        while True:
+            places += WORD
+            digits = digits << WORD | int.from_bytes(_entropy(WORD // 8))
+            lower, upper = _exp(energy, places + WORD)
+            if (digits + 1) << WORD <= lower:
+                return True
+            if digits << WORD >= upper:
+                return False
+
+
 def _exp(x: Fraction, places: int) -> tuple[int, int]:
     """Integers below and above 2^places·exp(-x) for x ≥ 0, some hundred apart."""
     halvings = math.floor(2 * x).bit_length()
@@ -233,10 +311,11 @@ def _exp(x: Fraction, places: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=8)  # up to 16 MB each
-def _table(law: Law) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The brackets of one word."""
-    lower, upper = law.brackets(WORD)
-    return np.array(lower, dtype=np.uint64), np.array(upper, dtype=np.uint64)
+def _table(law: Law) -> tuple[NDArray[np.uint64], NDArray[np.uint64], Integers]:
+    """The brackets of one word, and for each beginning of a word the first cell that it may fall into."""
+    lower, upper = (np.array(cuts, dtype=np.uint64) for cuts in law.brackets(WORD))
+    beginnings = np.arange(1 << WORD - int(_REST), dtype=np.uint64) << _REST
+    return lower, upper, np.searchsorted(upper, beginnings)
 
 
 def _opendp_draw(metric: str, scale: float, size: int) -> Integers:

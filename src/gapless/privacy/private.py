@@ -44,6 +44,13 @@ class Smooth:
     least: float
 
 
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Rows that are drawn into lots by chance, each by itself: at most this many come or go with one protected unit."""
+
+    at_most: int
+
+
 class Key:
     """What opens sealed values. Every ledger has its own, so no ledger can pay for another's table."""
 

@@ -12,13 +12,15 @@ from typing import Any, TypeAlias
 
 from gapless.errors import BudgetError, LedgerError
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialChoice
-from gapless.privacy.private import L1, L2, Linf, Smooth
+from gapless.privacy.private import L1, L2, Linf, Sampled, Smooth
+from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy
 
-Recorded: TypeAlias = DiscreteLaplace | DiscreteGaussian | ExponentialChoice | SmoothCauchy
+Recorded: TypeAlias = DiscreteLaplace | DiscreteGaussian | ExponentialChoice | SmoothCauchy | PrivateTraining
 
 MECHANISMS: dict[str, type[Recorded]] = {
-    kind.__name__: kind for kind in (DiscreteLaplace, DiscreteGaussian, ExponentialChoice, SmoothCauchy)
+    kind.__name__: kind
+    for kind in (DiscreteLaplace, DiscreteGaussian, ExponentialChoice, SmoothCauchy, PrivateTraining)
 }
 UNKNOWN = {"name": "unknown"}  # the mechanism of an entry that a crash left half written, for which nothing was read
 
@@ -27,6 +29,7 @@ _DISTANCES: dict[type, Callable[[float], Any]] = {
     L2: L2,
     Linf: Linf,
     Smooth: partial(Smooth, least=0.0),  # decides the grid of answers, not the loss
+    Sampled: lambda at_most: Sampled(int(at_most)),
 }
 _DISTANCE_OF_NAME = {kind.__name__: build for kind, build in _DISTANCES.items()}
 

@@ -27,7 +27,7 @@ class Broken(Chunks):
     def count(self, *_):
         raise AssertionError("rows were read")
 
-    select = recode = keep = batches = count
+    select = recode = keep = lot = batches = count
 
 
 REFUSED = {

@@ -9,8 +9,12 @@ import pytest
 import gapless as gl
 from gapless.data.neighbors import Matching
 from gapless.data.sums import neighbour_sum
+from gapless.data.training import trainable
 from gapless.data.workload import Workload
 from gapless.errors import BudgetError, LedgerError, SealedError
+from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.layers import Linear
+from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
 from gapless.privacy.ledger_file import RESTORE, append, hash_of, seal_of
 from gapless.privacy.noise import SystemNoise
@@ -437,7 +441,7 @@ def release(table, mechanism, value):
 
 def released_by(name, folder):
     """The path of a ledger with one entry by this mechanism."""
-    approximate = name == "DiscreteGaussian"
+    approximate = name in ("DiscreteGaussian", "PrivateTraining")
     table = private(ROWS, letters_schema([2, 2]), folder, budget=Budget(8.0, 1e-6 if approximate else 0.0))
     half = table.ledger.share(percent=50)
     value = {
@@ -446,7 +450,14 @@ def released_by(name, folder):
             table, lambda columns: columns["x0"] * 1.0, targets=["x0"], matching=Matching(on=("x1",)), low=0, high=1
         ),
     }.get(name, lambda: table.marginal("x0"))()
-    release(table, MECHANISMS[name].for_loss(half, value.distance), value)
+    more = {}
+    if name == "PrivateTraining":
+        cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(3,))
+        value = trainable(
+            table, Descent(network=Linear(3, 3), cells=cells, optimizer=SGD(rate=Cosine(rate=0.1, steps=3)), lot=1.0)
+        )
+        more = {"rate": 0.5, "steps": 3, "clip": 1.0, "numbers": 12}
+    release(table, MECHANISMS[name].for_loss(half, value.distance, **more), value)
     return table.ledger.path
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gapless.privacy import noise
-from gapless.privacy.noise import SMALL, Law, SystemNoise, current, origin
+from gapless.privacy.noise import SMALL, Law, SystemNoise, WideGaussian, current, origin
 from gapless.testing.noise import FixedNoise, fixed_noise, no_noise, scaled_noise, shared_noise
 
 LAWS = {
@@ -48,7 +48,7 @@ def test_brackets_are_the_floor_of_the_true_distribution_function(law, bits):
 
 @every_law
 def test_the_ends_of_a_table_are_always_ambiguous(law):
-    lower, upper = noise._table(law)
+    lower, upper, _ = noise._table(law)
     assert lower[0] == 0
     assert upper[-1] == 2**64 - 1
     assert np.all(lower[1:] >= lower[:-1])
@@ -156,7 +156,7 @@ def test_the_tails_go_on_beyond_the_table(monkeypatch, word):
 
 def test_only_the_ambiguous_draws_of_a_vector_are_changed(monkeypatch):
     law = Law.gaussian(5.0)
-    lower, _ = noise._table(law)
+    lower, *_ = noise._table(law)
     middle = len(lower) // 2
     words = np.array([2**63, lower[middle + 2], 2**62], dtype=np.uint64)
     script(monkeypatch, words.tobytes(), bytes(8))  # zeros follow: U is below F(2)
@@ -176,7 +176,7 @@ def test_long_vectors_use_the_table_and_short_ones_opendp(monkeypatch):
 @pytest.mark.parametrize("law", [Law.laplace(2**19 / 110), Law.gaussian(35_340.0)])
 def test_the_largest_tables_keep_to_their_bound(law):
     assert law.fits
-    lower, upper = noise._table(law)
+    lower, upper, _ = noise._table(law)
     assert len(lower) <= 2**20
     assert int((upper - lower).max()) <= 1
     noise._table.cache_clear()
@@ -313,3 +313,90 @@ def test_broken_twins_are_broken_as_they_say():
         expected = plain.discrete_gaussian(500.0, 9)
     with fixed_noise(1), scaled_noise(0.5) as half:
         assert half.discrete_gaussian(1000.0, 9).tolist() == expected.tolist()
+
+
+# ------------------------------------------------------------------ Gaussian noise too wide for a table
+
+WIDE = [40_000.0, 1.3 * 2**20, 6.5 * 2**20, 2.0**50]
+
+
+def chance(wide, start, z):
+    """exp(-E) with 60 digits, by `decimal`."""
+    with localcontext(prec=60):
+        square = 2 * Decimal(wide.std) ** 2
+        wider = 1 + Decimal(1) / 512
+        return (-(Decimal(z) ** 2 / square - Decimal(start) ** 2 / (square * wider) + _slack(wide))).exp()
+
+
+def _slack(wide):
+    return Decimal(512) * Decimal(4) ** wide.bits / (8 * Decimal(wide.std) ** 2)
+
+
+@pytest.mark.parametrize("std", WIDE)
+def test_no_proposal_has_a_chance_above_one_and_few_are_thrown_away(std):
+    wide = WideGaussian.of(std)
+    assert 256 <= std / 2**wide.bits < 512
+    width = 2**wide.bits
+    for cell in (-9000, -513, -512, -300, -1, 0, 1, 77, 511, 512, 513, 9000):
+        for r in (-width // 2, -1, 0, 1, width // 2 - 1):
+            assert chance(wide, cell * width, cell * width + r) <= 1
+    _, kept = wide._propose(20_000)
+    assert kept.mean() > 0.98
+
+
+@pytest.mark.parametrize("std", WIDE)
+def test_wide_noise_is_the_same_whether_floats_or_fractions_decide(std, monkeypatch):
+    """The float chance is within a small part of the margin; with the margin at 1 every draw is decided exactly."""
+    wide = WideGaussian.of(std)
+    entropy = np.random.default_rng(4).bytes(2 * 8 * 300)
+
+    def draws(margin):
+        left = bytearray(entropy)
+        fresh = np.random.default_rng(5)
+
+        def read(size):
+            taken = bytes(left[:size])
+            del left[:size]
+            return taken + fresh.bytes(size - len(taken))
+
+        monkeypatch.setattr(noise, "_MARGIN", margin)
+        monkeypatch.setattr(noise, "_entropy", read)
+        return wide._propose(300)
+
+    decided = []
+    decide = WideGaussian.decide
+    monkeypatch.setattr(WideGaussian, "decide", lambda *given: decided.append(given) or decide(*given))
+    by_floats = draws(noise._MARGIN)
+    few = len(decided)
+    by_fractions = draws(1.0)
+    assert np.array_equal(by_floats[0], by_fractions[0])
+    assert np.array_equal(by_floats[1], by_fractions[1])
+    assert len(decided) - few == 300
+    assert few < 3 or std == 2.0**50  # where a word has few digits of U left
+
+
+@pytest.mark.parametrize(("above", "kept"), [(False, True), (True, False)])
+def test_a_wide_draw_at_the_edge_is_decided_by_the_words_that_follow(above, kept, monkeypatch):
+    wide = WideGaussian.of(1.3 * 2**20)
+    places, start, z = 64 - wide.bits, 3 << wide.bits, (3 << wide.bits) + 100
+    true = Fraction(chance(wide, start, z))
+    digits = floor(true * 2**places)
+    rest = floor(true * 2 ** (places + 128)) - (digits << 128)  # the next 128 digits of the chance itself
+    words = [(rest >> 64).to_bytes(8), ((rest & (2**64 - 1)) + (5 if above else -5)).to_bytes(8)]
+    monkeypatch.setattr(noise, "_entropy", lambda _size: words.pop(0))
+    assert wide.decide(digits, places, start, z) is kept
+    assert not words
+    monkeypatch.undo()
+    assert wide.decide(digits - 1, places, start, z)
+    assert not wide.decide(digits + 1, places, start, z)
+
+
+def test_wide_noise_is_used_where_no_table_fits(monkeypatch):
+    asked = []
+    draw = WideGaussian.draw
+    monkeypatch.setattr(WideGaussian, "draw", lambda wide, size: asked.append(size) or draw(wide, size))
+    SystemNoise().discrete_gaussian(35_000.0, 5)
+    SystemNoise().discrete_gaussian(36_000.0, 5)
+    SystemNoise().discrete_gaussian(36_000.0, SMALL + 1)
+    assert asked == [5, SMALL + 1]
+    assert SystemNoise().discrete_gaussian(2.0**50, 0).shape == (0,)

@@ -11,7 +11,15 @@ from gapless.data import PrivateTable
 from gapless.data.memory import Memory
 from gapless.data.own import is_own
 from gapless.data.workload import Views, Workload
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Private, Rows, SmoothCauchy
+from gapless.privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialChoice,
+    Private,
+    PrivateTraining,
+    Rows,
+    SmoothCauchy,
+)
 from gapless.privacy.private import L1, Linf
 from gapless.privacy.sealing import gather, transform
 from gapless.query.treatments import Drop
@@ -177,7 +185,13 @@ class Sly(float):
 
 @pytest.mark.parametrize(
     "make",
-    [DiscreteLaplace, DiscreteGaussian, ExponentialChoice, lambda number: SmoothCauchy(2.0, number, 1.0)],
+    [
+        DiscreteLaplace,
+        DiscreteGaussian,
+        ExponentialChoice,
+        lambda number: SmoothCauchy(2.0, number, 1.0),
+        lambda number: PrivateTraining(rate=0.5, steps=1, clip=1.0, std=number, numbers=1),
+    ],
 )
 def test_a_mechanism_is_charged_for_the_number_it_draws_with(make):
     recorded = [number for number in make(Sly(100.0)).parameters().values() if isinstance(number, float)]

@@ -5,7 +5,11 @@ import math
 import pytest
 
 import gapless as gl
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Ledger, SmoothCauchy
+from gapless.data.training import train
+from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.layers import Linear
+from gapless.model.neural.optimizers import SGD, Cosine
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Ledger, PrivateTraining, SmoothCauchy
 from gapless.privacy.ledger_file import seal_of
 from gapless.release.report import release_page
 from gapless.release.statement import privacy_statement
@@ -36,6 +40,18 @@ def test_the_noise_is_described_by_the_mechanisms_that_were_used(tmp_path, delta
     gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.share(percent=10))
     assert ExponentialChoice.told in noise_line(statement(table))
     assert "integer" not in statement(table)
+
+
+def test_a_training_is_one_entry_with_its_constants(tmp_path):
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, 1e-6))
+    cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(4,))
+    program = Descent(network=Linear(3, 4), cells=cells, optimizer=SGD(rate=Cosine(rate=0.1, steps=7)), lot=20.0)
+    grant = table.ledger.grant(table.ledger.share(percent=50), to="Network.fit")
+    train(table, program, grant, spend=grant.left, rate=0.1, steps=7, clip=1.0, what="network", needs=["x1"])
+    text = statement(table)
+    assert noise_line(text).endswith(f"entropy: {PrivateTraining.told}; {DiscreteGaussian.told}.")
+    assert "| 1 | 50.00% | Network.fit | network | PrivateTraining(0.1, 7, 1, " in text
+    assert "16, 1) | observed on x1 |" in text
 
 
 def test_an_entry_that_a_crash_left_is_said_to_be_one(tmp_path):

@@ -1,0 +1,123 @@
+"""Private training on a sealed table: its rows, drawn into lots, and the program that is trained on them.
+
+The loop and its cost are in `privacy/sgd.py`. Here rows are chosen and handed out, and only to programs of this
+library: one that kept what it is shown would be no function of noisy sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from gapless.data.checks import check_private
+from gapless.data.engine import Engine
+from gapless.data.own import is_own
+from gapless.data.private_table import PrivateTable, lacking
+from gapless.errors import ModelError
+from gapless.privacy.budget import Loss
+from gapless.privacy.ledger import Grant
+from gapless.privacy.private import Private, Released, Sampled
+from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
+
+S = TypeVar("S")
+
+_PLAIN = (int, float, str, bool, type(None), np.ndarray, np.int64, np.float64)  # by the very type
+
+
+@dataclass(frozen=True, slots=True)
+class RowsToLearn(Generic[S]):
+    """Some columns of the rows in an engine, and the program that is trained on them."""
+
+    program: Program[S]
+    engine: Engine
+    columns: tuple[int, ...]
+    progress: Callable[[int], None] | None
+
+    def lot(self, marks: Marks) -> Iterator[Block]:
+        """The rows that are marked, in blocks of one size; the last one is filled up with code 0."""
+        lot = self.engine.lot(self.columns, marks)
+        padding = -lot.rows % BLOCK
+        columns = [np.concatenate([codes, np.zeros(padding, dtype=codes.dtype)]) for codes in lot.columns]
+        for start in range(0, lot.rows, BLOCK):
+            some = tuple(codes[start : start + BLOCK] for codes in columns)
+            yield Block(some, min(BLOCK, lot.rows - start))
+
+    def done(self, steps: int) -> None:
+        """Tell whoever watches."""
+        if self.progress is not None:
+            self.progress(steps)
+
+
+def trainable(
+    table: PrivateTable,
+    program: Program[S],
+    *,
+    columns: Sequence[str] | None = None,
+    needs: Iterable[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> Private[RowsToLearn[S], Sampled]:
+    """The rows of a sealed table for a program to be trained on, as `PrivateTraining` takes them.
+
+    Args:
+        table: the sealed table.
+        program: a program of this library, whose parts are all of this library.
+        columns: those that the program is shown, in this order; by default all. Gaps are shown as codes of their own.
+        needs: columns on which a row must be observed: one with a gap there is never drawn, whatever the program is.
+        progress: told after each step how many are done.
+
+    Distance: each row adds by itself, so k rows of one person are k draws (docs/proofs/private_training.md).
+    """
+    check_private(table, "trainable()")
+    if not all_own(program):
+        raise ModelError(
+            "this program, or a part of it, is not of this library, and would see rows",
+            hint="a program of gapless.model.neural with layers from there",
+        )
+    schema = table.schema
+    places = schema.positions(schema.names if columns is None else columns)
+    needed = tuple(needs)
+    observed = {
+        place: np.arange(schema.columns[place].extended_size) < schema.columns[place].size
+        for place in schema.positions(needed)
+        if schema.columns[place].gaps
+    }
+
+    def rows(engine: Engine) -> RowsToLearn[S]:
+        return RowsToLearn(program, engine.keep(observed) if observed else engine, places, progress)
+
+    reads = table._required if table.filled else table._required | lacking(schema, needed)  # noqa: SLF001 one room
+    return table._sealed(rows, distance=Sampled(table.protect.at_most), reads=reads or None)  # noqa: SLF001 one room
+
+
+def train(
+    table: PrivateTable,
+    program: Program[S],
+    grant: Grant,
+    *,
+    spend: Loss,
+    rate: float,
+    steps: int,
+    clip: float,
+    what: str,
+    columns: Sequence[str] | None = None,
+    needs: Iterable[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> Released[S]:
+    """Train a program and release its last state for `spend`, charged at once: the noise follows from it."""
+    value = trainable(table, program, columns=columns, needs=needs, progress=progress)
+    mechanism = PrivateTraining.for_loss(
+        spend, value.distance, rate=rate, steps=steps, clip=clip, numbers=program.numbers
+    )
+    return grant.release(value, mechanism, what=what)
+
+
+def all_own(thing: object) -> bool:
+    """Whether an object and all that it is made of are plain or of this library: no function is."""
+    if isinstance(thing, tuple):
+        return all(map(all_own, thing))
+    if is_dataclass(thing) and is_own(thing):
+        return all(all_own(getattr(thing, field.name)) for field in fields(thing))
+    return type(thing) in _PLAIN

@@ -1,0 +1,1 @@
+"""Small networks in plain numpy: layers with exact lengths of each row's gradient, optimizers, programs to train."""

@@ -1,0 +1,138 @@
+r"""The gradients of many rows, kept as factors: their lengths and weighted sums, without one of them written out.
+
+For a layer with inputs a and slopes δ (the derivatives of the row's loss by its outputs) row i's gradient is the outer
+product of aᵢ and δᵢ, so that
+
+.. math:: \lVert g_i \rVert^2 = \lVert a_i \rVert^2 \lVert \delta_i \rVert^2, \qquad
+          \sum_i w_i g_i = a^{\mathsf T} \operatorname{diag}(w)\, \delta
+
+(*ghost norms*: Goodfellow 2015). A length that is too small would be a wrong guarantee, so none is an estimate:
+tests/unit/model/test_neural.py compares all of them with gradients that are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.privacy.noise import Floats, Integers
+from gapless.privacy.sgd import RowGradients
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Row by row as they are, for parameters that are few: rows × numbers."""
+
+    rows: Floats
+
+    def squared_norms(self) -> Floats:
+        """Of each row."""
+        return _squares(self.rows)
+
+    def total(self, weights: Floats) -> Floats:
+        """The weighted sum."""
+        kept, rows = _kept(weights, self.rows)
+        return np.asarray(kept @ rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mask:
+    """Which cells of a matrix are parameters. Outputs that see the same inputs are a group.
+
+    With M = `seen` · `groups`ᵀ the squared length (a² M)·δ² is (a² `seen`)·(δ² `groups`), of fewer numbers.
+    """
+
+    free: Integers  # the places of parameters in the matrix, row after row
+    seen: Floats  # inputs × groups
+    groups: Floats  # outputs × groups
+
+    @classmethod
+    def of(cls, marks: NDArray[np.bool_]) -> Mask:
+        """From marks, inputs × outputs."""
+        seen, group = np.unique(marks, axis=1, return_inverse=True)
+        groups = np.equal.outer(group.ravel(), np.arange(seen.shape[1]))
+        return cls(np.flatnonzero(marks), seen.astype(np.float64), groups.astype(np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """Of a matrix, inputs × outputs, all of whose cells are parameters, or those of a mask."""
+
+    inputs: Floats
+    slopes: Floats
+    mask: Mask | None = None
+
+    def squared_norms(self) -> Floats:
+        """Of each row."""
+        if self.mask is None:
+            return _squares(self.inputs) * _squares(self.slopes)
+        return np.asarray(((self.inputs**2 @ self.mask.seen) * (self.slopes**2 @ self.mask.groups)).sum(axis=1))
+
+    def total(self, weights: Floats) -> Floats:
+        """The weighted sum, as a vector of the free cells."""
+        kept, inputs, slopes = _kept(weights, self.inputs, self.slopes)
+        cells = (inputs.T @ (slopes * kept[:, None])).ravel()
+        return np.asarray(cells if self.mask is None else cells[self.mask.free])
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Of tables, one for each column, in which a row looks up one line each: rows × columns × width.
+
+    Each column has lines of its own, so that no two of a row's lines are the same.
+    """
+
+    codes: tuple[NDArray[np.integer], ...]
+    sizes: tuple[int, ...]
+    slopes: Floats
+
+    def squared_norms(self) -> Floats:
+        """Of each row: that of its slopes."""
+        return _squares(self.slopes.reshape(len(self.slopes), -1))
+
+    def total(self, weights: Floats) -> Floats:
+        """The weighted sum, table after table."""
+        kept, slopes, *codes = _kept(weights, self.slopes, *self.codes)
+        scaled = slopes * kept[:, None, None]
+        return np.concatenate(
+            [
+                (np.equal.outer(np.arange(size), code).astype(np.float64) @ scaled[:, column]).ravel()
+                for column, (code, size) in enumerate(zip(codes, self.sizes, strict=True))
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Of several groups of parameters, one after another: clipped together, whatever network each belongs to."""
+
+    parts: tuple[RowGradients, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[RowGradients]) -> Joint:
+        """These parts; at least one."""
+        return cls(tuple(parts))
+
+    def squared_norms(self) -> Floats:
+        """Squared lengths add up."""
+        return np.asarray(sum(part.squared_norms() for part in self.parts))
+
+    def total(self, weights: Floats) -> Floats:
+        """One vector for all."""
+        return np.concatenate([part.total(weights) for part in self.parts])
+
+
+def _squares(rows: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def _kept(weights: Floats, *arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Weights and arrays without the rows of weight 0, whose numbers need not be finite."""
+    if weights.all():
+        return weights, *arrays
+    rows = np.flatnonzero(weights)
+    return weights[rows], *(array[rows] for array in arrays)

@@ -1,0 +1,327 @@
+"""Layers of small networks: forward, backward, and each row's gradient in a form whose length is exact.
+
+A layer is public: shapes and masks. Its parameters are a vector of `numbers` numbers, which `unpack` brings into the
+form that it computes with, once for each step. `forward` gives its outputs and what `backward` needs to remember;
+`backward` turns the slopes of the outputs into those of the inputs and the gradients of each row. Every layer treats
+each row by itself: no statistic of a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.model.neural.gradients import Looked, Mask, Outer, Plain
+from gapless.privacy.noise import Floats
+from gapless.privacy.sgd import RowGradients
+
+
+class Layer(Protocol):
+    """A map of each row, with parameters."""
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """How many numbers each of its groups of parameters has, in their order."""
+        ...
+
+    def start(self, rng: np.random.Generator) -> Floats:
+        """Parameters to begin with."""
+        ...
+
+    def unpack(self, numbers: Floats) -> Any:
+        """Parameters in the form that the layer computes with."""
+        ...
+
+    def forward(self, weights: Any, inputs: Any) -> tuple[Any, Any]:
+        """Outputs, and what to remember."""
+        ...
+
+    def backward(
+        self, weights: Any, memory: Any, slopes: Floats, *, to_inputs: bool
+    ) -> tuple[Floats | None, list[RowGradients]]:
+        """Slopes of the inputs, if they are wanted, and the gradients of each group of parameters."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """x W + b, where W starts at random with entries of variance gain²/inputs; gain 0 starts at zero."""
+
+    inputs: int
+    outputs: int
+    gain: float = 1.0
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """W, b."""
+        return self.inputs * self.outputs, self.outputs
+
+    def start(self, rng: np.random.Generator) -> Floats:
+        """W at random, b zero."""
+        drawn = rng.standard_normal(self.inputs * self.outputs) * (self.gain / math.sqrt(self.inputs))
+        return np.concatenate([drawn, np.zeros(self.outputs)])
+
+    def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
+        """W and b."""
+        matrix, bias = cut(numbers, self.shapes)
+        return matrix.reshape(self.inputs, self.outputs), bias
+
+    def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, Floats]:
+        """The product and the bias."""
+        matrix, bias = weights
+        return inputs @ matrix + bias, inputs
+
+    def backward(
+        self, weights: tuple[Floats, Floats], memory: Floats, slopes: Floats, *, to_inputs: bool
+    ) -> tuple[Floats | None, list[RowGradients]]:
+        """δ Wᵀ; x ⊗ δ and δ."""
+        return slopes @ weights[0].T if to_inputs else None, [Outer(memory, slopes), Plain(slopes)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskedLinear:
+    """x (W ∘ M) + b: only cells that the marks M, inputs × outputs, name are parameters."""
+
+    marks: NDArray[np.bool_]
+    gain: float = 1.0
+    mask: Mask = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mask", Mask.of(self.marks))
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """The marked cells of W, b."""
+        return self.mask.free.size, self.marks.shape[1]
+
+    def start(self, rng: np.random.Generator) -> Floats:
+        """As a linear layer's, by the number of inputs that each output sees."""
+        seen = np.maximum(1, self.marks.sum(axis=0))
+        drawn = rng.standard_normal(self.marks.shape) * (self.gain / np.sqrt(seen))
+        return np.concatenate([drawn[self.marks], np.zeros(self.marks.shape[1])])
+
+    def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
+        """W, with zeros where nothing is marked, and b."""
+        cells, bias = cut(numbers, self.shapes)
+        matrix = np.zeros(self.marks.size)
+        matrix[self.mask.free] = cells
+        return matrix.reshape(self.marks.shape), bias
+
+    def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, Floats]:
+        """The product with the marked cells, and the bias."""
+        matrix, bias = weights
+        return inputs @ matrix + bias, inputs
+
+    def backward(
+        self, weights: tuple[Floats, Floats], memory: Floats, slopes: Floats, *, to_inputs: bool
+    ) -> tuple[Floats | None, list[RowGradients]]:
+        """δ (W ∘ M)ᵀ; (x ⊗ δ) ∘ M and δ."""
+        return slopes @ weights[0].T if to_inputs else None, [Outer(memory, slopes, self.mask), Plain(slopes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """A learned point for each code of each column: columns of codes in, rows × columns × width out."""
+
+    sizes: tuple[int, ...]
+    width: int
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """One table after another."""
+        return (sum(self.sizes) * self.width,)
+
+    def start(self, rng: np.random.Generator) -> Floats:
+        """At random, of variance 1/width."""
+        return rng.standard_normal(self.shapes[0]) / math.sqrt(self.width)
+
+    def unpack(self, numbers: Floats) -> list[Floats]:
+        """A table for each column."""
+        tables = cut(numbers, [size * self.width for size in self.sizes])
+        return [table.reshape(-1, self.width) for table in tables]
+
+    def forward(
+        self, weights: list[Floats], inputs: Sequence[NDArray[np.integer]]
+    ) -> tuple[Floats, tuple[NDArray[np.integer], ...]]:
+        """What stands at each code."""
+        looked = [table[codes] for table, codes in zip(weights, inputs, strict=True)]
+        return np.stack(looked, axis=1), tuple(inputs)
+
+    def backward(
+        self, weights: list[Floats], memory: tuple[NDArray[np.integer], ...], slopes: Floats, *, to_inputs: bool
+    ) -> tuple[None, list[RowGradients]]:
+        """Codes have no slopes; each line that was looked up has those of its place."""
+        del weights, to_inputs
+        return None, [Looked(memory, self.sizes, slopes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    r"""One point in place of several: a mean over columns, weighted by learned attention.
+
+    .. math:: y = \sum_j p_j x_j, \qquad p = \operatorname{softmax}_j(\langle x_j, k\rangle / \sqrt{w} + b_j)
+
+    Rows × columns × width in, rows × width out. k says which cells matter, b which columns do.
+    """
+
+    columns: int
+    width: int
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """k, b."""
+        return self.width, self.columns
+
+    def start(self, rng: np.random.Generator) -> Floats:
+        """All columns alike."""
+        del rng
+        return np.zeros(self.width + self.columns)
+
+    def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
+        """k/√w and b."""
+        key, bias = cut(numbers, self.shapes)
+        return key / math.sqrt(self.width), bias
+
+    def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
+        """The weighted mean."""
+        key, bias = weights
+        scores = (inputs * key).sum(axis=2) + bias
+        attention = np.exp(scores - scores.max(axis=1, keepdims=True))
+        attention /= attention.sum(axis=1, keepdims=True)
+        return (inputs * attention[:, :, None]).sum(axis=1), (inputs, attention)
+
+    def backward(
+        self, weights: tuple[Floats, Floats], memory: tuple[Floats, Floats], slopes: Floats, *, to_inputs: bool
+    ) -> tuple[Floats | None, list[RowGradients]]:
+        """Through the mean, and through the scores by the derivative of softmax."""
+        inputs, attention = memory
+        of_attention = (inputs * slopes[:, None, :]).sum(axis=2)
+        mean = (attention * of_attention).sum(axis=1, keepdims=True)
+        of_scores = attention * (of_attention - mean)
+        of_key = (inputs * of_scores[:, :, None]).sum(axis=1) / math.sqrt(self.width)
+        found: list[RowGradients] = [Plain(of_key), Plain(of_scores)]
+        if not to_inputs:
+            return None, found
+        return attention[:, :, None] * slopes[:, None, :] + of_scores[:, :, None] * weights[0], found
+
+
+@dataclass(frozen=True, slots=True)
+class ReLU:
+    """max(x, 0), or `leak`·x below 0."""
+
+    leak: float = 0.0
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """No parameters."""
+        return ()
+
+    def start(self, rng: np.random.Generator) -> Floats:
+        """None."""
+        del rng
+        return np.zeros(0)
+
+    def unpack(self, numbers: Floats) -> None:
+        """Nothing."""
+        del numbers
+
+    def forward(self, weights: None, inputs: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """max(x, leak·x)."""
+        del weights
+        return np.maximum(inputs, self.leak * inputs), inputs > 0
+
+    def backward(
+        self, weights: None, memory: NDArray[np.bool_], slopes: Floats, *, to_inputs: bool
+    ) -> tuple[Floats | None, list[RowGradients]]:
+        """δ where x > 0, leak·δ elsewhere."""
+        del weights
+        return np.where(memory, slopes, self.leak * slopes) if to_inputs else None, []
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One layer after another."""
+
+    layers: tuple[Layer, ...]
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """Those of all layers."""
+        return tuple(size for layer in self.layers for size in layer.shapes)
+
+    def start(self, rng: np.random.Generator) -> Floats:
+        """Those of all layers."""
+        return np.concatenate([layer.start(rng) for layer in self.layers])
+
+    def unpack(self, numbers: Floats) -> list[Any]:
+        """Those of each layer."""
+        parts = cut(numbers, [sum(layer.shapes) for layer in self.layers])
+        return [layer.unpack(part) for layer, part in zip(self.layers, parts, strict=True)]
+
+    def forward(self, weights: list[Any], inputs: Any) -> tuple[Any, list[Any]]:
+        """Through all layers."""
+        memories = []
+        for layer, own in zip(self.layers, weights, strict=True):
+            inputs, memory = layer.forward(own, inputs)
+            memories.append(memory)
+        return inputs, memories
+
+    def backward(
+        self, weights: list[Any], memory: list[Any], slopes: Floats, *, to_inputs: bool
+    ) -> tuple[Floats | None, list[RowGradients]]:
+        """Back through all layers."""
+        found: list[RowGradients] = []
+        onward: Floats | None = slopes
+        for place in reversed(range(len(self.layers))):
+            layer = self.layers[place]
+            onward, own = layer.backward(weights[place], memory[place], onward, to_inputs=to_inputs or place > 0)  # type: ignore[arg-type]
+            found = own + found
+        return onward, found
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Several layers on the same inputs, their outputs added up: a skip beside a hidden layer."""
+
+    layers: tuple[Layer, ...]
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """Those of all layers."""
+        return Chain(self.layers).shapes
+
+    def start(self, rng: np.random.Generator) -> Floats:
+        """Those of all layers."""
+        return Chain(self.layers).start(rng)
+
+    def unpack(self, numbers: Floats) -> list[Any]:
+        """Those of each layer."""
+        return Chain(self.layers).unpack(numbers)
+
+    def forward(self, weights: list[Any], inputs: Any) -> tuple[Floats, list[Any]]:
+        """The sum of what each layer gives."""
+        results = [layer.forward(own, inputs) for layer, own in zip(self.layers, weights, strict=True)]
+        return np.asarray(sum(outputs for outputs, _ in results)), [memory for _, memory in results]
+
+    def backward(
+        self, weights: list[Any], memory: list[Any], slopes: Floats, *, to_inputs: bool
+    ) -> tuple[Floats | None, list[RowGradients]]:
+        """The same slopes for each layer."""
+        results = [
+            layer.backward(own, kept, slopes, to_inputs=to_inputs)
+            for layer, own, kept in zip(self.layers, weights, memory, strict=True)
+        ]
+        found = [gradient for _, own in results for gradient in own]
+        back = [slopes for slopes, _ in results if slopes is not None]
+        return np.asarray(sum(back)) if to_inputs else None, found
+
+
+def cut(numbers: Floats, sizes: Sequence[int]) -> list[Floats]:
+    """A vector in parts of these sizes."""
+    return [numbers[start:stop] for start, stop in pairwise(accumulate(sizes, initial=0))]

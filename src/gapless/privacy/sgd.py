@@ -1,0 +1,253 @@
+r"""Private training: sums of clipped gradients over random lots of rows, each with noise, all steps in one release.
+
+A step takes every row with the same public chance, cuts the gradient of each to one length, adds them up and adds
+noise. What is computed from the noisy sums alone is free: all iterates, and whatever is done between two steps. So the
+loop is one mechanism, charged once, before the first row is read. It runs here, inside the gate; the program, which
+is code of this library, is shown rows only to say how a loss grows at each, and goes on from noisy sums.
+Proved in docs/proofs/private_training.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.arguments import is_number, whole
+from gapless.errors import BudgetError
+from gapless.privacy.budget import PURE, Loss
+from gapless.privacy.noise import LARGEST, Floats, NoiseSource
+from gapless.privacy.private import Sampled
+from gapless.schema.columns import Codes
+
+BLOCK = 256  # rows that are evaluated at once, always as many: then what a row adds does not depend on the others
+GRID = 20  # sums are rounded to clip·2^-GRID, so that noise on them is integer noise
+# What floats can add to the length of a change, in units of `clip`, in lots of fewer than 2^23 rows.
+SLACK = 2.0**-13
+HIGHEST_ORDER = 2**14  # up to which the loss is computed to ten digits
+_UP = 1 + 1e-9  # the loss is rounded up by more than its float error
+_WORD = 32  # bits of the number that decides whether a row is in a lot
+
+S = TypeVar("S")
+Marks: TypeAlias = Callable[[int], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The codes of `BLOCK` rows, column by column: the first `rows` are rows of a lot, the others padding."""
+
+    columns: tuple[Codes, ...]
+    rows: int
+
+
+class RowGradients(Protocol):
+    """The gradients of a block's rows, which are never written out."""
+
+    def squared_norms(self) -> Floats:
+        """The squared length of each row's gradient."""
+        ...
+
+    def total(self, weights: Floats) -> Floats:
+        """The sum of the rows' gradients times these weights; a row of weight 0 adds nothing, whatever it holds."""
+        ...
+
+
+class Program(Protocol[S]):
+    """What is trained: its state is public, since it follows from noisy sums."""
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers a gradient has."""
+        ...
+
+    def start(self) -> S:
+        """The first state."""
+        ...
+
+    def gradients(self, state: S, block: Block) -> RowGradients:
+        """Each row's gradient, by itself: a function of the state and of the row, to the last bit."""
+        ...
+
+    def follow(self, state: S, noisy: Floats, step: int) -> S:
+        """The next state, from the noisy sum of clipped gradients of this step (0, 1 …)."""
+        ...
+
+
+class Trainable(Protocol[S]):
+    """Rows, and the program that is trained on them: what a sealed value for `PrivateTraining` holds."""
+
+    @property
+    def program(self) -> Program[S]:
+        """What is trained."""
+        ...
+
+    def lot(self, marks: Marks) -> Iterator[Block]:
+        """The rows that are marked, block by block; `marks` is told how many rows there are to mark."""
+        ...
+
+    def done(self, steps: int) -> None:
+        """So many steps are done, which is public."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateTraining:
+    r"""Train by noisy sums of clipped gradients over lots that each row is in with the same chance (DP-SGD).
+
+    .. math:: \tilde s_t = h \Bigl(\Bigl\lfloor \tfrac1h \sum_{i \in L_t} g_i \min(1, C/\lVert g_i \rVert)
+              \Bigr\rceil + Z_t\Bigr), \qquad \Pr[i \in L_t] = q, \qquad h = C\,2^{-20}
+
+    .. math:: \varepsilon_n \le \frac{T}{n-1} \log \sum_{k=0}^n \binom nk (1-q)^{n-k} q^k e^{k(k-1)\Delta^2/2\sigma^2},
+              \qquad \Delta = 1 + 2^{-20} \sqrt P + 2^{-13}
+
+    Notation: q is `rate`, T is `steps`, C is `clip`, P is `numbers` (of a gradient), σ is `std`: Z is discrete Gaussian
+    with parameter σ·2²⁰, so σC in units of the sum. Between two whole orders n the logarithm is interpolated.
+    Guarantee: Rényi loss as above for one row more or less, both ways. For k rows of one person the noise is the sum of
+        k independent draws (`draws`), each with parameter σ·2²⁰/√k and one row to hide: k times the loss with √k·Δ.
+        Proved in docs/proofs/private_training.md, attacked by tests/audit/test_training.py.
+    Edge cases: an empty lot gets the same noise; a gradient that is not finite adds nothing; a pure budget refuses it;
+        orders above 2¹⁴ (ε below some thousandths) are refused.
+    References: Abadi et al. 2016; Mironov, Talwar, Zhang 2019; Canonne, Kamath, Steinke 2020.
+    """
+
+    told: ClassVar[str] = (
+        "whole numbers, on a public grid, are added to sums of clipped gradients of random lots of rows"
+    )
+
+    rate: float
+    steps: int
+    clip: float
+    std: float
+    numbers: int
+    draws: int = 1
+
+    def parameters(self) -> dict[str, Any]:
+        """Name and parameters, as the ledger records them."""
+        return {"name": type(self).__name__} | asdict(self)
+
+    def __post_init__(self) -> None:
+        _within("rate", self.rate, 2.0**-_WORD, 1)
+        _within("clip", self.clip, 2.0**-10, 2.0**20)
+        _within("std", self.std, 2.0**-GRID, LARGEST * 2.0**-GRID)
+        for name in ("rate", "clip", "std"):
+            object.__setattr__(self, name, float(getattr(self, name)))  # plain: what is charged is what is drawn
+        for name in ("steps", "numbers", "draws"):
+            object.__setattr__(self, name, whole(name, getattr(self, name), error=BudgetError, least=1))
+
+    @property
+    def noise_std(self) -> float:
+        """The standard deviation of the noise in each number of a sum."""
+        return self.std * self.clip
+
+    def loss(self, distance: Sampled, order: float) -> Loss:
+        """T times the loss of one step; each draw hides an even part of a person's rows."""
+        _measured_sampled(distance)
+        if order == PURE:
+            raise BudgetError("private training has no finite loss under a pure budget", hint="a Budget with delta > 0")
+        rows = -(-distance.at_most // self.draws)
+        rate = -math.expm1(rows * math.log1p(-self.rate)) if self.rate < 1 else 1.0
+        shift = rows * (1 + math.sqrt(self.numbers) * 2.0**-GRID + SLACK) * math.sqrt(self.draws) / self.std
+        return Loss(self.steps * self.draws * subsampled_loss(rate, shift, order), order)
+
+    @classmethod
+    def for_loss(
+        cls, loss: Loss, distance: Sampled, *, rate: float, steps: int, clip: float, numbers: int
+    ) -> PrivateTraining:
+        """The least noise that costs at most `loss`."""
+        _measured_sampled(distance)
+
+        def with_std(std: float) -> PrivateTraining:
+            return cls(rate=rate, steps=steps, clip=clip, std=std, numbers=numbers, draws=distance.at_most)
+
+        def fits(std: float) -> bool:
+            return with_std(std).loss(distance, loss.order).value <= loss.value
+
+        least, most = 2.0**-10, LARGEST * 2.0**-GRID
+        if not fits(most):
+            raise BudgetError("this share of the budget is too small for training", hint="a larger spend=")
+        low, high = math.log(least), math.log(most)
+        while high - low > 1e-12:  # the loss falls as noise grows
+            middle = (low + high) / 2
+            low, high = (low, middle) if fits(math.exp(middle)) else (middle, high)
+        return with_std(math.exp(high) if fits(math.exp(high)) else most)
+
+    def __call__(self, value: Trainable[S], noise: NoiseSource) -> S:
+        """Run all steps and give the last state."""
+        program, unit = value.program, self.clip * 2.0**-GRID
+        if program.numbers != self.numbers:
+            raise BudgetError(
+                f"a gradient has {program.numbers} numbers, and noise for {self.numbers} was paid for",
+                hint="numbers=program.numbers",
+            )
+        state = program.start()
+        for step in range(self.steps):
+            total = np.zeros(self.numbers)
+            for block in value.lot(lambda rows: included(self.rate, rows, noise)):
+                with np.errstate(all="ignore"):  # a warning would tell of rows
+                    total += self.clipped(program.gradients(state, block), block.rows)
+            steps_of_grid = np.rint(total / unit).astype(np.int64)
+            for _ in range(self.draws):
+                steps_of_grid += noise.discrete_gaussian(self.std * 2.0**GRID / math.sqrt(self.draws), self.numbers)
+            state = program.follow(state, np.asarray(steps_of_grid * unit, dtype=np.float64), step)
+            value.done(step + 1)
+        return state
+
+    def clipped(self, gradients: RowGradients, rows: int) -> Floats:
+        """The sum of the first rows' gradients, each cut to the length `clip`; one that is not finite is left out."""
+        weights = np.minimum(1.0, self.clip / np.sqrt(gradients.squared_norms()))
+        weights[rows:] = 0.0
+        return gradients.total(np.where(np.isfinite(weights), weights, 0.0))
+
+
+def included(rate: float, rows: int, noise: NoiseSource) -> NDArray[np.bool_]:
+    """Which rows are in a lot: each by itself, with chance ⌊rate·2³²⌋/2³²."""
+    words = noise.words(-(-rows // 2)).view(np.uint32)[:rows]
+    return np.asarray(words < int(rate * 2**_WORD))
+
+
+def subsampled_loss(rate: float, shift: float, order: float) -> float:
+    r"""The Rényi loss of one step, at most, for a shift in units of the noise.
+
+    At whole orders n the bound of the mechanism. :math:`(n-1)\varepsilon_n` is convex in the order, and 0 at 1, so
+    that a line between whole orders lies above it.
+    """
+    if order > HIGHEST_ORDER:
+        raise BudgetError(
+            f"this budget is accounted for at the order {order:.6g}, and training up to {HIGHEST_ORDER}",
+            hint="a budget with a larger epsilon",
+        )
+    below = math.floor(order)
+    part = order - below
+    moment = (1 - part) * _log_moment(rate, shift, below) + (part * _log_moment(rate, shift, below + 1) if part else 0)
+    return moment / (order - 1) * _UP
+
+
+def _log_moment(rate: float, shift: float, order: int) -> float:
+    """The logarithm of the sum. Binomial chances add up to 1, so what goes beyond 1 is summed: no digit is lost."""
+    from scipy.special import gammaln, logsumexp, xlog1py  # noqa: PLC0415 slow to load
+
+    if order < 2:
+        return 0.0
+    k = np.arange(2, order + 1)
+    chance = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+    chance += k * math.log(rate) + xlog1py(order - k, -rate)
+    exponent = k * (k - 1) * (shift**2 / 2)
+    beyond = exponent + np.log(-np.expm1(-exponent))  # log(e^x - 1)
+    return float(np.logaddexp(0.0, logsumexp(chance + beyond)))
+
+
+def _within(name: str, value: object, least: float, most: float) -> None:
+    if not (is_number(value) and least <= value <= most):
+        raise BudgetError(f"{name} = {value!r}", hint=f"a number from {least:.4g} to {most:.4g}")
+
+
+def _measured_sampled(distance: object) -> None:
+    if not isinstance(distance, Sampled):
+        raise BudgetError(
+            f"training is for rows that are drawn into lots, not for values with a distance {distance}",
+            hint="trainable(table, program); counts take DiscreteLaplace or DiscreteGaussian",
+        )

@@ -1,0 +1,100 @@
+"""Sums of clipped gradients on random neighbouring tables: they move by no more than Δ, and only by rows that are read.
+
+The same steps of the grid as the mechanism adds noise to, before noise; every subset of rows is a lot that chance may
+have drawn, so all rows are drawn here. Networks are taken far from their start, where gradients are long.
+"""
+
+import math
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunks import chunked
+from gapless.data.training import trainable
+from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
+from gapless.model.neural.optimizers import SGD, Cosine
+from gapless.privacy import PrivateTraining, Rows, Sampled
+from gapless.privacy.sgd import BLOCK, SLACK
+from gapless.testing.noise import NoNoise
+from gapless.testing.tables import letters_schema, private
+from seals import reveal
+
+SIZES = (2, 3, 2)
+SCHEMA = letters_schema(SIZES)
+EXTENDED = tuple(column.extended_size for column in SCHEMA.columns)
+OBSERVED = tuple(column.size for column in SCHEMA.columns)
+LETTERS = [
+    [*(chr(97 + j) for j in range(size)), None, *(["-", "n/a"] if i % 2 else [])] for i, size in enumerate(SIZES)
+]
+INTO, OUT = np.repeat(np.arange(3), EXTENDED), np.repeat(np.arange(3), OBSERVED)
+SHARED = Sum(
+    (
+        MaskedLinear(INTO[:, None] < OUT),
+        Chain((MaskedLinear(INTO[:, None] < np.array([1, 2, 1, 2])), ReLU(), MaskedLinear(np.ones((4, OUT.size)) > 0))),
+    )
+)
+COLUMN = Chain((Embedding(EXTENDED[:2], 3), Attention(2, 3), Linear(3, 4), ReLU(), Linear(4, 2)))
+PROGRAMS = {
+    "shared": (SHARED, {"given": (0, 1, 2), "sizes": EXTENDED, "targets": (0, 1, 2), "cells": OBSERVED}),
+    "column": (COLUMN, {"given": (0, 1), "sizes": EXTENDED[:2], "targets": (2,), "cells": (2,), "coded": True}),
+}
+
+row = st.tuples(*(st.sampled_from(letters) for letters in LETTERS))
+neighbours = st.integers(1, 3).flatmap(
+    lambda k: st.tuples(st.just(k), st.lists(row, max_size=8), st.lists(row, min_size=1, max_size=k))
+)
+
+
+def program(kind, scale, seed):
+    network, cells = PROGRAMS[kind]
+    begin = scale * np.random.default_rng(seed).standard_normal(sum(network.shapes))
+    return Descent(
+        network=network, cells=Cells(**cells), optimizer=SGD(rate=Cosine(rate=1.0, steps=1), momentum=0.0), lot=1.0,
+        begin=begin,
+    )  # fmt: skip
+
+
+def moved(trained, clip, table, **more):
+    """The first step's sum in steps of the grid: what a step of rate 1 without noise has moved the parameters by."""
+    value = reveal(trainable(table, trained, **more), table.ledger)
+    mechanism = PrivateTraining(rate=1.0, steps=1, clip=clip, std=1.0, numbers=trained.numbers)
+    state = mechanism(value, NoNoise())
+    return (trained.begin - state.numbers) / (clip * 2.0**-20)
+
+
+settings_of_a_network = st.tuples(
+    st.sampled_from(list(PROGRAMS)), st.sampled_from([0.1, 1.0, 30.0]), st.integers(0, 99), st.sampled_from([0.25, 2.0])
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(pair=neighbours, chosen=settings_of_a_network, cut=st.integers(1, 4), before=st.sampled_from([0, BLOCK - 1]))
+def test_a_sum_moves_by_no_more_than_its_distance_wherever_rows_lie(pair, chosen, cut, before):
+    k, rows, more = pair
+    kind, scale, seed, clip = chosen
+    rows = [("a", "a", "b")] * before + rows  # the added rows may begin a new block
+    folder = Path(tempfile.mkdtemp())
+    trained = program(kind, scale, seed)
+    tables = [private(r, SCHEMA, folder, protect=Rows(k)) for r in (rows, more[:1] + rows + more[1:])]
+    assert trainable(tables[0], trained).distance == Sampled(k)
+    less, greater = (moved(trained, clip, table) for table in tables)
+    far = np.linalg.norm(np.rint(greater) - np.rint(less)) / 2**20
+    assert far <= len(more) * (1 + math.sqrt(trained.numbers) * 2.0**-20 + SLACK)
+    assert np.array_equal(moved(trained, clip, chunked(tables[1], cut)), greater)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(row, max_size=8), coming=row, seed=st.integers(0, 99), needs=st.sampled_from([[0], [1], [0, 2]]))
+def test_a_row_with_a_gap_in_what_is_needed_changes_nothing(rows, coming, seed, needs):
+    names = [SCHEMA.names[place] for place in needs]
+    folder = Path(tempfile.mkdtemp())
+    trained = program("shared", 1.0, seed)
+    less, greater = (private(r, SCHEMA, folder) for r in (rows, [*rows, coming]))
+    before, after = (moved(trained, 1.0, table, needs=names) for table in (less, greater))
+    if any(coming[place] in (None, "-") for place in needs):
+        assert np.array_equal(before, after)
+    assert trainable(less, trained, needs=names).reads == set(names)
