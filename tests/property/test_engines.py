@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import gapless as gl
 from chunks import Chunks, chunked
 from gapless.data.sums import hot_deck_sum, plain_sum
-from gapless.data.tally import Tally
+from gapless.data.tally import Groups, Tally
 from gapless.data.workload import Views, Workload
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
@@ -38,7 +38,9 @@ def tally(rows):
 
 
 TALLY = Tally(("x0", "x1"), tally, 2, 30)
-GROUPED = Tally(("x1", "x2"), lambda rows: rows["x1"][:, None], 1, 9, group="x2", groups=2, needs=frozenset({"x0"}))
+GROUPED = Tally(
+    ("x1", "x2"), lambda rows: rows["x1"][:, None], 1, 9, by=(Groups("x2", np.arange(4), 2),), needs=frozenset({"x0"})
+)
 EMPTY = Tally((), lambda rows: np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64), 1, 1)
 
 # From a sealed table to sealed values.

@@ -66,7 +66,7 @@ def fill_gaps(columns: Sequence[Codes], laws: Sequence[NDArray[np.float64]], cha
 
 
 def draw_inside(bins: Codes, of_cells: NDArray[np.int64], chance: Chance) -> NDArray[np.int64]:
-    """For each of these bins one of its cells, each with the same chance; `of_cells` is the bin of each cell, rising."""
+    """For each of these bins one of its cells, each with the same chance; `of_cells` is each cell's bin, rising."""
     many = np.bincount(of_cells)
     first = np.cumsum(many) - many
     return first[bins] + np.floor(chance() * many[bins]).astype(np.int64)

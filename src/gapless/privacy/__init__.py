@@ -7,13 +7,14 @@ from gapless.privacy.groups import StabilityCost, stability_cost
 from gapless.privacy.ledger import Grant, Ledger
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
+    ChoiceByGroup,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
     Mechanism,
     for_counts,
 )
-from gapless.privacy.private import L1, L2, Columns, Linf, Private, Released, Smooth
+from gapless.privacy.private import L1, L2, Columns, Linf, LinfByGroup, Private, Released, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.smooth import SmoothCauchy, SmoothValue
 
@@ -23,6 +24,7 @@ __all__ = [
     "MCAR",
     "Assumption",
     "Budget",
+    "ChoiceByGroup",
     "Columns",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -33,6 +35,7 @@ __all__ = [
     "Guarantee",
     "Ledger",
     "Linf",
+    "LinfByGroup",
     "Loss",
     "Mechanism",
     "MissingAtLeast",

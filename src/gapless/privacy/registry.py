@@ -11,14 +11,14 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from gapless.errors import BudgetError, LedgerError
-from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialChoice
-from gapless.privacy.private import L1, L2, Linf, Smooth
+from gapless.privacy.mechanisms import ChoiceByGroup, DiscreteGaussian, DiscreteLaplace, ExponentialChoice
+from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Smooth
 from gapless.privacy.smooth import SmoothCauchy
 
-Recorded: TypeAlias = DiscreteLaplace | DiscreteGaussian | ExponentialChoice | SmoothCauchy
+Recorded: TypeAlias = DiscreteLaplace | DiscreteGaussian | ExponentialChoice | ChoiceByGroup | SmoothCauchy
 
 MECHANISMS: dict[str, type[Recorded]] = {
-    kind.__name__: kind for kind in (DiscreteLaplace, DiscreteGaussian, ExponentialChoice, SmoothCauchy)
+    kind.__name__: kind for kind in (DiscreteLaplace, DiscreteGaussian, ExponentialChoice, ChoiceByGroup, SmoothCauchy)
 }
 UNKNOWN = {"name": "unknown"}  # the mechanism of an entry that a crash left half written, for which nothing was read
 
@@ -26,6 +26,7 @@ _DISTANCES: dict[type, Callable[[float], Any]] = {
     L1: L1,
     L2: L2,
     Linf: Linf,
+    LinfByGroup: LinfByGroup,
     Smooth: partial(Smooth, least=0.0),  # decides the grid of answers, not the loss
 }
 _DISTANCE_OF_NAME = {kind.__name__: build for kind, build in _DISTANCES.items()}

@@ -15,7 +15,7 @@ counted if the condition is true for it. Only `is missing` and `is not missing` 
 `is not applicable` and `is applicable` at that. What becomes of gaps before, whether such rows are left out or filled,
 is up to the question (treatments.py).
 
-**Bins.** A comparison must not cut through a bin of a column: a sealed table knows nothing finer.
+**Cells.** A comparison may cut through a bin of a column, but not through a cell: a sealed table knows nothing finer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import QuestionError
+from gapless.errors import QuestionError, SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Codes, as_text
 from gapless.schema.comparison import SIGNS, holds
@@ -107,6 +107,21 @@ def _columns(condition: Condition, kind: type[Comparison | IsMissing]) -> frozen
             return frozenset().union(*(_columns(part, kind) for part in parts))
         case Comparison() | IsMissing() if isinstance(condition, kind):
             return frozenset({condition.column})
+    return frozenset()
+
+
+def split_columns(condition: Condition, schema: Schema) -> frozenset[str]:
+    """The columns on a line with a bin that the condition splits, so that they must be told by their cells."""
+    match condition:
+        case Not(one):
+            return split_columns(one, schema)
+        case And(parts) | Or(parts):
+            return frozenset().union(*(split_columns(part, schema) for part in parts))
+        case Comparison(name, sign, value) if sign != "is" and name in schema.names and schema[name].on_scale:
+            try:
+                holds(schema[name], sign, value)
+            except SchemaError:
+                return frozenset({name})
     return frozenset()
 
 
