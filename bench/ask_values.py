@@ -5,8 +5,9 @@
 
 `fair.csv` is Fair's survey of 1974 (6,366 married women), as statsmodels has it:
 `statsmodels.api.datasets.fair.load_pandas().data.to_csv("fair.csv", index=False)`. Adult comes from ../shared next to
-the repository, gains above 50,000 clamped to that. The bins of the schemas are the default ones, ten of equal width, and answers do not depend on them. The
-truth is that of the raw values. `ten bins` is the truth if each value counts as the middle of its bin.
+the repository; gains above 50,000 are clamped to that. The bins of the schemas are the default ones, ten of equal
+width, and answers do not depend on them. The truth is that of the raw values. `ten bins` is the truth if each value
+counts as the middle of its bin.
 """
 
 import argparse

@@ -168,6 +168,15 @@ def test_the_distance_of_scores_by_rank_is_attained(quantile):
     assert most == 1
 
 
+def test_scores_by_rank_leave_out_rows_with_a_gap_in_what_is_needed_whatever_the_tally_says():
+    lying = replace(counted("all"), needs=frozenset({"x1", "x2"}))
+    rows = [("a", "a", "a"), ("a", "c", None), ("a", "c", None), ("a", "b", "a")]
+    table = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
+    (value,) = rank_scores(table, lying, "x1", quantile=Fraction(1, 2), shifts=[0])
+    assert value.reads == {"x1", "x2"}
+    assert reveal(value, table.ledger).tolist() == scored("of some", rows, Fraction(1, 2), 0)
+
+
 def test_scores_by_rank_are_of_rows_counted_once():
     table = private([], SCHEMA, Path(tempfile.mkdtemp()))
     for tally, quantile in (

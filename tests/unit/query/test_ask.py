@@ -350,6 +350,17 @@ def test_rows_are_matched_by_bins_and_filled_with_values(tmp_path):
         assert table.schema["age"].size == 10
 
 
+def test_the_nearest_row_is_the_nearest_by_bins_also_where_cells_are_asked_about(tmp_path):
+    """Found by a mutation: 29 is nearer to 31, but in the bin of 21."""
+    schema = gl.Schema("t", [gl.Integer("age", bounds=(0, 99)), gl.Integer("x", bounds=(0, 999), may_be_missing=True)])
+    table = private([("21", "100"), ("29", ""), ("31", "900")], schema, tmp_path, budget=gl.Budget(400.0))
+    for where in ("age >= 20 and age < 30", "age >= 25 and age < 30"):
+        question = gl.Sum("x", where=where, missing=gl.Knn(on=["age"]))
+        with no_noise():
+            answer = table.ask(question, spend=table.ledger.share(percent=40))
+        assert answer.estimate == pytest.approx(200 if "20" in where else 100, abs=0.5)
+
+
 def test_a_majority_is_one_of_bins(tmp_path):
     schema = gl.Schema("t", [gl.Boolean("g"), gl.Integer("x", bounds=(0, 99), may_be_missing=True)])
     table = private([("true", x) for x in ("11", "12", "88", "")], schema, tmp_path, budget=gl.Budget(400.0))
