@@ -41,6 +41,8 @@ QUESTIONS = [
     "mean(a) where d == x",
     "mean(b, -5, 5) by a",
     "variance(b)",
+    "count() where b >= 2.5 by b, d",  # within a bin of b
+    "mean(b) where b < 2.5 and a != 2 by c",
     "variance(a, 0, 2) where c == high by d",
 ]
 row = st.tuples(*map(st.sampled_from, CELLS))

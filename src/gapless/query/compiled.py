@@ -31,12 +31,20 @@ from gapless.data.tally import Groups, Named, Tally, in_bins
 from gapless.errors import QuestionError
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Estimate, Noise, ratio, ratio_interval, variance, variance_interval
-from gapless.query.condition import TRUE, Condition, compile_condition, gap_columns, known, needed, value_columns
+from gapless.query.condition import (
+    MOST_VALUES,
+    TRUE,
+    Condition,
+    compile_condition,
+    gap_columns,
+    known,
+    needed,
+    value_columns,
+)
 from gapless.query.numbers import FOR_SQUARES, Numbers
 from gapless.schema import Schema
 from gapless.schema.line import _Binned
 
-MOST_VALUES = 100  # groups or classes of a column whose bins are not declared
 MOST_GROUPS = 1 << 16
 
 

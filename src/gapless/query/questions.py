@@ -26,7 +26,7 @@ from gapless.query.compiled import (
     sum_shape,
     variance_shape,
 )
-from gapless.query.condition import EXAMPLE, Always, known, parse_condition, quoted, split_columns
+from gapless.query.condition import EXAMPLE, Always, And, Condition, known, parse_condition, quoted, told_for
 from gapless.query.numbers import Numbers, numbers_of
 from gapless.query.quantiles import ByRank
 from gapless.query.treatments import Drop, Missing, names_of
@@ -71,13 +71,14 @@ class _Question:
     def compile(self, schema: Schema, *, cells: bool = True) -> Compiled:
         """Fit the question to a schema; names, values and bins are checked here, before anything is spent.
 
-        Values are told by their cells, and so are columns with a bin that a condition splits; the others by bins.
+        Values are told by their cells; columns with a bin that a condition splits by parts of bins, the others by bins.
         """
         told = schema
         if cells:
-            names = self._of_values(schema) | split_columns(parse_condition(self.where), schema) | self._split(schema)
-            finer = {name for name in names if not (self.missing.votes and schema[name].may_be_missing)}
-            told = schema.with_columns({name: schema.fine[name] for name in sorted(finer)})
+            finer = told_for(self._conditions(), schema)
+            finer |= {name: schema.fine[name] for name in self._of_values(schema)}
+            bins = {name for name in finer if self.missing.votes and schema[name].may_be_missing}
+            told = schema.with_columns({name: column for name, column in finer.items() if name not in bins})
         shape, about = self._shape(told)
         where = parse_condition(self.where)
         return compile_question(str(self), shape, where=where, by=self._by, schema=told, bins=schema, about=about)
@@ -90,9 +91,9 @@ class _Question:
         """The columns whose numbers are asked for."""
         return frozenset()
 
-    def _split(self, schema: Schema) -> frozenset[str]:  # noqa: ARG002 some do
-        """The columns with a bin that a condition other than `where` splits."""
-        return frozenset()
+    def _conditions(self) -> Condition:
+        """All that is compared."""
+        return parse_condition(self.where)
 
     def _shape(self, schema: Schema) -> tuple[Shape, str]:
         raise NotImplementedError
@@ -140,8 +141,8 @@ class Proportion(_Question):
     def _shape(self, schema: Schema) -> tuple[Shape, str]:
         return proportion_shape(parse_condition(self.of), schema), ""
 
-    def _split(self, schema: Schema) -> frozenset[str]:
-        return split_columns(parse_condition(self.of), schema)
+    def _conditions(self) -> Condition:
+        return And((parse_condition(self.where), parse_condition(self.of)))
 
     def _head(self) -> str:
         return f"proportion({self.of.strip()})"
