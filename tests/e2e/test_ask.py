@@ -171,7 +171,7 @@ def test_medians_and_groups_by_several_columns(run_here):
         if number:
             assert [one["group"] for one in told["estimates"]][:2] == [["F", "0..9"], ["F", "10..19"]]
         else:
-            assert [round(one["estimate"], -2) for one in told["estimates"]] == [700, 700]
+            assert all(500 < one["estimate"] < 850 for one in told["estimates"])
             assert told["entries"] == [1, 2, 3]
 
 

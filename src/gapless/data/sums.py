@@ -182,6 +182,7 @@ def neighbour_sum(
     check_private(table, "neighbour_sum()")
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
     told = table if told is None else told
+    check_private(told, "neighbour_sum()")
     schema = told.schema
     matching.check(table.schema, targets)
     check_held(table, "filling gaps from the nearest rows")

@@ -33,6 +33,7 @@ from gapless.query.treatments import (
     preview_sums,
     protects,
     release_sums,
+    told,
 )
 from gapless.schema import Schema
 from gapless.schema.words import listing
@@ -70,7 +71,7 @@ class HotDeck:
         asked = compiled(question, table.schema)
         tally = self.tally(asked, table.schema)
         value = hot_deck_sum(
-            table.told_by(asked.schema),
+            told(table, asked),
             tally,
             targets=asked.targets,
             cells=self.cells,

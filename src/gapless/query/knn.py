@@ -22,7 +22,7 @@ from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled, Spread, Total
 from gapless.query.condition import known
-from gapless.query.treatments import Asked, Preview, check_filling, compiled, measures, names_of, protects
+from gapless.query.treatments import Asked, Preview, check_filling, compiled, measures, names_of, protects, told
 from gapless.schema import Schema
 from gapless.schema.words import listing
 
@@ -200,7 +200,7 @@ class _Asking:
     @cached_property
     def told(self) -> PrivateTable:
         """The rows, told by the cells that the question reads; they are matched by their bins."""
-        return self.table.told_by(self.asked.schema)
+        return told(self.table, self.asked)
 
     def _mechanisms(self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss) -> list[SmoothCauchy]:
         return [SmoothCauchy.for_loss(loss / len(sealed), value.distance) for value in sealed]

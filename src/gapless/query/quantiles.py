@@ -23,7 +23,7 @@ from gapless.privacy import ChoiceByGroup, Grant, LinfByGroup, Loss
 from gapless.query.answers import MISS, Answer, Estimate
 from gapless.query.compiled import Compiled
 from gapless.query.numbers import Numbers
-from gapless.query.treatments import COVERS, Asked, Preview, compiled, measures, protects
+from gapless.query.treatments import COVERS, Asked, Preview, compiled, measures, protects, told
 from gapless.schema import Schema
 from gapless.schema.words import listing
 
@@ -49,9 +49,7 @@ class ByRank:
         """Three choices, fixed in advance, each for all groups at once."""
         asked = compiled(question, table.schema)
         self.check(asked)
-        scores = partial(
-            rank_scores, table.told_by(asked.schema), asked.tally, self.numbers.column, quantile=self.quantile
-        )
+        scores = partial(rank_scores, told(table, asked), asked.tally, self.numbers.column, quantile=self.quantile)
         (value,) = scores(shifts=[0])
         shares = [FOR_END, 1 - 2 * FOR_END]
         end, centre, _ = grant.split([value] * 3, grant.left, shares=[*shares, FOR_END])
@@ -78,9 +76,9 @@ class ByRank:
             )
         ]
         gaps = [name for name in asked.targets if name in asked.tally.needs]
-        told = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
+        words = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
         entries = tuple(answer.entry for answer in released)
-        return Answer(asked.text, tuple(estimates), measures(told, asked.about), protects(table), entries, COVERS)
+        return Answer(asked.text, tuple(estimates), measures(words, asked.about), protects(table), entries, COVERS)
 
     def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
         """By how many rows the answer may miss its rank, from public facts alone."""

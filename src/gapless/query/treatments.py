@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from gapless.data import PrivateTable
+from gapless.data.checks import check_private
 from gapless.data.private_table import check_question
 from gapless.data.sums import plain_sum
 from gapless.data.tally import Tally, tally_distance
@@ -43,6 +44,12 @@ def compiled(question: Asked, schema: Schema, *, cells: bool = True) -> Compiled
     """A question of ours, fitted to a schema. What rows are handed to is never taken from anywhere else."""
     check_question(question)
     return question.compile(schema, cells=cells)
+
+
+def told(table: PrivateTable, asked: Compiled) -> PrivateTable:
+    """The rows, told by the cells and bins that a question reads. Nothing stands in for a sealed table."""
+    check_private(table, "a question")
+    return table.told_by(asked.schema)
 
 
 class Missing(Protocol):
@@ -119,8 +126,8 @@ class Drop:
         """The sums of what each row adds."""
         asked = compiled(question, table.schema)
         gaps = [name for name in asked.targets if name in asked.tally.needs]
-        told = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
-        return Sums(asked, asked.tally, plain_sum(table.told_by(asked.schema), asked.tally), told)
+        words = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
+        return Sums(asked, asked.tally, plain_sum(told(table, asked), asked.tally), words)
 
     def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
         """One release."""

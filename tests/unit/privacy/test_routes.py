@@ -11,7 +11,15 @@ from gapless.data import PrivateTable
 from gapless.data.memory import Memory
 from gapless.data.own import is_own
 from gapless.data.workload import Views, Workload
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Private, Rows, SmoothCauchy
+from gapless.privacy import (
+    ChoiceByGroup,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialChoice,
+    Private,
+    Rows,
+    SmoothCauchy,
+)
 from gapless.privacy.private import L1, Linf
 from gapless.privacy.sealing import gather, transform
 from gapless.query.treatments import Drop
@@ -177,7 +185,13 @@ class Sly(float):
 
 @pytest.mark.parametrize(
     "make",
-    [DiscreteLaplace, DiscreteGaussian, ExponentialChoice, lambda number: SmoothCauchy(2.0, number, 1.0)],
+    [
+        DiscreteLaplace,
+        DiscreteGaussian,
+        ExponentialChoice,
+        ChoiceByGroup,
+        lambda number: SmoothCauchy(2.0, number, 1.0),
+    ],
 )
 def test_a_mechanism_is_charged_for_the_number_it_draws_with(make):
     recorded = [number for number in make(Sly(100.0)).parameters().values() if isinstance(number, float)]
@@ -197,9 +211,10 @@ class StandIn:
         return getattr(self.table, name)
 
 
-def test_nothing_stands_in_for_a_sealed_table(table):
+def test_nothing_stands_in_for_a_sealed_table(table, tmp_path):
     stand_in, grant = StandIn(table), table.ledger.grant(table.ledger.left, to="test")
     whole = [(c, np.arange(column.extended_size)) for c, column in enumerate(SCHEMA.columns)]
+    numbers = private([], gl.Schema("n", [gl.Integer("y", bounds=(0, 9))]), tmp_path)
     attempts = [
         lambda: Workload(stand_in, [(0, 1)], rows="observed"),
         lambda: Views(stand_in, whole, rows="observed"),
@@ -207,6 +222,7 @@ def test_nothing_stands_in_for_a_sealed_table(table):
             lambda treatment=treatment: treatment.answer(gl.Count(where="x0 == a"), stand_in, grant)
             for treatment in (Drop(), gl.HotDeck(cells=["x1"]), gl.Knn(on=["x1"]))
         ),
+        lambda: gl.Median("y").answer(StandIn(numbers), grant),
     ]
     for attempt in attempts:
         with pytest.raises(gl.SealedError, match="takes a PrivateTable, not a StandIn"):
