@@ -29,6 +29,7 @@ bench: $(VENV)/dev          ## the benchmarks that need no other tool
 	$(BIN)/python bench/first_batch.py
 	$(BIN)/python bench/knn.py
 	$(BIN)/python bench/knn_questions.py
+	$(BIN)/python bench/ask_values.py
 	$(BIN)/python bench/ground_truth.py
 	$(BIN)/python bench/selection.py
 	$(BIN)/python bench/fit.py --repetitions 1

@@ -47,7 +47,9 @@ from gapless.query import Drop as Drop
 from gapless.query import HotDeck as HotDeck
 from gapless.query import Knn as Knn
 from gapless.query import Mean as Mean
+from gapless.query import Median as Median
 from gapless.query import Proportion as Proportion
+from gapless.query import Quantile as Quantile
 from gapless.query import Sum as Sum
 from gapless.query import Variance as Variance
 from gapless.query import preview as preview

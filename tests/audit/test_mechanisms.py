@@ -8,7 +8,18 @@ import math
 import numpy as np
 import pytest
 
-from gapless.privacy import L1, L2, Budget, DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Linf, Loss
+from gapless.privacy import (
+    L1,
+    L2,
+    Budget,
+    ChoiceByGroup,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialChoice,
+    Linf,
+    LinfByGroup,
+    Loss,
+)
 from gapless.privacy.noise import SystemNoise
 from gapless.testing.audit import epsilon_at_least, mu_at_least
 from gapless.testing.noise import ScaledNoise
@@ -56,6 +67,22 @@ def choice_bound(epsilon, noise, candidates=50):
     hits = sum(mechanism(moved, noise) == 0 for _ in range(trials))
     others = sum(mechanism(scores, noise) == 0 for _ in range(trials))
     return epsilon_at_least(hits, others, trials)
+
+
+def groups_bound(epsilon, noise, candidates=50):
+    """Two rows, each in a group of its own: in both the first candidate goes up and all others go down."""
+    trials = 15_000
+    mechanism = ChoiceByGroup.for_loss(Loss(epsilon, math.inf), LinfByGroup(2))
+    before, after = np.ones((2, candidates), dtype=np.int64), np.zeros((2, candidates), dtype=np.int64)
+    before[:, 0], after[:, 0] = 0, 1
+    hits, others = (sum(not mechanism(scores, noise).any() for _ in range(trials)) for scores in (after, before))
+    return epsilon_at_least(hits, others, trials)
+
+
+def test_choices_by_group():
+    """At ε = 6 both choices fall on the first candidate often enough to be seen."""
+    assert groups_bound(6.0, HONEST, candidates=5) <= 6.0
+    assert groups_bound(6.0, HALF, candidates=5) > 6.0
 
 
 def test_exponential_choice():

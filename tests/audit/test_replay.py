@@ -33,12 +33,14 @@ from gapless.privacy import (
     L1,
     L2,
     MCAR,
+    ChoiceByGroup,
     Columns,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
     Grant,
     Linf,
+    LinfByGroup,
     Rows,
     Smooth,
     SmoothCauchy,
@@ -48,7 +50,7 @@ from gapless.synth import METHODS
 from gapless.testing.noise import FixedNoise, fixed_noise
 from gapless.testing.tables import private
 
-MECHANISMS = (DiscreteGaussian, DiscreteLaplace, ExponentialChoice, SmoothCauchy)
+MECHANISMS = (ChoiceByGroup, DiscreteGaussian, DiscreteLaplace, ExponentialChoice, SmoothCauchy)
 ROUNDING = 1e-9  # scores are floats; the choice pays for much more than this (docs/proofs/scores.md)
 
 # ------------------------------------------------------------------ the replay
@@ -125,7 +127,10 @@ def moved(distance, before, after):
         if low < Fraction(distance.least) or max(before.bound, after.bound) > 2 * low:
             return math.inf
         return float(abs(before.answer - after.answer) / low)
-    change = np.abs(np.asarray(before, dtype=np.float64) - np.asarray(after, dtype=np.float64)).ravel()
+    table = np.abs(np.asarray(before, dtype=np.float64) - np.asarray(after, dtype=np.float64))
+    if isinstance(distance, LinfByGroup):
+        return float(table.max(axis=1).sum()) / distance.at_most
+    change = table.ravel()
     if isinstance(distance, L1):
         size = change.sum()
     elif isinstance(distance, L2):
@@ -246,12 +251,16 @@ QUESTIONS = {
     "sum": lambda **how: gl.Sum("age", bounds=(-20, 100), **how),
     "mean": lambda **how: gl.Mean("age", where="sex == M", **how),
     "mean by": lambda **how: gl.Mean("age", by="sex", **how),
+    "mean within bins": lambda **how: gl.Mean("age", where="age >= 7 and age != 33", by=["town", "sex"], **how),
+    "median": lambda **how: gl.Median("age", where="age < 91", **how),
+    "quantile by": lambda **how: gl.Quantile("age", 0.8, where="grade >= 2", by=["sex", "town"], **how),
     "variance": lambda **how: gl.Variance("age", bounds=(10, 100), **how),
 }
 # What is matched on may be missing itself, but must not be asked for: so each question has columns of its own.
 FREE = {"count": ["town", "age"], "count by": ["town", "sex"], "count, a gap asked about": ["age"]}
 FREE |= {"proportion": ["grade"], "proportion of the ordered": ["sex", "age"], "sum": ["grade", "sex"]}
 FREE |= {"mean": ["grade", "town"], "mean by": ["grade"], "variance": ["sex", "grade"]}
+FREE |= {"mean within bins": ["grade"], "median": ["grade"], "quantile by": ["town"]}
 FILLINGS = {
     "drop": lambda _: gl.Drop(),
     "hot deck": lambda on: gl.HotDeck(cells=on),
@@ -263,8 +272,13 @@ FILLINGS = {
 }
 
 
-SEVERAL = {"count", "mean", "mean by"}  # columns with gaps to fill, for which there is no majority
-ASKED = [pair for pair in product(QUESTIONS, FILLINGS) if pair[0] not in SEVERAL or "majority" not in pair[1]]
+SEVERAL = {"count", "mean", "mean by", "mean within bins"}  # columns with gaps to fill: there is no majority for them
+DROPPED = {"median", "quantile by"}  # rows with gaps are left out
+ASKED = [
+    (question, filling)
+    for question, filling in product(QUESTIONS, FILLINGS)
+    if (question not in SEVERAL or "majority" not in filling) and (question not in DROPPED or filling == "drop")
+]
 
 
 def ask(question, filling):
@@ -311,6 +325,7 @@ QUICK = {
     "independent, model": fit("independent", "model"),
     **{f"{question}, drop": ask(question, "drop") for question in QUESTIONS},
     "mean, hot deck": ask("mean", "hot deck"),
+    "mean within bins, hot deck": ask("mean within bins", "hot deck"),
     "sum, nearest": ask("sum", "nearest"),
     **DIAGNOSTICS,
 }
@@ -420,6 +435,8 @@ PLANTED = {
     "half a distance of dependence": ((workload, "Linf", halved(Linf)), fit("privbayes", "extended"), "moved"),
     "half a distance of a sum": ((sums, "tally_distance", half_sum), ask("mean", "drop"), "moved"),
     "half a distance of a hot deck": ((sums, "hot_deck_distance", half_sum), ask("mean", "hot deck"), "moved"),
+    "half a distance of ranks": ((sums, "LinfByGroup", halved(LinfByGroup)), ask("median", "drop"), "moved"),
+    "reads of ranks": ((sums, "transform", declaring({"town", "grade"})), ask("median", "drop"), "was read"),
     "an influence without donees": ((sums, "influence", lambda *_: 0), SMOOTH[0], "moved"),
     "reads of counts with gaps": (
         (private_table, "transform", declaring({"sex"})),

@@ -116,7 +116,12 @@ WRONG = {
     "no file": ((*ASK, "--file", "none.txt"), 1, "ReadError: cannot read none.txt"),
     "unreadable": ((*ASK, "mean income"), 2, "expected '('"),
     "unknown column": ((*ASK, "mean(incme)"), 2, "no column 'incme' in the schema Try: income"),
-    "splits a bin": ((*ASK, "count() where age >= 25"), 2, "nearest edges: 20 and 30"),
+    "splits a cell": ((*ASK, "count() where income >= 0.3"), 2, "splits a bin of column 'income' at 0.3"),
+    "a median that is filled": (
+        (*ASK, "median(income)", "--missing", "hot-deck", "--on", "age"),
+        2,
+        "cannot be filled for a quantile Try: --missing drop, or a mean",
+    ),
     "bounds reversed": ((*ASK, "mean(income, 9, 1)"), 2, "bounds (9, 1) are empty"),
     "unknown treatment": ((*ASK, "count()", "--missing", "guess"), 2, "Try: drop, knn, hot-deck"),
     "knn without columns": ((*ASK, "count()", "--missing", "knn"), 2, "--missing knn needs --on"),
@@ -153,6 +158,21 @@ def test_what_is_wrong_is_told_and_nothing_is_spent(arguments, code, told, folde
     assert told in " ".join((err or out).replace("│", " ").split())
     if (folder / "p.ledger").exists():
         assert "spent 0.00%" in run_here("ledger", "p.ledger")[1]
+
+
+def test_medians_and_groups_by_several_columns(run_here):
+    questions = ("median(income) where age >= 33 by sex", "count() by sex, age")
+    for number, question in enumerate(questions):
+        code, out, err = run_here(
+            "ask", "people.csv", *(OPTIONS if number else NEW), "--spend", "20%", question, "--json"
+        )
+        assert (code, "Error" in err) == (0, False)
+        (told,) = json.loads(out)["answers"]
+        if number:
+            assert [one["group"] for one in told["estimates"]][:2] == [["F", "0..9"], ["F", "10..19"]]
+        else:
+            assert all(500 < one["estimate"] < 850 for one in told["estimates"])
+            assert told["entries"] == [1, 2, 3]
 
 
 def test_a_second_question_that_is_wrong_stops_the_first(folder, run_here):

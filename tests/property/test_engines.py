@@ -6,6 +6,8 @@ holds no rows: tests/unit/data/test_engine.py.
 
 import itertools
 import tempfile
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,8 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from chunks import Chunks, chunked
-from gapless.data.sums import hot_deck_sum, plain_sum
-from gapless.data.tally import Tally
+from gapless.data.sums import hot_deck_sum, plain_sum, rank_scores
+from gapless.data.tally import Groups, Tally
 from gapless.data.workload import Views, Workload
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
@@ -38,7 +40,10 @@ def tally(rows):
 
 
 TALLY = Tally(("x0", "x1"), tally, 2, 30)
-GROUPED = Tally(("x1", "x2"), lambda rows: rows["x1"][:, None], 1, 9, group="x2", groups=2, needs=frozenset({"x0"}))
+GROUPED = Tally(
+    ("x1", "x2"), lambda rows: rows["x1"][:, None], 1, 9, by=(Groups("x2", np.arange(4), 2),), needs=frozenset({"x0"})
+)
+COUNTED = replace(GROUPED, value=lambda rows: np.ones((len(rows["x1"]), 1)), unit=1)
 EMPTY = Tally((), lambda rows: np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64), 1, 1)
 
 # From a sealed table to sealed values.
@@ -50,6 +55,7 @@ VALUES = {
     "plain sum": lambda table: [plain_sum(table, TALLY)],
     "plain sum by groups": lambda table: [plain_sum(table, GROUPED)],
     "plain sum of no column": lambda table: [plain_sum(table, EMPTY)],
+    "ranks": lambda table: rank_scores(table, COUNTED, "x1", quantile=Fraction(2, 3), shifts=[-1, 0, 2]),
     "hot deck": lambda table: [hot_deck_sum(table, TALLY, targets=["x0", "x1"], cells=["x2"], limit=2)],
     "hot deck, no classes": lambda table: [hot_deck_sum(table, GROUPED, targets=["x1"], cells=[], limit=1)],
     "workload": lambda table: _scores(Workload(table, PAIRS, rows="observed"), gaps=False),

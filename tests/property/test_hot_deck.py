@@ -24,7 +24,9 @@ def tally_of(table, *, unit=UNIT, signed=False):
 
 def total(tally, xs, limit, classes=None):
     rows = {"x": np.array(xs, dtype=np.int64), "c": np.array(classes or [0] * len(xs), dtype=np.int64)}
-    return hot_deck_total(tally, rows, np.ones(len(xs), dtype=np.int64), targets={"x": GAP}, cells=["c"], limit=limit)
+    return hot_deck_total(
+        tally, rows, np.ones(len(xs), dtype=np.int64), targets={"x": GAP}, classes=[rows["c"]], limit=limit
+    )
 
 
 def searched(tally, limit, most_donors, most_donees, codes):
@@ -84,7 +86,9 @@ def test_the_total_is_its_definition(rows, limit):
         return np.where(gap, 0, found)[:, None]
 
     tally = Tally(("x", "y", "c"), value, 1, 1000)
-    found = hot_deck_total(tally, columns, np.ones(len(rows), dtype=np.int64), targets=sizes, cells=["c"], limit=limit)
+    found = hot_deck_total(
+        tally, columns, np.ones(len(rows), dtype=np.int64), targets=sizes, classes=[columns["c"]], limit=limit
+    )
     expected = 0
     for c in range(3):
         here = [r for r in rows if r[2] == c]

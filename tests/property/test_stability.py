@@ -5,6 +5,8 @@ Tables have gaps of every kind, may be empty or have one row; the neighbour has 
 
 import itertools
 import tempfile
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.data.memory import Memory
+from gapless.data.sums import rank_scores
+from gapless.data.tally import Groups, Tally
 from gapless.errors import SchemaError
-from gapless.privacy import L1, Rows
+from gapless.privacy import L1, LinfByGroup, Rows
 from gapless.testing.tables import letters_schema, private
 from seals import reveal
 
@@ -91,6 +95,98 @@ def test_patterns_of_gaps_keep_their_distance_and_are_those_of_the_rows(pair, be
         if gaps[:begin] in among:
             counted[among.index(gaps[:begin]), int("".join(str(int(g)) for g in gaps[begin:]) or "0", 2)] += 1
     assert np.array_equal(a, counted)
+
+
+LOOKED_AT = {
+    "all": ("x1",),
+    "of some": ("x1", "x2"),
+    "by": ("x1", "x0"),
+}
+
+
+def counted(name):
+    """What a question about the values of x1 counts: all rows, those with x2 == a, or groups by x0."""
+
+    def value(rows):
+        kept = rows["x2"] == 0 if name == "of some" else np.ones(len(rows["x1"]), dtype=np.bool_)
+        return kept[:, None].astype(np.int64)
+
+    by = (Groups("x0", np.arange(SCHEMA["x0"].extended_size), 2),) if name == "by" else ()
+    return Tally(LOOKED_AT[name], value, 1, 1, by=by, needs=frozenset(LOOKED_AT[name]))
+
+
+def scored(name, rows, quantile, shift):
+    """The definition, row by row."""
+    groups = ["ab".index(r[0]) if name == "by" and r[0] in ("a", "b") else 0 for r in rows]
+    kept = [
+        r[1] in ("a", "b", "c") and (name != "of some" or r[2] == "a") and (name != "by" or r[0] in ("a", "b"))
+        for r in rows
+    ]
+    table = []
+    for group in range(2 if name == "by" else 1):
+        values = ["abc".index(r[1]) for r, g, k in zip(rows, groups, kept, strict=True) if k and g == group]
+        rank = quantile * len(values) + shift
+        scores = []
+        for cell in range(3):
+            before, up_to = sum(v < cell for v in values), sum(v <= cell for v in values)
+            away = [0, *([before - rank] if cell > 0 else []), *([rank - up_to] if cell < 2 else [])]
+            scores.append(-quantile.denominator * max(away))
+        table.append(scores)
+    return table
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+@settings(max_examples=80, deadline=None)
+@given(pair=neighbours, quantile=st.fractions(Fraction(1, 100), Fraction(99, 100), max_denominator=100))
+def test_scores_by_rank_keep_their_distance_and_are_those_of_the_definition(name, pair, quantile):
+    k, rows, more = pair
+    shifts = (-2, 0, 3)
+    tables = sealed_pair(k, rows, more)
+    pairs = [rank_scores(table, counted(name), "x1", quantile=quantile, shifts=shifts) for table in tables]
+    for shift, less, greater in zip(shifts, *pairs, strict=True):
+        assert less.distance == LinfByGroup(k * max(quantile.numerator, quantile.denominator - quantile.numerator))
+        assert less.reads == set(LOOKED_AT[name])
+        a, b = (reveal(value, table.ledger) for value, table in zip((less, greater), tables, strict=True))
+        moved = np.abs(a - b).max(axis=1)
+        seen = sum(all(r[SCHEMA.names.index(column)] not in (None, "-") for column in less.reads) for r in more)
+        assert moved.sum() <= less.distance.at_most
+        assert moved.sum() <= less.distance.at_most / k * seen  # what `reads` promises
+        assert a.tolist() == scored(name, rows, quantile, shift)
+
+
+@pytest.mark.parametrize("quantile", [Fraction(1, 2), Fraction(1, 10), Fraction(9, 10)])
+def test_the_distance_of_scores_by_rank_is_attained(quantile):
+    """By a row at one end or at the other, and by rows in several groups together."""
+    rows = [("a", "a", "a"), ("a", "c", "a"), ("b", "a", "a"), ("b", "c", "a")] * 3
+    most = 0.0
+    for cells in (("a", "b"), ("c", "c"), ("a", "a")):
+        more = [(group, cell, "a") for group, cell in zip("ab", cells, strict=True)]
+        tables = sealed_pair(2, rows, more)
+        values = [rank_scores(table, counted("by"), "x1", quantile=quantile, shifts=[0])[0] for table in tables]
+        a, b = (reveal(value, table.ledger) for value, table in zip(values, tables, strict=True))
+        most = max(most, np.abs(a - b).max(axis=1).sum() / values[0].distance.at_most)
+    assert most == 1
+
+
+def test_scores_by_rank_leave_out_rows_with_a_gap_in_what_is_needed_whatever_the_tally_says():
+    lying = replace(counted("all"), needs=frozenset({"x1", "x2"}))
+    rows = [("a", "a", "a"), ("a", "c", None), ("a", "c", None), ("a", "b", "a")]
+    table = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
+    (value,) = rank_scores(table, lying, "x1", quantile=Fraction(1, 2), shifts=[0])
+    assert value.reads == {"x1", "x2"}
+    assert reveal(value, table.ledger).tolist() == scored("of some", rows, Fraction(1, 2), 0)
+
+
+def test_scores_by_rank_are_of_rows_counted_once():
+    table = private([], SCHEMA, Path(tempfile.mkdtemp()))
+    for tally, quantile in (
+        (counted("all").times(2), Fraction(1, 2)),
+        (replace(counted("all"), parts=2), Fraction(1, 2)),
+        (replace(counted("all"), signed=True), Fraction(1, 2)),
+        (counted("all"), Fraction(1, 2**30)),
+    ):
+        with pytest.raises(SchemaError, match="ranks are of rows"):
+            rank_scores(table, tally, "x1", quantile=quantile, shifts=[0])
 
 
 @settings(max_examples=60, deadline=None)

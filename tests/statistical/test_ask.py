@@ -4,15 +4,18 @@ Each test fails for correct intervals with probability at most 1e-6 (exact binom
 twice the declared scale.
 """
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from gapless import Budget, Integer, Schema
-from gapless.privacy import L1, for_counts
+from gapless import Budget, Integer, Median, Quantile, Schema
+from gapless.privacy import L1, ChoiceByGroup, LinfByGroup, for_counts
 from gapless.query import parse_question
 from gapless.query.answers import Noise, _limit, _steps
-from gapless.testing.noise import FixedNoise, ScaledNoise
+from gapless.testing.noise import FixedNoise, ScaledNoise, fixed_noise
+from gapless.testing.tables import private
 
 ALPHA = 1e-6
 TRIALS = 500
@@ -61,6 +64,82 @@ def test_intervals_of_counts_and_means_are_not_wider_than_needed(kind):
     for text in ("count() where x >= 5", "mean(x)"):
         outside = missed(text, BUDGETS[kind], 2000, FixedNoise(3), 3)
         assert stats.binom.cdf(outside, TRIALS, 0.035) > ALPHA  # not covering far more often than 95 %
+
+
+WIDE = Schema("people", [Integer("x", bounds=(0, 999)), Integer("g", bounds=(0, 1))])
+TABLES = {
+    "no rows": [],
+    "one row": [0],
+    "all at the lowest": [0] * 40,  # all other values are wrong for the lower end: the bound is nearly attained
+    "all at the highest": [999] * 3,
+    "spread": [(37 * i) % 1000 for i in range(500)],
+    "two heaps": [10] * 50 + [990] * 50,
+}
+
+
+def missed_quantiles(table, q, budget, source):
+    """How many intervals miss the quantile, by whatever rule ties are broken, and how often its rank is missed."""
+    xs = np.array(table)
+    question = Quantile("x", q)
+    treatment = question.treatment(WIDE, filled=False)
+    ends, centre = (
+        ChoiceByGroup.for_loss(budget.capacity * share, LinfByGroup(treatment.distance)) for share in (0.25, 0.5)
+    )
+    beyond = math.ceil(treatment.rows(ends, 0.025))
+    counts = np.bincount(xs.astype(int), minlength=1000)
+    truth = [value for value, away in enumerate(away_from(counts, q * len(xs))) if away == 0]
+    unit = treatment.quantile.denominator
+    scores = [
+        np.rint(-unit * away_from(counts, q * len(xs) + shift)).astype(np.int64) for shift in (-beyond, 0, beyond)
+    ]
+    outside = wrong = 0
+    for _ in range(TRIALS):
+        low, middle, high = (
+            choice(s[None, :], source)[0] for choice, s in zip((ends, centre, ends), scores, strict=True)
+        )
+        outside += truth[0] < low or truth[-1] > high
+        wrong += -scores[1][middle] / unit > treatment.rows(centre, 0.05)
+    return outside, wrong
+
+
+def away_from(counts, rank):
+    up_to = np.cumsum(counts)
+    too_high, too_low = up_to - counts - rank, rank - up_to
+    too_high[0] = too_low[-1] = 0
+    return np.maximum(np.maximum(too_high, too_low), 0)
+
+
+@pytest.mark.parametrize("q", [0.5, 0.05, 0.9])
+@pytest.mark.parametrize("kind", BUDGETS)
+@pytest.mark.parametrize("table", TABLES)
+def test_intervals_of_quantiles_cover(table, kind, q):
+    outside, wrong = missed_quantiles(TABLES[table], q, BUDGETS[kind], FixedNoise(4))
+    assert not too_often(outside)
+    assert not too_often(wrong)
+
+
+def test_choices_that_are_less_sharp_than_declared_are_noticed():
+    outside, _ = missed_quantiles(TABLES["all at the lowest"], 0.5, BUDGETS["pure"], ScaledNoise(2.0, FixedNoise(1)))
+    assert too_often(outside)
+
+
+def test_a_released_quantile_and_its_interval_are_those_of_the_gate(tmp_path):
+    """Whole: read, chosen, told. In each group the interval holds the median of its rows."""
+    rng = np.random.default_rng(2)
+    xs = np.minimum(rng.exponential(60, 4000).astype(int), 999)
+    rows = [(str(x), str(i % 2)) for i, x in enumerate(xs)]
+    outside = 0
+    for seed in range(60):
+        table = private(rows, WIDE, tmp_path, budget=Budget(1.0))
+        with fixed_noise(seed):
+            answer = table.ask(Median("x", by="g"), spend=table.ledger.left)
+        for group in (0, 1):
+            truth = np.median(xs[group::2])
+            low, high = answer.interval[str(group)]
+            outside += not low <= truth <= high
+            assert high - low < 20
+            assert abs(answer.estimate[str(group)] - truth) < 5
+    assert stats.binom.sf(outside - 1, 120, 0.05) > ALPHA
 
 
 @pytest.mark.parametrize("weights", [(1.0, 0.0), (0.5, 0.5), (0.8, 0.2), (0.5, 0.4999)])

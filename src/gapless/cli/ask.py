@@ -37,6 +37,7 @@ EXAMPLES = (
     "Example: `gapless ask people.csv --schema people.toml --spend 10% "
     '"mean(income) where age >= 20" --missing hot-deck --on sex,region`\n\n'
     'More: `"count() by sex"` · `"proportion(smoker == true) where age >= 20"` · `"variance(income, 0, 100000)"` · '
+    '`"median(income) by sex, region"` · `"quantile(income, 0.9) where age >= 33"` · '
     "`--file questions.txt`, one question on each line, shares --spend evenly.\n\n"
     "A column that the question looks at and that may be missing cannot be matched on. `--missing knn` needs a share "
     "above ε = ln 2 for each sum."
@@ -50,7 +51,7 @@ def ask(
     schema: SchemaOption,
     spend: Annotated[str, typer.Option(help="Share of the whole budget for all questions together, such as 10%.")],
     text: Annotated[
-        str | None, typer.Argument(metavar="QUESTION", help='Such as "mean(income) where age >= 20 by sex".')
+        str | None, typer.Argument(metavar="QUESTION", help='Such as "mean(income) where age >= 20 by sex, region".')
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Questions, one on each line; # starts a comment.")] = None,
     missing: Annotated[str, typer.Option("--missing", help="drop, knn or hot-deck.")] = "drop",
@@ -68,7 +69,7 @@ def ask(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Answer questions under the ledger: counts, proportions, sums, means, variances, also in groups."""
+    """Answer questions under the ledger: counts, proportions, sums, means, variances, quantiles, also in groups."""
     from gapless.privacy import Ledger
     from gapless.privacy.ledger import check_promised
     from gapless.query import ask_all

@@ -236,6 +236,8 @@ class PrivateTable(Sealed):
         """
         if schema.fine.columns != self.schema.fine.columns:
             raise SchemaError("this schema has other columns or cells than the table", hint="the same, in other bins")
+        if schema == self.schema:
+            return self
         return self._with(lambda engine: engine, schema=schema)
 
     def where(self, column: str, cells: Iterable[object]) -> PrivateTable:

@@ -7,6 +7,8 @@ what it is shown. Only the rooms `data/` and `query/` call them, with functions 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -19,12 +21,15 @@ from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
 from gapless.data.private_table import PrivateTable, check_held, held, lacking, once
-from gapless.data.tally import Named, Tally, alike, hot_deck_distance, hot_deck_total, tally_distance
+from gapless.data.tally import Named, Tally, alike, hot_deck_distance, hot_deck_total, in_bins, tally_distance
 from gapless.errors import SchemaError
 from gapless.privacy.mechanisms import Integers
-from gapless.privacy.private import L1, Private, Smooth
+from gapless.privacy.private import L1, LinfByGroup, Private, Smooth
 from gapless.privacy.sealing import gather, transform
 from gapless.privacy.smooth import SmoothValue
+from gapless.schema import Schema
+
+MOST_PARTS = 1_000_000  # of a whole, in which a quantile is told: with fewer than 2³² rows scores are exact floats
 
 
 def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
@@ -52,11 +57,76 @@ def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
     )
 
 
+def rank_scores(
+    table: PrivateTable, tally: Tally, column: str, *, quantile: Fraction, shifts: Sequence[int]
+) -> list[Private[Integers, LinfByGroup]]:
+    r"""How near each value of a column is to a quantile of the rows that `tally` counts, group by group.
+
+    .. math:: s_c = -D \max(B_c - t,\ t - B_c - n_c,\ 0), \qquad t = q n + \text{shift}
+
+    n counts the rows of a group, :math:`n_c` those with value c, :math:`B_c` those with an earlier one; q = N / D. The
+    score is 0 for the value, or the values, at which t rows are reached, and else -D for each row between. The first
+    value has no :math:`B_c - t` and the last no :math:`t - B_c - n_c`: a rank before the first row is reached at the
+    first value. One value for each shift, of one and the same counts.
+
+    Distance: a row more in a group changes t by q and :math:`B_c`, :math:`B_c + n_c` by 0 or 1, so its scores by at
+    most D max(q, 1 - q) = max(N, D - N), and those of no other group; k rows move scores by k times that, added up over
+    groups. Rows with a gap in one of `tally.needs` are left out.
+    """
+    check_private(table, "rank_scores()")
+    schema = table.schema
+    if (tally.parts, tally.unit, tally.signed) != (1, 1, False) or quantile.denominator > MOST_PARTS:
+        raise SchemaError("ranks are of rows, each counted once, and of a plain share", hint="a tally of rows")
+    names = _looked_at(table, tally, sorted(tally.needs), [column])
+    observed = {name: schema[name].size for name in tally.needs}
+    needed = frozenset() if table.filled else lacking(schema, tally.needs)
+    cells = schema[column].values_size
+    part, parts = quantile.numerator, quantile.denominator
+
+    def count(engine: Engine) -> Integers:
+        counts = np.zeros(tally.groups * cells, dtype=np.int64)
+        for some, _ in _named_batches(table, engine, names):
+            group, added = tally.of(some)
+            kept = (added[:, 0] == 1) & (some[column] < cells)
+            for name, codes in observed.items():
+                kept &= some[name] < codes
+            counts += np.bincount(group[kept] * cells + some[column][kept], minlength=len(counts))
+        return counts.reshape(tally.groups, cells)
+
+    def scores(counts: Integers, shift: int) -> Integers:
+        reached = parts * np.cumsum(counts, axis=1)
+        begun = reached - parts * counts
+        rank = part * counts.sum(axis=1, keepdims=True) + parts * shift
+        too_high, too_low = begun - rank, rank - reached
+        too_high[:, 0], too_low[:, -1] = 0, 0
+        away: Integers = np.maximum(np.maximum(too_high, too_low), 0)
+        return -away
+
+    counted = table._sealed(count, distance=None, reads=None)
+    return [
+        transform(
+            counted,
+            partial(scores, shift=int(shift)),
+            distance=LinfByGroup(table.protect.at_most * max(part, parts - part)),
+            reads=(table._required | needed) or None,
+            key=table._key,
+        )
+        for shift in shifts
+    ]
+
+
 def hot_deck_sum(
-    table: PrivateTable, tally: Tally, *, targets: Sequence[str], cells: Sequence[str], limit: int
+    table: PrivateTable,
+    tally: Tally,
+    *,
+    targets: Sequence[str],
+    cells: Sequence[str],
+    limit: int,
+    bins: Schema | None = None,
 ) -> Private[Integers, L1]:
     """The same sum when gaps in `targets` are filled from donors with the same `cells`: see `hot_deck_total`.
 
+    `bins` tells by which public bins rows are matched, where the table tells these columns by something finer.
     Distance: see `hot_deck_distance`. Every row is read.
     """
     check_private(table, "hot_deck_sum()")
@@ -68,9 +138,12 @@ def hot_deck_sum(
     if not sizes:
         raise SchemaError("no column to fill", hint="plain_sum: a sum without filling")
 
+    matched = {name: in_bins(schema[name], (bins or schema)[name]) for name in cells}
+
     def total(engine: Engine) -> Integers:
         rows, times = alike(names, _named_batches(table, engine, names))
-        return hot_deck_total(tally, rows, times, targets=sizes, cells=cells, limit=limit)
+        classes = [matched[name][rows[name]] for name in cells]
+        return hot_deck_total(tally, rows, times, targets=sizes, classes=classes, limit=limit)
 
     return table._sealed(
         total,
@@ -87,6 +160,7 @@ def neighbour_sum(
     matching: Matching,
     low: float,
     high: float,
+    told: PrivateTable | None = None,
 ) -> Private[SmoothValue, Smooth]:
     """The sum of each row's contribution, gaps in `targets` filled from the nearest rows that have none.
 
@@ -99,6 +173,7 @@ def neighbour_sum(
         low: the least that a row can contribute. All contributions are clamped, also those of rows that the
             question leaves out: then 0 should lie within the bounds.
         high: the most that a row can contribute.
+        told: the same rows told by other cells, for `value`; rows are matched by those of `table`.
 
     Comes with a smooth bound in place of a distance: max(|low|, |high|) + L₁ (high - low), the last term divided
     by the number of neighbors for the scheme "mean". Without any donor a donee contributes 0, or the bound nearer
@@ -106,8 +181,10 @@ def neighbour_sum(
     """
     check_private(table, "neighbour_sum()")
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
-    schema = table.schema
-    matching.check(schema, targets)
+    told = table if told is None else told
+    check_private(told, "neighbour_sum()")
+    schema = told.schema
+    matching.check(table.schema, targets)
     check_held(table, "filling gaps from the nearest rows")
     bounds = Bounds.of(low, high)
 
@@ -116,7 +193,7 @@ def neighbour_sum(
         named = dict(zip(schema.names, held(engine).columns, strict=True))
         return imputed_sum(named, links, moved, value, schema=schema, targets=targets, matching=matching, bounds=bounds)
 
-    pair: Private[list[Any], None] = gather([table._rows, _linked(table, targets, matching)], key=table._key)
+    pair: Private[list[Any], None] = gather([told._rows, _linked(table, targets, matching)], key=table._key)
     distance = Smooth(table.protect.at_most, float(bounds.least(matching)))
     return transform(pair, compute, distance=distance, reads=table._required or None, key=table._key)
 

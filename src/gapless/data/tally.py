@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from gapless.errors import SchemaError
 from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Columns
-from gapless.schema.columns import Codes
+from gapless.schema.columns import Codes, Column
+from gapless.schema.line import _Binned
 
 Named: TypeAlias = Mapping[str, Codes]  # the codes of each column, row by row
 
@@ -25,20 +27,27 @@ NONE: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)
+class Groups:
+    """Groups of rows by a column: the group of each of its codes, `many` or beyond for those that are in none."""
+
+    column: str
+    of: Integers
+    many: int
+
+
+@dataclass(frozen=True)
 class Tally:
     """What each row adds to a vector of whole numbers: public, and a function of that row alone.
 
     The vector has `parts` numbers for each group; a row adds to the numbers of one group.
 
     Attributes:
-        columns: the columns it looks at, that of the group included.
+        columns: the columns it looks at, those of the groups included.
         value: from the codes of some rows to what each adds, an array of rows × parts. Row by row: what it says of
-            one row must not depend on the others. So must `group`.
+            one row must not depend on the others.
         parts: how many numbers a row adds.
         unit: the most that the absolute numbers of one row add up to, at most 2²⁸; a row that breaks this adds nothing.
-        group: the column whose code is a row's group, or None for one group of all; a row with a code beyond them adds
-            nothing.
-        groups: how many groups there are.
+        by: by which columns rows are grouped: a group for each combination. A row that is in none adds nothing.
         signed: whether a row may add negative numbers; else a row with one adds nothing.
         needs: columns such that a row with a gap in one of them is left out of `plain_sum`.
     """
@@ -47,14 +56,18 @@ class Tally:
     value: Callable[[Named], Integers]
     parts: int
     unit: int
-    group: str | None = None
-    groups: int = 1
+    by: tuple[Groups, ...] = ()
     signed: bool = False
     needs: Columns = frozenset()
 
     def __post_init__(self) -> None:
         if not 1 <= self.unit <= LARGEST_UNIT:
             raise SchemaError(f"a unit of {self.unit}", hint=f"from 1 to {LARGEST_UNIT}: a coarser grid")
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return math.prod(groups.many for groups in self.by)
 
     @property
     def width(self) -> int:
@@ -68,9 +81,13 @@ class Tally:
     def of(self, rows: Named) -> tuple[NDArray[np.int64], Integers]:
         """The group of each row and what it adds there, within the unit whatever `value` says."""
         added = np.asarray(self.value(rows), dtype=np.int64).reshape(-1, self.parts)
-        group = np.zeros(len(added), dtype=np.int64) if self.group is None else rows[self.group].astype(np.int64)
         within = np.clip(added, -self.unit - 1, self.unit + 1)  # no sum of absolute numbers wraps
-        bad = (np.abs(within).sum(axis=1) > self.unit) | (group >= self.groups)
+        bad = np.abs(within).sum(axis=1) > self.unit
+        group = np.zeros(len(added), dtype=np.int64)
+        for groups in self.by:
+            codes = groups.of[rows[groups.column]]
+            bad |= (codes < 0) | (codes >= groups.many)
+            group = group * groups.many + np.clip(codes, 0, groups.many - 1)
         if not self.signed:
             bad |= (added < 0).any(axis=1)
         return np.where(bad, 0, group), np.where(bad[:, None], 0, added)
@@ -93,6 +110,13 @@ class Tally:
                 added *= times[start : start + CHUNK, None]
             np.add.at(total, group, added)
         return total.ravel()
+
+
+def in_bins(told: Column, bins: Column) -> Integers:
+    """The code in `bins` of each code in `told`: the same column, told by the same bins or by finer ones."""
+    if isinstance(told, _Binned) and isinstance(bins, _Binned) and told != bins:
+        return told.group(bins)
+    return np.arange(told.extended_size)
 
 
 def tally_distance(tally: Tally, rows: int) -> L1:
@@ -123,7 +147,13 @@ def alike(names: Sequence[str], batches: Iterable[tuple[Named, int]]) -> tuple[N
 
 
 def hot_deck_total(
-    tally: Tally, rows: Named, times: Integers, *, targets: Mapping[str, int], cells: Sequence[str], limit: int
+    tally: Tally,
+    rows: Named,
+    times: Integers,
+    *,
+    targets: Mapping[str, int],
+    classes: Sequence[NDArray[np.integer]],
+    limit: int,
 ) -> Integers:
     r"""The sum over all rows, those with a gap in a target filled from donors of the same class.
 
@@ -134,16 +164,17 @@ def hot_deck_total(
 
     :math:`f(i \leftarrow j)` is f of row i with its gaps in the targets taken from row j. The sum is a whole number,
     the share a fraction: the product is rounded down once in each class, in exact arithmetic. A class without donors
-    fills nothing. `targets` tells the number of observed codes of each, `times` how many rows are like each of `rows`.
+    fills nothing. `targets` tells the number of observed codes of each, `times` how many rows are like each of `rows`,
+    `classes` codes of each row that are equal within a class.
     Proof: docs/proofs/hot_deck.md.
     """
     donee = np.logical_or.reduce([rows[name] >= size for name, size in targets.items()])
     observed = {name: codes[~donee] for name, codes in rows.items()}
     total = tally.total(observed, int((~donee).sum()), times=times[~donee])
-    classes = _numbered([rows[name] for name in cells], len(times))
-    donors = _Types.of(classes[~donee], {name: observed[name] for name in targets}, times[~donee])
+    class_of = _numbered(classes, len(times))
+    donors = _Types.of(class_of[~donee], {name: observed[name] for name in targets}, times[~donee])
     looked_at = dict.fromkeys([*tally.columns, *targets])
-    donees = _Types.of(classes[donee], {name: rows[name][donee] for name in looked_at}, times[donee])
+    donees = _Types.of(class_of[donee], {name: rows[name][donee] for name in looked_at}, times[donee])
     filled = np.zeros((tally.groups, tally.parts), dtype=np.int64)
     for number in np.intersect1d(donors.classes, donees.classes):
         giving, taking = donors.in_class(int(number)), donees.in_class(int(number))

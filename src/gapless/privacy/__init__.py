@@ -7,13 +7,14 @@ from gapless.privacy.groups import StabilityCost, stability_cost
 from gapless.privacy.ledger import Grant, Ledger
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
+    ChoiceByGroup,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
     Mechanism,
     for_counts,
 )
-from gapless.privacy.private import L1, L2, Columns, Linf, Private, Released, Sampled, Smooth
+from gapless.privacy.private import L1, L2, Columns, Linf, LinfByGroup, Private, Released, Sampled, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy, SmoothValue
@@ -24,6 +25,7 @@ __all__ = [
     "MCAR",
     "Assumption",
     "Budget",
+    "ChoiceByGroup",
     "Columns",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -34,6 +36,7 @@ __all__ = [
     "Guarantee",
     "Ledger",
     "Linf",
+    "LinfByGroup",
     "Loss",
     "Mechanism",
     "MissingAtLeast",

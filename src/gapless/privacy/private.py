@@ -33,6 +33,14 @@ class L1(L2):
 
 
 @dataclass(frozen=True, slots=True)
+class LinfByGroup(Linf):
+    """For a table of numbers, a line for each group: how far each line's numbers can move, added up over the lines.
+
+    A row is in one group, so of the lines of a protected unit with one row a single one moves.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Smooth:
     """A value that comes with a private bound on how far *one* row can move it, in place of a public one.
 

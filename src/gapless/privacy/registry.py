@@ -11,16 +11,18 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from gapless.errors import BudgetError, LedgerError
-from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, ExponentialChoice
-from gapless.privacy.private import L1, L2, Linf, Sampled, Smooth
+from gapless.privacy.mechanisms import ChoiceByGroup, DiscreteGaussian, DiscreteLaplace, ExponentialChoice
+from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Sampled, Smooth
 from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy
 
-Recorded: TypeAlias = DiscreteLaplace | DiscreteGaussian | ExponentialChoice | SmoothCauchy | PrivateTraining
+Recorded: TypeAlias = (
+    DiscreteLaplace | DiscreteGaussian | ExponentialChoice | ChoiceByGroup | SmoothCauchy | PrivateTraining
+)
 
 MECHANISMS: dict[str, type[Recorded]] = {
     kind.__name__: kind
-    for kind in (DiscreteLaplace, DiscreteGaussian, ExponentialChoice, SmoothCauchy, PrivateTraining)
+    for kind in (DiscreteLaplace, DiscreteGaussian, ExponentialChoice, ChoiceByGroup, SmoothCauchy, PrivateTraining)
 }
 UNKNOWN = {"name": "unknown"}  # the mechanism of an entry that a crash left half written, for which nothing was read
 
@@ -28,6 +30,7 @@ _DISTANCES: dict[type, Callable[[float], Any]] = {
     L1: L1,
     L2: L2,
     Linf: Linf,
+    LinfByGroup: LinfByGroup,
     Smooth: partial(Smooth, least=0.0),  # decides the grid of answers, not the loss
     Sampled: lambda at_most: Sampled(int(at_most)),
 }

@@ -1,10 +1,10 @@
-"""Questions to an incomplete table: counts, proportions, sums, means, variances, and what is done about gaps."""
+"""Questions to an incomplete table: counts, shares, sums, means, variances, quantiles; and what is done about gaps."""
 
 from gapless.query.answers import Answer
 from gapless.query.hot_deck import Deck, HotDeck
 from gapless.query.knn import Knn
 from gapless.query.preview import preview
-from gapless.query.questions import Count, Mean, Proportion, Sum, Variance
+from gapless.query.questions import Count, Mean, Median, Proportion, Quantile, Sum, Variance
 from gapless.query.several import ask_all
 from gapless.query.text import parse_question
 from gapless.query.treatments import Drop, Preview
@@ -17,8 +17,10 @@ __all__ = [
     "HotDeck",
     "Knn",
     "Mean",
+    "Median",
     "Preview",
     "Proportion",
+    "Quantile",
     "Sum",
     "Variance",
     "ask_all",

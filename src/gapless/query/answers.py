@@ -159,10 +159,15 @@ def variance_interval(parts: Floats, noise: Noise) -> tuple[float, float]:
 class Estimate:
     """One number of an answer: its group, its estimate, and what the noise allows to say."""
 
-    group: str | None
+    group: tuple[str, ...] | None  # its cell in each column after by
     value: float
     noise_std: float | None
     interval: tuple[float, float] | None
+
+    @property
+    def key(self) -> str | tuple[str, ...]:
+        """Its group, by itself if there is one column."""
+        return self.group[0] if self.group is not None and len(self.group) == 1 else self.group or ""
 
     def __str__(self) -> str:
         about = f"{self.value:.6g}"
@@ -194,11 +199,11 @@ class Answer:
     interval_note: str
 
     @property
-    def estimate(self) -> float | dict[str, float]:
-        """The number, or one for each group."""
+    def estimate(self) -> float | dict[str | tuple[str, ...], float]:
+        """The number, or one for each group: `estimate["F"]`, with several columns `estimate["F", "north"]`."""
         if self.estimates[0].group is None:
             return self.estimates[0].value
-        return {str(estimate.group): estimate.value for estimate in self.estimates}
+        return {estimate.key: estimate.value for estimate in self.estimates}
 
     @property
     def noise_std(self) -> float | None:
@@ -206,20 +211,20 @@ class Answer:
         return self.estimates[0].noise_std
 
     @property
-    def interval(self) -> tuple[float, float] | dict[str, tuple[float, float]] | None:
+    def interval(self) -> tuple[float, float] | dict[str | tuple[str, ...], tuple[float, float]] | None:
         """The 95 % interval, or one for each group; None where none would be honest."""
         if any(estimate.interval is None for estimate in self.estimates):
             return None
         if self.estimates[0].group is None:
             return self.estimates[0].interval
-        return {str(estimate.group): estimate.interval for estimate in self.estimates if estimate.interval is not None}
+        return {estimate.key: estimate.interval for estimate in self.estimates if estimate.interval is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for a machine."""
         return {
             "question": self.question,
             "estimates": [
-                ({} if estimate.group is None else {"group": estimate.group})
+                ({} if estimate.group is None else {"group": estimate.key})
                 | {
                     "estimate": estimate.value,
                     "noise_std": estimate.noise_std,
@@ -237,8 +242,10 @@ class Answer:
         if self.estimates[0].group is None:
             lines = [f"{self.question} = {self.estimates[0]}"]
         else:
-            width = max(len(str(estimate.group)) for estimate in self.estimates)
-            lines = [self.question, *(f"  {estimate.group!s:<{width}}  {estimate}" for estimate in self.estimates)]
+            names = [", ".join(estimate.group or ()) for estimate in self.estimates]
+            width = max(map(len, names))
+            pairs = zip(names, self.estimates, strict=True)
+            lines = [self.question, *(f"  {name:<{width}}  {estimate}" for name, estimate in pairs)]
         told = [self.measures, self.interval_note]
         if self.protects:
             told.append(f"{self.protects}\nPaid by entry {', '.join(map(str, self.entries))} of the ledger.")

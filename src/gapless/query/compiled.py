@@ -20,18 +20,32 @@ most 1, so one row moves the whole vector, groups and all, by at most 1 in L1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
 
-from gapless.data.tally import Named, Tally
+from gapless.data.tally import Groups, Named, Tally, in_bins
+from gapless.errors import QuestionError
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Estimate, Noise, ratio, ratio_interval, variance, variance_interval
-from gapless.query.condition import TRUE, Condition, compile_condition, gap_columns, known, needed, value_columns
-from gapless.query.numbers import Numbers
+from gapless.query.condition import (
+    MOST_VALUES,
+    TRUE,
+    Condition,
+    compile_condition,
+    gap_columns,
+    known,
+    needed,
+    value_columns,
+)
+from gapless.query.numbers import FOR_SQUARES, Numbers
 from gapless.schema import Schema
+from gapless.schema.line import _Binned
+
+MOST_GROUPS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -142,7 +156,7 @@ def proportion_shape(condition: Condition, schema: Schema) -> Shape:
 
 def mean_shape(numbers: Numbers) -> Shape:
     """The mean of the values."""
-    steps, size = numbers.parts
+    steps, size = numbers.parts()
     low, high = numbers.low, numbers.high
     return Ratio(
         _look_up(numbers.column, [steps, size - steps]),
@@ -157,7 +171,7 @@ def mean_shape(numbers: Numbers) -> Shape:
 
 def variance_shape(numbers: Numbers) -> Shape:
     """The sample variance of the values."""
-    steps, size = numbers.parts
+    steps, size = numbers.parts(FOR_SQUARES)
     scale = (numbers.high - numbers.low) ** 2
 
     def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
@@ -196,10 +210,11 @@ class Compiled:
 
     Attributes:
         text: the question in words.
+        schema: by which cells or bins it reads each column.
         shape: how rows are shared out.
         tally: what each row adds, `where` and `by` considered.
         rows: how many rows the answer is about, gaps in the shape's columns not considered.
-        groups: the names of the groups, or None.
+        groups: the cells that each group is of, or None.
         targets: columns with values that the question looks at and that may be missing.
         tests: columns whose gaps it looks at.
         fills_rows: whether the number of rows that the answer is about depends on how these are filled.
@@ -207,10 +222,11 @@ class Compiled:
     """
 
     text: str
+    schema: Schema
     shape: Shape
     tally: Tally
     rows: Tally
-    groups: tuple[str, ...] | None
+    groups: tuple[tuple[str, ...], ...] | None
     targets: tuple[str, ...]
     tests: frozenset[str]
     fills_rows: bool
@@ -233,14 +249,17 @@ class Compiled:
 
 
 def compile_question(
-    text: str, shape: Shape, *, where: Condition, by: str | None, schema: Schema, about: str = ""
+    text: str, shape: Shape, *, where: Condition, by: Sequence[str], schema: Schema, bins: Schema, about: str = ""
 ) -> Compiled:
-    """Fit a question to a schema: names, values and bins are checked here."""
+    """Fit a question to a schema: names, values and bins are checked here.
+
+    `schema` tells the cells or bins in which rows are read; groups are those of `bins`, the schema as it is declared.
+    """
     truth = compile_condition(where, schema)
-    grouping = frozenset() if by is None else frozenset({known(schema, by)})
+    grouping = frozenset(known(schema, name) for name in by)
     values = shape.looks_at | value_columns(where) | grouping
     tests = shape.tests | gap_columns(where)
-    groups = None if by is None else schema[by].cells[: schema[by].size]
+    groups = groups_of(bins, by) if by else None
     chosen = value_columns(where) | grouping
     # Complete cases: what is looked at must be observed, except where the question itself looks at gaps.
     choosing = needed(where) | grouping | (chosen - tests)
@@ -253,8 +272,7 @@ def compile_question(
         value=value,
         parts=shape.width,
         unit=shape.unit,
-        group=by,
-        groups=1 if groups is None else len(groups),
+        by=tuple(Groups(name, in_bins(schema[name], bins[name]), bins[name].size) for name in by),
         signed=shape.signed,
         needs=choosing | shape.needs | (shape.looks_at - tests),
     )
@@ -269,4 +287,23 @@ def compile_question(
     targets = tuple(column.name for column in schema.columns if column.name in values and column.may_be_missing)
     without_value = any(schema[name].not_applicable is not None for name in shape.looks_at)
     fills_rows = without_value or not chosen.isdisjoint(targets)
-    return Compiled(text, shape, tally, rows, groups, targets, tests, fills_rows, about)
+    return Compiled(text, schema, shape, tally, rows, groups, targets, tests, fills_rows, about)
+
+
+def check_bins(schema: Schema, names: Sequence[str], what: str) -> None:
+    """Refuse columns whose bins are not declared to make groups or classes of, unless they have few values."""
+    for name in names:
+        column = schema[name]
+        if isinstance(column, _Binned) and column.learned and column.size > MOST_VALUES:
+            raise QuestionError(
+                f"column {name!r} has {column.size:,} cells and no declared bins to {what}",
+                hint=f"bins = 10 or edges = […] in the schema, or a column of at most {MOST_VALUES} values",
+            )
+
+
+def groups_of(schema: Schema, by: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The combinations of cells of these columns, as the schema lists them."""
+    check_bins(schema, by, "group by")
+    if (many := math.prod(schema[name].size for name in by)) > MOST_GROUPS:
+        raise QuestionError(f"{many:,} groups, more than {MOST_GROUPS:,}", hint="fewer columns after by, or fewer bins")
+    return tuple(product(*(schema[name].cells[: schema[name].size] for name in by)))

@@ -15,13 +15,13 @@ counted if the condition is true for it. Only `is missing` and `is not missing` 
 `is not applicable` and `is applicable` at that. What becomes of gaps before, whether such rows are left out or filled,
 is up to the question (treatments.py).
 
-**Bins.** A comparison must not cut through a bin of a column: a sealed table knows nothing finer.
+**Cells.** A comparison may cut through a bin of a column, but not through a cell: a sealed table knows nothing finer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
@@ -29,10 +29,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import QuestionError
+from gapless.data.tally import in_bins
+from gapless.errors import QuestionError, SchemaError
 from gapless.schema import Schema
-from gapless.schema.columns import Codes, as_text
+from gapless.schema.columns import Codes, Column, as_text
 from gapless.schema.comparison import SIGNS, holds
+from gapless.schema.line import _Binned
 
 Truth: TypeAlias = NDArray[np.int8]
 Compiled: TypeAlias = Callable[[Mapping[str, Codes]], Truth]
@@ -40,6 +42,7 @@ Compiled: TypeAlias = Callable[[Mapping[str, Codes]], Truth]
 TRUE, UNKNOWN, FALSE = np.int8(1), np.int8(0), np.int8(-1)
 LONGEST = 10_000  # characters of a question
 DEEPEST = 50  # parentheses within parentheses
+MOST_VALUES = 100  # groups or classes of a column whose bins are not declared
 
 EXAMPLE = "age >= 20 and sex == F; signs == != < <= > >=, in (…), between … and …, is missing, and, or, not"
 
@@ -108,6 +111,53 @@ def _columns(condition: Condition, kind: type[Comparison | IsMissing]) -> frozen
         case Comparison() | IsMissing() if isinstance(condition, kind):
             return frozenset({condition.column})
     return frozenset()
+
+
+def told_for(condition: Condition, schema: Schema) -> dict[str, Column]:
+    """The columns with a bin that the condition splits, cut also where it splits them; without bins, there alone.
+
+    Rows that a condition cannot tell apart should look alike: a hot deck takes its time for each kind of row.
+    """
+    lines = {column.name: column for column in schema.columns if isinstance(column, _Binned)}
+    compared = [found for found in _comparisons(condition) if found.column in lines and found.sign != "is"]
+    split = dict.fromkeys(
+        found.column for found in compared if _unbinned(lines[found.column]) or _splits(lines[found.column], found)
+    )
+    return {name: _cut(lines[name], [found for found in compared if found.column == name]) for name in split}
+
+
+def _comparisons(condition: Condition) -> Iterator[Comparison]:
+    match condition:
+        case Not(one):
+            yield from _comparisons(one)
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _comparisons(part)
+        case Comparison():
+            yield condition
+
+
+def _splits(column: _Binned, comparison: Comparison) -> bool:
+    try:
+        holds(column, comparison.sign, comparison.value)
+    except SchemaError:
+        return True
+    return False
+
+
+def _unbinned(column: _Binned) -> bool:
+    """Whether nothing is grouped or matched by its bins: they are not declared, and its values are too many."""
+    return column.learned and column.size > MOST_VALUES
+
+
+def _cut(column: _Binned, comparisons: Sequence[Comparison]) -> _Binned:
+    """Cells in groups: of one declared bin, and alike for all comparisons."""
+    fine = column.fine
+    begins = np.any([np.diff(holds(fine, found.sign, found.value)) for found in comparisons], axis=0)
+    if not _unbinned(column):
+        begins |= np.diff(in_bins(fine, column)[: fine.values_size]) > 0
+    cuts = fine._bins.cuts  # noqa: SLF001 where its cells begin, and where the last one ends
+    return fine.cut(cuts[np.concatenate([[True], begins, [True]])])
 
 
 def needed(condition: Condition, *, truth: bool = True) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from gapless.errors import QuestionError
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.mechanisms import Floats
 from gapless.query.answers import Answer
-from gapless.query.compiled import Compiled
+from gapless.query.compiled import Compiled, check_bins
 from gapless.query.condition import known
 from gapless.query.treatments import (
     Asked,
@@ -33,6 +33,7 @@ from gapless.query.treatments import (
     preview_sums,
     protects,
     release_sums,
+    told,
 )
 from gapless.schema import Schema
 from gapless.schema.words import listing
@@ -56,6 +57,8 @@ class HotDeck:
         suffices. Proved in docs/proofs/hot_deck.md, attacked by tests/property/test_hot_deck.py.
     """
 
+    votes: ClassVar[bool] = False
+
     cells: Sequence[str]  # kept as a tuple
     limit: int = 1
 
@@ -67,7 +70,14 @@ class HotDeck:
         """The sums over all rows, filled ones included."""
         asked = compiled(question, table.schema)
         tally = self.tally(asked, table.schema)
-        value = hot_deck_sum(table, tally, targets=asked.targets, cells=self.cells, limit=self.limit)
+        value = hot_deck_sum(
+            told(table, asked),
+            tally,
+            targets=asked.targets,
+            cells=self.cells,
+            limit=self.limit,
+            bins=table.schema,
+        )
         return Sums(asked, tally, value, self.told(asked))
 
     def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
@@ -103,6 +113,7 @@ class HotDeck:
     def tally(self, asked: Compiled, schema: Schema) -> Tally:
         """What each row adds, on a grid so fine that rounding shares does not matter."""
         check_filling(asked, self.cells, schema)
+        check_bins(schema, self.cells, "match")
         return asked.tally.times(-(-FINE // asked.tally.unit))
 
     def told(self, asked: Compiled) -> str:
@@ -128,12 +139,16 @@ class Deck:
     def ask(self, question: Asked) -> Answer:
         """Answer from the released counts: free."""
         check_question(question)
+        if not isinstance(question.treatment(self.schema, filled=True), Drop):
+            raise QuestionError(
+                f"a deck has no answer to {question}", hint="people.ask(…); a deck answers what is made of sums"
+            )
         if question.missing not in (Drop(), self.treatment):
             raise QuestionError(
                 f"the question says missing={question.missing}, but this deck fills gaps in its own way",
                 hint="leave missing= out, or people.ask(…)",
             )
-        asked = compiled(question, self.schema)
+        asked = compiled(question, self.schema, cells=False)  # bins are all that was released
         if asked.targets:
             check_filling(asked, self.treatment.cells, self.schema)
         told = self.treatment.told(asked) if asked.targets else ""

@@ -7,6 +7,7 @@ import operator
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Literal
 
@@ -21,7 +22,7 @@ from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled, Spread, Total
 from gapless.query.condition import known
-from gapless.query.treatments import Asked, Preview, check_filling, compiled, measures, names_of, protects
+from gapless.query.treatments import Asked, Preview, check_filling, compiled, measures, names_of, protects, told
 from gapless.schema import Schema
 from gapless.schema.words import listing
 
@@ -61,6 +62,11 @@ class Knn:
         if self.cover is not None:
             object.__setattr__(self, "cover", names_of(self.cover, "cover", "Knn(on=['age', 'sex'], cover=['age'])"))
         self._with_cover(self.cover)
+
+    @property
+    def votes(self) -> bool:
+        """Whether gaps are filled by a vote."""
+        return self.scheme == "majority"
 
     def _with_cover(self, cover: Sequence[str] | None) -> Matching:
         return Matching(
@@ -148,7 +154,7 @@ class _Asking:
     def _rows(self, loss: Loss) -> tuple[Floats, tuple[int, ...]]:
         if self.asked.fills_rows:
             return self._sums(_inside, 0.0, 1.0, loss, "number of rows of ")
-        value = plain_sum(self.table, self.asked.rows)
+        value = plain_sum(self.told, self.asked.rows)
         released = self.grant.release(value, for_counts(loss, value.distance), what=f"number of rows of {self._text}")
         return released.value.astype(np.float64), (released.entry,)
 
@@ -181,7 +187,20 @@ class _Asking:
             group, added = tally.of(columns)
             return np.where(group == number, f(added / tally.unit), 0.0)
 
-        return neighbour_sum(self.table, value, targets=self.asked.targets, matching=self.matching, low=low, high=high)
+        return neighbour_sum(
+            self.table,
+            value,
+            targets=self.asked.targets,
+            matching=self.matching,
+            low=low,
+            high=high,
+            told=self.told,
+        )
+
+    @cached_property
+    def told(self) -> PrivateTable:
+        """The rows, told by the cells that the question reads; they are matched by their bins."""
+        return told(self.table, self.asked)
 
     def _mechanisms(self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss) -> list[SmoothCauchy]:
         return [SmoothCauchy.for_loss(loss / len(sealed), value.distance) for value in sealed]
@@ -190,7 +209,7 @@ class _Asking:
         self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss, what: str
     ) -> tuple[Floats, tuple[int, ...]]:
         """A release for each group: one row can donate into all of them, so each is paid for."""
-        names = [what + self._text if group is None else f"{what}{self._text} = {group}" for group in self._groups]
+        names = [what + self._text + (f" = {', '.join(group)}" if group else "") for group in self._groups]
         requests = zip(sealed, self._mechanisms(sealed, loss), names, strict=True)
         released = self.grant.release_all(list(requests))
         return np.array([answer.value for answer in released]), tuple(answer.entry for answer in released)
@@ -200,8 +219,8 @@ class _Asking:
         return self.asked.text
 
     @property
-    def _groups(self) -> Sequence[str | None]:
-        return self.asked.groups or (None,)
+    def _groups(self) -> Sequence[tuple[str, ...]]:
+        return self.asked.groups or ((),)
 
 
 def _square_around(mean: float, most: float) -> Callable[[Floats], Floats]:

@@ -10,32 +10,35 @@ from gapless.errors import QuestionError
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.condition import quoted
 from gapless.schema import Boolean, Integer, Number, Ordinal, Schema
+from gapless.schema.line import TINY
 
-STEPS = 1 << 14  # the finest grid of values: a value is rounded to this part of the range, if it must be rounded
+STEPS = 1 << 24  # the finest grid of values: a value is rounded to this part of the range, if it must be rounded
+FOR_SQUARES = 1 << 14  # the same where values are squared
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The number of each level or bin of a column, clamped to public bounds.
+    """The number of each level, cell or bin of a column, clamped to public bounds, and the least and greatest in it.
 
-    Whole numbers and halves stay exact as long as the range allows; others are rounded to a grid of 2⁻¹⁴ of it.
+    Whole numbers and halves stay exact as long as the range allows; others are rounded to a grid of 2⁻²⁴ of it, 2⁻¹⁴
+    where they are squared.
     """
 
     column: str
     values: Floats
+    ends: tuple[Floats, Floats]
     low: float
     high: float
     about: str  # what the numbers leave out, in words
 
-    @property
-    def parts(self) -> tuple[Integers, int]:
+    def parts(self, most: int = STEPS) -> tuple[Integers, int]:
         """How many steps of a grid each value lies above `low`, and how many steps `high` does."""
         for halves in (1, 2):
             size = (self.high - self.low) * halves
             steps = (self.values - self.low) * halves
-            if size == round(size) <= STEPS and (steps == np.round(steps)).all():
+            if size == round(size) <= most and (steps == np.round(steps)).all():
                 return steps.astype(np.int64), int(size)
-        return np.rint((self.values - self.low) / (self.high - self.low) * STEPS).astype(np.int64), STEPS
+        return np.rint((self.values - self.low) / (self.high - self.low) * most).astype(np.int64), most
 
     @property
     def sizes(self) -> tuple[Integers, float]:
@@ -54,24 +57,28 @@ class Numbers:
 
 
 def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) -> Numbers:
-    """The numbers of a column: levels that are numbers, true as 1, bins by their middle."""
+    """The numbers of a column: levels that are numbers, true as 1, cells and bins of several values by their middle."""
     column = schema[name]
     about = ""
     if isinstance(column, Integer | Number):
-        lows, highs = column.ends_of_bins()
-        if isinstance(column, Number):
-            highs = np.append(lows[1:], highs[-1])
-        values = (lows + highs) / 2
-        if (lows < highs).any():
-            about = f"a value of {name} counts as the middle of its bin"
+        ends = column.ends_of_bins()
+        if not column.step:
+            ends = ends[0], np.append(ends[0][1:], ends[1][-1])
+        values = (ends[0] + ends[1]) / 2
+        if (values > ends[0] + TINY).any():  # the cell of 0 alone ends at the next number
+            part = f"cell, one of {column.values_size:,}" if column == column.fine else "bin"
+            about = f"a value of {name} counts as the middle of its {part}"
     elif isinstance(column, Boolean):
         values = np.array([0.0, 1.0])
+        ends = values, values
     elif isinstance(column, Ordinal) and all(type(level) in (int, float) for level in column.levels):
         values = np.array(column.levels, dtype=np.float64)
+        ends = values, values
     else:
         raise QuestionError(
             f"the cells of column {name!r}, a {column.kind} column, are no numbers",
-            hint=f"count(), or proportion({quoted(name)} == …)",
+            hint=f"count(), or proportion({quoted(name)} == …); a scale is averaged as an integer column, "
+            "or as an ordinal one with numbers for levels",
         )
     if bounds is not None and (bounds[0] > values.min() or bounds[1] < values.max()):
         values = np.clip(values, *bounds)
@@ -84,4 +91,4 @@ def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) ->
             f"all cells of column {name!r} stand for the same number, {low:g}",
             hint="bounds within the column's, or more bins in the schema",
         )
-    return Numbers(name, values, low, high, about)
+    return Numbers(name, values, ends, low, high, about)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TypeAlias
+
+import numpy as np
 
 from gapless.arguments import is_number
 from gapless.data import PrivateTable
+from gapless.data.sums import MOST_PARTS
 from gapless.errors import QuestionError
 from gapless.privacy import Grant
 from gapless.query.answers import Answer
@@ -21,10 +26,12 @@ from gapless.query.compiled import (
     sum_shape,
     variance_shape,
 )
-from gapless.query.condition import EXAMPLE, Always, known, parse_condition, quoted
+from gapless.query.condition import EXAMPLE, Always, And, Condition, known, parse_condition, quoted, told_for
 from gapless.query.numbers import Numbers, numbers_of
-from gapless.query.treatments import Drop, Missing
+from gapless.query.quantiles import ByRank
+from gapless.query.treatments import Drop, Missing, names_of
 from gapless.schema import Schema
+from gapless.schema.words import listing
 
 Bounds: TypeAlias = tuple[float, float]
 
@@ -33,18 +40,21 @@ Bounds: TypeAlias = tuple[float, float]
 class _Question:
     """What all questions share: which rows, in which groups, and what is done about gaps.
 
-    Groups are all cells of a column as the schema lists them, so that their names tell nothing. A row is in one group:
-    all groups together cost as much as one.
+    Groups are all cells of a column as the schema lists them, or all combinations of several, so that their names tell
+    nothing. A row is in one group: all groups together cost as much as one.
     """
 
     where: str = ""
-    by: str | None = None
+    by: str | Sequence[str] | None = None  # kept as a name, or a tuple of several
     missing: Missing = field(default_factory=Drop)
 
     def __post_init__(self) -> None:
         parse_condition(self.where)
         if not (self.by is None or isinstance(self.by, str)):
-            raise QuestionError(f"by is {self.by!r}", hint='the name of one column: by="sex"')
+            names = names_of(self.by, "by", 'by=["sex", "region"]')
+            if not names:
+                raise QuestionError("by has no column", hint='by="sex", or leave it out')
+            object.__setattr__(self, "by", names if len(names) > 1 else names[0])
         if not callable(getattr(self.missing, "answer", None)):
             raise QuestionError(
                 f"missing is {self.missing!r}", hint="Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])"
@@ -58,12 +68,32 @@ class _Question:
         """What is done about gaps; leaving rows out, which leaves out none, if the question looks at no gaps."""
         return self.missing if self.compile(schema).targets and not filled else Drop()
 
-    def compile(self, schema: Schema) -> Compiled:
-        """Fit the question to a schema; names, values and bins are checked here, before anything is spent."""
-        shape, about = self._shape(schema)
-        return compile_question(
-            str(self), shape, where=parse_condition(self.where), by=self.by, schema=schema, about=about
-        )
+    def compile(self, schema: Schema, *, cells: bool = True) -> Compiled:
+        """Fit the question to a schema; names, values and bins are checked here, before anything is spent.
+
+        Values are told by their cells; columns with a bin that a condition splits by parts of bins, the others by bins.
+        """
+        told = schema
+        if cells:
+            finer = told_for(self._conditions(), schema)
+            finer |= {name: schema.fine[name] for name in self._of_values(schema)}
+            bins = {name for name in finer if self.missing.votes and schema[name].may_be_missing}
+            told = schema.with_columns({name: column for name, column in finer.items() if name not in bins})
+        shape, about = self._shape(told)
+        where = parse_condition(self.where)
+        return compile_question(str(self), shape, where=where, by=self._by, schema=told, bins=schema, about=about)
+
+    @property
+    def _by(self) -> tuple[str, ...]:
+        return (self.by,) if isinstance(self.by, str) else tuple(self.by or ())
+
+    def _of_values(self, schema: Schema) -> frozenset[str]:  # noqa: ARG002 some do
+        """The columns whose numbers are asked for."""
+        return frozenset()
+
+    def _conditions(self) -> Condition:
+        """All that is compared."""
+        return parse_condition(self.where)
 
     def _shape(self, schema: Schema) -> tuple[Shape, str]:
         raise NotImplementedError
@@ -73,7 +103,7 @@ class _Question:
 
     def __str__(self) -> str:
         where = f" where {self.where.strip()}" if self.where.strip() else ""
-        return self._head() + where + (f" by {quoted(self.by)}" if self.by is not None else "")
+        return self._head() + where + (f" by {', '.join(map(quoted, self._by))}" if self._by else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +141,9 @@ class Proportion(_Question):
     def _shape(self, schema: Schema) -> tuple[Shape, str]:
         return proportion_shape(parse_condition(self.of), schema), ""
 
+    def _conditions(self) -> Condition:
+        return And((parse_condition(self.where), parse_condition(self.of)))
+
     def _head(self) -> str:
         return f"proportion({self.of.strip()})"
 
@@ -119,8 +152,9 @@ class Proportion(_Question):
 class _OfNumbers(_Question):
     """Questions about the numbers in a column.
 
-    `bounds` are public; values beyond them count as the bound. Without, all cells count as they are. A value of a
-    binned column counts as the middle of its bin. *Not applicable* is no number: such rows are left out.
+    `bounds` are public; values beyond them count as the bound. Without, all cells count as they are. A value counts as
+    itself where its cell holds no other, and else as the middle of its cell. *Not applicable* is no number: such rows
+    are left out.
     """
 
     column: str
@@ -128,14 +162,16 @@ class _OfNumbers(_Question):
 
     def __post_init__(self) -> None:
         _Question.__post_init__(self)
-        if not isinstance(self.column, str):
-            raise QuestionError(f"column is {self.column!r}", hint='the name of one column: Mean("income")')
+        check_column(self.column, f'{type(self).__name__}("income")')
         if self.bounds is not None:
             object.__setattr__(self, "bounds", _checked(self.bounds))
 
     def _shape(self, schema: Schema) -> tuple[Shape, str]:
         numbers = numbers_of(schema, known(schema, self.column), self.bounds)
         return self._shape_of(numbers), numbers.about
+
+    def _of_values(self, schema: Schema) -> frozenset[str]:
+        return frozenset({known(schema, self.column)})
 
     def _shape_of(self, numbers: Numbers) -> Shape:
         raise NotImplementedError
@@ -173,7 +209,70 @@ class Variance(_OfNumbers):
         return variance_shape(numbers)
 
 
-AnyQuestion: TypeAlias = Count | Proportion | Sum | Mean | Variance
+@dataclass(frozen=True, slots=True)
+class Quantile(_Question):
+    """The least value that at least the share `q` of all values is no greater than.
+
+    Chosen among the cells of the column, whatever its bins. Rows with a gap are left out, so `missing=` is `Drop()`; in
+    a table that was filled there are none.
+
+    >>> print(Quantile("income", 0.9, by="sex"))
+    quantile(income, 0.9) by sex
+    """
+
+    column: str
+    q: float
+
+    def __post_init__(self) -> None:
+        _Question.__post_init__(self)
+        check_column(self.column, f'{type(self).__name__}("income")')
+        if not (is_number(self.q) and 0 < self.q < 1):
+            raise QuestionError(f"q = {self.q!r}", hint="a share between 0 and 1: 0.5 for the median")
+
+    def treatment(self, schema: Schema, *, filled: bool) -> ByRank:
+        """A choice by rank; gaps that would have to be filled are refused."""
+        asked = self.compile(schema)
+        if asked.targets and not filled and not isinstance(self.missing, Drop):
+            raise QuestionError(
+                f"gaps in {listing(asked.targets)} cannot be filled for a quantile", hint="missing=Drop(), or a mean"
+            )
+        numbers = numbers_of(asked.schema, self.column, None)
+        if (np.diff(numbers.values) <= 0).any():
+            raise QuestionError(f"the levels of column {self.column!r} do not rise", hint="a mean, or rising levels")
+        return ByRank(numbers, Fraction(float(self.q)).limit_denominator(MOST_PARTS))
+
+    def _of_values(self, schema: Schema) -> frozenset[str]:
+        return frozenset({known(schema, self.column)})
+
+    def _shape(self, schema: Schema) -> tuple[Shape, str]:
+        only = frozenset({self.column})
+        return replace(count_shape(), looks_at=only, needs=only), numbers_of(schema, self.column, None).about
+
+    def _head(self) -> str:
+        return f"quantile({quoted(self.column)}, {self.q:g})"
+
+
+@dataclass(frozen=True, slots=True)
+class Median(Quantile):
+    """The least value that at least half of all values are no greater than.
+
+    >>> print(Median("income", where="age >= 20"))
+    median(income) where age >= 20
+    """
+
+    q: float = field(default=0.5, init=False)
+
+    def _head(self) -> str:
+        return f"median({quoted(self.column)})"
+
+
+AnyQuestion: TypeAlias = Count | Proportion | Sum | Mean | Variance | Quantile
+
+
+def check_column(column: object, example: str) -> None:
+    """Refuse what is no name of a column."""
+    if not isinstance(column, str):
+        raise QuestionError(f"column is {column!r}", hint=f"the name of one column: {example}")
 
 
 def _checked(bounds: Bounds) -> Bounds:

@@ -26,8 +26,8 @@ def ask_all(
     """Answer questions, each with an even share of `spend`.
 
     If each is one release they are one batch, fixed in advance: as the first of its ledger it is priced by its exact
-    total, and what is promised to the people behind the gaps holds for it as a whole. With nearest neighbours, which
-    take several releases, they are asked in turn.
+    total, and what is promised to the people behind the gaps holds for it as a whole. With nearest neighbours or
+    quantiles, which take several releases, they are asked in turn.
 
     Args:
         table: the sealed table.

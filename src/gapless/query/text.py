@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from gapless.errors import QuestionError
 from gapless.query.condition import Reader
-from gapless.query.questions import AnyQuestion, Count, Mean, Proportion, Sum, Variance
+from gapless.query.questions import AnyQuestion, Count, Mean, Median, Proportion, Quantile, Sum, Variance
 from gapless.query.treatments import Drop, Missing
 
-KINDS = ("count", "proportion", "sum", "mean", "variance")
+KINDS = ("count", "proportion", "sum", "mean", "variance", "median", "quantile")
 OF_NUMBERS: dict[str, type[Sum | Mean | Variance]] = {"sum": Sum, "mean": Mean, "variance": Variance}
-GRAMMAR = "count(), proportion(CONDITION), sum(COLUMN), mean(COLUMN), variance(COLUMN); then where CONDITION, by COLUMN"
+GRAMMAR = (
+    "count(), proportion(CONDITION), sum(COLUMN), mean(COLUMN), variance(COLUMN), median(COLUMN), "
+    "quantile(COLUMN, 0.9); then where CONDITION, by COLUMN, COLUMN"
+)
 
 
 def parse_question(text: str, missing: Missing | None = None) -> AnyQuestion:
@@ -21,32 +27,37 @@ def parse_question(text: str, missing: Missing | None = None) -> AnyQuestion:
     reader = Reader(text, GRAMMAR)
     kind = reader.next.says.lower()
     if reader.next.kind != "word" or kind not in KINDS:
-        called = text.strip().lower().removeprefix(kind).lstrip().startswith("(")  # as median(age), not in a sentence
+        called = text.strip().lower().removeprefix(kind).lstrip().startswith("(")  # as mode(age), not in a sentence
         none = f"there is no {kind}; the questions are " if called else ""
         raise reader.wrong("expected a question", hint=none + GRAMMAR)
     reader.take()
     reader.expect("(")
-    of = column = ""
-    bounds = None
-    if kind == "proportion":
-        reader.takes("where")
-        of = _condition(reader)
-    elif kind != "count":
-        column = reader.column()
-        bounds = _bounds(reader) if reader.takes(",") else None
+    make = _head(reader, kind)
     reader.expect(")")
     where = _condition(reader) if reader.takes("where") else ""
-    by = reader.column() if reader.takes("by") else None
+    by = _columns(reader) if reader.takes("by") else None
     if by is not None and reader.next.means("where"):
-        raise reader.wrong("where comes before by", hint=f"{text[: reader.text.lower().rfind(' by ')]} where … by {by}")
+        before = reader.text.lower().rfind(" by ")
+        raise reader.wrong("where comes before by", hint=f"{text[:before]} where … by {', '.join(by)}")
     if reader.next.kind != "end":
         raise reader.wrong("expected where, by or the end", hint=GRAMMAR)
-    missing = missing or Drop()
+    return make(where=where, by=by, missing=missing or Drop())
+
+
+def _head(reader: Reader, kind: str) -> Callable[..., AnyQuestion]:
+    """The question, but for what all questions share."""
     if kind == "count":
-        return Count(where=where, by=by, missing=missing)
+        return Count
     if kind == "proportion":
-        return Proportion(of, where=where, by=by, missing=missing)
-    return OF_NUMBERS[kind](column, bounds=bounds, where=where, by=by, missing=missing)
+        reader.takes("where")
+        return partial(Proportion, _condition(reader))
+    column = reader.column()
+    if kind == "median":
+        return partial(Median, column)
+    if kind == "quantile":
+        reader.expect(",")
+        return partial(Quantile, column, _number(reader, "quantile(income, 0.9)"))
+    return partial(OF_NUMBERS[kind], column, bounds=_bounds(reader) if reader.takes(",") else None)
 
 
 def _condition(reader: Reader) -> str:
@@ -56,11 +67,22 @@ def _condition(reader: Reader) -> str:
     return reader.text[start : reader.next.at].strip()
 
 
+def _columns(reader: Reader) -> tuple[str, ...]:
+    names = [reader.column()]
+    while reader.takes(","):
+        names.append(reader.column())
+    return tuple(names)
+
+
 def _bounds(reader: Reader) -> tuple[float, float]:
-    low = reader.value()
+    low = _number(reader, "mean(income, 0, 100000)")
     reader.expect(",")
-    high = reader.value()
+    return low, _number(reader, "mean(income, 0, 100000)")
+
+
+def _number(reader: Reader, example: str) -> float:
+    text = reader.value()
     try:
-        return float(low), float(high)
+        return float(text)
     except ValueError:
-        raise QuestionError(f"the bounds {low!r}, {high!r} are not numbers", hint="mean(income, 0, 100000)") from None
+        raise QuestionError(f"{text!r} is not a number", hint=example) from None

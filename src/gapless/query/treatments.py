@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from gapless.data import PrivateTable
+from gapless.data.checks import check_private
 from gapless.data.private_table import check_question
 from gapless.data.sums import plain_sum
 from gapless.data.tally import Tally, tally_distance
@@ -30,19 +31,34 @@ class Asked(Protocol):
         """What it says of gaps."""
         ...
 
-    def compile(self, schema: Schema) -> Compiled:
-        """Fit it to a schema."""
+    def treatment(self, schema: Schema, *, filled: bool) -> Missing:
+        """What is done about the gaps of a table."""
+        ...
+
+    def compile(self, schema: Schema, *, cells: bool = True) -> Compiled:
+        """Fit it to a schema; `cells` says whether it may look at more than bins."""
         ...
 
 
-def compiled(question: Asked, schema: Schema) -> Compiled:
+def compiled(question: Asked, schema: Schema, *, cells: bool = True) -> Compiled:
     """A question of ours, fitted to a schema. What rows are handed to is never taken from anywhere else."""
     check_question(question)
-    return question.compile(schema)
+    return question.compile(schema, cells=cells)
+
+
+def told(table: PrivateTable, asked: Compiled) -> PrivateTable:
+    """The rows, told by the cells and bins that a question reads. Nothing stands in for a sealed table."""
+    check_private(table, "a question")
+    return table.told_by(asked.schema)
 
 
 class Missing(Protocol):
     """How a question reads a table with gaps."""
+
+    @property
+    def votes(self) -> bool:
+        """Whether gaps are filled by a vote: on bins then, as few rows agree on a cell."""
+        ...
 
     def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
         """Release what the question needs."""
@@ -55,18 +71,24 @@ class Missing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The noise to expect, and on what: its standard deviation, or its median size where there is none."""
+    """The noise to expect, and on what: its standard deviation, its median size where there is none, or a limit.
+
+    `noise_limit` is what the noise stays below in 95 % of runs, at least.
+    """
 
     question: str
     noise_std: float | None
     of: str
     noise_median: float | None = None
+    noise_limit: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for a machine."""
         return asdict(self)
 
     def __str__(self) -> str:
+        if self.noise_limit is not None:
+            return f"{self.question}: noise at most {self.noise_limit:.4g}, in 95 % of runs, on {self.of}"
         size = f"median {self.noise_median:.4g}" if self.noise_std is None else f"std {self.noise_std:.4g}"
         return f"{self.question}: noise {size} on {self.of}"
 
@@ -98,12 +120,14 @@ class Drop:
     when cells are missing completely at random.
     """
 
+    votes: ClassVar[bool] = False
+
     def sums(self, question: Asked, table: PrivateTable) -> Sums:
         """The sums of what each row adds."""
         asked = compiled(question, table.schema)
         gaps = [name for name in asked.targets if name in asked.tally.needs]
-        told = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
-        return Sums(asked, asked.tally, plain_sum(table, asked.tally), told)
+        words = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
+        return Sums(asked, asked.tally, plain_sum(told(table, asked), asked.tally), words)
 
     def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
         """One release."""
@@ -154,7 +178,7 @@ def protects(table: PrivateTable) -> str:
 
 def names_of(names: Sequence[str], key: str, example: str) -> tuple[str, ...]:
     """A list of columns, kept as a tuple."""
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise QuestionError(f"{key} is {names!r}", hint=f"a list of columns: {example}")
     if len(set(names)) < len(names):
         raise QuestionError(f"{key} names a column twice", hint="name it once")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
 from gapless.schema.columns import Boolean, Column, Ordinal, _Levels, as_text
-from gapless.schema.line import _Binned, _Calendar
+from gapless.schema.line import TINY, _Binned, _Calendar
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -94,7 +94,9 @@ def _bins_hold(column: _Binned, sign: str, value: str) -> NDArray[np.bool_]:
 def _at_edge(position: float, edges: NDArray[np.float64]) -> float:
     """The edge that is meant: 0.3 is not to the last bit the third of ten equal parts of 1."""
     nearest = float(edges[np.abs(edges - position).argmin()])
-    return nearest if abs(nearest - position) <= CLOSE * float(np.diff(edges).min()) else position
+    widths = np.diff(edges)
+    narrowest = float(widths[widths > TINY].min(initial=np.inf))  # the cell of 0 alone has no width to speak of
+    return nearest if abs(nearest - position) <= CLOSE * narrowest else position
 
 
 def _moment(column: _Binned, value: str) -> str:

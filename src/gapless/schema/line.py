@@ -203,8 +203,8 @@ class _Binned(Column):
             values = Bins(lower, upper, round((upper - lower) / self.step) + 1, self.step)
             return np.unique(np.append(values.cuts[:-1], self._past))
         cuts = round_cells(lower, upper, DEFAULT_CELLS, self._scale)
-        if lower <= 0 <= upper and not self.step:
-            cuts = np.union1d(cuts, [0.0, TINY])
+        if lower <= 0 < upper:
+            cuts = np.union1d(cuts, [0.0, self.step or TINY])
         return self._on_values(cuts)
 
     def _on_values(self, cuts: Floats) -> Floats:
@@ -227,14 +227,9 @@ class _Binned(Column):
             return cells
         above = np.clip(np.searchsorted(declared, cuts), 1, len(declared) - 1)
         beside = np.minimum(np.abs(cuts - declared[above - 1]), np.abs(cuts - declared[above]))
-        near = (beside > 0) & (beside <= CLOSE * (cuts[-1] - cuts[0])) & (cuts != TINY)
+        near = (beside > 0) & (beside <= CLOSE * (cuts[-1] - cuts[0])) & (cuts != TINY) & (not self.step)
         cuts = np.union1d(cuts[~near], declared)
         return self.cut(cuts) if len(cuts) <= MOST_LEVELS else self
-
-    @property
-    def coarse(self) -> Self:
-        """The same column with a few public bins, where its own are left to a release that is not made."""
-        return replace(self, bins=None) if self.learned else self
 
     def cut(self, cuts: Iterable[float]) -> Self:
         """The same column with bins that begin at these positions on its line, the last of which is its end."""

@@ -52,11 +52,11 @@ privacy.mechanisms: a Budget with delta > 0, or DiscreteLaplace
 privacy.private: release something from it under a budget: Independent().fit(table, spend=…)
 privacy.smooth: neighbour_sum(table, …); counts take DiscreteLaplace or DiscreteGaussian
 query.hot_deck: leave missing= out, or people.ask(…)
+query.hot_deck: people.ask(…); a deck answers what is made of sums
 query.hot_deck: release(people, ['income'], spend=…)
 query.preview: budget=Budget(epsilon=1.0), or people.ledger.budget
 query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
-query.questions: the name of one column: Mean("income")
-query.questions: the name of one column: by="sex"
+query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
 data.source: collect() it yourself to see why
 """

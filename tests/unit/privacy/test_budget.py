@@ -6,7 +6,19 @@ import pytest
 from scipy.special import logsumexp
 
 from gapless.errors import BudgetError
-from gapless.privacy import L1, L2, Budget, DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Linf, Loss, Rows
+from gapless.privacy import (
+    L1,
+    L2,
+    Budget,
+    ChoiceByGroup,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialChoice,
+    Linf,
+    LinfByGroup,
+    Loss,
+    Rows,
+)
 from gapless.privacy.budget import epsilon_of, pure_loss
 
 
@@ -115,6 +127,38 @@ def test_the_exponential_choice_never_loses_more_than_its_bound(order):
             assert exact <= ExponentialChoice(scale).loss(Linf(1), order).value * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("order", [1.2, 3.0, 22.0, 1e4])
+def test_choices_by_group_never_lose_more_than_their_bound(order):
+    """One row moves one group by up to 1, two rows two groups or one of them twice: exact divergences, added up."""
+    from itertools import product
+
+    scores = [0.0, 1.0, 3.0, -2.0]
+    moves = list(product((-1.0, 0.0, 1.0), repeat=4))
+    for scale in (0.5, 2.0, 50.0):
+        groups = {
+            size: max(
+                _divergence(
+                    [s / scale for s in scores],
+                    [(s + size * m) / scale for s, m in zip(scores, move, strict=True)],
+                    order,
+                )
+                for move in moves
+            )
+            for size in (1, 2)
+        }
+        one, two = (ChoiceByGroup(scale).loss(LinfByGroup(rows), order).value * (1 + 1e-9) for rows in (1, 2))
+        assert groups[1] <= one
+        assert max(2 * groups[1], groups[2]) <= two
+
+
+def test_choices_by_group_are_of_whole_scores_and_by_their_own_distance():
+    from gapless.privacy.noise import current
+
+    assert ChoiceByGroup(0.01)(np.array([[0, 9], [9, 0], [-(2**62), 3]]), current()).tolist() == [1, 0, 1]
+    with pytest.raises(BudgetError, match="would not hide fractions"):
+        ChoiceByGroup(1.0)(np.array([[0.5]]), current())
+
+
 def _divergence(ps, qs, order):
     """The Rényi divergence of two laws given by logarithms of their weights."""
     ps, qs = np.array(ps) - logsumexp(ps), np.array(qs) - logsumexp(qs)
@@ -134,6 +178,8 @@ def test_a_calibrated_mechanism_costs_what_was_asked_and_never_more(mechanism, b
     cost = mechanism.for_loss(asked, L1(distance)).loss(L1(distance), asked.order)
     assert cost.value <= asked.value
     assert cost.value == pytest.approx(asked.value, rel=1e-3)
+    by_group = ChoiceByGroup.for_loss(asked, LinfByGroup(distance)).loss(LinfByGroup(distance), asked.order)
+    assert asked.value * (1 - 1e-6) <= by_group.value <= asked.value
 
 
 def test_noise_follows_the_rows_per_person():
@@ -154,7 +200,7 @@ def test_at_an_absurd_budget_laplace_noise_is_none_and_says_so(epsilon):
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, ExponentialChoice])
+@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, ExponentialChoice, ChoiceByGroup])
 def test_a_scale_of_nothing_or_no_end_is_refused(mechanism, value):
     with pytest.raises(BudgetError):
         mechanism(value)
@@ -162,7 +208,14 @@ def test_a_scale_of_nothing_or_no_end_is_refused(mechanism, value):
 
 @pytest.mark.parametrize(
     ("mechanism", "distance"),
-    [(DiscreteLaplace, L2(1)), (DiscreteLaplace, Linf(1)), (DiscreteGaussian, Linf(1)), (ExponentialChoice, Rows(1))],
+    [
+        (DiscreteLaplace, L2(1)),
+        (DiscreteLaplace, Linf(1)),
+        (DiscreteGaussian, Linf(1)),
+        (ExponentialChoice, Rows(1)),
+        (ChoiceByGroup, Linf(1)),
+        (ChoiceByGroup, L1(1)),
+    ],
 )
 def test_a_distance_of_another_kind_is_refused_at_run_time_too(mechanism, distance):
     with pytest.raises(BudgetError, match="this noise is for values with a distance in"):

@@ -12,6 +12,7 @@ from gapless.data.memory import Memory
 from gapless.data.own import is_own
 from gapless.data.workload import Views, Workload
 from gapless.privacy import (
+    ChoiceByGroup,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
@@ -191,6 +192,7 @@ class Sly(float):
         ExponentialChoice,
         lambda number: SmoothCauchy(2.0, number, 1.0),
         lambda number: PrivateTraining(rate=0.5, steps=1, clip=1.0, std=number, numbers=1),
+        ChoiceByGroup,
     ],
 )
 def test_a_mechanism_is_charged_for_the_number_it_draws_with(make):
@@ -211,9 +213,10 @@ class StandIn:
         return getattr(self.table, name)
 
 
-def test_nothing_stands_in_for_a_sealed_table(table):
+def test_nothing_stands_in_for_a_sealed_table(table, tmp_path):
     stand_in, grant = StandIn(table), table.ledger.grant(table.ledger.left, to="test")
     whole = [(c, np.arange(column.extended_size)) for c, column in enumerate(SCHEMA.columns)]
+    numbers = private([], gl.Schema("n", [gl.Integer("y", bounds=(0, 9))]), tmp_path)
     attempts = [
         lambda: Workload(stand_in, [(0, 1)], rows="observed"),
         lambda: Views(stand_in, whole, rows="observed"),
@@ -221,6 +224,7 @@ def test_nothing_stands_in_for_a_sealed_table(table):
             lambda treatment=treatment: treatment.answer(gl.Count(where="x0 == a"), stand_in, grant)
             for treatment in (Drop(), gl.HotDeck(cells=["x1"]), gl.Knn(on=["x1"]))
         ),
+        lambda: gl.Median("y").answer(StandIn(numbers), grant),
     ]
     for attempt in attempts:
         with pytest.raises(gl.SealedError, match="takes a PrivateTable, not a StandIn"):

@@ -9,7 +9,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import GaplessError, QuestionError
-from gapless.query import parse_question
+from gapless.query import ask_all, parse_question
 from gapless.query.answers import Noise, _ratio_limits, ratio_interval
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import private
@@ -23,7 +23,7 @@ SCHEMA = gl.Schema(
             "children", bounds=(0, 4), may_be_missing=True, missing=["", gl.MissingCode("-1", "not-applicable")]
         ),
         gl.Categorical("sex", ["F", "M"], may_be_missing=True),
-        gl.Number("income", bounds=(-100, 100), bins=4, may_be_missing=True),
+        gl.Number("income", bounds=(-100, 100), bins=4, resolution=1, may_be_missing=True),
         gl.Boolean("smoker"),
         gl.Ordinal("grade", [1, 2, 5]),
         gl.Date("born", bounds=("1950-01-01", "1959-12-31"), resolution="year"),
@@ -76,10 +76,23 @@ EXACT = {
     "mean(grade)": 15 / 6,
     "sum(grade) where smoker == true": 11,
     "mean(smoker)": 0.5,
-    "sum(income)": (-75 + 25 + 75 + 75 + 25),
-    "mean(income)": (-75 + 25 + 75 + 75 + 25) / 5,
-    "sum(income, 0, 100)": (0 + 25 + 75 + 75 + 25),
-    "mean(age)": (14.5 * 2 + 24.5 * 2 + 34.5 * 2) / 6,
+    "sum(income)": (-90 + 10 + 60 + 60 + 10),
+    "mean(income)": (-90 + 10 + 60 + 60 + 10) / 5,
+    "sum(income, 0, 100)": (0 + 10 + 60 + 60 + 10),
+    "mean(age)": (15 * 2 + 25 * 2 + 35 * 2) / 6,
+    "variance(age)": 80,
+    "count() where age >= 16 and age < 35": 2,  # within bins of ten years
+    "count() where age == 15": 2,
+    "proportion(age > 15)": 4 / 6,
+    "mean(age) where age != 35": 20,
+    "median(age)": 25,
+    "quantile(age, 0.4)": 25,
+    "median(age) where age >= 16": 25,
+    "median(income)": 10,
+    "quantile(income, 0.9)": 60,
+    "median(grade)": 1,
+    "median(smoker)": 0,
+    "median(children)": 1,
     "count() where born >= 1953-01-01": 3,
     "count() where born between 1951 and 1952": 2,
     "count() where children is not applicable": 1,
@@ -107,6 +120,67 @@ def test_groups_are_the_cells_of_the_schema_and_cost_as_much_as_one(table):
     assert [entry.what for entry in table.ledger.entries][:2] == ["count() by sex", "mean(children) by sex"]
 
 
+def test_groups_by_several_columns_are_all_combinations(table):
+    both = ask(table, "count() by sex, smoker")
+    assert both.estimate == {("F", "false"): 0, ("F", "true"): 2, ("M", "false"): 1, ("M", "true"): 1}
+    assert list(both.interval) == list(both.estimate)
+    assert [told["group"] for told in both.to_dict()["estimates"]][1] == ("F", "true")
+    assert "\n  F, true   2 " in str(both)
+    assert ask(table, gl.Mean("income", by=["smoker", "sex"])).estimate["true", "F"] == pytest.approx(-15)
+    assert gl.Count(by=["sex"]) == gl.Count(by="sex")
+    first, *_, last = table.ledger.entries
+    assert first.loss == pytest.approx(last.loss)
+
+
+def test_a_column_can_be_grouped_by_bins_and_looked_at_by_cells(table):
+    """Groups are the declared bins, whatever the question reads."""
+    found = ask(table, "mean(age) where age >= 16 by age").estimate
+    assert list(found) == list(SCHEMA["age"].cells)
+    assert (found["20..29"], found["30..39"]) == (25, 35)
+    assert ask(table, "count() where age == 15 by age").estimate["10..19"] == 2
+
+
+def test_groups_of_a_column_without_declared_bins_are_its_values_if_they_are_few(tmp_path):
+    columns = [gl.Integer("few", bounds=(0, 99), bins="learned"), gl.Integer("many", bounds=(0, 100), bins="learned")]
+    table = private([("3", "7")], gl.Schema("t", columns), tmp_path)
+    assert ask(table, "count() by few").estimate["3"] == 1
+    with pytest.raises(QuestionError, match=r"'many' has 101 cells and no declared bins to group by\n  Try: bins = 10"):
+        ask(table, "count() by many")
+    with pytest.raises(QuestionError, match=r"'many' has 101 cells and no declared bins to match"):
+        gl.HotDeck(cells=["many"]).tally(gl.Mean("few").compile(table.schema), table.schema)
+    wide = gl.Schema("w", [gl.Integer(name, bounds=(0, 99), bins=100) for name in "abc"])
+    with pytest.raises(QuestionError, match="1,000,000 groups, more than 65,536"):
+        gl.Count(by=["a", "b", "c"]).compile(wide)
+
+
+def test_a_value_counts_as_itself_or_as_the_middle_of_its_cell(tmp_path):
+    cells = gl.Schema("t", [gl.Number("x", bounds=(0, 1024), bins=4), gl.Integer("y", bounds=(0, 9_999), bins=2)])
+    table = private([("0", "1234"), ("7.25", "9999"), ("7.75", "0")], cells, tmp_path)
+    answer = ask(table, "sum(x)")
+    assert answer.estimate == pytest.approx(0 + 7.5 + 7.5, abs=1e-3)  # 0 has a cell of its own
+    assert "A value of x counts as the middle of its cell, one of 1,025." in str(answer)
+    for text, expected in (("sum(y)", 1234 + 9999), ("mean(y)", 11233 / 3), ("median(y)", 1234)):
+        answer = ask(table, text)
+        assert answer.estimate == pytest.approx(expected)
+        assert "middle" not in str(answer)
+    assert ask(table, "median(x)").interval == (0, 1024)
+    for text in ("count() where x < 7", "count() where x > 0", "count() where x == 0"):
+        assert ask(table, text).estimate in (1, 2)
+    with pytest.raises(GaplessError, match="nearest edges: 7 and 8"):
+        ask(table, "count() where x < 7.5")
+
+
+def test_scales_that_the_schema_says_are_numbers_can_be_averaged(tmp_path):
+    scale = {"integer": gl.Integer("s", bounds=(1, 5)), "ordinal": gl.Ordinal("s", [1, 2, 3, 4, 5])}
+    for column in scale.values():
+        table = private([("1",), ("2",), ("5",)], gl.Schema("t", [column]), tmp_path)
+        assert ask(table, "mean(s)").estimate == pytest.approx(8 / 3)
+        assert ask(table, "median(s)").estimate == 2
+    for column in (gl.Ordinal("s", ["1", "2"]), gl.Categorical("s", ["1", "2"])):
+        with pytest.raises(QuestionError, match="a scale is averaged as an integer column"):
+            gl.Mean("s").compile(gl.Schema("t", [column]))
+
+
 def test_a_group_without_rows_has_a_defined_answer(table):
     for text in ("mean(children) where age >= 90", "proportion(smoker == true) where age >= 90"):
         assert ask(table, text).estimate == 0
@@ -129,6 +203,9 @@ def test_a_group_without_rows_has_a_defined_answer(table):
         ("mean(income) where sex is not missing", ["income", "sex"]),
         ("proportion(sex == F and smoker == true)", ["sex"]),
         ("proportion(sex == F)", ["sex"]),
+        ("median(age)", None),
+        ("median(income)", ["income"]),
+        ("median(age) where income >= 3 by sex", ["income", "sex"]),
     ],
 )
 def test_the_entry_says_whom_the_question_reads(text, reads, table):
@@ -140,12 +217,12 @@ def test_an_answer_tells_what_it_is(table):
     answer = ask(table, gl.Mean("income", where="age < 30"))
     assert answer.entries == (1,)
     assert answer.noise_std is None
-    assert "Rows with a gap in income are left out; a value of income counts as the middle of its bin." in str(answer)
+    assert "Rows with a gap in income are left out.\n" in str(answer)
     assert "NOT PRIVATE: noise of a test" in str(answer)
     assert "Paid by entry 1 of the ledger." in str(answer)
-    assert "mean(income) where age < 30 = 25" in str(answer)
+    assert "mean(income) where age < 30 = 10" in str(answer)
     told = json.loads(json.dumps(answer.to_dict()))
-    assert told["estimates"][0]["estimate"] == pytest.approx(25)
+    assert told["estimates"][0]["estimate"] == pytest.approx(10)
     assert told["entries"] == [1]
     count = ask(table, gl.Count())
     assert count.noise_std == pytest.approx(math.sqrt(2) * 100, rel=1e-3)
@@ -157,10 +234,70 @@ def test_questions_are_frozen_values_that_print_as_they_are_read():
     question = gl.Mean("income", bounds=(0, 100), where="age < 30", by="sex")
     assert question == gl.Mean("income", bounds=[0, 100], where="age < 30", by="sex")
     assert parse_question(str(question)) == question
-    for text in ("count()", "proportion(sex == F) where age < 20 by smoker", 'sum("odd name")', "variance(age) by sex"):
+    for text in (
+        "count()",
+        "proportion(sex == F) where age < 20 by smoker",
+        'sum("odd name")',
+        "variance(age) by sex",
+        'mean(age) by sex, "odd name"',
+        "median(age) where sex == F",
+        "quantile(age, 0.9) by sex, smoker",
+    ):
         assert str(parse_question(text)) == text
     with pytest.raises(AttributeError):
         question.column = "age"
+
+
+# ---------------------------------------------------------------------- quantiles
+
+
+def test_a_quantile_is_three_choices_for_all_groups_at_once(table):
+    answer = ask(table, "quantile(income, 0.75) where age < 30 by smoker, sex")
+    assert answer.estimate["true", "M"] == 60
+    assert answer.entries == (1, 2, 3)
+    assert [entry.mechanism["name"] for entry in table.ledger.entries] == ["ChoiceByGroup"] * 3
+    assert {str(entry.distance) for entry in table.ledger.entries} == {"{'LinfByGroup': 3}"}  # 3 of 4 parts of a row
+    assert [entry.what.split(" quantile")[0] for entry in table.ledger.entries][1:] == ["lower end of", "upper end of"]
+    assert table.ledger.spent.value == pytest.approx(0.01)
+    assert table.ledger.entries[0].loss == pytest.approx(0.005)
+    assert "Rows with a gap in sex, income are left out." in str(answer)
+    assert gl.Ledger.open(table.ledger.path).spent.value == pytest.approx(0.01)
+
+
+def test_quantiles_of_a_filled_table_and_of_a_person_with_several_rows(tmp_path):
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0), protect=gl.Rows(4))
+    filled = table.fill([np.eye(column.size)[0] for column in SCHEMA.columns])
+    with no_noise():
+        answer = filled.ask(gl.Median("income", missing=gl.HotDeck(cells=["age"])), spend=table.ledger.left)
+    assert answer.estimate == 10
+    assert "left out" not in str(answer)
+    assert table.ledger.entries[-1].reads is None
+    assert table.ledger.entries[-1].distance == {"LinfByGroup": 4}
+
+
+def test_a_preview_of_a_quantile_tells_by_how_many_rows_it_may_miss_its_rank():
+    shown = gl.preview(gl.Median("age"), SCHEMA, budget=gl.Budget(1.0), percent=100)
+    assert shown.noise_limit == pytest.approx(2 * math.log(100 / 0.05), rel=1e-6)
+    assert str(shown) == "median(age): noise at most 15.2, in 95 % of runs, on the rank of the answer, in rows"
+    assert gl.preview(gl.Median("age"), SCHEMA, budget=gl.Budget(1.0, 1e-6), percent=100).noise_limit < 40
+
+
+def test_a_quantile_of_too_many_groups_and_levels_that_fall_are_refused(tmp_path):
+    wide = gl.Schema("w", [gl.Integer("x", bounds=(0, 60_000)), gl.Integer("g", bounds=(0, 99), bins=100)])
+    with pytest.raises(QuestionError, match="more than 4,194,304 scores"):
+        gl.preview(gl.Median("x", by="g"), wide, budget=gl.Budget(1.0), percent=100)
+    falling = gl.Schema("f", [gl.Ordinal("s", [3, 2, 1])])
+    with pytest.raises(QuestionError, match="do not rise"):
+        gl.preview(gl.Median("s"), falling, budget=gl.Budget(1.0), percent=100)
+
+
+def test_quantiles_and_sums_can_be_asked_together(table):
+    questions = [gl.Count(), gl.Median("age"), gl.Mean("age")]
+    with no_noise():
+        answers = ask_all(table, questions, spend=table.ledger.share(percent=9))
+    assert [answer.estimate for answer in answers] == pytest.approx([6, 25, 25])
+    assert table.ledger.spent.value == pytest.approx(0.09)
+    assert [len(answer.entries) for answer in answers] == [1, 3, 1]
 
 
 # ---------------------------------------------------------------------- filling gaps
@@ -191,6 +328,47 @@ def test_a_donee_keeps_what_is_observed_of_it(tmp_path):
     both = gl.Count(where="x == true and y == true", missing=deck)
     assert ask(table, both).estimate == pytest.approx(2)
     assert ask(table, gl.Count(where="x == true and z == true", missing=deck)).estimate == pytest.approx(2 / 3 * 3)
+
+
+def test_rows_are_matched_by_bins_and_filled_with_values(tmp_path):
+    """Cells would make matches rare; the value that a donor gives is its own."""
+    schema = gl.Schema("t", [gl.Integer("age", bounds=(0, 99)), gl.Integer("x", bounds=(0, 999), may_be_missing=True)])
+    rows = [("21", "123"), ("29", ""), ("85", "900"), ("81", "")]
+    for missing in (gl.HotDeck(cells=["age"]), gl.Knn(on=["age"])):
+        table = private(rows, schema, tmp_path, budget=gl.Budget(400.0))
+        for text, expected in {
+            "sum(x)": 2 * (123 + 900),
+            "mean(x)": (123 + 900) / 2,
+            "mean(x) where age >= 25": (123 + 2 * 900) / 3,
+            "count() where x >= 120 and age != 21": 3,
+            "mean(x) where age < 50 by age": {"20..29": 123},
+        }.items():
+            with no_noise():
+                answer = table.ask(parse_question(text, missing), spend=table.ledger.share(percent=15))
+            found = answer.estimate if not isinstance(expected, dict) else {"20..29": answer.estimate["20..29"]}
+            assert found == pytest.approx(expected, abs=0.5)
+        assert table.schema["age"].size == 10
+
+
+def test_the_nearest_row_is_the_nearest_by_bins_also_where_cells_are_asked_about(tmp_path):
+    """Found by a mutation: 29 is nearer to 31, but in the bin of 21."""
+    schema = gl.Schema("t", [gl.Integer("age", bounds=(0, 99)), gl.Integer("x", bounds=(0, 999), may_be_missing=True)])
+    table = private([("21", "100"), ("29", ""), ("31", "900")], schema, tmp_path, budget=gl.Budget(400.0))
+    for where in ("age >= 20 and age < 30", "age >= 25 and age < 30"):
+        question = gl.Sum("x", where=where, missing=gl.Knn(on=["age"]))
+        with no_noise():
+            answer = table.ask(question, spend=table.ledger.share(percent=40))
+        assert answer.estimate == pytest.approx(200 if "20" in where else 100, abs=0.5)
+
+
+def test_a_majority_is_one_of_bins(tmp_path):
+    schema = gl.Schema("t", [gl.Boolean("g"), gl.Integer("x", bounds=(0, 99), may_be_missing=True)])
+    table = private([("true", x) for x in ("11", "12", "88", "")], schema, tmp_path, budget=gl.Budget(400.0))
+    question = gl.Sum("x", missing=gl.Knn(on=["g"], neighbors=3, scheme="majority"))
+    with no_noise():
+        answer = table.ask(question, spend=table.ledger.left)
+    assert answer.estimate == pytest.approx(3 * 14.5 + 84.5, abs=0.1)
+    assert "middle of its bin" in str(answer)
 
 
 def test_the_limit_binds(tmp_path):
@@ -238,6 +416,7 @@ def test_a_released_deck_answers_for_free(table):
     assert repr(deck) == str(deck) == "<Deck of children, sex by age; entry 1>"
     for wrong, told in (
         (gl.Mean("income"), "no column 'income'"),
+        (gl.Median("children"), r"a deck has no answer to median\(children\)"),
         ("mean(children)", "is not a question"),
         (gl.Mean("children", missing=gl.Knn(on=["age"])), "fills gaps in its own way"),
         (gl.Mean("children", missing=gl.HotDeck(cells=["age"], limit=2)), "fills gaps in its own way"),
@@ -263,7 +442,6 @@ BAD = {
     "bounds outside": (lambda: gl.Sum("age", bounds=(200, 300)), "stand for the same number, 200"),
     "bounds no numbers": (lambda: gl.Sum("age", bounds=("a", "b")), "bounds are ('a', 'b')"),
     "bounds not finite": (lambda: gl.Sum("age", bounds=(0, math.inf)), "bounds are (0, inf)"),
-    "splits a bin": (lambda: gl.Count(where="age < 25"), "nearest edges: 20 and 30"),
     "ends exchanged": (lambda: gl.Count(where="age between 30 and 19"), "never between 30 and 19"),
     "ends of words exchanged": (lambda: gl.Count(where="grade between 5 and 1"), "never between 5 and 1"),
     "a code is no value": (lambda: gl.Count(where="children == -1"), "Try: children is not applicable"),
@@ -274,7 +452,18 @@ BAD = {
     "a table": (lambda: pl.DataFrame({"income": [60]}), "a DataFrame is not a question"),
     "no condition": (lambda: gl.Proportion(" "), "a proportion of what?"),
     "where is no text": (lambda: gl.Count(where=3), "3 is not a condition"),
-    "by is a list": (lambda: gl.Count(by=["sex"]), "the name of one column"),
+    "by is a number": (lambda: gl.Count(by=3), "a list of columns"),
+    "by names a column twice": (lambda: gl.Count(by=["sex", "sex"]), "name it once"),
+    "by has no column": (lambda: gl.Count(by=[]), "by has no column"),
+    "a median of words": (lambda: gl.Median("sex"), "are no numbers"),
+    "a median of dates": (lambda: gl.Median("born"), "are no numbers"),
+    "a median of a list": (lambda: gl.Median(["age"]), "the name of one column"),
+    "an unknown median": (lambda: gl.Median("incme"), "no column 'incme'"),
+    "a median of free text": (lambda: gl.Median("notes"), "free text cannot be asked about"),
+    "a quantile of all": (lambda: gl.Quantile("age", 1), "q = 1"),
+    "a quantile in percent": (lambda: gl.Quantile("age", 90), "a share between 0 and 1"),
+    "a filled quantile": (lambda: gl.Median("income", missing=gl.HotDeck(cells=["age"])), "cannot be filled"),
+    "a quantile of near ones": (lambda: gl.Median("income", missing=gl.Knn(on=["age"])), "missing=Drop()"),
     "column is a list": (lambda: gl.Mean(["age"]), "the name of one column"),
     "missing is a text": (lambda: gl.Count(missing="drop"), "Drop()"),
     "cells is a text": (lambda: gl.HotDeck(cells="age"), "a list of columns"),
@@ -302,12 +491,17 @@ def test_bad_questions_are_refused_before_anything_is_spent(make, told, table):
 
 BAD_TEXTS = {
     "": "expected a question",
-    "median(age)": "there is no median; the questions are count(), proportion(CONDITION)",
+    "mode(age)": "there is no mode; the questions are count(), proportion(CONDITION)",
+    "median(age, 0.5)": "expected ')'",
+    "quantile(age)": "expected ','",
+    "quantile(age, much)": "'much' is not a number",
+    "mean(age) by sex,": "expected a column",
+    "mean(age) by sex, smoker where age < 20": "Try: mean(age) where … by sex, smoker",
     "mean age": "expected '('",
     "mean()": "expected a column",
     "mean(age": "expected ')'",
     "mean(age, 1)": "expected ','",
-    "mean(age, a, b)": "are not numbers",
+    "mean(age, a, b)": "'a' is not a number",
     "mean(age) where": "expected a column",
     "mean(age) by": "expected a column",
     "mean(age) sex": "expected where, by or the end",

@@ -26,6 +26,7 @@ from gapless.query.condition import (
     gap_columns,
     needed,
     parse_condition,
+    told_for,
     value_columns,
 )
 from gapless.query.numbers import numbers_of
@@ -198,12 +199,51 @@ def test_edges_are_hit_although_their_last_bit_is_another():
             below = holds(column, "<", str(edge / 10))
             assert below.sum() == edge - round(column.bounds[0] * 10)
             assert (holds(column, ">=", str(edge / 10)) == ~below).all()
+    # And where 0 has a cell of its own, which is as narrow as can be.
+    assert holds(tenths.fine, "<", "0.3").tolist() == (tenths.fine.group(tenths)[: tenths.fine.size] < 3).tolist()
     far = Number("x", bounds=(1e9, 1e9 + 10), bins=10)
     for column, between in ((tenths, "0.30001"), (far, "1000000000.5")):
         with pytest.raises(GaplessError, match="splits a bin"):
             holds(column, "<", between)
     monthly = Date("d", bounds=("2020-01-01", "2020-12-31"), resolution="month", bins=12)
     assert holds(monthly, ">=", "2020-05").sum() == 8
+
+
+def test_a_column_is_cut_where_a_condition_splits_its_bins_and_not_finer():
+    """So that rows which a condition cannot tell apart stay alike."""
+    wide = Schema(
+        "wide",
+        [
+            Integer("age", bounds=(0, 99)),
+            Integer("pay", bounds=(0, 50_000), bins="learned"),
+            Number("x", bounds=(0, 1), edges=(0, 0.7, 1)),
+            Date("day", bounds=("2020-01-01", "2020-12-31")),
+            Integer("few", bounds=(0, 9), bins="learned"),
+            Integer("huge", bounds=(0, 10**9), bins=2),
+        ],
+    )
+    told = {
+        "age >= 33 or age == 99 or age < 20": {
+            "age": [
+                *("0..9", "10..19", "20..29", "30..32", "33..39", "40..49"),
+                *("50..59", "60..69", "70..79", "80..89", "90..98", "99"),
+            ]
+        },
+        "age >= 30": {},
+        "pay between 100 and 200 and not pay == 0": {"pay": ["0", "1..99", "100..200", "201..50000"]},
+        "x < 0.5": {"x": ["[0, 0.5)", "[0.5, 0.7)", "[0.7, 1]"]},
+        "x == 0": {"x": ["0", "(0, 0.7)", "[0.7, 1]"]},
+        "few >= 3": {},
+        "huge < 500000000": {},
+    }
+    for text, expected in told.items():
+        found = told_for(parse_condition(text), wide)
+        assert {name: list(column.value_cells) for name, column in found.items()} == expected
+        assert wide.with_columns(found).fine.columns == wide.fine.columns
+    days = told_for(parse_condition("day >= 2020-02-03"), wide)["day"]
+    assert days.size == 11
+    with pytest.raises(GaplessError, match="nearest edges"):
+        told_for(parse_condition("x < 0.1234"), wide)
 
 
 def test_a_name_in_a_hint_is_quoted_as_it_must_be_typed():

@@ -44,6 +44,15 @@ def test_a_number_has_a_cell_for_zero_and_a_thousand_others():
     assert (pay.draw(np.full(20, zero), np.random.default_rng(0)) == 0).all()
 
 
+def test_zero_has_a_cell_on_every_long_line():
+    gain = Integer("gain", bounds=(0, 10**10), bins="learned")
+    assert gain.cells[0] == "0"
+    assert Integer("gain", bounds=(0, 10**10), edges=(0, 10**9, 10**10)).fine.cells[0] == "0"
+    assert Number("loss", bounds=(-5, 0), bins="learned").grid[-1] == 0
+    cents = Number("cents", bounds=(-5, 10**7), resolution=0.01, bins="learned")
+    assert "0" in cents.cells
+
+
 def test_a_resolution_keeps_multiples_as_they_are_written():
     price = Number("price", bounds=(0, 400), resolution=0.01, bins="learned")
     texts = [f"{cents / 100:.2f}" for cents in range(0, 40_001, 7)]

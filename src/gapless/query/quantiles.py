@@ -1,0 +1,102 @@
+r"""Quantiles by exponential choice: a value that about so many rows lie below, and an interval around it.
+
+Three choices among the cells of the column, each with a score that falls by one for each row between a cell and a rank
+(`data/sums.py`, `rank_scores`): one at the rank :math:`qn`, and two for the ends of an interval, at :math:`qn \mp s`.
+
+.. math:: s = b \ln(2C / 0.05), \qquad \Pr[\text{an end is on the wrong side of the quantile}] \le C e^{-s/b} = 0.025
+
+with C cells and the scale b of the choice, in rows. Proved in docs/proofs/exponential_choice.md, section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import ClassVar
+
+from gapless.data import PrivateTable
+from gapless.data.sums import rank_scores
+from gapless.errors import QuestionError
+from gapless.privacy import ChoiceByGroup, Grant, LinfByGroup, Loss
+from gapless.query.answers import MISS, Answer, Estimate
+from gapless.query.compiled import Compiled
+from gapless.query.numbers import Numbers
+from gapless.query.treatments import COVERS, Asked, Preview, compiled, measures, protects, told
+from gapless.schema import Schema
+from gapless.schema.words import listing
+
+FOR_END = 0.25  # of the budget, for each end of the interval
+MOST_SCORES = 1 << 22  # cells times groups
+
+
+@dataclass(frozen=True, slots=True)
+class ByRank:
+    """How a quantile is answered: rows with a gap are left out, and values are chosen by their rank."""
+
+    votes: ClassVar[bool] = False
+
+    numbers: Numbers  # of the column's cells
+    quantile: Fraction
+
+    @property
+    def distance(self) -> int:
+        """How far a row moves a score, in parts of a row of which the quantile is a whole number."""
+        return max(self.quantile.numerator, self.quantile.denominator - self.quantile.numerator)
+
+    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
+        """Three choices, fixed in advance, each for all groups at once."""
+        asked = compiled(question, table.schema)
+        self.check(asked)
+        scores = partial(rank_scores, told(table, asked), asked.tally, self.numbers.column, quantile=self.quantile)
+        (value,) = scores(shifts=[0])
+        shares = [FOR_END, 1 - 2 * FOR_END]
+        end, centre, _ = grant.split([value] * 3, grant.left, shares=[*shares, FOR_END])
+        for_end, choice = (ChoiceByGroup.for_loss(loss, value.distance) for loss in (end, centre))
+        beyond = math.ceil(self.rows(for_end, MISS / 2))
+        low, middle, high = scores(shifts=[-beyond, 0, beyond])
+        released = grant.release_all(
+            [
+                (middle, choice, asked.text),
+                (low, for_end, f"lower end of {asked.text}"),
+                (high, for_end, f"upper end of {asked.text}"),
+            ]
+        )
+        lows, highs = self.numbers.ends
+        found, first, last = (cells.value for cells in released)
+        estimates = [
+            Estimate(group, value, None, (min(value, start), max(value, end)))
+            for group, value, start, end in zip(
+                asked.groups or (None,),
+                self.numbers.values[found].tolist(),
+                lows[first].tolist(),
+                highs[last].tolist(),
+                strict=True,
+            )
+        ]
+        gaps = [name for name in asked.targets if name in asked.tally.needs]
+        words = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
+        entries = tuple(answer.entry for answer in released)
+        return Answer(asked.text, tuple(estimates), measures(words, asked.about), protects(table), entries, COVERS)
+
+    def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
+        """By how many rows the answer may miss its rank, from public facts alone."""
+        self.check(asked)
+        distance = LinfByGroup(schema.rows_per_person * self.distance)
+        ChoiceByGroup.for_loss(loss * FOR_END, distance)
+        choice = ChoiceByGroup.for_loss(loss * (1 - 2 * FOR_END), distance)
+        return Preview(asked.text, None, "the rank of the answer, in rows", noise_limit=self.rows(choice, MISS))
+
+    def rows(self, choice: ChoiceByGroup, miss: float) -> float:
+        """By how many rows at most a choice misses its rank, up to this probability."""
+        return choice.scale / self.quantile.denominator * math.log(len(self.numbers.values) / miss)
+
+    def check(self, asked: Compiled) -> None:
+        """Refuse, by public facts, more scores than fit into memory."""
+        if (scores := len(self.numbers.values) * asked.tally.groups) > MOST_SCORES:
+            raise QuestionError(
+                f"a choice among {len(self.numbers.values):,} cells in each of {asked.tally.groups:,} groups is more "
+                f"than {MOST_SCORES:,} scores ({scores:,})",
+                hint="fewer groups, or narrower bounds of the column in the schema",
+            )
