@@ -2,13 +2,15 @@ import json
 import math
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import gapless as gl
 from gapless.data.neighbors import Matching
-from gapless.data.sums import neighbour_sum
+from gapless.data.sums import neighbour_sum, rank_scores
+from gapless.data.tally import Tally
 from gapless.data.training import trainable
 from gapless.data.workload import Workload
 from gapless.errors import BudgetError, LedgerError, SealedError
@@ -444,8 +446,10 @@ def released_by(name, folder):
     approximate = name in ("DiscreteGaussian", "PrivateTraining")
     table = private(ROWS, letters_schema([2, 2]), folder, budget=Budget(8.0, 1e-6 if approximate else 0.0))
     half = table.ledger.share(percent=50)
+    counted = Tally(("x1",), lambda rows: np.ones((len(rows["x1"]), 1), dtype=np.int64), 1, 1)
     value = {
         "ExponentialChoice": lambda: Workload(table, [(0,), (1,), (0, 1)], rows="observed").dependence([(0, 1)]),
+        "ChoiceByGroup": lambda: rank_scores(table, counted, "x1", quantile=Fraction(1, 2), shifts=[0])[0],
         "SmoothCauchy": lambda: neighbour_sum(
             table, lambda columns: columns["x0"] * 1.0, targets=["x0"], matching=Matching(on=("x1",)), low=0, high=1
         ),
