@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
+from gapless.model import balance
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, reconcile
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 
@@ -131,12 +132,18 @@ class MixtureModel:
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         """Rows × columns of codes, components in turn.
 
-        In each component every column's cells are as near to its law as whole numbers are, in random order.
+        In each component every column's cells are as near to its law as whole numbers are, in random order; then rows
+        of one component swap cells, so that the tables of pairs come near to the model's (`gapless.model.balance`).
+        Expected tables of one column are exactly the model's, those of more but for a share of 1 / components.
         """
         codes = np.empty((rows, len(self.sizes)), dtype=_dtype(self.sizes), order="F")
         which = rng.permutation(rng.permutation(self.components)[np.arange(rows) % self.components])
         for column, law in enumerate(self.laws):
             codes[:, column] = allot(law.astype(np.float64), which, rng)
+        ends = _ends(self.sizes)
+        if rows > self.components and rows * int(ends[-1]) ** 2 <= balance.MOST:
+            laws = np.hstack(self.laws)
+            balance.balance(codes, which, laws.T @ (laws * np.float32(rows / self.components)), ends, rng)
         return codes
 
     def fill(self, given: Ints, chance: Chance) -> Codes:
