@@ -54,7 +54,7 @@ LEAST_COMPONENTS = 25  # of each mixture among those that are put together
 LEAST_MIXTURES = 4  # that are put together
 ROWS_EACH = 60  # rows of a sample for each component of the whole, as long as this has
 COMPONENTS = (1_000, 10_000)  # at least and at the most
-STEPS = 400
+STEPS = 300
 LEAST_STEPS = 20
 RATE = 0.1  # of the first step, in logits
 GAP_RATE = 0.1  # of that, for rates of gaps
@@ -444,13 +444,20 @@ class _Adam:
         self.square = np.zeros(shape, dtype=np.float32)
         self.steps = 0
 
-    def __call__(self, slope: Singles) -> Singles:
+    def __call__(self, slope: Singles, rate: float) -> Singles:
         self.steps += 1
-        self.mean += np.float32(0.1) * (slope - self.mean)
-        self.square += np.float32(0.01) * (slope * slope - self.square)
-        root = np.sqrt(self.square * np.float32(1 / (1 - 0.99**self.steps)))
-        root += np.float32(1e-3)
-        return np.asarray(self.mean * np.float32(1 / (1 - 0.9**self.steps)) / root)
+        self.mean *= np.float32(0.9)
+        self.mean += np.float32(0.1) * slope
+        slope = slope * slope
+        slope *= np.float32(0.01)
+        self.square *= np.float32(0.99)
+        self.square += slope
+        young = sqrt(1 - 0.99**self.steps)
+        root = np.sqrt(self.square, out=slope)
+        root += np.float32(1e-3 * young)
+        step = np.divide(self.mean, root, out=root)
+        step *= np.float32(rate * young / (1 - 0.9**self.steps))
+        return step
 
 
 class _Laws(NamedTuple):
@@ -507,9 +514,9 @@ class _Logits:
         """Go down by gradients in units of the typical one: late ones, where all are small, count like early ones."""
         cells, rates = self.slopes(laws, slope)
         scale = np.float32(1 / sqrt(float(np.vdot(cells, cells)) / cells.size + 1e-30))
-        self.cells -= np.float32(rate) * self.step_cells(cells * scale)
+        self.cells -= self.step_cells(cells * scale, rate)
         if rates is not None:
-            self.rates -= np.float32(rate) * self.pace * self.step_rates(rates * scale)
+            self.rates -= self.pace * self.step_rates(rates * scale, RATE)  # slow enough to the end
 
 
 def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last: bool) -> _Laws | None:
