@@ -3,6 +3,7 @@
     python bench/choose.py                  what is not measured yet, most telling first; then tables and picture
     python bench/choose.py --minutes 20     stop measuring after so many
     python bench/choose.py --only-print     the tables and the picture again, from what was measured before
+    python bench/choose.py --fresh          tables on which nothing was chosen, of other makes and sizes; no picture
 
 Columns have 2, 3, 4, 6, 10 or 20 cells. In a *dense* table each depends on three latent factors, their squares and
 products; in a *tree* on one of the five columns before it, and on nothing else; in a *mix* every other column is of the
@@ -11,6 +12,11 @@ first has a high code. A measurement is one fit through the public API, with a f
 the right `expected_rows`, and one sample of as many rows. Printed are mean total variation distances to the complete
 table of up to 150 pairs and 50 triples of columns, and processor seconds of fit and sample. A fit that takes longer
 than the cap is given up, and not tried with more columns or rows. AIM with 100 columns comes last.
+
+Fresh tables have columns of 2 to 12 cells, drawn anew for each, and a number of rows and an ε that are drawn as well.
+In *blocks* three to five columns hang on one hidden class, apart from the others; in *copies* each column repeats any
+one before it, in part; in *classes* all hang on one of twelve hidden classes; in *parents* each on two of the columns
+before it.
 
 Each is a line of bench/results/choose.jsonl; what is there is not measured again (delete it when the source changes).
 No real table is looked at.
@@ -48,6 +54,8 @@ METHODS = {"Independent": gl.Independent, "MST": gl.MST, "AIM": gl.AIM, "Mixture
 COLOURS = {"Independent": "#d8d8d8", "MST": "#f3d27a", "AIM": "#f0a58f", "Mixture": "#8fc6e8"}
 TABLE = ("kind", "columns", "gaps", "delta", "epsilon", "rows")
 KINDS = ("dense", "mix", "tree")
+FRESH = ("blocks", "copies", "classes", "parents")
+LIMITS = (0.0, 0.3, 1.0, 3.0, 10.0)  # of the ratio, that are compared on fresh tables
 CAP = 90  # processor seconds of a fit
 AIM_COLUMNS = 60  # with more, it comes last
 PAIRS, TRIPLES = 150, 50  # that are compared
@@ -74,17 +82,31 @@ def grid():
     return [table for part in plan for table in itertools.product(*part, KINDS)]
 
 
+def fresh_grid():
+    """Each kind three times with few, more and many columns, rows and ε drawn; a round of all kinds at a time."""
+    rng = np.random.default_rng(2027)
+    plan = []
+    for _, columns, kind in itertools.product(range(3), (12, 25, 50), FRESH):
+        rows, epsilon = int(round(10 ** rng.uniform(3.3, 5), -2)), round(10 ** rng.uniform(-0.7, 0.7), 2)
+        plan.append((rows, columns, epsilon, DELTA, False, kind))
+    return plan
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--only-print", action="store_true")
-    parser.add_argument("--results", type=Path, default=HERE / "results" / "choose.jsonl")
+    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--results", type=Path)
     parser.add_argument("--picture", type=Path, default=PICTURE)
     asked = parser.parse_args()
+    asked.results = asked.results or HERE / "results" / ("choose_fresh.jsonl" if asked.fresh else "choose.jsonl")
     asked.results.parent.mkdir(exist_ok=True)
     known = {key(line): line for line in map(json.loads, asked.results.open())} if asked.results.exists() else {}
     if not asked.only_print:
-        measure_all(known, asked.results, time.monotonic() + 60 * asked.minutes)
+        measure_all(
+            fresh_grid() if asked.fresh else grid(), known, asked.results, time.monotonic() + 60 * asked.minutes
+        )
     tables = defaultdict(dict)
     for line in known.values():
         if "pairs" in line:
@@ -92,7 +114,10 @@ def main():
     tables = {table: found for table, found in tables.items() if len(found) > 2}
     show(tables, known)
     regret(tables)
-    asked.picture.write_text(picture(tables), encoding="utf-8")
+    if asked.fresh:
+        limits({table: found for table, found in tables.items() if "AIM" in found and "Mixture" in found})
+    else:
+        asked.picture.write_text(picture(tables), encoding="utf-8")
 
 
 # ---------------------------------------------------------------- measuring
@@ -102,12 +127,12 @@ def key(job):
     return tuple(job[name] for name in (*TABLE, "method"))
 
 
-def measure_all(known, results, until):
+def measure_all(plan, known, results, until):
     """Measure what is not known, a line each."""
     made = {}
     jobs = [
         dict(zip(TABLE, (kind, columns, gaps, delta, epsilon, rows), strict=True)) | {"method": method}
-        for (rows, columns, epsilon, delta, gaps, kind), method in itertools.product(grid(), METHODS)
+        for (rows, columns, epsilon, delta, gaps, kind), method in itertools.product(plan, METHODS)
     ]
     jobs.sort(key=lambda job: job["method"] == "AIM" and job["columns"] > AIM_COLUMNS)  # minutes each: last
     for job in jobs:
@@ -140,10 +165,43 @@ def hopeless(job, lines):
     )
 
 
+def sizes_of(kind, columns):
+    """The cells of each column."""
+    if kind in KINDS:
+        return tuple(itertools.islice(itertools.cycle(SIZES), columns))
+    return tuple(np.random.default_rng([100 + FRESH.index(kind), columns]).integers(2, 13, columns).tolist())
+
+
+def simulate_fresh(kind, columns, rows):
+    """Codes and the columns' sizes, each column from the ones before it or from hidden classes."""
+    rng, sizes = np.random.default_rng([200 + FRESH.index(kind), columns, rows]), sizes_of(kind, columns)
+    codes = np.empty((rows, columns), dtype=np.uint8, order="F")
+    hidden, left = rng.integers(0, 12, rows), 0
+    for column, size in enumerate(sizes):
+        own = rng.choice(size, rows, p=rng.dirichlet(np.ones(size)))
+        if kind == "blocks" and left == 0:
+            hidden, left = rng.choice(5, rows, p=rng.dirichlet(np.full(5, 2.0))), int(rng.integers(3, 6))
+        left -= 1
+        if kind in ("blocks", "classes"):
+            given, share = hidden, 1.0
+        elif column == 0:
+            given, share = np.zeros(rows, dtype=np.int64), 0.0
+        elif kind == "copies":
+            given, share = codes[:, rng.integers(0, column)], rng.uniform(0.2, 0.9)
+        else:
+            one, other = rng.integers(0, column, 2)
+            given, share = (3 * codes[:, one] + codes[:, other]) % 24, rng.uniform(0.4, 0.9)
+        laws = np.cumsum(rng.dirichlet(np.full(size, 0.15 if kind in ("copies", "parents") else 0.7), 24), axis=1)
+        told = (laws[given] < rng.random((rows, 1))).sum(axis=1).clip(0, size - 1)
+        codes[:, column] = np.where(rng.random(rows) < share, told, own)
+    return codes, np.zeros(codes.shape, dtype=bool), sizes
+
+
 def simulate(kind, columns, rows, gaps):
     """Codes, which of them are missing, and the columns' sizes."""
-    rng = np.random.default_rng([KINDS.index(kind), columns])
-    sizes = tuple(itertools.islice(itertools.cycle(SIZES), columns))
+    if kind in FRESH:
+        return simulate_fresh(kind, columns, rows)
+    rng, sizes = np.random.default_rng([KINDS.index(kind), columns]), sizes_of(kind, columns)
     codes = np.empty((rows, columns), dtype=np.uint8, order="F")
     hidden = rng.normal(size=(rows, 3)).astype(np.float32)
     signals = np.hstack([hidden, 0.5 * (hidden**2 - 1), 0.5 * hidden[:, :1] * hidden[:, 1:]])
@@ -268,9 +326,8 @@ def ranked(found):
 
 def public(table):
     """The schema and the loss: what `Auto` knows."""
-    _, columns, gaps, delta, epsilon, rows = table
-    sizes = tuple(itertools.islice(itertools.cycle(SIZES), columns))
-    return schema_of(sizes, gaps=gaps, rows=rows), gl.Budget(epsilon, delta).capacity
+    kind, columns, gaps, delta, epsilon, rows = table
+    return schema_of(sizes_of(kind, columns), gaps=gaps, rows=rows), gl.Budget(epsilon, delta).capacity
 
 
 def ratio(table):
@@ -292,6 +349,20 @@ def regret(tables):
             method = choice(table) if name == "Auto" else name
             if method in found:
                 more.append(found[method]["pairs"] / ranked(found)[0][0])
+        print(f"| {name} | {len(more)} | +{np.exp(np.mean(np.log(more))) - 1:.0%} | +{max(more) - 1:.0%} |")
+
+
+def limits(tables):
+    """The same for AIM below a limit of the ratio and Mixture from it on, and what is best of the two afterwards."""
+    print("\n| Mixture from a ratio of | tables | on average | at the most |\n|---|---:|---:|---:|")
+    for limit in (*LIMITS, "the better of the two"):
+        more = []
+        for table, found in tables.items():
+            both = {name: found[name]["pairs"] for name in ("AIM", "Mixture")}
+            better = min(both.values())
+            taken = better if isinstance(limit, str) else both["Mixture" if ratio(table) >= limit else "AIM"]
+            more.append(taken / ranked(found)[0][0])
+        name = limit if isinstance(limit, str) else f"{limit:g}"
         print(f"| {name} | {len(more)} | +{np.exp(np.mean(np.log(more))) - 1:.0%} | +{max(more) - 1:.0%} |")
 
 

@@ -12,8 +12,8 @@ the blocks of :math:`P P^\top / K`: one matrix product. `fit_mixture` minimises
 over the logits of P, where μ are the model's tables, T is the total, y the noisy counts and σ their `noise_std`. First
 the measurements are reconciled, which changes the loss by a constant only and leaves as many degrees of freedom as
 there are main effects and interactions. The gradient goes through the softmax, steps are Adam's with one more scale for
-all of them, and the descent ends when noise explains what is left (Morozov's discrepancy principle): χ² is at most its
-degrees of freedom, and that of no table exceeds its own by more than `EXPLAINED` standard deviations.
+all of them and grow shorter, and the descent ends when noise explains what is left (Morozov's discrepancy principle):
+χ² is at most its degrees of freedom, and that of no table exceeds its own by more than `EXPLAINED` standard deviations.
 
 Few components cannot follow the noise. So several small mixtures are fitted from different starts and put together,
 each with as few components as reach the noise: a start that cannot is given up, and twice as many are tried. The whole
@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
+from gapless.model import balance
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, reconcile
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 
@@ -53,9 +54,9 @@ LEAST_COMPONENTS = 25  # of each mixture among those that are put together
 LEAST_MIXTURES = 4  # that are put together
 ROWS_EACH = 60  # rows of a sample for each component of the whole, as long as this has
 COMPONENTS = (1_000, 10_000)  # at least and at the most
-STEPS = 400
+STEPS = 300
 LEAST_STEPS = 20
-RATE = 0.1  # of a step, in logits
+RATE = 0.1  # of the first step, in logits
 GAP_RATE = 0.1  # of that, for rates of gaps
 SPREAD = 0.5  # of the logits at the start
 DEPENDENT = 3.0  # standard deviations of χ² from which gaps depend on something
@@ -131,12 +132,18 @@ class MixtureModel:
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         """Rows × columns of codes, components in turn.
 
-        In each component every column's cells are as near to its law as whole numbers are, in random order.
+        In each component every column's cells are as near to its law as whole numbers are, in random order; then rows
+        of one component swap cells, so that the tables of pairs come near to the model's (`gapless.model.balance`).
+        Expected tables of one column are exactly the model's, those of more but for a share of 1 / components.
         """
         codes = np.empty((rows, len(self.sizes)), dtype=_dtype(self.sizes), order="F")
         which = rng.permutation(rng.permutation(self.components)[np.arange(rows) % self.components])
         for column, law in enumerate(self.laws):
             codes[:, column] = allot(law.astype(np.float64), which, rng)
+        ends = _ends(self.sizes)
+        if rows > self.components and rows * int(ends[-1]) ** 2 <= balance.MOST:
+            laws = np.hstack(self.laws)
+            balance.balance(codes, which, laws.T @ (laws * np.float32(rows / self.components)), ends, rng)
         return codes
 
     def fill(self, given: Ints, chance: Chance) -> Codes:
@@ -351,11 +358,14 @@ class _Tables:
             table[places] = whole[rows].mean(axis=1)
             table -= self.target[rows]
             force = table * self.weight[rows]
-            slope[rows] = 2 * _multiply(force, whole)  # a pair is there twice, and each of its cells moves both
-            slope[rows] += force[places][:, None] * (1 - 2 * whole[rows])  # the diagonal is a mean, not a product
             if squares is not None:
                 table *= force
                 squares[rows] = np.add.reduceat(table, self.ends[:-1], axis=1)
+            alone = force[places][:, None]  # the diagonal is a mean, not a product
+            force[places] = 0
+            force *= 2  # a pair is there twice, and each of its cells moves both
+            slope[rows] = _multiply(force, whole)
+            slope[rows] += alone
         return slope
 
     def compare(self, whole: Singles) -> tuple[Floats, Singles]:
@@ -405,15 +415,18 @@ class _Softmax:
     """Logits to probabilities in blocks of rows, and gradients back."""
 
     def __init__(self, sizes: Marginal) -> None:
-        self.begins = _ends(sizes)[:-1]
         self.block = np.repeat(np.arange(len(sizes)), sizes)
+        self.members = (np.arange(len(sizes))[:, None] == self.block).astype(np.float32)
 
     def sums(self, values: Singles) -> Singles:
-        return np.asarray(np.add.reduceat(values, self.begins, axis=0))
+        return _multiply(self.members, values)  # half the time of np.add.reduceat
 
     def __call__(self, logits: Singles) -> Singles:
-        powers = np.exp(logits - np.maximum.reduceat(logits, self.begins, axis=0)[self.block])
-        powers /= self.sums(powers)[self.block]
+        """Logits become logarithms of probabilities, in place: a step is short, so the next power is no overflow."""
+        powers = np.exp(logits)
+        sums = self.sums(powers)
+        powers /= sums[self.block]
+        logits -= np.log(sums)[self.block]
         return np.asarray(powers)
 
     def back(self, laws: Singles, slope: Singles) -> Singles:
@@ -431,13 +444,20 @@ class _Adam:
         self.square = np.zeros(shape, dtype=np.float32)
         self.steps = 0
 
-    def __call__(self, slope: Singles) -> Singles:
+    def __call__(self, slope: Singles, rate: float) -> Singles:
         self.steps += 1
-        self.mean += np.float32(0.1) * (slope - self.mean)
-        self.square += np.float32(0.01) * (slope * slope - self.square)
-        root = np.sqrt(self.square * np.float32(1 / (1 - 0.99**self.steps)))
-        root += np.float32(1e-3)
-        return np.asarray(self.mean * np.float32(RATE / (1 - 0.9**self.steps)) / root)
+        self.mean *= np.float32(0.9)
+        self.mean += np.float32(0.1) * slope
+        slope = slope * slope
+        slope *= np.float32(0.01)
+        self.square *= np.float32(0.99)
+        self.square += slope
+        young = sqrt(1 - 0.99**self.steps)
+        root = np.sqrt(self.square, out=slope)
+        root += np.float32(1e-3 * young)
+        step = np.divide(self.mean, root, out=root)
+        step *= np.float32(rate * young / (1 - 0.9**self.steps))
+        return step
 
 
 class _Laws(NamedTuple):
@@ -462,37 +482,41 @@ class _Logits:
         rates[shape.being_gap] = log[shape.gaps, None]
         self.rates = np.repeat(rates, components, axis=1)
         self.pace = (GAP_RATE * tables.pace).astype(np.float32)[shape.rates.block, None]
+        self.moving = bool(self.pace.any())
+        self.still = None if self.moving else shape.rates(self.rates)
         self.step_cells, self.step_rates = _Adam(self.cells.shape), _Adam(self.rates.shape)
 
     def laws(self) -> _Laws:
         shape, cells = self.shape, self.shape.cells(self.cells)
         if not self.gapped:
             return _Laws(cells, self.rates, cells)
-        rates = shape.rates(self.rates)
+        rates = shape.rates(self.rates) if self.still is None else self.still
         whole = np.empty((len(shape.column), cells.shape[1]), dtype=np.float32)
         whole[shape.seen] = cells * rates[shape.being_seen][shape.cells.block]
         whole[shape.gaps] = rates[shape.being_gap]
         return _Laws(cells, rates, whole)
 
-    def slopes(self, laws: _Laws, slope: Singles) -> tuple[Singles, Singles]:
-        """The gradient in the logits of cells and in those of rates, from the one in the laws of all cells."""
+    def slopes(self, laws: _Laws, slope: Singles) -> tuple[Singles, Singles | None]:
+        """The gradient in the logits of cells, and in those of rates if they move, from the one in all laws."""
         shape = self.shape
         if not self.gapped:
-            return shape.cells.back(laws.cells, slope), np.zeros_like(self.rates)
-        seen = slope[shape.seen]
-        rates = np.empty_like(self.rates)
-        rates[shape.being_gap] = slope[shape.gaps]
-        rates[shape.being_seen] = shape.cells.sums(seen * laws.cells)
+            return shape.cells.back(laws.cells, slope), None
+        seen, rates = slope[shape.seen], None
+        if self.moving:
+            rates = np.empty_like(self.rates)
+            rates[shape.being_gap] = slope[shape.gaps]
+            rates[shape.being_seen] = shape.cells.sums(seen * laws.cells)
+            rates = shape.rates.back(laws.rates, rates)
         seen *= laws.rates[shape.being_seen][shape.cells.block]
-        return shape.cells.back(laws.cells, seen), shape.rates.back(laws.rates, rates)
+        return shape.cells.back(laws.cells, seen), rates
 
-    def step(self, laws: _Laws, slope: Singles) -> None:
+    def step(self, laws: _Laws, slope: Singles, *, rate: float) -> None:
         """Go down by gradients in units of the typical one: late ones, where all are small, count like early ones."""
         cells, rates = self.slopes(laws, slope)
         scale = np.float32(1 / sqrt(float(np.vdot(cells, cells)) / cells.size + 1e-30))
-        self.cells -= self.step_cells(cells * scale)
-        if self.pace.any():
-            self.rates -= self.pace * self.step_rates(rates * scale)
+        self.cells -= self.step_cells(cells * scale, rate)
+        if rates is not None:
+            self.rates -= self.pace * self.step_rates(rates * scale, RATE)  # slow enough to the end
 
 
 def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last: bool) -> _Laws | None:
@@ -504,8 +528,9 @@ def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last
     lacks: list[float] = []
     for done in range(STEPS + 1):
         laws = logits.laws()
+        rate = RATE * (1 - (done / (STEPS + 1)) ** 2)  # even late steps would go to and fro about the end
         if done < LEAST_STEPS or done % _CHECK:
-            logits.step(laws, tables.slope(laws.whole))
+            logits.step(laws, tables.slope(laws.whole), rate=rate)
             continue
         squares, slope = tables.compare(laws.whole)
         on_the_whole, worst = tables.lack(squares)
@@ -517,7 +542,7 @@ def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last
                 return None
             if on_the_whole <= 1:
                 break
-        logits.step(laws, slope)
+        logits.step(laws, slope, rate=rate)
     return laws
 
 
@@ -543,7 +568,7 @@ def _multiply(left: Singles, right: Singles) -> Singles:
         return np.asarray(left @ right)
     height = max(32, _NO_THREADS // (inner * columns))
     width = max(1, _NO_THREADS // (inner * height))
-    result = np.empty((rows, columns), dtype=left.dtype)
+    result = np.empty((rows, columns), dtype=np.result_type(left, right))
     for top in range(0, rows, height):
         for side in range(0, columns, width):
             tile = slice(top, top + height), slice(side, side + width)
