@@ -37,6 +37,7 @@ import numpy as np
 from scipy.special import wrightomega
 
 from gapless.errors import ModelError
+from gapless.model.denoise import Denoised, denoise
 from gapless.model.junction import JunctionTree, Sizes, junction_tree
 from gapless.model.marginal import Floats, Marginal, Measurement, contract, estimate_total, multiply, reconcile, sum_to
 from gapless.model.sampling import Chance, Codes, Ints, sample, sample_given
@@ -103,6 +104,7 @@ class GraphicalModel:
         total = max(1.0, estimate_total(measurements) if total is None else total)
         targets = reconcile(sizes, measurements, total)
         potentials = _start(sizes, targets, total, start)
+        aims = _aims(targets, potentials, step, fresh=start is None)
         for columns, forbidden in zeros:
             key = tuple(sorted(columns))
             old = potentials.get(key, np.zeros([sizes[column] for column in key]))
@@ -111,7 +113,7 @@ class GraphicalModel:
         excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
-            excess = engine.approach(_aims(targets, step), total, sweeps=sweeps, progress=progress)
+            excess = engine.approach(aims, total, sweeps=sweeps, progress=progress)
             if polish:
                 engine.polish(targets, total, polish)
         model = GraphicalModel(sizes, engine.potentials(), total)
@@ -341,9 +343,9 @@ class _Engine:
                 if slot.columns in aims:
                     np.add.reduce(table, axis=slot.gone, out=slot.marginal)
                     now, aim = total * self.mu[slot.where], aims[slot.columns]
-                    square = float((((now - aim.target) / aim.noise_std) ** 2).sum())
-                    excess[slot.columns] = (square - now.size) / (2 * now.size) ** 0.5
-                    factor = _ratio(_towards(aim.target, aim.reluctance, now, total), now)
+                    square = float(((now - aim.target) ** 2 / aim.variance).sum()) / aim.noise_std**2
+                    excess[slot.columns] = (square - aim.freedom) / (2 * aim.freedom) ** 0.5
+                    factor = _ratio(_towards(aim, now, total), now)
                     self.theta[slot.where] += np.log(factor)
                     table *= slot.seen(factor)
         return excess
@@ -527,37 +529,49 @@ def _ratio(new: Floats, old: Floats) -> Floats:
 
 
 class _Aim(NamedTuple):
-    """What a marginal moves towards in a sweep, as one vector, its noise, and how reluctantly it moves."""
+    """What a marginal moves towards in a sweep and how reluctantly.
+
+    `variance` is that of each cell in units of noise_std², `freedom` the number of cells whose noise may be left.
+    """
 
     target: Floats
+    variance: Floats
+    freedom: float
     noise_std: float
     reluctance: float
 
 
-def _aims(targets: Mapping[Marginal, tuple[Floats, float]], step: float) -> dict[Marginal, _Aim]:
-    typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in targets.values()]))
-    return {
-        columns: _Aim(
-            table.ravel(), noise_std, noise_std / step * float(np.clip(noise_std / typical, 1 / 16, 16)) ** 0.5
-        )
-        for columns, (table, noise_std) in targets.items()
-    }
+def _aims(
+    targets: Mapping[Marginal, tuple[Floats, float]], potentials: Mapping[Marginal, Floats], step: float, *, fresh: bool
+) -> dict[Marginal, _Aim]:
+    """What the sweeps aim at; a fresh fit draws empty cells to zero, and begins where a table leaves no doubt.
+
+    A fit that goes on from a model has its empty cells in the potentials already.
+    """
+    typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in targets.values()])) if targets else 1.0
+    aims = {}
+    for columns, (table, noise_std) in targets.items():
+        reluctance = noise_std / step * float(np.clip(noise_std / typical, 1 / 16, 16)) ** 0.5
+        shown = denoise(table, noise_std) if fresh else Denoised.plain(table)
+        potentials[columns] += np.log(shown.start)
+        aims[columns] = _Aim(shown.counts.ravel(), shown.variance.ravel(), shown.freedom, noise_std, reluctance)
+    return aims
 
 
-def _towards(target: Floats, reluctance: float, now: Floats, total: float) -> Floats:
-    """Solve ν + reluctance · log(ν / now) = target - λ for the λ that makes ν sum to `total`."""
-    possible = now > 0
+def _towards(aim: _Aim, now: Floats, total: float) -> Floats:
+    """Solve (ν - target) / variance + reluctance · log(ν / now) = -λ for the λ that makes ν sum to `total`."""
+    possible, goal, scale = now > 0, aim.target / aim.variance, aim.reluctance * aim.variance
     logs = np.full_like(now, -np.inf)
-    np.log(now / reluctance, out=logs, where=possible)
-    least = float((target - now)[possible].min())  # every cell would grow: λ is not below this
+    np.log(now / scale, out=logs, where=possible)
+    least = float((goal - now / aim.variance)[possible].min())  # every cell would grow: λ is not below this
     shift = max(least, 0.0)
     for _ in range(50):
-        omega: Floats = wrightomega((target - shift) / reluctance + logs)
-        excess = reluctance * float(omega.sum()) - total
+        omega: Floats = wrightomega((goal - shift) / aim.reluctance + logs)
+        excess = float(scale @ omega) - total
         if abs(excess) <= 1e-9 * total:
             break
-        shift = max(least, shift + excess / max(float((omega / (1 + omega)).sum()), 1e-300))
-    return np.asarray(np.maximum(reluctance * omega, _FLOOR * total))
+        shift = max(least, shift + excess / max(float(aim.variance @ (omega / (1 + omega))), 1e-300))
+    return np.asarray(np.maximum(scale * omega, _FLOOR * total))
 
 
 def _start(

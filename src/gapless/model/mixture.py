@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
+from gapless.model.denoise import denoise
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, reconcile
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 
@@ -300,6 +301,9 @@ class _Tables:
             for gap, others, variance in self._gaps(column, total):
                 self.weight[gap, others] = self.weight[others, gap] = 0.5 / variance
         heaviest = float(self.weight.max(initial=1.0))
+        for columns, (table, noise_std) in agreed.items():
+            if len(columns) > 1:
+                self._denoise(columns, table, noise_std, total)
         for columns, forbidden in zeros:
             rows, others = np.nonzero(forbidden)
             cell, other = self.ends[columns[0]] + rows, self.ends[columns[1]] + others
@@ -313,6 +317,15 @@ class _Tables:
         one, other = spans
         self.target[one, other], self.target[other, one] = share, share.T
         self.weight[one, other] = self.weight[other, one] = weight
+
+    def _denoise(self, columns: Marginal, table: Floats, noise_std: float, total: float) -> None:
+        """Draw the empty cells of a table of two columns to zero."""
+        one, other = (slice(self.ends[column], self.ends[column + 1]) for column in columns)
+        shown = denoise(table, noise_std)
+        self.freedom[columns[0], columns[1]] *= shown.freedom / table.size
+        self.target[one, other], self.target[other, one] = shown.counts / total, shown.counts.T / total
+        self.weight[one, other] /= shown.variance
+        self.weight[other, one] /= shown.variance.T
 
     def _pace(self, column: int, total: float) -> float:
         """How much of what a column's gaps show is neither noise nor the chance by which they fall."""
