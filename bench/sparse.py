@@ -73,9 +73,7 @@ def run(codes, sizes, edges, method, epsilon, seed, drawn):
     rows = pl.DataFrame(codes, schema=list(schema.names)).cast(pl.String)
     graphical.denoise = mixture_model.denoise = denoise if drawn else lambda table, _: Denoised.plain(table)
     with tempfile.TemporaryDirectory() as folder, fixed_noise(100 + seed):
-        people = gl.read(
-            rows, schema, protect=gl.Rows(1), ledger=f"{folder}/l.ledger", budget=gl.Budget(epsilon, 1e-6)
-        )
+        people = gl.read(rows, schema, protect=gl.Rows(1), ledger=f"{folder}/l.ledger", budget=gl.Budget(epsilon, 1e-6))
         begin = time.process_time()
         model = METHODS[method]().fit(people, spend=people.ledger.left)
         fake = model.sample(len(codes), seed=seed)
@@ -83,7 +81,10 @@ def run(codes, sizes, edges, method, epsilon, seed, drawn):
     made = fake.to_polars().cast(pl.String).cast(pl.Int64).to_numpy()
     return [
         *(correlations(made, edges) if edges else (0, 0, 0)),
-        *(mixture.distance(codes, lambda columns: mixture.share(made, columns, sizes), sizes, ways) for ways in (1, 2, 3)),
+        *(
+            mixture.distance(codes, lambda columns: mixture.share(made, columns, sizes), sizes, ways)
+            for ways in (1, 2, 3)
+        ),
         seconds,
     ]
 
@@ -92,7 +93,8 @@ def correlations(codes, edges):
     """Pearson's and Spearman's of the first two columns, and Pearson's of the next two."""
     rng = np.random.default_rng(0)
     values = [
-        edge[code] + (edge[code + 1] - edge[code]) * rng.random(len(code)) for edge, code in zip(edges, codes.T, strict=False)
+        edge[code] + (edge[code + 1] - edge[code]) * rng.random(len(code))
+        for edge, code in zip(edges, codes.T, strict=False)
     ]
     pearson = [np.corrcoef(values[place], values[place + 1])[0, 1] for place in (0, 2)]
     return pearson[0], stats.spearmanr(values[0], values[1])[0], pearson[1]

@@ -16,7 +16,10 @@ tables, these counts add up to what independent columns expect. So for small cel
 .. math:: \hat c = \frac{\sum p_i y_i + \sqrt{\sum p_i^2}}{\sum p_i e_i}
 
 is an upper bound, one standard deviation above the estimate, on the share of that which is there. A cell is empty with
-evidence :math:`p_i (1 - \hat c)`; what exceeds one half is used, from 0 for even odds to 1 for certainty.
+evidence :math:`p_i (1 - \hat c)`, which counts from even odds on and wholly from three to one.
+
+The variance of an empty cell is that of what is still unknown of it. So :math:`\chi^2` in units of these variances has
+one unit for each cell as before, and a fit that ends where noise explains the rest ends where it should.
 
 References: Kiefer, Wolfowitz 1956; Efron 2010, Large-Scale Inference, chapter 1. Constants were chosen by
 bench/sparse.py.
@@ -50,20 +53,18 @@ class Denoised(NamedTuple):
     Attributes:
         counts: what the model's table shall be.
         variance: of each cell, in units of noise_std²: 1, and less where it is empty.
-        freedom: for how many cells noise is left to be explained.
         start: the ratio to independent columns from which a fit may begin: 1 where the table does not show more.
     """
 
     counts: Floats
     variance: Floats
-    freedom: float
     start: Floats
 
     @staticmethod
-    def plain(table: Floats, start: Floats | None = None) -> "Denoised":
+    def plain(table: Floats) -> "Denoised":
         """A table as it is."""
         ones = np.ones_like(table)
-        return Denoised(table, ones, table.size, ones if start is None else start)
+        return Denoised(table, ones, ones)
 
 
 def denoise(table: Floats, noise_std: float) -> Denoised:
@@ -79,22 +80,22 @@ def denoise(table: Floats, noise_std: float) -> Denoised:
     expected = _independent(table)
     empty = emptiness(table, noise_std)
     there = (table > BEYOND_DOUBT * noise_std) & (expected < noise_std)
-    start = np.maximum(1 - empty, _LEAST_START)
-    start[there] = table[there] / np.maximum(expected[there], _LEAST_START * noise_std)
-    if not empty.any():
-        return Denoised.plain(table, start)
+    if not (empty.any() or there.any()):
+        return Denoised.plain(table)
+    seen = np.where(there, table, np.maximum(1 - empty, _LEAST_START) * expected)
+    start = _raked(seen, expected) / np.maximum(expected, 1e-300)
     variance = 1 - empty * (1 - EMPTY_STD**2)
-    return Denoised(_with_margins(table * (1 - empty), variance, table), variance, float((1 - empty).sum()), start)
+    return Denoised(_with_margins(table * (1 - empty), variance, table), variance, start)
 
 
 def emptiness(table: Floats, noise_std: float) -> Floats:
     """How surely each cell of a noisy table is empty, from 0 for not, or not known, to 1.
 
     >>> full = np.diag([400.0, 300.0, 200.0, 100.0, 400.0, 300.0])
-    >>> (emptiness(full, 10.0).diagonal().max(), emptiness(full, 10.0)[0, 1].round(1))
-    (0.0, 0.9)
-    >>> emptiness(np.full((20, 20), 5.0), 10.0).max()  # small, but as many as independent columns expect
-    0.0
+    >>> emptiness(full, 10.0)[0, :2].round(1).tolist()
+    [0.0, 1.0]
+    >>> bool(emptiness(np.full((20, 20), 5.0), 10.0).any())  # small, but as many as independent columns expect
+    False
     """
     expected, small = _independent(table), _small(table / noise_std)
     octave = np.maximum(np.log2(np.maximum(expected / noise_std, 1e-300)), _LEAST_OCTAVE).astype(np.int64).ravel()
@@ -104,7 +105,7 @@ def emptiness(table: Floats, noise_std: float) -> Floats:
     )
     bound = (found + noise_std * np.sqrt(chance)) / np.maximum(looked_for, 1e-9 * noise_std)
     lacking = (1 - np.clip(bound, 0.0, 1.0))[octave].reshape(table.shape)
-    return np.maximum(0.0, 2 * small * lacking - 1)
+    return np.clip(4 * small * lacking - 2, 0.0, 1.0)
 
 
 def _small(counts: Floats) -> Floats:
@@ -134,6 +135,15 @@ def _with_margins(table: Floats, variance: Floats, like: Floats) -> Floats:
         for others in _other_axes(table):
             lacking = (like - table).sum(axis=others, keepdims=True)
             table = table + variance * (lacking / variance.sum(axis=others, keepdims=True))
+    return table
+
+
+def _raked(table: Floats, like: Floats) -> Floats:
+    """A table with the margins of another, by scaling one axis after the other."""
+    for _ in range(_ROUNDS):
+        for others in _other_axes(table):
+            wanted, there = like.sum(axis=others, keepdims=True), table.sum(axis=others, keepdims=True)
+            table = table * (np.maximum(wanted, 1e-300) / np.maximum(there, 1e-300))
     return table
 
 

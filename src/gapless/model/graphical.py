@@ -18,6 +18,9 @@ better ones. A cell that is off by one `noise_std` then changes by a factor of a
 whatever the scale of counts and noise. Sweeps are extrapolated (Nesterov's momentum on the potentials, restarted when
 the worst table gets worse), since where columns nearly determine each other plain ones hardly arrive.
 
+A fit from the start draws cells that should be empty to zero (`gapless.model.denoise`): y and σ are then those of each
+cell after that.
+
 The fit ends as soon as noise explains what is left of every table (Morozov's discrepancy principle): its
 :math:`\chi^2`, in units of noise, is no more than three standard deviations above its number of cells. It also ends at
 a cap, or when it no longer gets closer because noise makes the measurements contradict each other; the tables that are
@@ -46,6 +49,7 @@ __all__ = ["GraphicalModel"]
 
 _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
+_LEAST = 1e-6  # of what independent columns expect, to begin with
 _EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
 _PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 
@@ -344,7 +348,7 @@ class _Engine:
                     np.add.reduce(table, axis=slot.gone, out=slot.marginal)
                     now, aim = total * self.mu[slot.where], aims[slot.columns]
                     square = float(((now - aim.target) ** 2 / aim.variance).sum()) / aim.noise_std**2
-                    excess[slot.columns] = (square - aim.freedom) / (2 * aim.freedom) ** 0.5
+                    excess[slot.columns] = (square - now.size) / (2 * now.size) ** 0.5
                     factor = _ratio(_towards(aim, now, total), now)
                     self.theta[slot.where] += np.log(factor)
                     table *= slot.seen(factor)
@@ -531,12 +535,11 @@ def _ratio(new: Floats, old: Floats) -> Floats:
 class _Aim(NamedTuple):
     """What a marginal moves towards in a sweep and how reluctantly.
 
-    `variance` is that of each cell in units of noise_std², `freedom` the number of cells whose noise may be left.
+    `variance` is that of each cell in units of noise_std².
     """
 
     target: Floats
     variance: Floats
-    freedom: float
     noise_std: float
     reluctance: float
 
@@ -553,8 +556,8 @@ def _aims(
     for columns, (table, noise_std) in targets.items():
         reluctance = noise_std / step * float(np.clip(noise_std / typical, 1 / 16, 16)) ** 0.5
         shown = denoise(table, noise_std) if fresh else Denoised.plain(table)
-        potentials[columns] += np.log(shown.start)
-        aims[columns] = _Aim(shown.counts.ravel(), shown.variance.ravel(), shown.freedom, noise_std, reluctance)
+        potentials[columns] += np.log(np.maximum(shown.start, _LEAST))
+        aims[columns] = _Aim(shown.counts.ravel(), shown.variance.ravel(), noise_std, reluctance)
     return aims
 
 

@@ -11,7 +11,8 @@ the blocks of :math:`P P^\top / K`: one matrix product. `fit_mixture` minimises
 
 over the logits of P, where μ are the model's tables, T is the total, y the noisy counts and σ their `noise_std`. First
 the measurements are reconciled, which changes the loss by a constant only and leaves as many degrees of freedom as
-there are main effects and interactions. The gradient goes through the softmax, steps are Adam's with one more scale for
+there are main effects and interactions. Cells that should be empty are drawn to zero and weigh more
+(`gapless.model.denoise`). The gradient goes through the softmax, steps are Adam's with one more scale for
 all of them, and the descent ends when noise explains what is left (Morozov's discrepancy principle): χ² is at most its
 degrees of freedom, and that of no table exceeds its own by more than `EXPLAINED` standard deviations.
 
@@ -322,7 +323,6 @@ class _Tables:
         """Draw the empty cells of a table of two columns to zero."""
         one, other = (slice(self.ends[column], self.ends[column + 1]) for column in columns)
         shown = denoise(table, noise_std)
-        self.freedom[columns[0], columns[1]] *= shown.freedom / table.size
         self.target[one, other], self.target[other, one] = shown.counts / total, shown.counts.T / total
         self.weight[one, other] /= shown.variance
         self.weight[other, one] /= shown.variance.T
