@@ -71,7 +71,7 @@ def run(codes, sizes, edges, method, epsilon, seed, drawn):
     columns = [Categorical(f"x{place}", [str(code) for code in range(size)]) for place, size in enumerate(sizes)]
     schema = gl.Schema("sparse", tuple(columns))
     rows = pl.DataFrame(codes, schema=list(schema.names)).cast(pl.String)
-    graphical.denoise = mixture_model.denoise = denoise if drawn else lambda table, _: Denoised.plain(table)
+    graphical.denoise = mixture_model.denoise = denoise if drawn else lambda table, *_, **__: Denoised.plain(table)
     with tempfile.TemporaryDirectory() as folder, fixed_noise(100 + seed):
         people = gl.read(rows, schema, protect=gl.Rows(1), ledger=f"{folder}/l.ledger", budget=gl.Budget(epsilon, 1e-6))
         begin = time.process_time()

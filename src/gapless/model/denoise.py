@@ -25,13 +25,15 @@ References: Kiefer, Wolfowitz 1956; Efron 2010, Large-Scale Inference, chapter 1
 bench/sparse.py.
 """
 
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from gapless.model.marginal import Floats
+from gapless.model.marginal import Floats, Marginal
 
-__all__ = ["Denoised", "denoise", "emptiness"]
+__all__ = ["Denoised", "denoise", "emptiness", "margin_noise"]
 
 NEAR = 0.5  # noise_std up to which a count is small
 EMPTY_STD = 0.25  # what is still unknown of an empty cell, in noise_std
@@ -67,25 +69,43 @@ class Denoised(NamedTuple):
         return Denoised(table, ones, ones)
 
 
-def denoise(table: Floats, noise_std: float) -> Denoised:
-    """Draw empty cells to zero, and leave every margin, which other tables know too, as it is.
+def denoise(
+    table: Floats, noise_std: float, margins_std: Sequence[float], *, among: tuple[slice, ...] | None = None
+) -> Denoised:
+    """Draw empty cells to zero, and leave margins, which other tables know too, as far as they are known.
 
-    A cell with emptiness u keeps 1 - u of its count and of its variance. Then the nearest table, in units of these
-    variances, that has the margins of the noisy one is taken: what was drawn to zero moves to the other cells.
+    A cell with emptiness u keeps 1 - u of its count and, but for `EMPTY_STD`, of its variance. Then the table is taken
+    that is nearest to this, in units of these variances, and to the margins of the noisy one, in units of their own:
+    what was drawn to zero moves to the other cells.
 
-    Tables of one column stay as they are.
+    Args:
+        table: noisy counts; those of one column stay as they are.
+        noise_std: of each cell.
+        margins_std: for each axis the noise of its margin, by all tables together (`margin_noise`).
+        among: the cells that may be empty; all, if not given.
     """
     if table.ndim < 2:
         return Denoised.plain(table)
-    expected = _independent(table)
-    empty = emptiness(table, noise_std)
-    there = (table > BEYOND_DOUBT * noise_std) & (expected < noise_std)
+    part, expected = among or (slice(None),) * table.ndim, _independent(table)
+    empty, there = np.zeros_like(table), np.zeros(table.shape, dtype=np.bool_)
+    empty[part] = emptiness(table[part], noise_std)
+    there[part] = ((table > BEYOND_DOUBT * noise_std) & (expected < noise_std))[part]
     if not (empty.any() or there.any()):
         return Denoised.plain(table)
     seen = np.where(there, table, np.maximum(1 - empty, _LEAST_START) * expected)
     start = _raked(seen, expected) / np.maximum(expected, 1e-300)
     variance = 1 - empty * (1 - EMPTY_STD**2)
-    return Denoised(_with_margins(table * (1 - empty), variance, table), variance, start)
+    loose = [(std / noise_std) ** 2 for std in margins_std]
+    return Denoised(_with_margins(table * (1 - empty), variance, table, loose), variance, start)
+
+
+def margin_noise(sizes: Sequence[int], noise: Mapping[Marginal, float]) -> list[float]:
+    """The noise in a count of one cell of each column, by all tables in which it is, given the noise in their cells."""
+    precision = np.full(len(sizes), 1e-300)
+    for columns, noise_std in noise.items():
+        for column in columns:
+            precision[column] += sizes[column] / prod(sizes[other] for other in columns) / noise_std**2
+    return [float(known) ** -0.5 for known in precision]
 
 
 def emptiness(table: Floats, noise_std: float) -> Floats:
@@ -129,12 +149,16 @@ def _independent(table: Floats) -> Floats:
     return expected
 
 
-def _with_margins(table: Floats, variance: Floats, like: Floats) -> Floats:
-    """The nearest table with the margins of another, by correcting one axis after the other."""
+def _with_margins(table: Floats, variance: Floats, like: Floats, loose: Sequence[float]) -> Floats:
+    """The table nearest to this one and to the margins of another, whose variances are `loose`, axis after axis."""
+    axes = _other_axes(table)
+    shifts: list[Floats | float] = [0.0] * len(axes)
     for _ in range(_ROUNDS):
-        for others in _other_axes(table):
-            lacking = (like - table).sum(axis=others, keepdims=True)
-            table = table + variance * (lacking / variance.sum(axis=others, keepdims=True))
+        for axis, others in enumerate(axes):
+            room = variance.sum(axis=others, keepdims=True)
+            lacking = (like - table).sum(axis=others, keepdims=True) + shifts[axis] * room
+            shift = lacking / (room + loose[axis])
+            table, shifts[axis] = table + variance * (shift - shifts[axis]), shift
     return table
 
 

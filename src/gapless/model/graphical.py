@@ -40,7 +40,7 @@ import numpy as np
 from scipy.special import wrightomega
 
 from gapless.errors import ModelError
-from gapless.model.denoise import Denoised, denoise
+from gapless.model.denoise import Denoised, denoise, margin_noise
 from gapless.model.junction import JunctionTree, Sizes, junction_tree
 from gapless.model.marginal import Floats, Marginal, Measurement, contract, estimate_total, multiply, reconcile, sum_to
 from gapless.model.sampling import Chance, Codes, Ints, sample, sample_given
@@ -108,7 +108,7 @@ class GraphicalModel:
         total = max(1.0, estimate_total(measurements) if total is None else total)
         targets = reconcile(sizes, measurements, total)
         potentials = _start(sizes, targets, total, start)
-        aims = _aims(targets, potentials, step, fresh=start is None)
+        aims = _aims(sizes, targets, potentials, step, fresh=start is None)
         for columns, forbidden in zeros:
             key = tuple(sorted(columns))
             old = potentials.get(key, np.zeros([sizes[column] for column in key]))
@@ -545,17 +545,23 @@ class _Aim(NamedTuple):
 
 
 def _aims(
-    targets: Mapping[Marginal, tuple[Floats, float]], potentials: Mapping[Marginal, Floats], step: float, *, fresh: bool
+    sizes: Sizes,
+    targets: Mapping[Marginal, tuple[Floats, float]],
+    potentials: Mapping[Marginal, Floats],
+    step: float,
+    *,
+    fresh: bool,
 ) -> dict[Marginal, _Aim]:
     """What the sweeps aim at; a fresh fit draws empty cells to zero, and begins where a table leaves no doubt.
 
     A fit that goes on from a model has its empty cells in the potentials already.
     """
     typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in targets.values()])) if targets else 1.0
+    margins = margin_noise(sizes, {columns: noise_std for columns, (_, noise_std) in targets.items()})
     aims = {}
     for columns, (table, noise_std) in targets.items():
         reluctance = noise_std / step * float(np.clip(noise_std / typical, 1 / 16, 16)) ** 0.5
-        shown = denoise(table, noise_std) if fresh else Denoised.plain(table)
+        shown = denoise(table, noise_std, [margins[c] for c in columns]) if fresh else Denoised.plain(table)
         potentials[columns] += np.log(np.maximum(shown.start, _LEAST))
         aims[columns] = _Aim(shown.counts.ravel(), shown.variance.ravel(), noise_std, reluctance)
     return aims

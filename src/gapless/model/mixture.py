@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
-from gapless.model.denoise import denoise
+from gapless.model.denoise import denoise, margin_noise
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, reconcile
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 
@@ -302,9 +302,10 @@ class _Tables:
             for gap, others, variance in self._gaps(column, total):
                 self.weight[gap, others] = self.weight[others, gap] = 0.5 / variance
         heaviest = float(self.weight.max(initial=1.0))
+        margins = margin_noise(sizes, {columns: noise_std for columns, (_, noise_std) in agreed.items()})
         for columns, (table, noise_std) in agreed.items():
             if len(columns) > 1:
-                self._denoise(columns, table, noise_std, total)
+                self._denoise(columns, table, noise_std, [margins[column] for column in columns], total)
         for columns, forbidden in zeros:
             rows, others = np.nonzero(forbidden)
             cell, other = self.ends[columns[0]] + rows, self.ends[columns[1]] + others
@@ -319,10 +320,13 @@ class _Tables:
         self.target[one, other], self.target[other, one] = share, share.T
         self.weight[one, other] = self.weight[other, one] = weight
 
-    def _denoise(self, columns: Marginal, table: Floats, noise_std: float, total: float) -> None:
-        """Draw the empty cells of a table of two columns to zero."""
+    def _denoise(
+        self, columns: Marginal, table: Floats, noise_std: float, margins_std: Sequence[float], total: float
+    ) -> None:
+        """Draw the empty cells among the observed ones of two columns to zero; gaps have a test of their own."""
         one, other = (slice(self.ends[column], self.ends[column + 1]) for column in columns)
-        shown = denoise(table, noise_std)
+        among = tuple(slice(self.shape.observed[column]) for column in columns)
+        shown = denoise(table, noise_std, margins_std, among=among)
         self.target[one, other], self.target[other, one] = shown.counts / total, shown.counts.T / total
         self.weight[one, other] /= shown.variance
         self.weight[other, one] /= shown.variance.T
