@@ -18,6 +18,9 @@ better ones. A cell that is off by one `noise_std` then changes by a factor of a
 whatever the scale of counts and noise. Sweeps are extrapolated (Nesterov's momentum on the potentials, restarted when
 the worst table gets worse), since where columns nearly determine each other plain ones hardly arrive.
 
+A fit from the start draws cells that should be empty to zero (`gapless.model.denoise`): y and σ are then those of each
+cell after that.
+
 The fit ends as soon as noise explains what is left of every table (Morozov's discrepancy principle): its
 :math:`\chi^2`, in units of noise, is no more than three standard deviations above its number of cells. It also ends at
 a cap, or when it no longer gets closer because noise makes the measurements contradict each other; the tables that are
@@ -37,6 +40,7 @@ import numpy as np
 from scipy.special import wrightomega
 
 from gapless.errors import ModelError
+from gapless.model.denoise import Denoised, denoise, margin_noise
 from gapless.model.junction import JunctionTree, Sizes, junction_tree
 from gapless.model.marginal import Floats, Marginal, Measurement, contract, estimate_total, multiply, reconcile, sum_to
 from gapless.model.sampling import Chance, Codes, Ints, sample, sample_given
@@ -45,6 +49,7 @@ __all__ = ["GraphicalModel"]
 
 _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
+_LEAST = 1e-6  # of what independent columns expect, to begin with
 _EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
 _PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 
@@ -103,6 +108,7 @@ class GraphicalModel:
         total = max(1.0, estimate_total(measurements) if total is None else total)
         targets = reconcile(sizes, measurements, total)
         potentials = _start(sizes, targets, total, start)
+        aims = _aims(sizes, targets, potentials, step, fresh=start is None)
         for columns, forbidden in zeros:
             key = tuple(sorted(columns))
             old = potentials.get(key, np.zeros([sizes[column] for column in key]))
@@ -111,7 +117,7 @@ class GraphicalModel:
         excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
-            excess = engine.approach(_aims(targets, step), total, sweeps=sweeps, progress=progress)
+            excess = engine.approach(aims, total, sweeps=sweeps, progress=progress)
             if polish:
                 engine.polish(targets, total, polish)
         model = GraphicalModel(sizes, engine.potentials(), total)
@@ -341,9 +347,9 @@ class _Engine:
                 if slot.columns in aims:
                     np.add.reduce(table, axis=slot.gone, out=slot.marginal)
                     now, aim = total * self.mu[slot.where], aims[slot.columns]
-                    square = float((((now - aim.target) / aim.noise_std) ** 2).sum())
+                    square = float(((now - aim.target) ** 2 / aim.variance).sum()) / aim.noise_std**2
                     excess[slot.columns] = (square - now.size) / (2 * now.size) ** 0.5
-                    factor = _ratio(_towards(aim.target, aim.reluctance, now, total), now)
+                    factor = _ratio(_towards(aim, now, total), now)
                     self.theta[slot.where] += np.log(factor)
                     table *= slot.seen(factor)
         return excess
@@ -527,37 +533,54 @@ def _ratio(new: Floats, old: Floats) -> Floats:
 
 
 class _Aim(NamedTuple):
-    """What a marginal moves towards in a sweep, as one vector, its noise, and how reluctantly it moves."""
+    """What a marginal moves towards in a sweep and how reluctantly.
+
+    `variance` is that of each cell in units of noise_std².
+    """
 
     target: Floats
+    variance: Floats
     noise_std: float
     reluctance: float
 
 
-def _aims(targets: Mapping[Marginal, tuple[Floats, float]], step: float) -> dict[Marginal, _Aim]:
-    typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in targets.values()]))
-    return {
-        columns: _Aim(
-            table.ravel(), noise_std, noise_std / step * float(np.clip(noise_std / typical, 1 / 16, 16)) ** 0.5
-        )
-        for columns, (table, noise_std) in targets.items()
-    }
+def _aims(
+    sizes: Sizes,
+    targets: Mapping[Marginal, tuple[Floats, float]],
+    potentials: Mapping[Marginal, Floats],
+    step: float,
+    *,
+    fresh: bool,
+) -> dict[Marginal, _Aim]:
+    """What the sweeps aim at; a fresh fit draws empty cells to zero, and begins where a table leaves no doubt.
+
+    A fit that goes on from a model has its empty cells in the potentials already.
+    """
+    typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in targets.values()])) if targets else 1.0
+    margins = margin_noise(sizes, {columns: noise_std for columns, (_, noise_std) in targets.items()})
+    aims = {}
+    for columns, (table, noise_std) in targets.items():
+        reluctance = noise_std / step * float(np.clip(noise_std / typical, 1 / 16, 16)) ** 0.5
+        shown = denoise(table, noise_std, [margins[c] for c in columns]) if fresh else Denoised.plain(table)
+        potentials[columns] += np.log(np.maximum(shown.start, _LEAST))
+        aims[columns] = _Aim(shown.counts.ravel(), shown.variance.ravel(), noise_std, reluctance)
+    return aims
 
 
-def _towards(target: Floats, reluctance: float, now: Floats, total: float) -> Floats:
-    """Solve ν + reluctance · log(ν / now) = target - λ for the λ that makes ν sum to `total`."""
-    possible = now > 0
+def _towards(aim: _Aim, now: Floats, total: float) -> Floats:
+    """Solve (ν - target) / variance + reluctance · log(ν / now) = -λ for the λ that makes ν sum to `total`."""
+    possible, goal, scale = now > 0, aim.target / aim.variance, aim.reluctance * aim.variance
     logs = np.full_like(now, -np.inf)
-    np.log(now / reluctance, out=logs, where=possible)
-    least = float((target - now)[possible].min())  # every cell would grow: λ is not below this
+    np.log(now / scale, out=logs, where=possible)
+    least = float((goal - now / aim.variance)[possible].min())  # every cell would grow: λ is not below this
     shift = max(least, 0.0)
     for _ in range(50):
-        omega: Floats = wrightomega((target - shift) / reluctance + logs)
-        excess = reluctance * float(omega.sum()) - total
+        omega: Floats = wrightomega((goal - shift) / aim.reluctance + logs)
+        excess = float(scale @ omega) - total
         if abs(excess) <= 1e-9 * total:
             break
-        shift = max(least, shift + excess / max(float((omega / (1 + omega)).sum()), 1e-300))
-    return np.asarray(np.maximum(reluctance * omega, _FLOOR * total))
+        shift = max(least, shift + excess / max(float(aim.variance @ (omega / (1 + omega))), 1e-300))
+    return np.asarray(np.maximum(scale * omega, _FLOOR * total))
 
 
 def _start(

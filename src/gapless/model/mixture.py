@@ -11,7 +11,8 @@ the blocks of :math:`P P^\top / K`: one matrix product. `fit_mixture` minimises
 
 over the logits of P, where μ are the model's tables, T is the total, y the noisy counts and σ their `noise_std`. First
 the measurements are reconciled, which changes the loss by a constant only and leaves as many degrees of freedom as
-there are main effects and interactions. The gradient goes through the softmax, steps are Adam's with one more scale for
+there are main effects and interactions. Cells that should be empty are drawn to zero and weigh more
+(`gapless.model.denoise`). The gradient goes through the softmax, steps are Adam's with one more scale for
 all of them and grow shorter, and the descent ends when noise explains what is left (Morozov's discrepancy principle):
 χ² is at most its degrees of freedom, and that of no table exceeds its own by more than `EXPLAINED` standard deviations.
 
@@ -42,6 +43,7 @@ from numpy.typing import NDArray
 
 from gapless.errors import ModelError
 from gapless.model import balance
+from gapless.model.denoise import denoise, margin_noise
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, reconcile
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 
@@ -307,6 +309,10 @@ class _Tables:
             for gap, others, variance in self._gaps(column, total):
                 self.weight[gap, others] = self.weight[others, gap] = 0.5 / variance
         heaviest = float(self.weight.max(initial=1.0))
+        margins = margin_noise(sizes, {columns: noise_std for columns, (_, noise_std) in agreed.items()})
+        for columns, (table, noise_std) in agreed.items():
+            if len(columns) > 1:
+                self._denoise(columns, table, noise_std, [margins[column] for column in columns], total)
         for columns, forbidden in zeros:
             rows, others = np.nonzero(forbidden)
             cell, other = self.ends[columns[0]] + rows, self.ends[columns[1]] + others
@@ -320,6 +326,17 @@ class _Tables:
         one, other = spans
         self.target[one, other], self.target[other, one] = share, share.T
         self.weight[one, other] = self.weight[other, one] = weight
+
+    def _denoise(
+        self, columns: Marginal, table: Floats, noise_std: float, margins_std: Sequence[float], total: float
+    ) -> None:
+        """Draw the empty cells among the observed ones of two columns to zero; gaps have a test of their own."""
+        one, other = (slice(self.ends[column], self.ends[column + 1]) for column in columns)
+        among = tuple(slice(self.shape.observed[column]) for column in columns)
+        shown = denoise(table, noise_std, margins_std, among=among)
+        self.target[one, other], self.target[other, one] = shown.counts / total, shown.counts.T / total
+        self.weight[one, other] /= shown.variance
+        self.weight[other, one] /= shown.variance.T
 
     def _pace(self, column: int, total: float) -> float:
         """How much of what a column's gaps show is neither noise nor the chance by which they fall."""

@@ -73,7 +73,7 @@ def test_every_row_has_what_is_given(fitted, method, gaps):
     assert frame.select("sex", "age", "married").unique().rows() == [("male", 55, True)]
     assert rows.rows == 200
     assert frame["moved"].n_unique() > 1
-    assert (frame["income"].null_count() > 0) == (gaps == "as observed")
+    assert (frame["income"].null_count() > 20) == (gaps == "as observed")  # noise makes a few not applicable
     assert rows.to_polars().equals(model.sample(200, seed=1, gaps=gaps, given=given).to_polars())
 
 
