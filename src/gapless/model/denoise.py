@@ -21,8 +21,8 @@ evidence :math:`p_i (1 - \hat c)`, which counts from even odds on and wholly fro
 The variance of an empty cell is that of what is still unknown of it. So :math:`\chi^2` in units of these variances has
 one unit for each cell as before, and a fit that ends where noise explains the rest ends where it should.
 
-References: Kiefer, Wolfowitz 1956; Efron 2010, Large-Scale Inference, chapter 1. Constants were chosen by
-bench/sparse.py.
+References: Kiefer, Wolfowitz 1956; Efron 2010, Large-Scale Inference, chapter 1. Constants were chosen
+on flights, Adult and a simulated tree; bench/sparse.py shows what they do.
 """
 
 from collections.abc import Mapping, Sequence

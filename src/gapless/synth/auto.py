@@ -15,7 +15,7 @@ from gapless.schema.cutting import cut_schema
 from gapless.synth.aim import AIM
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Synthesizer, check_declared
-from gapless.synth.learning import bins_for
+from gapless.synth.learning import bins_for, columns_to_learn
 from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
 
@@ -27,10 +27,11 @@ WIDE = 60  # columns, from which on AIM takes minutes
 class Auto(Synthesizer):
     """Choose between MST, AIM and Mixture by the schema, the budget and the size you expect, and say why.
 
-    All pairs are measured (Mixture) if a cell of a pair then has enough rows for its noise; else only those that are
-    chosen by AIM, or by MST in wide tables. Whether columns depend on many others, which is for Mixture, or on few is
-    private, and not asked: at the limit a wrong guess costs about the same either way on simulated tables
-    (bench/choose.py), above it the dense ones have more to lose.
+    Where most columns are numbers whose bins are learned, AIM's few sharp pairs keep means and correlations of values
+    better than all pairs do (bench/values.py). Else all pairs are measured (Mixture) if a cell of a pair then has
+    enough rows for its noise; if not, only those that are chosen by AIM, or by MST in wide tables. Whether columns
+    depend on many others, which is for Mixture, or on few is private, and not asked: at the limit a wrong guess costs
+    about the same either way on simulated tables (bench/choose.py), above it the dense ones have more to lose.
 
     Args:
         missing: what to do about gaps.
@@ -59,6 +60,8 @@ class Auto(Synthesizer):
         expected = self.expected_rows or schema.expected_rows
         rows = expected or USUAL_ROWS
         facts = f"{columns} columns, " + (f"{rows} rows expected" if expected else f"about {rows} rows assumed")
+        if 2 * len(columns_to_learn(schema)) >= columns <= WIDE:
+            return AIM(missing=self.missing), f"{facts}: most are numbers, whose values follow chosen pairs best"
         schema = cut_schema(schema, {}, bins_for(rows, loss, protect, columns))
         sizes = [column.extended_size if self.missing.rows == "extended" else column.size for column in schema.columns]
         ratio = rows_per_noise(sizes, loss, protect, rows)

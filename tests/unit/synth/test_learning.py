@@ -223,9 +223,14 @@ def test_a_model_fills_tables_that_are_told_by_other_bins(tmp_path):
 
 
 def test_auto_counts_the_bins_that_will_be_learned():
-    wide = Schema("wide", [Number(f"x{i}", bounds=(0, 1), bins="learned") for i in range(10)])
-    method, why = gl.Auto(expected_rows=100_000).choose(wide, gl.Budget(1.0, 1e-6).capacity, gl.Rows(1))
+    numbers = [Number(f"x{i}", bounds=(0, 1), bins="learned") for i in range(4)]
+    levels_too = Schema("wide", [*numbers, *[Categorical(f"y{i}", ["a", "b"]) for i in range(6)]])
+    asked = gl.Budget(1.0, 1e-6).capacity, gl.Rows(1)
+    method, why = gl.Auto(expected_rows=100_000).choose(levels_too, *asked)
     assert isinstance(method, gl.Mixture), why
+    method, why = gl.Auto(expected_rows=100_000).choose(Schema("numbers", numbers), *asked)
+    assert isinstance(method, gl.AIM)
+    assert "most are numbers" in why
 
 
 def test_most_bins_are_a_public_fact():
