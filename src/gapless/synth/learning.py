@@ -4,8 +4,8 @@ A flat table of a thousand noisy cells adds up its noise over a bin. So the cell
 of :math:`4^\ell` neighbours, the coarsest first; each level costs the same. In this tree every stretch of the line is a
 sum of few nodes. The levels are brought to agree (the weighted means of Hay, Rastogi, Miklau, Suciu 2010), then split
 from the top: children are projected to what their parent holds, none below 0, and where a node is not clearly above the
-noise of its children its rows are spread evenly. Beside dyadic trees, wider ones, a flat table, PrivTree and private
-quantiles, at equal budget: `bench/cells.py`.
+noise of its children its rows are spread evenly. Beyond the outermost nodes that stand out of noise nothing is left.
+Beside dyadic trees, wider ones, a flat table, PrivTree and private quantiles, at equal budget: `bench/cells.py`.
 
 Everything after the counts is computed from released values: the bins (`schema.cutting`), how many there are, and the
 cells from which values inside a bin are drawn. Guarantee: each level is a histogram of one column, at distance 1.
@@ -28,6 +28,7 @@ from gapless.schema.line import _Binned
 
 BINS_SHARE = 0.15  # of the budget, if there is a column whose bins are learned
 FANOUT = 4
+OUTSTANDING = 2.0  # noise standard deviations: the outermost nodes of the line are at least so high
 EVEN = 4.0  # noise standard deviations of its children's sum, below which a node's rows are spread evenly
 THIN = 4.0  # noise standard deviations: the fewest rows of a bin
 ROWS_PER_NOISE = 4.0  # in a cell of a pair of columns, on average: as many bins as leave that
@@ -73,14 +74,36 @@ def levels(cells: int, others: int) -> list[Integers]:
 def settle(tables: Sequence[Floats], noise_std: float) -> Floats:
     """How many rows each cell has, about, none below 0: from the noisy counts of every level, the coarsest first."""
     agreed, stds = _agreed(tables, noise_std)
-    rows: Floats = project(agreed[0][None], np.array([max(agreed[0].sum(), 0.0)]))[0]
-    for values, noise in zip(agreed[1:], stds[1:], strict=True):
-        children = _by_parent(values, fill=-np.inf)
+    rows: Floats = np.array([max(agreed[0].sum(), 0.0)])
+    for values, noise, (first, last) in zip(agreed, stds, _ends(agreed, stds), strict=True):
+        inside = (np.arange(len(values)) >= first) & (np.arange(len(values)) < last)
+        children = _by_parent(np.where(inside, values, -np.inf), fill=-np.inf)
         real = np.isfinite(children)
-        even = np.where(real, rows[:, None] / real.sum(axis=1, keepdims=True), 0.0)
-        clear = rows >= EVEN * noise * math.sqrt(FANOUT)
-        rows = np.where(clear[:, None], project(children, rows), even).ravel()[: len(values)]
+        even = np.where(real, rows[:, None] / np.maximum(real.sum(axis=1, keepdims=True), 1), 0.0)
+        clear = (rows >= EVEN * noise * math.sqrt(FANOUT)) & real.any(axis=1)
+        split = project(np.where(clear[:, None], children, 0.0), rows)
+        rows = np.where(clear[:, None], split, even).ravel()[: len(values)]
     return rows
+
+
+def _ends(agreed: Sequence[Floats], stds: Sequence[float]) -> list[tuple[int, int]]:
+    """For each level the first node, and one past the last, beyond which the line is taken for empty.
+
+    Noise above 0 far out on a long tail would make means and spreads too large. So nodes at either end go until one
+    stands out; on finer levels only children of the outermost node go, as long as one of them stands out.
+    """
+    found = []
+    first, last, open_first, open_last = 0, len(agreed[0]), True, True
+    for level, (values, noise) in enumerate(zip(agreed, stds, strict=True)):
+        if level:
+            first, last = first * FANOUT, min(last * FANOUT, len(values))
+        seen = np.flatnonzero(values[first:last] >= OUTSTANDING * noise)
+        before, after = (seen[0], last - first - 1 - seen[-1]) if len(seen) else (len(values), len(values))
+        most = FANOUT - 1 if level else len(values) - 1
+        open_first, open_last = open_first and before <= most, open_last and after <= most
+        first, last = first + before * open_first, last - after * open_last
+        found.append((int(first), int(last)))
+    return found
 
 
 def _agreed(tables: Sequence[Floats], noise_std: float) -> tuple[list[Floats], list[float]]:

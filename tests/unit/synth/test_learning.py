@@ -87,6 +87,22 @@ def test_without_noise_the_cells_come_back(cells):
     assert settle(tables, 1e-9) == pytest.approx(counts)
 
 
+def test_noise_far_out_on_a_tail_does_not_make_means_and_spreads_too_large():
+    """Most rows within the first hundredth of the line; without the ends the spread is twice the true one."""
+    rng = np.random.default_rng(0)
+    counts = np.zeros(4096)
+    counts[:40] = 500
+    tree, cells = levels(4096, 0), np.arange(4096)
+    means, spreads = [], []
+    for _ in range(40):
+        told = settle([np.bincount(g, weights=counts) + rng.normal(0, 100, g.max() + 1) for g in tree], 100)
+        mean = told @ cells / told.sum()
+        means.append(mean)
+        spreads.append(np.sqrt(told @ (cells - mean) ** 2 / told.sum()))
+    assert np.mean(means) == pytest.approx(19.5, rel=0.25)
+    assert np.median(spreads) == pytest.approx(11.5, rel=0.25)
+
+
 def test_a_tree_tells_the_line_better_than_a_flat_table_of_the_same_price():
     """On a skewed line with a spike; by the largest error of a cumulative share, mean of 20 runs: 5 times, not 2."""
     rng = np.random.default_rng(0)
