@@ -69,5 +69,7 @@ from gapless.synth import Independent as Independent
 from gapless.synth import Mixture as Mixture
 from gapless.synth import PrivBayes as PrivBayes
 from gapless.synth import load as load
+from gapless.weights import CalibrationWeights as CalibrationWeights
+from gapless.weights import Weights as Weights
 
 __version__: str

@@ -45,8 +45,8 @@ __all__ = ["GraphicalModel"]
 
 _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
-_EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
-_PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
+EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
+PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 
 
 class GraphicalModel:
@@ -111,11 +111,11 @@ class GraphicalModel:
         excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
-            excess = engine.approach(_aims(targets, step), total, sweeps=sweeps, progress=progress)
+            excess = engine.approach(aims_of(targets, step), total, sweeps=sweeps, progress=progress)
             if polish:
                 engine.polish(targets, total, polish)
         model = GraphicalModel(sizes, engine.potentials(), total)
-        model.unexplained = tuple(columns for columns in targets if excess[columns] > _EXPLAINED)
+        model.unexplained = tuple(columns for columns in targets if excess[columns] > EXPLAINED)
         model.__dict__["_engine"] = engine
         engine.calibrate()
         return model
@@ -291,7 +291,7 @@ class _Engine:
 
     def approach(
         self,
-        aims: Mapping[Marginal, "_Aim"],
+        aims: Mapping[Marginal, "Aim"],
         total: float,
         *,
         sweeps: int,
@@ -307,7 +307,7 @@ class _Engine:
             if progress:
                 progress(done, sweeps)
             lowest, stalled = (worst, 0) if worst < 0.9 * lowest else (lowest, stalled + 1)
-            if worst <= _EXPLAINED or stalled == _PATIENCE or done == sweeps:
+            if worst <= EXPLAINED or stalled == PATIENCE or done == sweeps:
                 break
             here, momentum = self.theta[possible], 1.0 if worst > last else momentum
             faster = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
@@ -317,7 +317,7 @@ class _Engine:
             before, momentum = here, faster
         return excess
 
-    def sweep(self, aims: Mapping[Marginal, "_Aim"], total: float) -> dict[Marginal, float]:
+    def sweep(self, aims: Mapping[Marginal, "Aim"], total: float) -> dict[Marginal, float]:
         """Move each marginal towards its target in turn, reluctantly, carrying the change from bag to bag.
 
         Gives, for each, how far it was from its target before it moved: by how many standard deviations its χ² exceeded
@@ -333,9 +333,9 @@ class _Engine:
                 above = self.tables[self.tree.parents[kid]].sum(axis=gone)
                 here = self.flat[kid].sum(axis=1).reshape(above.shape)
                 if down:
-                    self.flat[kid] *= _ratio(above, here).reshape(-1, 1)
+                    self.flat[kid] *= ratio(above, here).reshape(-1, 1)
                 else:
-                    table *= _ratio(here, above).reshape(shape)
+                    table *= ratio(here, above).reshape(shape)
                     continue
             for slot in self.slots[place]:
                 if slot.columns in aims:
@@ -343,7 +343,7 @@ class _Engine:
                     now, aim = total * self.mu[slot.where], aims[slot.columns]
                     square = float((((now - aim.target) / aim.noise_std) ** 2).sum())
                     excess[slot.columns] = (square - now.size) / (2 * now.size) ** 0.5
-                    factor = _ratio(_towards(aim.target, aim.reluctance, now, total), now)
+                    factor = ratio(towards(aim.target, aim.reluctance, now, total), now)
                     self.theta[slot.where] += np.log(factor)
                     table *= slot.seen(factor)
         return excess
@@ -519,14 +519,14 @@ def _fit_into(bag: Marginal, columns: Marginal, sizes: Sizes) -> tuple[list[int]
     return shape, tuple(axis for axis, column in enumerate(bag) if column not in columns)
 
 
-def _ratio(new: Floats, old: Floats) -> Floats:
+def ratio(new: Floats, old: Floats) -> Floats:
     """What turns `old` into `new`; 1 where there is nothing to turn."""
     ratio = np.ones_like(new)
     np.divide(new, old, out=ratio, where=old > 1e-290)
     return ratio
 
 
-class _Aim(NamedTuple):
+class Aim(NamedTuple):
     """What a marginal moves towards in a sweep, as one vector, its noise, and how reluctantly it moves."""
 
     target: Floats
@@ -534,17 +534,17 @@ class _Aim(NamedTuple):
     reluctance: float
 
 
-def _aims(targets: Mapping[Marginal, tuple[Floats, float]], step: float) -> dict[Marginal, _Aim]:
+def aims_of(targets: Mapping[Marginal, tuple[Floats, float]], step: float) -> dict[Marginal, Aim]:
     typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in targets.values()]))
     return {
-        columns: _Aim(
+        columns: Aim(
             table.ravel(), noise_std, noise_std / step * float(np.clip(noise_std / typical, 1 / 16, 16)) ** 0.5
         )
         for columns, (table, noise_std) in targets.items()
     }
 
 
-def _towards(target: Floats, reluctance: float, now: Floats, total: float) -> Floats:
+def towards(target: Floats, reluctance: float, now: Floats, total: float) -> Floats:
     """Solve ν + reluctance · log(ν / now) = target - λ for the λ that makes ν sum to `total`."""
     possible = now > 0
     logs = np.full_like(now, -np.inf)

@@ -1,0 +1,6 @@
+"""Importance weights: what each synthetic row should count so that all together describe the private table."""
+
+from gapless.weights.calibration import CalibrationWeights
+from gapless.weights.weights import FewRowsWarning, Weights
+
+__all__ = ["CalibrationWeights", "FewRowsWarning", "Weights"]
