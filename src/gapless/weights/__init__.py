@@ -1,6 +1,7 @@
 """Importance weights: what each synthetic row should count so that all together describe the private table."""
 
 from gapless.weights.calibration import CalibrationWeights
+from gapless.weights.logistic import LogisticWeights
 from gapless.weights.weights import FewRowsWarning, Weights
 
-__all__ = ["CalibrationWeights", "FewRowsWarning", "Weights"]
+__all__ = ["CalibrationWeights", "FewRowsWarning", "LogisticWeights", "Weights"]
