@@ -69,8 +69,11 @@ from gapless.synth import Independent as Independent
 from gapless.synth import Mixture as Mixture
 from gapless.synth import PrivBayes as PrivBayes
 from gapless.synth import load as load
+from gapless.weights import MLP as MLP
 from gapless.weights import CalibrationWeights as CalibrationWeights
 from gapless.weights import LogisticWeights as LogisticWeights
+from gapless.weights import LogReg as LogReg
+from gapless.weights import NetworkWeights as NetworkWeights
 from gapless.weights import Weights as Weights
 
 __version__: str

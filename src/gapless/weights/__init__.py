@@ -2,6 +2,8 @@
 
 from gapless.weights.calibration import CalibrationWeights
 from gapless.weights.logistic import LogisticWeights
+from gapless.weights.network import NetworkWeights
+from gapless.weights.public import MLP, LogReg
 from gapless.weights.weights import FewRowsWarning, Weights
 
-__all__ = ["CalibrationWeights", "FewRowsWarning", "LogisticWeights", "Weights"]
+__all__ = ["MLP", "CalibrationWeights", "FewRowsWarning", "LogReg", "LogisticWeights", "NetworkWeights", "Weights"]
