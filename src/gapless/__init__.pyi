@@ -52,6 +52,7 @@ from gapless.query import Sum as Sum
 from gapless.query import Variance as Variance
 from gapless.query import preview as preview
 from gapless.release import make_release as make_release
+from gapless.release import make_weights as make_weights
 from gapless.release import verify_release as verify_release
 from gapless.schema import Boolean as Boolean
 from gapless.schema import Categorical as Categorical
