@@ -79,7 +79,7 @@ class Weights:
             return None
         return (
             f"these weights leave {self.effective_rows:.0f} of {len(self)} rows in effect: what is computed with them "
-            "varies as if there were no more. Try: truncated(10), or the rows without weights"
+            "varies as if there were no more; truncate them, or use the rows without weights"
         )
 
     def __str__(self) -> str:

@@ -58,6 +58,11 @@ query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query.questions: the name of one column: Mean("income")
 query.questions: the name of one column: by="sex"
 query.several: [Count(), Mean("income")]
+weights.estimates: table.ask(Mean(…), spend=…)
+weights.logistic: a larger regularization= or spend=, noise="gaussian", or debias=False
+weights.logistic: noise="gaussian" or noise="laplace"; there is no exact K-norm noise
+weights.logistic: noise="laplace"
+weights.weights: a PrivateTable; LogReg().fit(truth, fake) is for two public tables
 data.source: collect() it yourself to see why
 """
 
