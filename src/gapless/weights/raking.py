@@ -83,22 +83,23 @@ def _to_margins(weights: Floats, codes: Sequence[NDArray[np.integer]], margins: 
 def _noise_of(own: Sequence[Floats], measured: Sequence[Measurement]) -> float:
     r"""How far the rows' own columns are from the truth, as the measured tables tell: the standard deviation of a cell.
 
-    .. math:: o^2 = \frac{\sum_c \lVert y_c - n_c \rVert^2 - v_c K_c}{\sum_c K_c}
+    .. math:: o^2 = \frac{\sum_c (\lVert y_c - n_c \rVert^2 - v_c K_c) / v_c^2}{\sum_c K_c / v_c^2}
 
     y is what all measured tables together say of column c with K cells, v its noise variance, n the rows' own counts:
-    the mean of the right side is :math:`o^2` if the rows' counts are off by independent errors of that variance.
+    the mean of the right side is :math:`o^2` if the rows' counts are off by independent errors of that variance, and
+    columns that were measured well count more.
     """
-    square, cells = 0.0, 0
+    square, cells = 0.0, 0.0
     for column, counts in enumerate(own):
-        told, known = np.zeros(counts.shape), 0.0
+        told, known = np.zeros(counts.shape), 0.0  # known is 1/v
         for table in measured:
             if column in table.columns:
                 weight = table.noise_std**-2 * counts.size / table.counts.size  # a margin adds up the noise of cells
                 told, known = told + weight * sum_to(table.counts, table.columns, (column,)), known + weight
         if known:
-            square += float(((told / known - counts) ** 2).sum()) - counts.size / known
-            cells += counts.size
-    return float(np.sqrt(max(EXACT**2, square / max(cells, 1))))
+            square += known**2 * (float(((told / known - counts) ** 2).sum()) - counts.size / known)
+            cells += known**2 * counts.size
+    return float(np.sqrt(max(EXACT**2, square / cells if cells else 0.0)))
 
 
 def _counts(cells: NDArray[np.integer], weights: Floats, size: int) -> Floats:
