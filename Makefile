@@ -35,6 +35,8 @@ bench: $(VENV)/dev          ## the benchmarks that need no other tool
 	$(BIN)/python bench/fit.py --repetitions 1
 	$(BIN)/python bench/mixture.py --runs 1
 	$(BIN)/python bench/sparse.py --runs 1
+	$(BIN)/python bench/weights.py adult
+	$(BIN)/python bench/weights.py bias
 	$(BIN)/python bench/choose.py --minutes 30 --picture bench/results/choose_a_method.svg
 	$(BIN)/python bench/synth.py --peers none --repetitions 1
 

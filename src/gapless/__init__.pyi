@@ -54,6 +54,7 @@ from gapless.query import Sum as Sum
 from gapless.query import Variance as Variance
 from gapless.query import preview as preview
 from gapless.release import make_release as make_release
+from gapless.release import make_weights as make_weights
 from gapless.release import verify_release as verify_release
 from gapless.schema import Boolean as Boolean
 from gapless.schema import Categorical as Categorical
@@ -71,5 +72,14 @@ from gapless.synth import Independent as Independent
 from gapless.synth import Mixture as Mixture
 from gapless.synth import PrivBayes as PrivBayes
 from gapless.synth import load as load
+from gapless.weights import MLP as MLP
+from gapless.weights import CalibrationWeights as CalibrationWeights
+from gapless.weights import LogisticWeights as LogisticWeights
+from gapless.weights import LogReg as LogReg
+from gapless.weights import NetworkWeights as NetworkWeights
+from gapless.weights import Weights as Weights
+from gapless.weights import weighted_mean as weighted_mean
+from gapless.weights import weighted_proportions as weighted_proportions
+from gapless.weights import weighted_quantiles as weighted_quantiles
 
 __version__: str

@@ -304,6 +304,8 @@ DIAGNOSTICS = {
     "describe_gaps, a column at a time": in_steps,
     "gap_rates": lambda table: gl.gap_rates(table, spend=table.ledger.left),
     "compare_private": lambda table: gl.compare_private(table, other(), spend=table.ledger.left),
+    "calibration weights": lambda table: gl.CalibrationWeights(pairs=3).fit(table, other(), spend=table.ledger.left),
+    "logistic weights": lambda table: gl.LogisticWeights().fit(table, other(), spend=table.ledger.left),
     "deck": lambda table: gl.HotDeck(cells=["town"]).release(table, ["age", "grade"], spend=table.ledger.left),
 }
 # Large ones, so that methods have something to choose; sums over nearest rows need more than ln 2 for each row of a
@@ -358,6 +360,9 @@ def test_nothing_that_pays_is_left_out():
         "describe_gaps",
         "gap_rates",
         "compare_private",
+        "CalibrationWeights.fit",
+        "LogisticWeights.fit",
+        "NetworkWeights.fit",  # a training, which tests/audit/test_training.py attacks
         "Ledger.grant",
     }
 

@@ -71,6 +71,7 @@ PUBLIC_CHANCE = {
     "missing.mechanisms",  # gaps in public tables
     "missing.diagnosis",  # simulation
     "evaluate.comparison",  # cuts a public truth into two parts
+    "weights.public",  # lots of a public table
     "evaluate.transport",  # compares public tables, in directions that are always the same
 }
 

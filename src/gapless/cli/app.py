@@ -468,4 +468,5 @@ def _outside(column: ColumnCheck) -> str:
 
 import gapless.cli.ask  # noqa: E402 registers its command
 import gapless.cli.evaluate  # noqa: E402 registers its command
-import gapless.cli.gap  # noqa: E402, F401 registers its command
+import gapless.cli.gap  # noqa: E402 registers its command
+import gapless.cli.weigh  # noqa: E402, F401 registers its command

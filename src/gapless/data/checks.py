@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data.private_table import PrivateTable
-from gapless.data.table import Table
+from gapless.data.table import Table, checked_weights
 from gapless.errors import ReadError, SchemaError, SealedError
 from gapless.schema import Schema
 from gapless.schema.cutting import cut_schema
@@ -70,15 +70,5 @@ def _to_learn(schema: Schema) -> list[_Binned]:
 
 
 def check_weights(table: Table, weights: ArrayLike | None) -> NDArray[np.float64] | None:
-    """One weight for each row: finite, not negative, not all zero. Only their ratios matter."""
-    if weights is None:
-        return None
-    try:
-        given = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SchemaError("weights must be numbers", hint="one weight for each row") from None
-    if given.shape != (table.rows,):
-        raise SchemaError(f"{given.size} weights for {table.rows} rows", hint="one weight for each row")
-    if not (np.isfinite(given).all() and (given >= 0).all() and (given.any() or not given.size)):
-        raise SchemaError("weights must be finite, not negative and not all zero", hint="weights of 0 or more")
-    return given
+    """The weights that were passed, checked (`checked_weights`), or else the table's own, if it has any."""
+    return table.weights if weights is None else checked_weights(table.rows, weights)

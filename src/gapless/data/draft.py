@@ -193,7 +193,8 @@ def _calendar(name: str, moments: set[dt.datetime], common: Mapping[str, Any]) -
     lower, upper = min(moments), max(moments)
     if all(moment.time() == dt.time() for moment in moments):  # pandas has no other type for days
         return Date(name, bounds=(lower.date().isoformat(), upper.date().isoformat()), bins=LEARNED, **common)
-    return DateTime(name, bounds=(lower.isoformat(), upper.isoformat()), bins=LEARNED, **common)
+    step = "second" if any(m.second for m in moments) else "minute" if any(m.minute for m in moments) else "hour"
+    return DateTime(name, bounds=(lower.isoformat(), upper.isoformat()), resolution=step, bins=LEARNED, **common)
 
 
 def _on_a_line(texts: set[str]) -> bool:

@@ -6,12 +6,13 @@ import contextlib
 import gzip
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from gapless.arguments import whole
 from gapless.data.encode import code_type, encode_public
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_LETTERS = 10, 30, 40  # in a notebook
+WEIGHT = "weight"  # the name of the column that weights are in files and frames
 
 
 class Table:
@@ -45,6 +47,8 @@ class Table:
     >>> people = Table.read(pl.DataFrame({"age": [34, 71, 8], "sex": ["F", None, "M"]}), schema)
     >>> people["age"].to_list(), people[1:], list(people.head(1))
     ([34, 71, 8], <Table 'people': 2 rows, 2 columns>, [{'age': 34, 'sex': 'F'}])
+
+    Rows may have weights, with mean 1 (`with_weights`): in files and frames a column `weight`, the last one.
     """
 
     def __init__(
@@ -55,8 +59,10 @@ class Table:
         rows: int,
         seed: int = 0,
         values: Sequence[NDArray[np.float64] | None] | None = None,
+        weights: NDArray[np.float64] | None = None,
     ) -> None:
         self.schema = schema
+        self.weights = weights
         self.codes: tuple[Codes, ...] = tuple(
             np.asarray(one).astype(code_type(column), copy=False)
             for one, column in zip(codes, schema.columns, strict=True)
@@ -71,10 +77,11 @@ class Table:
         """Read a public table. For a sensitive one use `gapless.read`."""
         if isinstance(schema, str | Path):
             schema = Schema.read(schema)
-        encoded, values = encode_public(
-            parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema
-        )
-        return cls(schema, encoded.columns, rows=encoded.rows, values=values)
+        weights: list[pl.Series] = []
+        frames = parts(data, encoding=encoding or schema.encoding, separator=schema.separator)
+        encoded, values = encode_public(_without_weights(frames, schema, weights), schema)
+        table = cls(schema, encoded.columns, rows=encoded.rows, values=values)
+        return table.with_weights(_numbers(weights)) if weights else table
 
     def with_codes(self, codes: Sequence[NDArray[Any]], *, schema: Schema, seed: int = 0) -> Table:
         """The same rows with other codes, under a schema of the same values; where a code stays, the value does."""
@@ -82,7 +89,34 @@ class Table:
         for known, old, new in zip(values, self.codes, codes, strict=True):
             if known is not None:
                 known[old != new] = np.nan
-        return Table(schema, codes, rows=self.rows, seed=seed, values=values)
+        return Table(schema, codes, rows=self.rows, seed=seed, values=values, weights=self.weights)
+
+    def with_weights(self, weights: ArrayLike) -> Table:
+        """The same rows, each with a weight of its own, such as importance weights; they are brought to a mean of 1.
+
+        `compare` and its parts count rows by them, and files and frames have them as a column `weight`.
+        """
+        if WEIGHT in (*self.schema.names, *self.schema.ignore):
+            raise SchemaError(f"the schema has a column {WEIGHT!r} of its own", hint="another name for it")
+        given = checked_weights(self.rows, weights)
+        given = given * (self.rows / given.sum()) if self.rows else given
+        given.setflags(write=False)
+        return Table(self.schema, self.codes, rows=self.rows, seed=self._seed, values=self._values, weights=given)
+
+    def resample(self, rows: int | None = None, *, seed: int = 0) -> Table:
+        """Rows drawn by their weights, for tools that take none; by default as many as there are.
+
+        Systematic: a row of share p is drawn ⌊np⌋ or ⌈np⌉ times. The order is by chance.
+        """
+        many = self.rows if rows is None else whole("rows", rows, error=ReadError)
+        if not self.rows:
+            raise ReadError("there are no rows to draw from", hint="a table with rows")
+        rng = np.random.default_rng(seed)
+        below = np.cumsum(np.ones(self.rows) if self.weights is None else self.weights)
+        points = (np.arange(many) + rng.random()) * (below[-1] / max(many, 1))
+        drawn = rng.permutation(np.minimum(np.searchsorted(below, points, side="right"), self.rows - 1))
+        values = [None if known is None else known[drawn] for known in self._known(range(len(self.codes)))]
+        return Table(self.schema, [codes[drawn] for codes in self.codes], rows=many, values=values)
 
     def told_by(self, schema: Schema) -> Table:
         """The same rows and values under a schema that has other bins for its columns on a line."""
@@ -104,7 +138,8 @@ class Table:
         return self.rows
 
     def __repr__(self) -> str:
-        return f"<Table {self.schema.name!r}: {self.rows} rows, {len(self.schema.columns)} columns>"
+        weighted = "" if self.weights is None else ", weighted"
+        return f"<Table {self.schema.name!r}: {self.rows} rows, {len(self.schema.columns)} columns{weighted}>"
 
     def _repr_html_(self) -> str:
         """The first rows, for a notebook; a part of them is said to be one."""
@@ -127,6 +162,8 @@ class Table:
     def __getitem__(self, key: slice | list[str] | tuple[str, ...]) -> Table: ...
     def __getitem__(self, key: str | slice | list[str] | tuple[str, ...]) -> pl.Series | Table:
         """`table["age"]`, a polars series with gaps null; `table[["age", "sex"]]` and `table[:10]`, tables."""
+        if key == WEIGHT and self.weights is not None:
+            return pl.Series(WEIGHT, self.weights)
         if isinstance(key, str):
             (drawn,) = self._drawn(self.schema.positions([key]))
             return _polars_series(*drawn)
@@ -146,7 +183,8 @@ class Table:
     def _part(self, schema: Schema, places: Sequence[int], rows: slice) -> Table:
         values = [None if known is None else known[rows] for known in self._known(places)]
         many = len(range(*rows.indices(self.rows)))
-        return Table(schema, [self.codes[place][rows] for place in places], rows=many, values=values)
+        weights = None if self.weights is None else self.weights[rows]
+        return Table(schema, [self.codes[place][rows] for place in places], rows=many, values=values, weights=weights)
 
     def _known(self, places: Iterable[int]) -> list[NDArray[np.float64] | None]:
         """The values of columns on a line, as numbers there, NaN where there is none; None for other columns."""
@@ -185,8 +223,9 @@ class Table:
             yield column, codes, values, filled
 
     def to_polars(self) -> pl.DataFrame:
-        """A polars frame with the declared types; gaps are null."""
-        return pl.DataFrame([_polars_series(*drawn) for drawn in self._drawn()])
+        """A polars frame with the declared types; gaps are null. Weights, if there are any, are the last column."""
+        frame = pl.DataFrame([_polars_series(*drawn) for drawn in self._drawn()])
+        return frame if self.weights is None else frame.with_columns(pl.Series(WEIGHT, self.weights))
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table with the declared types; gaps are null."""
@@ -198,7 +237,7 @@ class Table:
             field.with_type(pa.dictionary(field.type.index_type, field.type.value_type))  # levels without an order
             if pa.types.is_dictionary(field.type) and not isinstance(column, Ordinal)
             else field
-            for field, column in zip(table.schema, self.schema.columns, strict=True)
+            for field, column in zip_longest(table.schema, self.schema.columns)  # the last may be weights
         ]
         return table.cast(pa.schema(fields))
 
@@ -211,6 +250,8 @@ class Table:
         with _needs("pandas", "pandas"):
             import pandas as pd  # noqa: PLC0415 an extra
         columns = {drawn[0].name: _pandas_array(*drawn, nullable=nullable) for drawn in self._drawn()}
+        if self.weights is not None:
+            columns[WEIGHT] = np.array(self.weights)
         return pd.DataFrame(columns, index=pd.RangeIndex(self.rows))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -265,19 +306,52 @@ class Table:
         write_frame(self._coded(coded), path, self.schema)
 
 
+def checked_weights(rows: int, weights: ArrayLike) -> NDArray[np.float64]:
+    """One weight for each row: finite, not negative, not all zero. Only their ratios matter."""
+    try:
+        given = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SchemaError("weights must be numbers", hint="one weight for each row") from None
+    if given.shape != (rows,):
+        raise SchemaError(f"{given.size} weights for {rows} rows", hint="one weight for each row")
+    if not (np.isfinite(given).all() and (given >= 0).all() and (given.any() or not given.size)):
+        raise SchemaError("weights must be finite, not negative and not all zero", hint="weights of 0 or more")
+    return given
+
+
+def _without_weights(
+    frames: Iterable[pl.DataFrame], schema: Schema, weights: list[pl.Series]
+) -> Iterator[pl.DataFrame]:
+    """The frames without a column of weights that the schema does not know, which are collected."""
+    for frame in frames:
+        if WEIGHT in frame.columns and WEIGHT not in (*schema.names, *schema.ignore):
+            weights.append(frame[WEIGHT])
+            yield frame.drop(WEIGHT)
+        else:
+            yield frame
+
+
+def _numbers(weights: Sequence[pl.Series]) -> NDArray[np.float64]:
+    return pl.concat([part.cast(pl.Float64, strict=False) for part in weights]).fill_null(np.nan).to_numpy()
+
+
 def write_frame(frame: pl.DataFrame, path: Path, schema: Schema) -> None:
     """Write a public frame as its name says: CSV (also .gz, .tsv), as the schema writes it, or Parquet."""
-    name = path.name.lower()
+    check_ending(path)
     content = io.BytesIO()
     if _is_parquet(path):
         frame.write_parquet(content)
-    elif name.endswith(TEXT_ENDINGS):
-        text = _encoded(frame.write_csv(separator=separator_of(path, schema.separator)), schema.encoding or "utf-8")
-        content.write(gzip.compress(text, mtime=0) if name.endswith(".gz") else text)
     else:
-        raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
+        text = _encoded(frame.write_csv(separator=separator_of(path, schema.separator)), schema.encoding or "utf-8")
+        content.write(gzip.compress(text, mtime=0) if path.name.lower().endswith(".gz") else text)
     with replace(path) as partial:
         partial.write_bytes(content.getvalue())
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a name that does not say what kind of file to write."""
+    if not (_is_parquet(path) or path.name.lower().endswith(TEXT_ENDINGS)):
+        raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
 
 
 def _encoded(text: str, encoding: str) -> bytes:

@@ -50,8 +50,8 @@ __all__ = ["GraphicalModel"]
 _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
 _LEAST = 1e-6  # of what independent columns expect, to begin with
-_EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
-_PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
+EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
+PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 
 
 class GraphicalModel:
@@ -108,7 +108,9 @@ class GraphicalModel:
         total = max(1.0, estimate_total(measurements) if total is None else total)
         targets = reconcile(sizes, measurements, total)
         potentials = _start(sizes, targets, total, start)
-        aims = _aims(sizes, targets, potentials, step, fresh=start is None)
+        shown = _shown(sizes, targets, fresh=start is None)
+        for columns, (table, _) in shown.items():
+            potentials[columns] += np.log(np.maximum(table.start, _LEAST))
         for columns, forbidden in zeros:
             key = tuple(sorted(columns))
             old = potentials.get(key, np.zeros([sizes[column] for column in key]))
@@ -117,11 +119,11 @@ class GraphicalModel:
         excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
-            excess = engine.approach(aims, total, sweeps=sweeps, progress=progress)
+            excess = engine.approach(aims_of(shown, step), total, sweeps=sweeps, progress=progress)
             if polish:
                 engine.polish(targets, total, polish)
         model = GraphicalModel(sizes, engine.potentials(), total)
-        model.unexplained = tuple(columns for columns in targets if excess[columns] > _EXPLAINED)
+        model.unexplained = tuple(columns for columns in targets if excess[columns] > EXPLAINED)
         model.__dict__["_engine"] = engine
         engine.calibrate()
         return model
@@ -297,7 +299,7 @@ class _Engine:
 
     def approach(
         self,
-        aims: Mapping[Marginal, "_Aim"],
+        aims: Mapping[Marginal, "Aim"],
         total: float,
         *,
         sweeps: int,
@@ -313,7 +315,7 @@ class _Engine:
             if progress:
                 progress(done, sweeps)
             lowest, stalled = (worst, 0) if worst < 0.9 * lowest else (lowest, stalled + 1)
-            if worst <= _EXPLAINED or stalled == _PATIENCE or done == sweeps:
+            if worst <= EXPLAINED or stalled == PATIENCE or done == sweeps:
                 break
             here, momentum = self.theta[possible], 1.0 if worst > last else momentum
             faster = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
@@ -323,7 +325,7 @@ class _Engine:
             before, momentum = here, faster
         return excess
 
-    def sweep(self, aims: Mapping[Marginal, "_Aim"], total: float) -> dict[Marginal, float]:
+    def sweep(self, aims: Mapping[Marginal, "Aim"], total: float) -> dict[Marginal, float]:
         """Move each marginal towards its target in turn, reluctantly, carrying the change from bag to bag.
 
         Gives, for each, how far it was from its target before it moved: by how many standard deviations its χ² exceeded
@@ -339,9 +341,9 @@ class _Engine:
                 above = self.tables[self.tree.parents[kid]].sum(axis=gone)
                 here = self.flat[kid].sum(axis=1).reshape(above.shape)
                 if down:
-                    self.flat[kid] *= _ratio(above, here).reshape(-1, 1)
+                    self.flat[kid] *= ratio(above, here).reshape(-1, 1)
                 else:
-                    table *= _ratio(here, above).reshape(shape)
+                    table *= ratio(here, above).reshape(shape)
                     continue
             for slot in self.slots[place]:
                 if slot.columns in aims:
@@ -349,7 +351,7 @@ class _Engine:
                     now, aim = total * self.mu[slot.where], aims[slot.columns]
                     square = float(((now - aim.target) ** 2 / aim.variance).sum()) / aim.noise_std**2
                     excess[slot.columns] = (square - now.size) / (2 * now.size) ** 0.5
-                    factor = _ratio(_towards(aim, now, total), now)
+                    factor = ratio(towards(aim, now, total), now)
                     self.theta[slot.where] += np.log(factor)
                     table *= slot.seen(factor)
         return excess
@@ -525,14 +527,14 @@ def _fit_into(bag: Marginal, columns: Marginal, sizes: Sizes) -> tuple[list[int]
     return shape, tuple(axis for axis, column in enumerate(bag) if column not in columns)
 
 
-def _ratio(new: Floats, old: Floats) -> Floats:
+def ratio(new: Floats, old: Floats) -> Floats:
     """What turns `old` into `new`; 1 where there is nothing to turn."""
     ratio = np.ones_like(new)
     np.divide(new, old, out=ratio, where=old > 1e-290)
     return ratio
 
 
-class _Aim(NamedTuple):
+class Aim(NamedTuple):
     """What a marginal moves towards in a sweep and how reluctantly.
 
     `variance` is that of each cell in units of noise_std².
@@ -544,30 +546,38 @@ class _Aim(NamedTuple):
     reluctance: float
 
 
-def _aims(
-    sizes: Sizes,
-    targets: Mapping[Marginal, tuple[Floats, float]],
-    potentials: Mapping[Marginal, Floats],
-    step: float,
-    *,
-    fresh: bool,
-) -> dict[Marginal, _Aim]:
+def _shown(
+    sizes: Sizes, targets: Mapping[Marginal, tuple[Floats, float]], *, fresh: bool
+) -> dict[Marginal, tuple[Denoised, float]]:
     """What the sweeps aim at; a fresh fit draws empty cells to zero, and begins where a table leaves no doubt.
 
     A fit that goes on from a model has its empty cells in the potentials already.
     """
-    typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in targets.values()])) if targets else 1.0
     margins = margin_noise(sizes, {columns: noise_std for columns, (_, noise_std) in targets.items()})
-    aims = {}
-    for columns, (table, noise_std) in targets.items():
-        reluctance = noise_std / step * float(np.clip(noise_std / typical, 1 / 16, 16)) ** 0.5
-        shown = denoise(table, noise_std, [margins[c] for c in columns]) if fresh else Denoised.plain(table)
-        potentials[columns] += np.log(np.maximum(shown.start, _LEAST))
-        aims[columns] = _Aim(shown.counts.ravel(), shown.variance.ravel(), noise_std, reluctance)
-    return aims
+    return {
+        columns: (
+            denoise(table, noise_std, [margins[c] for c in columns]) if fresh else Denoised.plain(table),
+            noise_std,
+        )
+        for columns, (table, noise_std) in targets.items()
+    }
 
 
-def _towards(aim: _Aim, now: Floats, total: float) -> Floats:
+def aims_of(shown: Mapping[Marginal, tuple[Denoised, float]], step: float) -> dict[Marginal, Aim]:
+    """Tables and their noise as aims: noisier ones are approached more reluctantly."""
+    typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in shown.values()])) if shown else 1.0
+    return {
+        columns: Aim(
+            table.counts.ravel(),
+            table.variance.ravel(),
+            noise_std,
+            noise_std / step * float(np.clip(noise_std / typical, 1 / 16, 16)) ** 0.5,
+        )
+        for columns, (table, noise_std) in shown.items()
+    }
+
+
+def towards(aim: Aim, now: Floats, total: float) -> Floats:
     """Solve (ν - target) / variance + reluctance · log(ν / now) = -λ for the λ that makes ν sum to `total`."""
     possible, goal, scale = now > 0, aim.target / aim.variance, aim.reluctance * aim.variance
     logs = np.full_like(now, -np.inf)

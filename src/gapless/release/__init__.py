@@ -3,14 +3,17 @@
 from gapless.release.making import ModelFile, Release, make_model, make_release
 from gapless.release.table import Balance, open_table
 from gapless.release.verifying import Verification, verify_release
+from gapless.release.weighing import WeightedFile, make_weights
 
 __all__ = [
     "Balance",
     "ModelFile",
     "Release",
     "Verification",
+    "WeightedFile",
     "make_model",
     "make_release",
+    "make_weights",
     "open_table",
     "verify_release",
 ]

@@ -59,6 +59,13 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
         f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",
         "",
+        *recorded(ledger),
+    )
+
+
+def recorded(ledger: Ledger) -> Iterator[str]:
+    """All entries of a ledger, as a table of a statement."""
+    yield from (
         "## Everything that this ledger has recorded",
         "",
         "The promise covers what is listed here. Releases from the same table under another ledger "

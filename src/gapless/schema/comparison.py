@@ -85,7 +85,8 @@ def _bins_hold(column: _Binned, sign: str, value: str) -> NDArray[np.bool_]:
         elif position == lows[cut]:
             hint = f"{'<' if sign == '<=' else '>='} {edges[0]}: a bin begins there and holds its lower edge"
         else:
-            hint = f"< or >= with the nearest edges: {' and '.join(edges)}; or put a bin edge there: edges = [...]"
+            finer = "a finer resolution" if column.learned else "edges = [...]"
+            hint = f"< or >= with the nearest edges: {' and '.join(edges)}; or a bin edge there by {finer}"
         raise SchemaError(f"{sign} {value} splits a bin of column {column.name!r} at {value}", hint=hint)
     bins: NDArray[np.bool_] = at_low
     return bins

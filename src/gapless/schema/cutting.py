@@ -58,9 +58,11 @@ def cut(column: _Binned, counts: Floats, bins: int, *, least: float = 0.0, oblig
         return column.cut(column.grid)
     firsts = {0, *obliged}
     weights = _weights(column, counts)
-    heavy = np.flatnonzero((weights >= 1 / bins) & (counts >= least))
-    firsts.update(heavy, heavy + 1)
     total = counts.sum()
+    low, high = column.ends_of_bins()
+    zero = (low <= 0) & (high >= 0) & (counts >= total / (4 * bins))  # where most spikes are
+    heavy = np.flatnonzero(((weights >= 1 / bins) | zero) & (counts >= least) & (counts > 0))
+    firsts.update(heavy, heavy + 1)
     for first, last in pairwise(sorted(firsts | {column.values_size})):
         rows, weight = counts[first:last].cumsum(), weights[first:last].cumsum()
         many = min(round(weight[-1] * bins), int(rows[-1] // max(least, total / (4 * bins), 1e-300)))

@@ -259,11 +259,16 @@ class _Binned(Column):
         return (*names[:-1], f"{names[-1][:-1]}]")
 
     def position(self, text: str) -> float:
-        """A public value, as text, as a number on the line."""
+        """A public value, as text, as a number on the line; one between two values of a grid is refused."""
         position = self._read(text)
         if math.isnan(position):
             article = "an" if self.kind == "integer" else "a"
             raise self._error(f"is compared with {text!r}", hint=f"{article} {self.kind}")
+        if not self.whole and self.step and abs(position / self.step - round(position / self.step)) > 1e-6:
+            raise self._error(
+                f"is compared with {text}, and is kept in multiples of {self.step:g}",
+                hint="such a multiple, or a finer resolution in the schema",
+            )
         return position
 
     def bin_of(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -493,6 +498,23 @@ class _Calendar(_Binned):
             return float(np.datetime64(dt.datetime.strptime(text, self.format)).astype(self.unit).astype(np.int64))  # noqa: DTZ007 plain
         except ValueError:
             return math.nan
+
+    def position(self, text: str) -> float:
+        """A public moment, as text, in steps; one inside a step is refused."""
+        position = super().position(text)
+        moment = self._moment(text)
+        if moment is not None and np.int64(position).astype(self.unit) != np.datetime64(moment):
+            raise self._error(
+                f"is compared with {text}, and is kept by the {self.resolution}",
+                hint=f"the beginning of a {self.resolution}, or a finer resolution in the schema",
+            )
+        return position
+
+    def _moment(self, text: str) -> dt.date | None:
+        try:
+            return self.moment.fromisoformat(text)
+        except ValueError:
+            return None
 
     def label(self, position: float) -> str:
         return str(np.int64(position).astype(self.unit))

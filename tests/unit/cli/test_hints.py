@@ -58,6 +58,11 @@ query.preview: budget=Budget(epsilon=1.0), or people.ledger.budget
 query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
+weights.estimates: table.ask(Mean(…), spend=…)
+weights.logistic: a larger regularization= or spend=, noise="gaussian", or debias=False
+weights.logistic: noise="gaussian" or noise="laplace"; there is no exact K-norm noise
+weights.logistic: noise="laplace"
+weights.weights: a PrivateTable; LogReg().fit(truth, fake) is for two public tables
 data.source: collect() it yourself to see why
 """
 

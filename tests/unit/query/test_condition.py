@@ -250,3 +250,18 @@ def test_a_name_in_a_hint_is_quoted_as_it_must_be_typed():
     with pytest.raises(QuestionError) as error:
         numbers_of(SCHEMA, "marital status", None)
     assert 'proportion("marital status" == …)' in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        (Number("x", bounds=(0, 10), resolution=1.0), "6.5", "multiples of 1"),
+        (DateTime("x", bounds=("2020-01-01", "2021-01-01"), resolution="day"), "2020-06-01T12:00:00", "by the day"),
+    ],
+    ids=["number", "moment"],
+)
+@pytest.mark.parametrize("sign", [">=", ">", "==", "<"])
+def test_a_comparison_inside_a_step_of_the_resolution_is_refused(column, value, told, sign):
+    """Values are kept as multiples: an answer for something between two of them would be wrong in silence."""
+    with pytest.raises(GaplessError, match=told):
+        holds(column, sign, value)

@@ -1,0 +1,144 @@
+r"""A logistic regression that tells private rows from public ones, its coefficients sealed, on a public grid.
+
+.. math:: J(b) = \sum_{\text{private } x} \log(1 + e^{-b \cdot x}) + \sum_{\text{public } x} \log(1 + e^{b \cdot x})
+          + \tfrac\Lambda2 \lVert b \rVert^2, \qquad \lVert x \rVert \le R = \sqrt{1 + \text{columns}}
+
+J is Λ-strongly convex, the intercept included, and a row adds a gradient of at most R: k rows move its minimum by at
+most kR/Λ. A point whose gradient is at most τ is at most τ/Λ from the minimum. So what is found moves by at most
+
+.. math:: S = (kR + 2\tau)/\Lambda.
+
+Proved in docs/proofs/weights.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.data.checks import check_private
+from gapless.data.engine import Engine
+from gapless.data.points import positions
+from gapless.data.private_table import PrivateTable
+from gapless.data.table import Table
+from gapless.privacy.mechanisms import Floats, Integers
+from gapless.privacy.private import L1, L2, Private
+from gapless.schema import Column, Schema
+
+GRID = 20  # coefficients are rounded to R/Λ·2^-GRID, so that noise on them is integer noise
+CLOSE = 10  # the gradient of what is found is at most τ = R·2^-CLOSE
+ROWS = 1 << 13  # of a block: their points stay in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The rows of a schema as points no further than `radius` from the origin: public, from the schema alone.
+
+    A column on a line is one number from 0 to 1, and a number that is 1 for each of its other states: *not applicable*,
+    gaps. Another column has a number for each of its states. The last number is 1, for the intercept.
+    """
+
+    tables: tuple[Floats, ...]  # for each column, the numbers of each of its codes
+
+    @classmethod
+    def of(cls, schema: Schema) -> Points:
+        """Those of a schema."""
+        return cls(tuple(_numbers(column) for column in schema.columns))
+
+    @property
+    def numbers(self) -> int:
+        """How many coordinates there are."""
+        return 1 + sum(int(table.shape[1]) for table in self.tables)
+
+    @property
+    def radius(self) -> float:
+        """Each column adds at most 1 to the square of a length, and so does the intercept."""
+        return math.sqrt(1 + len(self.tables))
+
+    def __call__(self, columns: Sequence[NDArray[np.integer]]) -> Floats:
+        """The points of these rows."""
+        told = [table[codes] for table, codes in zip(self.tables, columns, strict=True)]
+        return np.hstack([*told, np.ones((len(columns[0]), 1))])
+
+
+def _numbers(column: Column) -> Floats:
+    if not column.on_scale:
+        return np.eye(column.extended_size)
+    others = column.extended_size - column.values_size
+    numbers = np.zeros((column.extended_size, 1 + others))
+    numbers[: column.values_size, 0] = np.clip(positions(column), 0.0, 1.0)
+    numbers[column.values_size :, 1:] = np.eye(others)
+    return numbers
+
+
+def grid(points: Points, regularization: float) -> float:
+    """The step of the grid that coefficients are rounded to: a power of two below R/Λ·2^-GRID, so that none is lost."""
+    return float(2.0 ** math.floor(math.log2(points.radius / regularization) - GRID))
+
+
+@overload
+def logistic_coefficients(
+    table: PrivateTable, fake: Table, *, regularization: float, norm: Literal["L1"]
+) -> Private[Integers, L1]: ...
+@overload
+def logistic_coefficients(
+    table: PrivateTable, fake: Table, *, regularization: float, norm: Literal["L2"]
+) -> Private[Integers, L2]: ...
+def logistic_coefficients(
+    table: PrivateTable, fake: Table, *, regularization: float, norm: Literal["L1", "L2"]
+) -> Private[Integers, L1] | Private[Integers, L2]:
+    r"""The coefficients of a logistic regression between a sealed table's rows and public ones, in steps of `grid`.
+
+    Distance: :math:`D = S/h + 2\sqrt d` in L2 for the step h and d coefficients, S as above with τ = R·2⁻¹⁰ and k rows
+    of a person: rounding, and the division before it, move each by at most 2 more. In L1 it is √d times that, which
+    rows with all coordinates alike come near. Every row is read.
+    """
+    check_private(table, "logistic_coefficients()")
+    points, regularization = Points.of(table.schema), float(regularization)
+    step, near = grid(points, regularization), points.radius * 2.0**-CLOSE
+    public = points([np.array(codes) for codes in fake.codes])
+    everything = range(len(table.schema.columns))
+
+    def found(engine: Engine) -> Integers:
+        def blocks() -> Iterator[tuple[Floats, float]]:
+            for batch in engine.batches(everything):
+                for start in range(0, batch.rows, ROWS):
+                    yield points([codes[start : start + ROWS] for codes in batch.columns]), 1.0
+            yield public, -1.0
+
+        coefficients = minimum(blocks, points, regularization, near=near)
+        return np.rint(coefficients / step).astype(np.int64)
+
+    moved = (table.protect.at_most * points.radius + 2 * near) / regularization
+    length = moved / step + 2 * math.sqrt(points.numbers)
+    distance = L2(length) if norm == "L2" else L1(math.sqrt(points.numbers) * length)
+    return table._sealed(found, distance=distance, reads=table._required or None)  # noqa: SLF001 one room
+
+
+def minimum(
+    blocks: Callable[[], Iterator[tuple[Floats, float]]], points: Points, regularization: float, *, near: float
+) -> Floats:
+    r"""A point at which the gradient of J is at most `near`, whatever the rows are.
+
+    Newton's steps, each as far as :math:`\log(1 + R\lVert\Delta\rVert)/R\lVert\Delta\rVert` of the way: then J falls at
+    every step and the steps arrive, since the third derivative of a logistic loss is at most R times its second (Sun
+    and Tran-Dinh 2019). There is no other end: one that gave up would move by more than was declared. The gradient is
+    asked to be half of what is claimed; the other half is more than float sums are off by.
+    """
+    coefficients = np.zeros(points.numbers)
+    while True:
+        gradient, curvature = regularization * coefficients, regularization * np.eye(points.numbers)
+        for rows, label in blocks():
+            chance = 1 / (1 + np.exp(np.clip(label * (rows @ coefficients), -700, 700)))
+            gradient -= label * (chance @ rows)
+            curvature += (rows * (chance * (1 - chance))[:, None]).T @ rows
+        if np.sqrt(gradient @ gradient) <= near / 2:
+            return coefficients
+        move = np.linalg.solve(curvature, gradient)
+        far = points.radius * float(np.sqrt(move @ move))
+        coefficients = coefficients - move * (math.log1p(far) / far)

@@ -1,0 +1,128 @@
+"""Weights for synthetic rows that are there already, in one call: read, fit, write the rows with their weights."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gapless.data import Table
+from gapless.data.checks import check_comparable
+from gapless.data.private_table import ledger_beside
+from gapless.data.source import check_there
+from gapless.data.table import check_ending
+from gapless.files import check_writable, replace
+from gapless.privacy import Budget, Guarantee, Ledger, Rows
+from gapless.privacy.budget import check_budget, check_percent
+from gapless.privacy.ledger import check_promised
+from gapless.privacy.ledger_file import seal_of
+from gapless.release.statement import recorded
+from gapless.release.table import Balance, Tell, open_table
+from gapless.schema import Schema
+from gapless.weights import CalibrationWeights, FewRowsWarning, Weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedFile:
+    """Synthetic rows that were written with their weights.
+
+    Attributes:
+        path: the file of rows, the last column of which is `weight`.
+        statement: the file that says what was spent, beside it.
+        weights: the weights.
+        guarantee: what is promised for all that the ledger has recorded.
+        balance: how the table's account stands, and where its ledger lies.
+    """
+
+    path: Path
+    statement: Path
+    weights: Weights
+    guarantee: Guarantee
+    balance: Balance
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [str(self.guarantee), str(self.weights), f"{self.path}\n{self.statement}", f"\n{self.balance}"]
+        )
+
+
+def make_weights(
+    data: Any,
+    schema: Schema,
+    fake: str | Path,
+    path: str | Path,
+    *,
+    protect: Rows,
+    budget: Budget | None = None,
+    ledger: str | Path | None = None,
+    percent: float | None = None,
+    method: CalibrationWeights | None = None,
+    encoding: str | None = None,
+    tell: Tell | None = None,
+) -> WeightedFile:
+    """Weight synthetic rows by a sensitive table, and write them with a column `weight` and a statement beside them.
+
+    Args:
+        data: the sensitive table, as for `make_release`.
+        schema: what is publicly known of both.
+        fake: a file of synthetic rows, or a release folder.
+        path: where to write them with their weights: a CSV (also .gz, .tsv) or Parquet file.
+        protect: the protected unit.
+        budget: the promise; needed for a new ledger, and must agree with an existing one.
+        ledger: the file that remembers what was spent on this table; by default it lies beside the data.
+        percent: the share of the whole budget to spend; by default all that is left.
+        method: how to weight; by default `CalibrationWeights()`.
+        encoding: of the sensitive table, if it is a text file.
+        tell: called with sentences for the holder.
+    """
+    fake, path = Path(fake), Path(path)
+    if percent is not None:
+        check_percent(percent)
+    check_budget(budget)
+    if isinstance(data, str | Path):
+        check_there(Path(data))
+    place = ledger_beside(data) if ledger is None else Path(ledger)
+    check_promised(place, budget)
+    rows = Table.read(fake / "synthetic.csv" if fake.is_dir() else fake, schema)
+    rows.with_weights([1.0] * rows.rows)  # refuses, before anything is spent, a schema with a column of this name
+    check_ending(path)
+    statement = path.with_name(f"{path.name}.privacy.md")
+    for written in (path, statement):
+        check_writable(written, unlike=(fake, place, seal_of(place)), new=True)
+    people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
+    check_comparable(people.schema, rows.schema)
+    before = people.ledger.percentages()[0]
+    spend = people.ledger.share_as_told(percent=percent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewRowsWarning)
+        weights = (method or CalibrationWeights()).fit(people, rows, spend=spend)
+    if tell is not None and weights.caution:
+        tell(f"Warning: {weights.caution}")
+    rows.with_weights(weights).write(path)
+    with replace(statement) as partial:
+        spent = people.ledger.percentages()[0] - before
+        partial.write_text("\n".join(_statement(weights, path, people.ledger, spent)), encoding="utf-8")
+    return WeightedFile(
+        path=path,
+        statement=statement,
+        weights=weights,
+        guarantee=people.ledger.guarantee(),
+        balance=Balance.of(people.ledger, place),
+    )
+
+
+def _statement(weights: Weights, path: Path, ledger: Ledger, spent: float) -> Iterator[str]:
+    yield from (
+        f"# Privacy statement: weights of {path.name}",
+        "",
+        f"**{ledger.guarantee()}**",
+        "",
+        f"- Weights: {weights}.",
+        f"- Spent on the weights: {spent:.2f}% of the budget ({ledger.budget}); what made the rows is counted in the "
+        "promise if it stands in the same ledger, listed below.",
+        "- The weights are a function of the noisy values listed below and of the synthetic rows alone.",
+        "",
+        *recorded(ledger),
+    )

@@ -1,0 +1,22 @@
+"""Importance weights: what each synthetic row should count so that all together describe the private table."""
+
+from gapless.weights.calibration import CalibrationWeights
+from gapless.weights.estimates import Estimate, weighted_mean, weighted_proportions, weighted_quantiles
+from gapless.weights.logistic import LogisticWeights
+from gapless.weights.network import NetworkWeights
+from gapless.weights.public import MLP, LogReg
+from gapless.weights.weights import FewRowsWarning, Weights
+
+__all__ = [
+    "MLP",
+    "CalibrationWeights",
+    "Estimate",
+    "FewRowsWarning",
+    "LogReg",
+    "LogisticWeights",
+    "NetworkWeights",
+    "Weights",
+    "weighted_mean",
+    "weighted_proportions",
+    "weighted_quantiles",
+]

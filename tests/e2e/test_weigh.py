@@ -1,0 +1,84 @@
+"""`gapless weigh`: from a release folder to the same rows with weights, in a real process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gapless as gl
+
+GAPLESS = Path(sys.executable).parent / "gapless"
+SCHEMA = """\
+[table]
+name = "people"
+[column.age]
+kind = "integer"
+bounds = [0, 99]
+bins = 4
+[column.sex]
+kind = "categorical"
+levels = ["F", "M"]
+may_be_missing = true
+"""
+
+
+def run(*arguments, cwd):
+    return subprocess.run(
+        [GAPLESS, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "people.toml").write_text(SCHEMA)
+    rows = [f"{i % 100},{'' if i % 10 == 3 else 'F' if i % 100 < 50 else 'M'}" for i in range(2000)]
+    (tmp_path / "people.csv").write_text("age,sex\n" + "\n".join(rows) + "\n")
+    paid = ("--epsilon", 4, "--delta", 1e-6, "--spend", "50%", "-m", "independent")
+    assert run("synth", "people.csv", "-s", "people.toml", *paid, "-o", "out", cwd=tmp_path).returncode == 0
+    return tmp_path
+
+
+def test_a_release_gets_weights(folder):
+    weigh = ("weigh", "people.csv", "out", "-s", "people.toml", "--spend", "30%")
+    done = run(*weigh, "-o", "weighted.csv", cwd=folder)
+    assert done.returncode == 0
+    assert "calibration weights of" in done.stdout
+    assert "Spent 80.00% of the budget, left 20.00%" in done.stdout
+    schema = gl.Schema.read(folder / "people.toml")
+    truth = gl.Table.read(folder / "people.csv", schema)
+    plain, weighted = (gl.Table.read(folder / name, schema) for name in ("out/synthetic.csv", "weighted.csv"))
+    assert weighted.weights is not None
+    assert plain["age"].to_list() == weighted["age"].to_list()
+    assert gl.kway_distance(truth, weighted) < 0.3 * gl.kway_distance(truth, plain)
+    statement = (folder / "weighted.csv.privacy.md").read_text(encoding="utf-8")
+    assert "Spent on the weights: 30.00% of the budget" in statement
+    assert "| CalibrationWeights.fit | age × sex | DiscreteGaussian(" in statement
+    assert "Independent.fit" in statement
+    # `evaluate` counts by the weights of the file.
+    done = run("evaluate", "people.csv", "weighted.csv", "-s", "people.toml", "--json", cwd=folder)
+    found = {score["name"]: score["value"] for score in json.loads(done.stdout)["scores"]}
+    assert found["two-way distance"] == pytest.approx(gl.kway_distance(truth, weighted), abs=1e-6)
+    # The file is public, and weighting it again pays again.
+    done = run(*weigh[:-1], "10%", "-o", "again.parquet", "--json", cwd=folder)
+    told = json.loads(done.stdout)
+    assert (told["file"], told["spent"]) == ("again.parquet", pytest.approx(90, abs=0.01))
+    assert told["rows"] >= told["effective_rows"] > 0
+
+
+def test_what_is_wrong_is_told_before_anything_is_spent(folder):
+    before = (folder / "people.ledger").read_bytes()
+    weigh = ("weigh", "people.csv", "out", "-s", "people.toml", "--spend", "30%", "-o")
+    for output, told in [
+        ("w.xlsx", "unknown ending"),
+        ("people.csv", "people.csv exists"),
+        ("no/w.csv", "write"),
+    ]:
+        done = run(*weigh, output, cwd=folder)
+        assert done.returncode == 1
+        assert told in done.stderr
+    done = run("weigh", "people.csv", "nothing.csv", "-s", "people.toml", "-o", "w.csv", cwd=folder)
+    assert done.returncode == 1
+    assert (folder / "people.ledger").read_bytes() == before
+    assert not list(folder.glob("*.privacy.md"))

@@ -1,0 +1,213 @@
+"""Weights by classifiers: what is released, refused and estimated."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.data.logistic import Points
+from gapless.model.neural.odds import Odds
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace
+from gapless.testing.noise import fixed_noise, no_noise
+from gapless.testing.tables import private
+from gapless.weights.logistic import has_mean, log_means, log_ratios
+
+SCHEMA = gl.Schema(
+    "mixed",
+    [
+        gl.Categorical("x", ["a", "b"], may_be_missing=True),
+        gl.Number("y", bounds=(0, 1), bins=10, may_be_missing=True),
+    ],
+)
+BUDGET = gl.Budget(2.0, 1e-6)
+
+
+def rows(many, seed, *, share):
+    """x is b for a share of the rows, and y is larger there."""
+    rng = np.random.default_rng(seed)
+    x = rng.random(many) < share
+    return pl.DataFrame({"x": np.where(x, "b", "a").tolist(), "y": (rng.beta(1 + 2 * x, 2)).astype(str).tolist()})
+
+
+FAKE = gl.Table.read(rows(2000, 1, share=0.5), SCHEMA)
+TRUTH = gl.Table.read(rows(4000, 2, share=0.8), SCHEMA)
+B = FAKE.codes[0] == 1
+
+
+def people(folder, frame=None, budget=BUDGET):
+    return private(rows(4000, 2, share=0.8) if frame is None else frame, SCHEMA, folder, budget=budget)
+
+
+def share_of_b(weights):
+    return float(np.asarray(weights) @ B / len(weights))
+
+
+@pytest.mark.parametrize("method", [gl.LogReg(regularization=1.0), gl.MLP()])
+def test_without_noise_the_share_of_a_level_is_the_truths(method):
+    weights = method.fit(TRUTH, FAKE)
+    assert share_of_b(weights) == pytest.approx(0.8, abs=0.04)
+    assert "NOT PRIVATE" in str(weights)
+    assert np.asarray(weights).tolist() == np.asarray(method.fit(TRUTH, FAKE)).tolist()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        gl.LogisticWeights(),
+        gl.LogisticWeights(debias=False),
+        gl.LogisticWeights(noise="laplace"),
+        gl.NetworkWeights(steps=100),
+    ],
+)
+def test_private_ones_come_near(method, tmp_path):
+    table = people(tmp_path)
+    with fixed_noise(5):
+        weights = method.fit(table, FAKE, spend=table.ledger.left)
+    assert 0.65 < share_of_b(weights) < 0.9
+    (entry,) = table.ledger.entries
+    assert entry.what in ("coefficients", "network")
+    assert entry.reads is None
+    assert table.ledger.percentages()[0] == pytest.approx(100, abs=0.01)
+
+
+def test_without_noise_they_are_those_of_a_regression(tmp_path):
+    table = people(tmp_path)
+    with no_noise():
+        found = gl.LogisticWeights(debias=False).fit(table, FAKE, spend=table.ledger.left)
+    assert np.asarray(found) == pytest.approx(np.asarray(gl.LogReg().fit(TRUTH, FAKE)), rel=1e-3)
+
+
+def test_a_regression_is_that_of_scikit_learn():
+    sklearn = pytest.importorskip("sklearn.linear_model")
+    points = Points.of(SCHEMA)
+    features = np.vstack([points(TRUTH.codes), points(FAKE.codes)])
+    label = np.repeat([1, 0], [TRUTH.rows, FAKE.rows])
+    theirs = sklearn.LogisticRegression(C=1 / 200.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    odds = np.exp(theirs.fit(features, label).decision_function(points(FAKE.codes)))
+    ours = np.asarray(gl.LogReg(regularization=200.0).fit(TRUTH, FAKE))
+    assert ours == pytest.approx(odds / odds.mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("method", [gl.LogisticWeights(), gl.NetworkWeights(steps=5)])
+def test_an_empty_private_table_works(method, tmp_path):
+    table = people(tmp_path, rows(0, 1, share=0.5).cast(pl.String))
+    with fixed_noise(5):
+        weights = method.fit(table, FAKE, spend=table.ledger.left)
+    assert len(weights) == FAKE.rows
+
+
+def test_a_pure_budget_takes_laplace_noise_only(tmp_path):
+    table = people(tmp_path, budget=gl.Budget(20.0))
+    for method in (gl.LogisticWeights(), gl.NetworkWeights(steps=5)):
+        with pytest.raises(gl.BudgetError):
+            method.fit(table, FAKE, spend=table.ledger.left)
+    assert not table.ledger.entries
+    gl.LogisticWeights(noise="laplace").fit(table, FAKE, spend=table.ledger.left)
+    assert table.ledger.entries[0].mechanism["name"] == "DiscreteLaplace"
+
+
+def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(tmp_path):
+    table = people(tmp_path)
+    little = gl.LogisticWeights(noise="laplace", regularization=0.1)
+    with pytest.raises(gl.ModelError, match="the mean of a weight is infinite") as refused:
+        little.fit(table, FAKE, spend=table.ledger.left)
+    assert 'noise="gaussian"' in refused.value.hint
+    assert "debias=False" in refused.value.hint
+    assert not table.ledger.entries
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong"),
+    [
+        (gl.LogisticWeights(noise="knorm"), "noise = 'knorm'"),
+        (gl.LogisticWeights(regularization=0), "regularization = 0"),
+        (gl.NetworkWeights(hidden=0), "hidden"),
+        (gl.NetworkWeights(learning_rate=-1.0), "learning_rate"),
+    ],
+)
+def test_settings_are_checked_before_anything_is_spent(method, wrong, tmp_path):
+    table = people(tmp_path)
+    with pytest.raises(gl.ModelError, match=wrong):
+        method.fit(table, FAKE, spend=table.ledger.left)
+    assert not table.ledger.entries
+
+
+def test_public_methods_refuse_private_tables(tmp_path):
+    table = people(tmp_path)
+    for method in (gl.LogReg(), gl.MLP(steps=1)):
+        with pytest.raises(gl.SealedError):
+            method.fit(table, FAKE)
+        with pytest.raises(gl.ModelError, match="no rows"):
+            method.fit(TRUTH[:0], FAKE)
+
+
+POINTS = np.array([[0.0, 0.0], [0.5, -1.0], [1.0, 1.0]])
+
+
+def test_factors_are_sums_over_the_noise_as_it_is_drawn():
+    """The discrete laws written out, on a coarse grid on which they are far from the continuous ones."""
+    for noise, weight in [
+        (DiscreteLaplace(1.5), lambda z: np.exp(-np.abs(z) / 1.5)),
+        (DiscreteGaussian(2.5), lambda z: np.exp(-(z**2) / 12.5)),
+    ]:
+        z = np.arange(-400, 401)
+        law = weight(z) / weight(z).sum()
+        step = 0.3
+        means = [np.prod([law @ np.exp(step * z * x) for x in point]) for point in POINTS]
+        assert np.exp(log_means(POINTS, noise, step)) == pytest.approx(np.array(means), rel=1e-9)
+
+
+def test_factors_on_a_fine_grid_are_those_of_the_continuous_laws():
+    step, rho = 2.0**-30, 0.4
+    assert np.exp(-log_means(POINTS, DiscreteLaplace(rho / step), step)) == pytest.approx(
+        np.prod(1 - rho**2 * POINTS**2, axis=1), rel=1e-6
+    )
+    assert has_mean(DiscreteLaplace(0.999 / step), step)
+    assert not has_mean(DiscreteLaplace(1.0 / step), step)
+    assert has_mean(DiscreteGaussian(1e3 / step), step)
+
+
+def test_one_factor_for_all_rows_cancels():
+    """With levels alone all points are as far from the origin: debiasing changes nothing once weights have mean 1."""
+    schema = gl.Schema("letters", [gl.Categorical(name, ["a", "b", "c"]) for name in "xy"])
+    fake = gl.Table(schema, np.random.default_rng(0).integers(3, size=(2, 50)), rows=50)
+    points = Points.of(schema)(fake.codes)
+    plain, debiased = (
+        np.exp(log_ratios(points, np.arange(7.0), noise, 0.001)) for noise in (None, DiscreteGaussian(900.0))
+    )
+    assert not np.allclose(plain, debiased)
+    assert plain / plain.mean() == pytest.approx(debiased / debiased.mean())
+
+
+class Counting:
+    """Noise that notes what is asked of it."""
+
+    def __init__(self):
+        self.asked = []
+
+    def words(self, size):
+        return np.zeros(size, dtype=np.uint64)  # every row is in every lot
+
+    def discrete_gaussian(self, std, size):
+        self.asked.append((std, size))
+        return np.zeros(size, dtype=np.int64)
+
+
+def test_step_noise_does_not_depend_on_the_rows_in_a_lot(tmp_path):
+    """[IW], Algorithm 1, adds noise for each private row that is drawn: none if there is none."""
+    from gapless.data.training import trainable
+    from gapless.privacy import PrivateTraining
+    from gapless.weights.network import odds
+    from seals import reveal
+
+    asked = []
+    for many in (0, 1, 300):
+        table = people(tmp_path, rows(many, 1, share=0.5).cast(pl.String))
+        program = odds(FAKE, hidden=4, steps=3, rate=0.5, learning_rate=0.1, seed=0)
+        assert isinstance(program, Odds)
+        value = trainable(table, program)
+        mechanism = PrivateTraining(rate=0.5, steps=3, clip=1.0, std=2.0, numbers=program.numbers)
+        noise = Counting()
+        mechanism(reveal(value, table.ledger), noise)
+        asked.append(noise.asked)
+    assert asked[0] == asked[1] == asked[2] == [(2.0 * 2**20, program.numbers)] * 3
