@@ -7,6 +7,7 @@ from gapless import (
     Boolean,
     Categorical,
     Date,
+    DateTime,
     GaplessError,
     Integer,
     MissingCode,
