@@ -2,10 +2,12 @@
 
 import datetime as dt
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -114,3 +116,31 @@ def test_a_public_table_keeps_its_values_under_other_bins(rows):
     for name in CUT.names:
         assert np.array_equal(told.marginal(name), reveal(table.marginal(name), table.ledger))
     assert shared_bins(SCHEMA, told, counted=public)["age"] == CUT["age"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=st.lists(row, max_size=6))
+def test_rows_are_chosen_by_all_the_cells_of_a_bin_and_by_no_gap(rows):
+    table = sealed(rows).told_by(CUT)
+    chosen = table.where("age", ["7", "8..29"])
+    assert chosen.marginal((), rows="extended").reads == {"age"}
+    kept = reveal(chosen.marginal((), rows="extended"), table.ledger)
+    assert kept == sum(age is not None and 7 <= age < 30 for age, _, _ in rows)
+    complete = table.complete_rows()
+    assert complete.marginal((), rows="extended").reads == {"age", "pay"}
+    kept = reveal(complete.marginal((), rows="extended"), table.ledger)
+    assert kept == sum(age is not None and pay is not None for age, pay, _ in rows)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(AGE, bounds=(0, 41)),
+        replace(AGE, may_be_missing=False, missing=()),  # what a value reads follows from it
+        replace(AGE, missing=("",)),
+        Number("age", bounds=(0.0, 40.0), may_be_missing=True, missing=("", "NA")),
+    ],
+)
+def test_rows_are_told_by_the_same_cells_alone(other):
+    with pytest.raises(gl.SchemaError, match="other columns or cells than the table"):
+        sealed([]).told_by(SCHEMA.with_columns({"age": other}))

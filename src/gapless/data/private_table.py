@@ -234,6 +234,8 @@ class PrivateTable(Sealed):
         Nothing is computed but the bin of each cell, row by row, when it is needed; so the distance stays, and what
         a column reads.
         """
+        if not (is_own(schema) and all(map(is_own, schema.columns))):
+            raise SchemaError("this schema, or a column of it, is not of this library", hint="a Schema of gapless")
         if schema.fine.columns != self.schema.fine.columns:
             raise SchemaError("this schema has other columns or cells than the table", hint="the same, in other bins")
         if schema == self.schema:

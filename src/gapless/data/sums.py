@@ -75,13 +75,13 @@ def rank_scores(
     """
     check_private(table, "rank_scores()")
     schema = table.schema
-    if (tally.parts, tally.unit, tally.signed) != (1, 1, False) or quantile.denominator > MOST_PARTS:
+    part, parts = int(quantile.numerator), int(quantile.denominator)  # plain: counts are multiplied by them
+    if (tally.parts, tally.unit, tally.signed) != (1, 1, False) or not 0 <= part <= parts <= MOST_PARTS:
         raise SchemaError("ranks are of rows, each counted once, and of a plain share", hint="a tally of rows")
     names = _looked_at(table, tally, sorted(tally.needs), [column])
     observed = {name: schema[name].size for name in tally.needs}
     needed = frozenset() if table.filled else lacking(schema, tally.needs)
     cells = schema[column].values_size
-    part, parts = quantile.numerator, quantile.denominator
 
     def count(engine: Engine) -> Integers:
         counts = np.zeros(tally.groups * cells, dtype=np.int64)

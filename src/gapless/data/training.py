@@ -24,7 +24,7 @@ from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
 
 S = TypeVar("S")
 
-_PLAIN = (int, float, str, bool, type(None), np.ndarray, np.int64, np.float64)  # by the very type
+_PLAIN = (int, float, str, bool, type(None), np.int64, np.float64)  # by the very type
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +120,6 @@ def all_own(thing: object) -> bool:
         return all(map(all_own, thing))
     if is_dataclass(thing) and is_own(thing):
         return all(all_own(getattr(thing, field.name)) for field in fields(thing))
+    if type(thing) is np.ndarray:
+        return not thing.dtype.hasobject  # objects are multiplied by what their own class says
     return type(thing) in _PLAIN

@@ -132,6 +132,16 @@ def test_a_planted_length_is_caught(wrong):
     assert not np.allclose(lengths, explicit, rtol=1e-3)
 
 
+def test_no_length_is_changed_by_what_is_done_to_the_marks_or_the_mask():
+    marks = EARLIER.copy()
+    layer = MaskedLinear(marks)
+    marks[:] = False
+    assert np.array_equal(layer.mask.seen @ layer.mask.groups.T, EARLIER)
+    for part in (layer.mask.free, layer.mask.seen, layer.mask.groups):
+        with pytest.raises(ValueError, match="read-only"):
+            part[:] = 0
+
+
 def test_slopes_of_inputs_are_those_of_finite_differences():
     """Through a critic, to what a generator made."""
     layer = Chain((Linear(3, 4), ReLU(0.2), Sum((Linear(4, 2), MaskedLinear(np.eye(4, 2, dtype=bool))))))

@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -157,6 +158,16 @@ def test_choices_by_group_are_of_whole_scores_and_by_their_own_distance():
     assert ChoiceByGroup(0.01)(np.array([[0, 9], [9, 0], [-(2**62), 3]]), current()).tolist() == [1, 0, 1]
     with pytest.raises(BudgetError, match="would not hide fractions"):
         ChoiceByGroup(1.0)(np.array([[0.5]]), current())
+
+
+@pytest.mark.parametrize("score", [2**53 - 1, 2**53, 2**53 + 1, 2**60 + 128, -(2**53) - 1, -(2**62) + 256])
+def test_what_a_choice_by_group_draws_from_moves_no_further_than_its_scores(score):
+    """Floats beyond 2⁵³ are more than a step apart, so that rounding alone could move them by more."""
+    drawn_from = []
+    source = SimpleNamespace(choose=lambda scores, _: drawn_from.append(scores) or 0)
+    for moved in (score, score + 1):
+        ChoiceByGroup(1.0)(np.array([[moved, 0]]), source)
+    assert np.abs(drawn_from[1] - drawn_from[0]).max() <= 1
 
 
 def _divergence(ps, qs, order):

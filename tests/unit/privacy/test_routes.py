@@ -1,7 +1,9 @@
 """Routes by which code that is not of this library was handed rows, or gave a value another distance: closed."""
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import gapless as gl
 from gapless.data import PrivateTable
 from gapless.data.memory import Memory
 from gapless.data.own import is_own
+from gapless.data.sums import rank_scores
 from gapless.data.workload import Views, Workload
 from gapless.privacy import (
     ChoiceByGroup,
@@ -23,7 +26,10 @@ from gapless.privacy import (
 )
 from gapless.privacy.private import L1, Linf
 from gapless.privacy.sealing import gather, transform
+from gapless.query.numbers import numbers_of
+from gapless.query.quantiles import ByRank
 from gapless.query.treatments import Drop
+from gapless.schema import Integer, Schema
 from gapless.synth import FittedModel
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
@@ -317,7 +323,73 @@ def test_laws_and_beginnings_are_taken_as_plain_values(table):
     assert not seen
 
 
+class SpyColumn(Integer):
+    """Says that it is any column, and that its cells lie in bins that keep what they are looked up by."""
+
+    seen: ClassVar[list[object]] = []
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+    @property
+    def fine(self):
+        return SpyColumn("age", bounds=(0, 9))
+
+    def group(self, into):
+        class SpyBins(np.ndarray):
+            def astype(self, *_):
+                return self
+
+            def __getitem__(self, codes):
+                SpyColumn.seen.append(codes)
+                return np.zeros(np.shape(codes), dtype=np.uint8)
+
+        return np.zeros(10, dtype=np.int64).view(SpyBins)
+
+
+class SpyTold(SpyColumn):
+    size = 1
+
+
+def test_rows_are_told_by_columns_of_ours_alone(tmp_path):
+    table = private([(3,), (1,)], Schema("people", [Integer("age", bounds=(0, 9))]), tmp_path)
+    subclass = type("Louder", (Schema,), {})("people", [Integer("age", bounds=(0, 9), bins=2)])
+    for foreign in (Schema("others", [SpyTold("age", bounds=(0, 9))]), subclass):
+        with pytest.raises(gl.SchemaError, match="is not of this library"):
+            table.told_by(foreign)
+    assert not SpyColumn.seen
+
+
 # ------------------------------------------------------------------ questions
+
+
+def test_the_parts_of_a_rank_are_plain_numbers(tmp_path):
+    seen = []
+
+    class SpyNumber(int):
+        def __mul__(self, other):
+            seen.append(other)
+            return int(self) * other
+
+    class SpyShare(Fraction):
+        numerator, denominator = SpyNumber(1), SpyNumber(2)
+
+    table = private([(3,), (1,)], Schema("people", [Integer("age", bounds=(0, 9))]), tmp_path)
+    asked, numbers = gl.Median("age").compile(table.schema), numbers_of(table.schema, "age", None)
+    (scores,) = rank_scores(table, asked.tally, "age", quantile=SpyShare(1, 2), shifts=[0])
+    ByRank(numbers, SpyShare(1, 2)).answer(gl.Median("age"), table, table.ledger.grant(table.ledger.left, to="test"))
+    assert reveal(scores, table.ledger).shape == (1, 10)
+    assert not any(isinstance(other, np.ndarray) for other in seen)
+
+
+@pytest.mark.parametrize("wrong", [(3, 2), (-1, 2), (1, -2)])
+def test_a_rank_is_of_a_share(wrong, tmp_path):
+    table = private([(3,), (1,)], Schema("people", [Integer("age", bounds=(0, 9))]), tmp_path)
+    share = SimpleNamespace(numerator=wrong[0], denominator=wrong[1])
+    with pytest.raises(gl.SchemaError, match="of a plain share"):
+        rank_scores(table, gl.Median("age").compile(table.schema).tally, "age", quantile=share, shifts=[0])
 
 
 @dataclass(frozen=True)

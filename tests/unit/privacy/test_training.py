@@ -214,6 +214,7 @@ class SpyCells(Cells):
         lambda: program(network=Chain((Linear(3, 4), Spy()))),
         lambda: program(optimizer=lambda *_: None),
         lambda: program(begin=np.zeros(3).view(type("Kept", (np.ndarray,), {}))),
+        lambda: program(begin=np.array([Spy()] * program().numbers)),  # each would be multiplied with what it is shown
     ],
 )
 def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong):

@@ -213,6 +213,15 @@ def test_the_entry_says_whom_the_question_reads(text, reads, table):
     assert table.ledger.entries[-1].reads == reads
 
 
+@pytest.mark.parametrize("text", ["mean(income) where sex == F by children", "proportion(sex == F)", "median(income)"])
+def test_a_question_to_a_filled_table_reads_every_row_that_was_there_to_fill(text, table):
+    laws = [np.ones(column.size) for column in SCHEMA.columns]
+    ask(table.fill(laws), text)
+    assert table.ledger.entries[-1].reads is None
+    ask(table.where("sex", ["F"]).fill(laws), text)
+    assert table.ledger.entries[-1].reads == ["sex"]
+
+
 def test_an_answer_tells_what_it_is(table):
     answer = ask(table, gl.Mean("income", where="age < 30"))
     assert answer.entries == (1,)

@@ -55,7 +55,10 @@ class Mask:
         """From marks, inputs × outputs."""
         seen, group = np.unique(marks, axis=1, return_inverse=True)
         groups = np.equal.outer(group.ravel(), np.arange(seen.shape[1]))
-        return cls(np.flatnonzero(marks), seen.astype(np.float64), groups.astype(np.float64))
+        parts = np.flatnonzero(marks), seen.astype(np.float64), groups.astype(np.float64)
+        for part in parts:
+            part.setflags(write=False)  # lengths follow from them
+        return cls(*parts)
 
 
 @dataclass(frozen=True, slots=True)
