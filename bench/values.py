@@ -2,7 +2,7 @@
 
     python bench/values.py                            flights, movies, vocabulary (GSS), fair; three runs each
     python bench/values.py --tables fair --runs 10 --method mixture
-    python bench/values.py --adult                    Adult: raw values with learned bins beside ten equal ones
+    python bench/values.py --raw adult bank           raw values with learned bins beside ten equal ones
 
 ε = 1, δ = 1e-6, the whole budget in one release, schema as `gapless schema draft` proposes it, nothing
 edited. Each line tells the truth, then the runs under learned bins, then one run with ten equal bins, as drafts had
@@ -116,9 +116,9 @@ def show(name, runs, method):
         )
 
 
-def adult():
-    """Raw means, quantiles and correlations of Adult with learned bins and with ten equal ones."""
-    path = SHARED / "adult.csv.gz"
+def raw(name):
+    """Raw means, quantiles and correlations of a table with learned bins and with ten equal ones."""
+    path = SHARED / f"{name}.csv.gz"
     if not path.exists():
         print(f"left out: there is no {path.name} in ../shared/data")
         return
@@ -128,7 +128,9 @@ def adult():
     for way, used in (("learned bins", schema), ("ten equal bins", in_ten_bins(schema))):
         sample, seconds = released(path, used)
         errors = scores(frame.select(numbers).to_numpy().astype(float), sample.select(numbers).to_numpy().astype(float))
-        print(f"| {way} | " + " | ".join(f"{error:.4f}" for error in errors) + f" | {seconds:.1f} |", flush=True)
+        print(
+            f"| {name}, {way} | " + " | ".join(f"{error:.4f}" for error in errors) + f" | {seconds:.1f} |", flush=True
+        )
 
 
 def scores(truth, other):
@@ -159,13 +161,12 @@ def main():
     parser.add_argument("--tables", default="+".join(TABLES))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--method", default="auto")
-    parser.add_argument("--adult", action="store_true")
+    parser.add_argument("--raw", nargs="+", default=[])
     asked = parser.parse_args()
-    if asked.adult:
-        print(
-            "| Adult, ε = 1 | means | deciles | correlations | rank correlations | processor s |\n" + "|---" * 6 + "|"
-        )
-        adult()
+    if asked.raw:
+        print("| ε = 1 | means | deciles | correlations | rank correlations | processor s |\n" + "|---" * 6 + "|")
+        for name in asked.raw:
+            raw(name)
         return
     print("| | truth | learned bins | ten equal bins | processor s |\n|---|---|---|---|---|")
     for name in asked.tables.split("+"):
