@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 import gapless as gl
 from gapless.data.training import all_own, train, trainable
 from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.gradients import Joint, Plain
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, ReLU
 from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import L1, L2, MCAR, Budget, Ledger, PrivateTraining, Rows, Sampled
@@ -236,6 +237,14 @@ def test_a_program_that_does_not_take_gaps_is_refused_whatever_the_rows_are(code
         assert trainable(table, program(network=network, cells=cells), needs=["x0", "x1"]).reads == {"x0", "x1"}
         filled = table.fill([np.ones(column.size) for column in SCHEMA.columns])
         assert trainable(filled, program(network=network, cells=cells)).reads is None
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e200])
+def test_a_row_whose_length_is_no_number_adds_nothing(odd):
+    rows = np.array([[3.0, 4.0], [odd, 1.0], [0.0, 0.0], [0.3, 0.4]])
+    with np.errstate(all="ignore"):
+        total = of_training(1.0, numbers=2).clipped(Joint((Plain(rows[:, :1]), Plain(rows[:, 1:]))), 4)
+    assert total.tolist() == pytest.approx([0.6 + 0.3, 0.8 + 0.4])
 
 
 def test_the_slack_covers_what_floats_do_to_a_clipped_sum():
