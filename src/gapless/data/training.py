@@ -85,6 +85,10 @@ def trainable(
         if schema.columns[place].gaps
     }
 
+    gapless = [place in observed or table.filled for place in places]
+    columns_shown = [schema.columns[place] for place in places]
+    _try(program, [c.size if without else c.extended_size for c, without in zip(columns_shown, gapless, strict=True)])
+
     def rows(engine: Engine) -> RowsToLearn[S]:
         return RowsToLearn(program, engine.keep(observed) if observed else engine, places, progress)
 
@@ -112,6 +116,23 @@ def train(
         spend, value.distance, rate=rate, steps=steps, clip=clip, numbers=program.numbers
     )
     return grant.release(value, mechanism, what=what)
+
+
+def _try(program: Program[S], sizes: Sequence[int]) -> None:
+    """Show a program the largest code of each column: what it cannot take is told by this and never by a row."""
+    codes = tuple(np.full(BLOCK, max(size - 1, 0)) for size in sizes)
+    try:
+        with np.errstate(all="ignore"):
+            gradients = program.gradients(program.start(), Block(codes, BLOCK))
+            gradients.squared_norms()
+            length = gradients.total(np.ones(BLOCK)).size
+    except (IndexError, ValueError) as error:
+        raise ModelError(
+            f"this program does not take columns of {', '.join(map(str, sizes))} codes: {error}",
+            hint="gaps are codes of their own, except in columns that needs= names",
+        ) from None
+    if length != program.numbers:
+        raise ModelError(f"a gradient has {length} numbers, not {program.numbers}", hint="numbers of all parameters")
 
 
 def all_own(thing: object) -> bool:

@@ -9,6 +9,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import floor
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -400,3 +401,37 @@ def test_wide_noise_is_used_where_no_table_fits(monkeypatch):
     SystemNoise().discrete_gaussian(36_000.0, SMALL + 1)
     assert asked == [5, SMALL + 1]
     assert SystemNoise().discrete_gaussian(2.0**50, 0).shape == (0,)
+
+
+@pytest.mark.parametrize("std", [40000.0, 65535.9, 3e9])
+def test_wide_noise_keeps_each_draw_with_the_chance_that_makes_its_law(std, monkeypatch):
+    """What is proposed times the chance of keeping it is e^(-z²/2σ²), to the last digit; and no chance is above 1."""
+    wide = noise.WideGaussian.of(std)
+    width, places = 1 << wide.bits, 64 - wide.bits
+    cells = np.repeat([0, 1, -1, 300, -300, 1500, -1500, 2700], 4)
+    inside = np.tile(np.array([0, 1, width // 2, width - 1], dtype=np.uint64), 8)
+    monkeypatch.setattr(noise.Law, "draw", lambda *_: cells)
+
+    def kept(digits):
+        words = (digits << np.uint64(wide.bits)) | inside
+        monkeypatch.setattr(noise, "_entropy", lambda size: words.tobytes() if size > 8 else bytes(8))
+        return wide._propose(len(cells))
+
+    low, high = np.zeros(len(cells), dtype=np.uint64), np.full(len(cells), 1 << places, dtype=np.uint64)
+    while (high - low > 1).any():  # kept at low, thrown away at high
+        middle = (low + high) // np.uint64(2)
+        z, stays = kept(middle)
+        low, high = np.where(stays, middle, low), np.where(stays, high, middle)
+    with mpmath.workdps(60):
+        law = wide.cells
+        constants = []
+        for b, at, cut in zip(cells.tolist(), z.tolist(), high.tolist(), strict=True):
+            proposed = mpmath.mpf(law.slope.numerator) / law.slope.denominator * b**2  # slope 1/2s², bend 1/s²
+            energy = mpmath.mpf(at) ** 2 / (2 * mpmath.mpf(std) ** 2) - proposed
+            constants.append((energy, cut))
+        slack = mpmath.mpf(width) ** 2 / (8 * mpmath.mpf(std) ** 2) * 512
+        for energy, cut in constants:
+            assert energy + slack >= 0
+            assert cut == mpmath.ceil(mpmath.exp(-energy - slack) * 2**places)
+    assert law.bend == 2 * law.slope
+    assert -(width // 2) <= (z - cells * width).min() <= (z - cells * width).max() < width // 2

@@ -12,10 +12,12 @@ from scipy.special import logsumexp
 import gapless as gl
 from gapless.data.training import all_own, train, trainable
 from gapless.model.neural.descent import Cells, Descent
-from gapless.model.neural.layers import Chain, Linear, ReLU
+from gapless.model.neural.gradients import Joint, Plain
+from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, ReLU
 from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import L1, L2, MCAR, Budget, Ledger, PrivateTraining, Rows, Sampled
-from gapless.privacy.sgd import HIGHEST_ORDER, SLACK, included, subsampled_loss
+from gapless.privacy.registry import recomputed_loss
+from gapless.privacy.sgd import BLOCK, HIGHEST_ORDER, SLACK, included, subsampled_loss
 from gapless.testing.noise import FixedNoise, NoNoise, fixed_noise, no_noise
 from gapless.testing.tables import letters_schema, private
 
@@ -221,6 +223,42 @@ def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong)
     with pytest.raises(gl.ModelError, match="not of this library, and would see rows"):
         trainable(table, wrong())
     assert all_own(program(lot=np.float64(20.0)))
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_a_program_that_does_not_take_gaps_is_refused_whatever_the_rows_are(coded, tmp_path):
+    observed = tuple(column.size for column in SCHEMA.columns[:2])
+    network = Chain((Embedding(observed, 3), Attention(2, 3), Linear(3, 2))) if coded else Linear(sum(observed), 2)
+    cells = Cells(given=(0, 1), sizes=observed, targets=(2,), cells=(2,), coded=coded)
+    for rows in ([("a", "b", "a")], [("a", None, "a")]):
+        table = private(rows, SCHEMA, tmp_path)
+        with pytest.raises(gl.ModelError, match="does not take columns of"):
+            trainable(table, program(network=network, cells=cells))
+        assert trainable(table, program(network=network, cells=cells), needs=["x0", "x1"]).reads == {"x0", "x1"}
+        filled = table.fill([np.ones(column.size) for column in SCHEMA.columns])
+        assert trainable(filled, program(network=network, cells=cells), needs=["x0"]).reads is None
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e200])
+def test_a_row_whose_length_is_no_number_adds_nothing(odd):
+    rows = np.array([[3.0, 4.0], [odd, 1.0], [0.0, 0.0], [0.3, 0.4]])
+    with np.errstate(all="ignore"):
+        total = of_training(1.0, numbers=2).clipped(Joint((Plain(rows[:, :1]), Plain(rows[:, 1:]))), 4)
+    assert total.tolist() == pytest.approx([0.6 + 0.3, 0.8 + 0.4])
+
+
+def test_the_slack_covers_what_floats_do_to_a_clipped_sum():
+    """The numbers of docs/proofs/private_training.md, section 5: a row's length, and two sums of 2²³ rows in blocks."""
+    length, rows, unit = 2.0**-15, 2.0**23, 2.0**-53
+    summed = (260 + rows / BLOCK) * unit * rows * (1 + length)
+    assert length + 2 * (summed + rows * unit) <= SLACK <= 2 * (length + 2 * summed)
+
+
+def test_what_a_person_with_several_rows_loses_is_computed_again_for_all_of_them():
+    mechanism = of_training(4.0, draws=2)
+    for rows in (1, 2, 3):
+        again = recomputed_loss(mechanism.parameters(), {"Sampled": rows}, 8.0)
+        assert again == mechanism.loss(Sampled(rows), 8.0).value
 
 
 def test_a_program_of_another_size_than_was_paid_for_is_not_run(table):

@@ -270,3 +270,13 @@ def test_without_noise_the_values_are_those_of_the_table(tmp_path):
     for name in ("pay", "hours"):
         assert drawn[name].mean() == pytest.approx(frame[name].mean(), rel=0.03)
         assert drawn[name].median() == pytest.approx(frame[name].median(), rel=0.05)
+
+
+def test_as_many_bins_as_are_cut_evenly_are_refused_before_they_are_paid_for(tmp_path):
+    schema = gl.Schema(
+        "t", [gl.Integer("x", bounds=(0, 999), bins="learned"), gl.Integer("z", bounds=(0, 299), bins=300)]
+    )
+    table = private(pl.DataFrame({"x": [1, 2], "z": [3, 4]}), schema, tmp_path)
+    with pytest.raises(gl.ModelError, match=r"fits into 5,000 cells: x \(32 cells\), z \(300 cells\)"):
+        gl.MST(cap_cells=5_000).fit(table, spend=table.ledger.left)
+    assert not table.ledger.entries
