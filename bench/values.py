@@ -64,7 +64,7 @@ NUMBERS = {
 }
 
 
-def told(name, frame):
+def lines_of(name, frame):
     """What is told of a table: a number for each line."""
     found = {line: float(getattr(frame[column], how)()) for line, (how, column) in NUMBERS[name].items()}
     if name == "flights":
@@ -105,14 +105,15 @@ def show(name, runs, method):
         table.to_csv(path, index=False)
         schema = replace(gl.Schema.draft(path).schema, unchecked=False)
         frame = pl.read_csv(path, null_values=["NA", ""], infer_schema_length=None)
-        truth = told(name, frame)
+        truth = lines_of(name, frame)
         found = [released(path, schema, method) for _ in range(runs)]
         before, _ = released(path, in_ten_bins(schema), method)
     seconds = np.mean([seconds for _, seconds in found])
     for line, value in truth.items():
-        learned = ", ".join(f"{told(name, sample)[line]:.4g}" for sample, _ in found)
+        learned = ", ".join(f"{lines_of(name, sample)[line]:.4g}" for sample, _ in found)
         print(
-            f"| {name}: {line} | {value:.4g} | {learned} | {told(name, before)[line]:.4g} | {seconds:.1f} |", flush=True
+            f"| {name}: {line} | {value:.4g} | {learned} | {lines_of(name, before)[line]:.4g} | {seconds:.1f} |",
+            flush=True,
         )
 
 

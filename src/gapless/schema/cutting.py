@@ -69,7 +69,7 @@ def cut(column: _Binned, counts: Floats, bins: int, *, least: float = 0.0, oblig
         if last - first > 1 and many > 1:
             firsts.update(first + 1 + np.searchsorted(weight, weight[-1] * np.arange(1, many) / many))
     firsts.discard(column.values_size)
-    kept = _merged(np.array(sorted(firsts)), counts, least, {0, *obliged}, {*heavy})
+    kept = _merged(np.array(sorted(firsts)), counts, least, {0, *obliged}, {*heavy}, bins)
     return column.cut([*column.grid[kept], column.grid[-1]])
 
 
@@ -83,13 +83,17 @@ def _weights(column: _Binned, counts: Floats) -> Floats:
 
 
 def _merged(
-    firsts: NDArray[np.int64], counts: Floats, least: float, obliged: set[int], heavy: set[int]
+    firsts: NDArray[np.int64], counts: Floats, least: float, obliged: set[int], heavy: set[int], bins: int
 ) -> NDArray[np.int64]:
-    """The beginnings of bins without those of thin ones: each is taken by a neighbour, rather not by a heavy cell."""
+    """The beginnings of bins without those of thin ones: each is taken by a neighbour, rather not by a heavy cell.
+
+    So are the thinnest as long as there are more than asked for and obliged.
+    """
     kept = list(firsts)
     while len(kept) > 1:
         rows = np.add.reduceat(counts, kept)
-        open_places = [p for p in range(len(kept)) if rows[p] < least and _mergeable(kept, p, obliged)]
+        many = len(kept) >= bins + len(obliged)  # one of which is the first
+        open_places = [p for p in range(len(kept)) if (many or rows[p] < least) and _mergeable(kept, p, obliged)]
         if not open_places:
             break
         place = min(open_places, key=lambda p: rows[p])

@@ -162,7 +162,7 @@ def test_bins_are_at_most_as_many_as_asked_for_and_none_is_thin(counts, bins, le
     counts = np.array(counts)
     told = cut(column, counts, bins, least=least)
     if bins < 30:
-        assert told.size <= 3 * bins  # beside each heavy cell, two more
+        assert told.size <= bins
         if told.size > 1:
             assert min(counts[cells].sum() for cells in _cells_of(told, column)) >= min(least, counts.sum())
 
