@@ -62,5 +62,5 @@ def chunked(table, size, engine=Chunks):
         rows = iter([tuple(map(int, row)) for batch in batches for row in zip(*batch.columns, strict=True)])
         return engine(tuple(iter(lambda: tuple(islice(rows, size)), ())))
 
-    rows = transform(table._rows, cut, distance=table.protect, reads=None, key=table._key)
+    rows = transform(table._cells, cut, distance=table.protect, reads=None, key=table._key)
     return PrivateTable(rows, table.schema, table.ledger, engine=engine)
