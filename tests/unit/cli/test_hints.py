@@ -27,8 +27,11 @@ data.checks: compare_private(table, fake, spend=…) compares it for a price
 data.private_table: FromModel(MST()), or FromModel(load('people.model'))
 data.private_table: Mean("income") or, for text, gapless.query.parse_question("mean(income)")
 data.private_table: Schema.read('people.toml')
+data.private_table: a Schema of gapless
 data.private_table: protect=Rows(?)
+data.source: collect() it yourself to see why
 data.sums: plain_sum: a sum without filling
+data.training: gaps are codes of their own, except in columns that needs= names
 evaluate.comparison: schema=Schema.read('people.toml')
 evaluate.private: compare(truth, fake), for a truth that is public
 evaluate.private: pairs=[("age", "sex")]
@@ -50,6 +53,9 @@ privacy.ground_truth: public rates, or ledger.ground_truth(…), which adds the 
 privacy.ledger: spend=table.ledger.share(percent=50)
 privacy.mechanisms: a Budget with delta > 0, or DiscreteLaplace
 privacy.private: release something from it under a budget: Independent().fit(table, spend=…)
+privacy.sgd: a Budget with delta > 0
+privacy.sgd: numbers=program.numbers
+privacy.sgd: trainable(table, program); counts take DiscreteLaplace or DiscreteGaussian
 privacy.smooth: neighbour_sum(table, …); counts take DiscreteLaplace or DiscreteGaussian
 query.hot_deck: leave missing= out, or people.ask(…)
 query.hot_deck: people.ask(…); a deck answers what is made of sums
@@ -63,7 +69,6 @@ weights.logistic: a larger regularization= or spend=, noise="gaussian", or debia
 weights.logistic: noise="gaussian" or noise="laplace"; there is no exact K-norm noise
 weights.logistic: noise="laplace"
 weights.weights: a PrivateTable; LogReg().fit(truth, fake) is for two public tables
-data.source: collect() it yourself to see why
 """
 
 
