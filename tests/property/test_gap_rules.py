@@ -27,15 +27,18 @@ FACTS = {
     "bounds": st.sampled_from([(0, 3), (0, 10), (-9, 3)]),
     "days": st.sampled_from([("2000-01-01", "2000-06-30"), ("2000-01-01", "2001-01-01"), ("1999-12-31", "2001-01-01")]),
     "resolution": st.sampled_from(["day", "month", "year"]),
-    "bins": st.sampled_from([None, 1]),
+    "step": st.sampled_from([None, 0.5]),
+    "scale": st.sampled_from(["linear", "symlog"]),
+    "bins": st.sampled_from([None, 1, "learned"]),
     "description": st.sampled_from(["", "in years"]),
 }
-NO_GAPS = ("bins", "description")  # what makes no cell a gap
+NO_GAPS = ("bins", "step", "scale", "description")  # what makes no cell a gap
 
 
 def column(facts):
     """The column that these facts describe, those that its kind does not have left out; None if they contradict."""
-    facts = facts | ({"bounds": facts["days"]} if facts["kind"] in (Date, DateTime) else {})
+    on_calendar = facts["kind"] in (Date, DateTime)
+    facts = facts | ({"bounds": facts["days"]} if on_calendar else {"resolution": facts.get("step")})
     kept = (*facts["kind"].own_keys, "may_be_missing", "missing", "outside", "description")
     try:
         return facts["kind"]("x", **{key: facts[key] for key in kept if key in facts})

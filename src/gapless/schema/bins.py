@@ -88,7 +88,8 @@ class Bins:
         lower, upper = self.cuts[bins], self.cuts[bins + 1]
         drawn: NDArray[Any] = np.minimum(lower + rng.random(len(bins)) * (upper - lower), np.nextafter(upper, -np.inf))
         widths = np.diff(self.cuts)
-        digits = 3 - math.floor(math.log10(widths[widths > np.finfo(float).tiny].min()))  # a thousandth of a bin
+        narrowest = widths[widths > np.finfo(float).tiny].min(initial=np.inf)  # but for the cell of 0
+        digits = 3 - math.floor(math.log10(narrowest)) if narrowest < np.inf else 999  # a thousandth of a bin
         if digits > min(300, 15 - math.floor(math.log10(np.abs(self.cuts).max()))):  # more than a float has
             return drawn
         rounded: NDArray[Any] = np.round(drawn, digits)
