@@ -257,7 +257,7 @@ def test_it_says_what_was_measured(tmp_path):
     )
     assert set(model.facts.edges) == set(combinations(range(4), 2))
     assert "x0 × x1: noise std" in model.describe()
-    assert model.facts.limits == ()
+    assert all(limit.startswith("Further from the model than noise explains: x") for limit in model.facts.limits)
     assert model.total == pytest.approx(len(ROWS), abs=100)
 
 
