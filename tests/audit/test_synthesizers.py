@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 from gapless import AIM, MST, Budget, BudgetError, Categorical, Mixture, Observed, PrivBayes, Schema
-from gapless.privacy.ledger import Grant
+from gapless.privacy.grant import Grant
 from gapless.synth import aim, mixture, privbayes
 from gapless.testing.audit import one_run_epsilon
 from gapless.testing.noise import scaled_noise, shared_noise

@@ -51,7 +51,7 @@ def test_only_the_data_room_transforms_sealed_values():
 def test_only_the_gate_opens_sealed_values():
     """And `sealing`, into a new seal."""
     openers = {module for module, source in sources() if "._open(" in source}
-    assert openers == {"privacy.ledger", "privacy.sealing"}
+    assert openers == {"privacy.grant", "privacy.sealing"}
 
 
 def test_no_sealed_object_gives_a_hold_on_another_distance():

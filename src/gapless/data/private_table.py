@@ -26,7 +26,8 @@ from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, 
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows, check_budget
-from gapless.privacy.ledger import Grant, Ledger
+from gapless.privacy.grant import Grant
+from gapless.privacy.ledger import Ledger
 from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Columns, Private, Sealed
 from gapless.privacy.sealing import gather, transform

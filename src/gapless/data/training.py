@@ -18,7 +18,7 @@ from gapless.data.own import is_own
 from gapless.data.private_table import PrivateTable, lacking
 from gapless.errors import ModelError
 from gapless.privacy.budget import Loss
-from gapless.privacy.ledger import Grant
+from gapless.privacy.grant import Grant
 from gapless.privacy.private import Private, Released, Sampled
 from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
 

@@ -2,9 +2,10 @@
 
 from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.privacy.budget import Budget, Loss, Rows
+from gapless.privacy.grant import Grant
 from gapless.privacy.ground_truth import ground_truth
 from gapless.privacy.groups import StabilityCost, stability_cost
-from gapless.privacy.ledger import Grant, Ledger
+from gapless.privacy.ledger import Ledger
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
     ChoiceByGroup,

@@ -1,6 +1,7 @@
 """The ledger: what was spent on what, written down before anything is read.
 
-The account and what it may grant; the file underneath, with its seal and its lock, is `ledger_file`.
+The account. What may be spent and read is granted by `grant`; what the record amounts to is in `record`; the file
+underneath, with its seal and its lock, is `ledger_file`.
 A ledger guards against accidents and forgetting, not against a holder who forges it: the holder has the data.
 """
 
@@ -8,22 +9,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
-from gapless.errors import BudgetError, LedgerError, SchemaError
-from gapless.privacy import noise
-from gapless.privacy.accounting import composed_epsilon
-from gapless.privacy.amplified_pld import partition_epsilon
-from gapless.privacy.assumptions import MCAR, Assumption, Paid, named_rates, over
-from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, check_percent, epsilon_of
+from gapless.errors import BudgetError, LedgerError
+from gapless.privacy.assumptions import Assumption, Paid
+from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, check_percent
 from gapless.privacy.cautions import cautions
-from gapless.privacy.first_batch import MARGIN, FirstBatch, Part, first_batch, least_noise
-from gapless.privacy.ground_truth import calibrated, mean_exp, merged, most_lost, observed, renyi
+from gapless.privacy.first_batch import MARGIN, FirstBatch, Part, first_batch
+from gapless.privacy.gaps import Gaps, check_estimated
+from gapless.privacy.grant import Grant
+from gapless.privacy.ground_truth import calibrated, mean_exp
 from gapless.privacy.ledger_file import (
     RESTORE,
     VERSION,
@@ -39,123 +39,21 @@ from gapless.privacy.ledger_file import (
     parse_header,
     today,
 )
-from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
-from gapless.privacy.private import L1, Columns, Key, Linf, Private, Released, Sampled, Smooth, check_sealed
+from gapless.privacy.private import Columns, Key, Linf, Private, Sampled, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
-from gapless.privacy.registry import UNKNOWN, check_known, recomputed_loss
+from gapless.privacy.record import Record
+from gapless.privacy.registry import UNKNOWN, recomputed_loss
 from gapless.privacy.rounding import rounded_up, told_up
 from gapless.schema.columns import GapRule
-from gapless.schema.words import aligned, nearest
+from gapless.schema.words import aligned
 
 FIRST = "budget=Budget(epsilon=1.0, delta=1e-6) for a table that was never released from; else ledger=PATH, its ledger"
 SPENT = "use the releases that were paid for: the budget of this table is spent"
 
-T = TypeVar("T")
-D = TypeVar("D", bound=Linf | Smooth | Sampled)
-R = TypeVar("R")
-
 # By how much a recorded loss may fall short of the one computed again: logarithms differ between machines
 # (docs/proofs/renyi_filter.md, section 6).
 _AGAIN = 1e-10
-_EXACT = "the exact total of a first batch that was fixed in advance"
-_UNSAID = "the ledger does not say, so its rate lowers no figure"
 _NOTHING: Mapping[str, GapRule] = MappingProxyType({})
-
-
-class Grant:
-    """The right to spend up to a loss. What is not spent was never taken from the ledger."""
-
-    def __init__(self, ledger: Ledger, spend: Loss, to: str) -> None:
-        self._ledger = ledger
-        self.to = to
-        self.left = spend
-
-    def lend(self, spend: Loss) -> Loss:
-        """Hand a part of this grant on, as a `spend=` of another: it is no longer in this one, spent or not."""
-        if not spend.fits_in(self.left):
-            raise BudgetError(f"{self.to}: more is lent than this grant has left", hint="a larger spend=")
-        self.left -= spend
-        return spend
-
-    def release(self, value: Private[T, D], mechanism: Mechanism[T, D, R], *, what: str) -> Released[R]:
-        """Charge first, then read: a crash can waste budget but never hide a release."""
-        return self.release_all([(value, mechanism, what)])[0]
-
-    def even(self, values: Sequence[Private[Any, Any]], spend: Loss) -> Loss:
-        """The loss that each of these values may have if they, released next, are to cost `spend` together.
-
-        An even share; more, where the ledger stops on the promise to the people behind the gaps and these values leave
-        out rows with gaps (PRIVACY A1 vi). Only the public `reads` of the values are looked at.
-        """
-        return self.split(values, spend)[0]
-
-    def split(
-        self, values: Sequence[Private[Any, Any]], spend: Loss, *, shares: Sequence[float] | None = None
-    ) -> list[Loss]:
-        """The same in parts of the relative size `shares`, in place of even ones."""
-        reads = [self._ledger._reads(value) for value in values]  # noqa: SLF001 one account
-        return self._ledger._split(reads, spend, shares or [1.0] * len(values))  # noqa: SLF001 one account
-
-    def noise_for(
-        self, counts: Sequence[Private[Any, L1]], spend: Loss, *, shares: Sequence[float] | None = None
-    ) -> list[DiscreteLaplace | DiscreteGaussian]:
-        """The least noise for each of these counts if they, released next and `together`, are to cost `spend`.
-
-        Losses have the relative size `shares`, or are even. On a ledger that nothing was released under, with δ > 0,
-        there is less noise than `split` would allow, since the batch is priced by its exact total.
-        """
-        parts = self.split(counts, spend, shares=shares)
-        noises = [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
-        distances = [value.distance for value in counts]
-        batch = self._ledger._first_batch(zip(noises, distances, strict=True))  # noqa: SLF001 one account
-        if batch is None:
-            return noises
-        factor = least_noise(batch, spend.value)
-        return noises if factor > 1 else [DiscreteGaussian(part.std) for part in batch.scaled(factor).parts]
-
-    def release_all(
-        self, requests: Sequence[tuple[Private[T, D], Mechanism[T, D, R], str]], *, together: bool = False
-    ) -> list[Released[R]]:
-        """Charge for all requests at once, then read: their noise was fixed before the first read.
-
-        `together` declares them one mechanism: if nothing was released before and all of it is discrete Gaussian
-        noise, it is priced by its exact total (docs/proofs/first_batch.md), where that is less than the sum of losses.
-        """
-        requests = [(value, mechanism, what) for value, mechanism, what in requests]  # charged is what is read
-        if not requests:
-            return []
-        source, key = noise.current(), self._ledger._key  # noqa: SLF001 the gate is the one who holds it
-        losses = []
-        for value, mechanism, _ in requests:
-            check_sealed(value, key)  # nothing is charged for a value that could not be opened
-            check_known(mechanism, value.distance)
-            losses.append(mechanism.loss(value.distance, self._ledger.order))
-        reads = [self._ledger._reads(value) for value, *_ in requests]  # noqa: SLF001 one account
-        total = self._ledger._price(list(zip(losses, reads, strict=True)))  # noqa: SLF001 one account
-        together = together and (price := self._ledger._together(requests)) < total.value  # noqa: SLF001 one account
-        if together:
-            losses = [loss * (price / total.value) for loss in losses]
-            total = Loss(price, self._ledger.order)
-        if not total.fits_in(self.left):
-            raise BudgetError(
-                f"{self.to}: a release costs {self._ledger.percent(total)} of the budget, but "
-                f"{self._ledger.percent(self.left)} of this grant is left",
-                hint="a larger spend=",
-            )
-        numbers = self._ledger._charge(  # noqa: SLF001 nobody else may write entries
-            [
-                (loss, mechanism.parameters(), what, value.distance, columns)
-                for loss, columns, (value, mechanism, what) in zip(losses, reads, requests, strict=True)
-            ],
-            to=self.to,
-            noise_name=noise.origin(source),
-            together=together,
-        )
-        self.left -= total
-        return [
-            Released(mechanism(value._open(key), source), number)  # noqa: SLF001 nobody else opens a seal but into a new one
-            for number, (value, mechanism, _) in zip(numbers, requests, strict=True)
-        ]
 
 
 class Ledger:
@@ -170,8 +68,7 @@ class Ledger:
         self._header = MappingProxyType(parse_header(path, lines[0] if lines else ""))
         self._budget = budget_of(self._header)
         self._order: float = PURE if self._header["order"] is None else self._header["order"]
-        self._gaps = gaps_of(self._header)
-        self._reading = gaps  # what counts as a gap for whoever holds this ledger; the header may say otherwise
+        self._gaps = Gaps(gaps_of(self._header), gaps)
         self._key = Key()
         self._seen = Seen().after(lines[0])
         self._entries: list[Entry] = []
@@ -216,7 +113,7 @@ class Ledger:
         check_promised(path, budget)
         if budget is not None:
             if not path.exists():
-                _check_estimated(budget.ground_truth, gaps)
+                check_estimated(budget.ground_truth, gaps)
             header = new_header(table, protect, budget, gaps)  # whatever it refuses, no empty file is left behind
             with account(path) as lines_after:
                 if not lines_after(Seen()):  # new, and no other process was faster
@@ -320,23 +217,8 @@ class Ledger:
         return math.inf if batch is None else batch.price(self.capacity.value)
 
     def _reads(self, value: Private[Any, Any]) -> Columns | None:
-        """What a value of this reading reads, as an entry records it.
-
-        Every row, unless the header agrees with this reading on what a gap is in each of the columns: F is a statement
-        about one pattern of gaps (docs/proofs/ground_truth.md, section 11).
-        """
-        agreed = all(self._agreed(column) for column in value.reads or ())
-        return value.reads if agreed else None
-
-    def _agreed(self, column: str) -> bool:
-        """Whether the same cells of a column are gaps for this reading and by the header."""
-        here, there = self._reading.get(column), (self._gaps or {}).get(column)
-        return here is not None and there is not None and here.digest == there.digest
-
-    def _counted(self, reads: Collection[str] | None) -> Columns | None:
-        """What an entry reads, as figures for the complete table count it."""
-        said = reads is not None and self._gaps is not None and self._gaps.keys() >= set(reads)
-        return frozenset(reads or ()) if said else None
+        """What a value of this reading reads, as an entry records it."""
+        return self._gaps.recorded(value.reads)
 
     @property
     def left(self) -> Loss:
@@ -454,7 +336,7 @@ class Ledger:
             raise LedgerError(f"{self._path} has entries for more than its budget", hint=RESTORE)
         first = self._priced(entries)
         if self._budget.ground_truth is not None and entries:
-            self._sets = _added(self._sets, self._releases(entries))
+            self._sets = _added(self._sets, self._gaps.losses(entries))
         self._entries += entries
         self._seen, self._lost, self._first = seen, lost, first or self._first
 
@@ -470,7 +352,7 @@ class Ledger:
         if self._header["version"] >= VERSION:
             batch = first_batch(
                 (
-                    Part.recorded(entry.mechanism, entry.distance, self._counted(entry.reads) or frozenset())
+                    Part.recorded(entry.mechanism, entry.distance, self._gaps.counted(entry.reads) or frozenset())
                     for entry in together
                     if entry.mechanism != UNKNOWN
                 ),
@@ -488,7 +370,7 @@ class Ledger:
             content = json.loads(line)
             previous = content.pop("previous")
             entry = Entry(**content)
-            least = self._loses(entry) * (1 - _AGAIN)
+            least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - _AGAIN)
             odd = entry.reads is not None and entry.mechanism == UNKNOWN  # of which nobody knows whom it read
             texts = [entry.to, entry.what, entry.noise, entry.time, *([] if entry.reads is None else entry.reads)]
             odd |= isinstance(entry.reads, str) or not all(isinstance(text, str) for text in texts)
@@ -501,11 +383,24 @@ class Ledger:
             raise LedgerError(f"{self._path} states less than entry {number} has lost", hint=RESTORE)
         return entry
 
-    def _loses(self, entry: Entry) -> float:
-        """The loss of an entry, computed again from its record."""
-        return recomputed_loss(entry.mechanism, entry.distance, self.order)
+    # ------------------------------------------------------------------ what it amounts to
 
-    # ------------------------------------------------------------------ reading it
+    @property
+    def _record(self) -> Record:
+        """What is written down by now."""
+        return Record(
+            path=self._path,
+            table=self.table,
+            identity=self.identity,
+            protect=self.protect,
+            budget=self.budget,
+            capacity=self.capacity,
+            version=self._header["version"],
+            gaps=self._gaps,
+            entries=tuple(self._entries),
+            lost=Loss(float(self._lost), self.order),
+            first=self._first,
+        )
 
     def guarantee(self) -> Guarantee:
         """What is promised for the incomplete table.
@@ -514,68 +409,15 @@ class Ledger:
         batch, before the first read, the tighter total of their privacy loss distributions holds as well. A budget
         with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
         """
-        whole = self._whole()
-        if not (self._all_fixed and whole.private):
-            return whole
-        basis, found = "the composed loss of releases that were all fixed in advance", [whole.epsilon]
-        if self._first is not None:
-            basis = _EXACT
-            found.append(self._first[0].epsilon(whole.delta))
-        if self._first is None or self._first[0].even:  # of many kinds of noise it would take long
-            events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self._entries]
-            composed = composed_epsilon(events, whole.delta) if whole.delta else float(self._lost)
-            found += [] if composed is None else [composed]
-        return replace(whole, epsilon=min(found), basis=basis) if min(found) < whole.epsilon else whole
-
-    def _whole(self) -> Guarantee:
-        """What is promised for the incomplete table whatever is still to come."""
-        epsilon, delta = self._budget.epsilon, self._budget.delta
-        basis = (
-            "the budget's Rényi filter" if self.order != PURE else "the budget, which stops on the sum of pure losses"
-        )
-        if self._first is not None:
-            basis = f"{_EXACT}, and the budget's Rényi filter for all that follows"
-        if self._budget.ground_truth is not None:
-            epsilon = most_lost(epsilon, self._budget.ground_truth, rows=self.protect.at_most)
-            basis = "the most that the filter for the complete table lets the incomplete one lose"
-        if any(entry.noise != noise.SYSTEM for entry in self._entries):
-            epsilon, delta, basis = math.inf, 1.0, "noise of a test, not of the operating system"
-        return Guarantee(self.table, self.protect, epsilon, delta, basis)
+        return self._record.guarantee()
 
     def epsilon_at(self, delta: float) -> float:
-        """The ε that the whole budget promises at another δ; infinite if none is known.
-
-        Before anything was released that is the budget's own: a first batch that is priced by its exact total may lose
-        more, at another δ, than the filter would let it.
-        """
-        if self._first is None:
-            if self._entries or self.order == PURE or self._header["version"] < VERSION:
-                return epsilon_of(self.capacity, delta)
-            return self._budget.epsilon if delta >= self._budget.delta else math.inf
-        batch, price = self._first
-        return batch.epsilon(delta, rest=batch.rest(price))
-
-    def _amounts_to(self) -> float:
-        """The ε of the spending so far, as if all of it had been fixed in advance."""
-        if self._first is None:
-            return epsilon_of(Loss(float(self._lost), self.order), self._budget.delta)
-        batch, price = self._first
-        return batch.epsilon(self._budget.delta, rest=max(0.0, float(self._lost) - price))
+        """The ε that the whole budget promises at another δ; infinite if none is known."""
+        return self._record.epsilon_at(delta)
 
     def receipt(self) -> Paid:
         """Which ledger this is and what it promises in all: for what was estimated under it and is used elsewhere."""
-        gaps = {column: rule.digest for column, rule in self._reading.items() if rule.told != "nothing"}
-        return Paid(self.identity, self._whole().promise, gaps)
-
-    @property
-    def _all_fixed(self) -> bool:
-        """Whether everything was charged in one batch, before the first read."""
-        return bool(self._entries) and all(entry.batch == 1 for entry in self._entries)
-
-    @property
-    def _may_be_missing(self) -> list[str]:
-        """The columns that have gaps, as the header states them: no other can lower a figure."""
-        return [column for column, rule in (self._gaps or {}).items() if rule.told != "nothing"]
+        return self._record.receipt()
 
     def ground_truth(self, assumption: Assumption | None = None) -> GroundTruth:
         """What is promised for the complete table behind the gaps, if an assumption about them holds.
@@ -589,96 +431,14 @@ class Ledger:
             assumption: by default that of the budget. One rate stands for every column that may be missing; those that
                 no release leaves out rows by change no figure.
         """
-        promised = self.budget.ground_truth  # a copy, since the figure hands it out
-        stated = assumption or promised
-        if stated is None:
-            raise BudgetError("nothing is assumed about gaps", hint='ledger.ground_truth(MCAR({"income": 0.2}))')
-        if promised is not None and stated == promised:
-            stated = promised  # which also says where its rates come from
-        elif isinstance(stated, MCAR) and stated.paid is not None and stated.paid.ledger == self.identity:
-            stated = replace(stated, paid=None)  # it is among the entries
-        if stated is not promised:
-            self._check_columns(stated)
-        assumption = over(stated, self._may_be_missing)
-        _check_estimated(assumption, self._gaps or {})
-        incomplete, gaps = self.guarantee(), self._gaps_told(assumption)
-        if not incomplete.private:
-            return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, gaps, None)
-        realised = None
-        if self.order == PURE:
-            realised = mean_exp(merged(self._releases(self._entries)), assumption, rows=self.protect.at_most)
-        if not self._all_fixed and assumption == promised and self._gaps is not None:
-            found = [(self._budget.epsilon, "the budget's filter for the complete table")]
-        else:
-            found = [*self._over_patterns(assumption, incomplete.epsilon)]
-        found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
-        epsilon, basis = min(found, key=lambda figure: figure[0])
-        return GroundTruth(incomplete, stated, epsilon, self._budget.delta + assumption.failure, basis, gaps, realised)
+        return self._record.ground_truth(assumption)
 
-    def _over_patterns(self, assumption: Assumption, epsilon: float) -> Iterator[tuple[float, str]]:
-        """Figures of the first batch over patterns of gaps; all that may come after it, up to ε, counts in full."""
-        rows, delta, fixed = self.protect.at_most, self._budget.delta, self._all_fixed
-        begun = [entry for entry in self._entries if entry.batch == 1]
-        losses = [self._loses(entry) if entry.together else entry.loss for entry in begun]
-        reads = [self._counted(entry.reads) for entry in begun]
-        amplified = renyi(merged(zip(losses, reads, strict=True)), assumption, self.order, rows=rows)
-        most = self.capacity.value if self._budget.ground_truth is None else epsilon
-        rest = 0.0 if fixed else max(0.0, most - math.fsum(entry.loss for entry in begun))
-        yield (
-            epsilon_of(Loss(amplified + rest, self.order), delta),
-            "the mean over patterns of gaps, all releases fixed in advance"
-            if fixed
-            else "the first batch over patterns of gaps; all else, which may depend on earlier answers, in full",
-        )
-        if self.order == PURE or assumption.columns != "independent":
-            return
-        seen = observed(assumption, rows)
-        if self._first is not None:
-            batch, price = self._first
-            after = "" if fixed else "; all else, which may depend on earlier answers, in full"
-            exact = batch.epsilon(delta, rest=0.0 if fixed else batch.rest(price), seen=seen)
-            yield exact, f"the exact total of the first batch over patterns of gaps{after}"
-            if exact < math.inf and not batch.even:
-                return  # groups of unequal noise have too many cells for what follows
-        if fixed:
-            events = [
-                (entry.mechanism, next(iter(entry.distance.values())), columns or frozenset())
-                for entry, columns in zip(begun, reads, strict=True)
-            ]
-            if (tighter := partition_epsilon(events, seen, delta)) is not None:
-                yield tighter, "amplified loss distributions of releases that were all fixed in advance"
-
-    def _check_columns(self, assumption: Assumption) -> None:
-        """Refuse a rate for a column that neither the header nor this reading knows: misspelt, it changes nothing."""
-        rates = getattr(assumption, "rates", None)  # what is no assumption is refused by `over`
-        known = {**self._gaps, **self._reading} if self._gaps else {}
-        for column in rates if known and isinstance(rates, Mapping) else ():
-            if column not in known:
-                raise SchemaError(f"no column {column!r} in {self._path}", hint=nearest(column, known))
-
-    def _releases(self, entries: Iterable[Entry]) -> list[tuple[float, Columns | None]]:
-        return [(entry.loss, self._counted(entry.reads)) for entry in entries]
-
-    def _gaps_told(self, assumption: Assumption) -> dict[str, str]:
-        """What counts as a gap in each column that an assumption names."""
-        rules = self._gaps or {}
-        return {column: rules[column].told if column in rules else _UNSAID for column in named_rates(assumption)}
+    # ------------------------------------------------------------------ reading it
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What weakens the promise to the complete table, in sentences; nothing in the usual case."""
-        if self._gaps is None:
-            return (
-                "This ledger was begun by an earlier gapless and does not say what a gap is: no figure for the "
-                "complete table is below that for the incomplete one.",
-            )
-        others = [name for name, rule in self._reading.items() if rule.told != "nothing" and not self._agreed(name)]
-        if not others:
-            return ()
-        return (
-            f"This reading takes other cells for gaps than the ledger says, in {', '.join(map(repr, others))}: "
-            "its releases that look at such a column count every row in figures for the complete table.",
-        )
+        return self._gaps.remarks()
 
     @property
     def pricing(self) -> str | None:
@@ -699,14 +459,14 @@ class Ledger:
 
     def summary(self) -> dict[str, Any]:
         """Everything in the ledger, for a machine. All of it is public."""
-        guarantee = self.guarantee()
-        return {
+        guarantee, stated = self.guarantee(), self._gaps.stated
+        told = {
             "identity": self.identity,
             "table": self.table,
             "rows_per_person": self.protect.at_most,
             "budget": {"epsilon": self._budget.epsilon, "delta": self._budget.delta}
             | ({} if self._budget.ground_truth is None else {"ground_truth": str(self._budget.ground_truth)}),
-            "gaps": None if self._gaps is None else {column: asdict(rule) for column, rule in self._gaps.items()},
+            "gaps": stated if stated is None else {column: asdict(rule) for column, rule in stated.items()},
             "order": None if self.order == PURE else self.order,
             "capacity": self.capacity.value,
             "spent": self.spent.value,
@@ -716,15 +476,14 @@ class Ledger:
                 "basis": guarantee.basis,
             },
             "entries": [entry.content() for entry in self.entries],
-        } | ({} if self._first is None else {"first_batch": self._first_told()})
-
-    def _first_told(self) -> dict[str, float]:
-        """How many entries were priced together, at which loss, and what they would have cost one by one."""
-        batch, price = self._first or (None, 0.0)
-        return {} if batch is None else {"entries": len(batch.parts), "price": price, "one_by_one": batch.loss}
+        }
+        if self._first is not None:
+            batch, price = self._first
+            told["first_batch"] = {"entries": len(batch.parts), "price": price, "one_by_one": batch.loss}
+        return told
 
     def __str__(self) -> str:
-        spent = rounded_up(self._amounts_to())
+        spent = rounded_up(self._record.amounts_to())
         assumed, delta = self._budget.ground_truth, self._budget.delta
         whom, for_whom = "", ""
         if assumed is not None:
@@ -740,7 +499,7 @@ class Ledger:
             lines.append(f"  {self.pricing}")
         lines += [f"  {caution}" for caution in self.cautions()]
         if assumed is not None:
-            gaps = gaps_told(self._gaps_told(assumed))
+            gaps = gaps_told(self._gaps.told(assumed))
             lines += [f"  assuming that {assumed}", f"  {gaps}", f"  {self.guarantee()}"]
             lines += [f"  {remark}" for remark in self.remarks]
         if self._entries:
@@ -779,18 +538,6 @@ def _go_on(ledger: Ledger, name: str) -> str:
     if ledger.left.value == 0:
         return SPENT
     return f"leave budget= out: the ledger knows it, and {ledger.percentages()[1]:.2f}% of it is left"
-
-
-def _check_estimated(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
-    """Refuse rates that were estimated with other cells as gaps: they say nothing of these."""
-    if not isinstance(assumption, MCAR) or assumption.paid is None:
-        return
-    for column in named_rates(assumption):
-        if column in gaps and assumption.paid.gaps.get(column) != gaps[column].digest:
-            raise BudgetError(
-                f"the rate of gaps in {column!r} was estimated under a schema that takes other cells for gaps",
-                hint="estimate it with the schema that this ledger was opened with",
-            )
 
 
 def _added(

@@ -16,7 +16,7 @@ from gapless.errors import ModelError
 from gapless.model.completion import EM_STEPS
 from gapless.model.marginal import Floats, Marginal, Measurement, project_to_simplex
 from gapless.privacy import ExponentialChoice, Linf, Loss, for_counts
-from gapless.privacy.ledger import Grant
+from gapless.privacy.grant import Grant
 from gapless.weights.raking import rake
 from gapless.weights.weights import Weights, weighable
 
