@@ -13,10 +13,14 @@ the right `expected_rows`, and one sample of as many rows. Printed are mean tota
 table of up to 150 pairs and 50 triples of columns, and processor seconds of fit and sample. A fit that takes longer
 than the cap is given up, and not tried with more columns or rows. AIM with 100 columns comes last.
 
-Fresh tables have columns of 2 to 12 cells, drawn anew for each, and a number of rows and an ε that are drawn as well.
-In *blocks* three to five columns hang on one hidden class, apart from the others; in *copies* each column repeats any
-one before it, in part; in *classes* all hang on one of twelve hidden classes; in *parents* each on two of the columns
-before it.
+Other tables have columns of 2 to 12 cells, drawn for each kind and width, and a number of rows and an ε that are drawn
+as well. In *blocks* three to five columns hang on one hidden class, apart from the others; in *copies* each column
+repeats any one before it, in part; in *classes* all hang on one of twelve hidden classes; in *parents* each on two of
+the columns before it. The rule of `Auto` was chosen on all of these.
+
+Fresh ones are drawn likewise, after the rule was fixed. In a *chain* each column depends on the one before it; in
+*hubs* each on two of the first three; *normal* ones are bins of normal variables, any two of which are correlated; in
+*islands* every other column hangs on one of six hidden classes, and the rest on nothing.
 
 Each is a line of bench/results/choose.jsonl; what is there is not measured again (delete it when the source changes).
 No real table is looked at.
@@ -54,7 +58,9 @@ METHODS = {"Independent": gl.Independent, "MST": gl.MST, "AIM": gl.AIM, "Mixture
 COLOURS = {"Independent": "#d8d8d8", "MST": "#f3d27a", "AIM": "#f0a58f", "Mixture": "#8fc6e8"}
 TABLE = ("kind", "columns", "gaps", "delta", "epsilon", "rows")
 KINDS = ("dense", "mix", "tree")
-FRESH = ("blocks", "copies", "classes", "parents")
+OTHERS = ("blocks", "copies", "classes", "parents")
+FRESH = ("chain", "hubs", "normal", "islands")
+DRAWN = (*OTHERS, *FRESH)
 LIMITS = (0.0, 0.3, 1.0, 3.0, 10.0)  # of the ratio, that are compared on fresh tables
 CAP = 90  # processor seconds of a fit
 AIM_COLUMNS = 60  # with more, it comes last
@@ -79,14 +85,17 @@ def grid():
         ((2_000, 200_000), (15, 40), (1.0,), (DELTA,), (True,)),
         ((2_000,), (40, 100), (0.1,), (DELTA,), (False,)),
     ]
-    return [table for part in plan for table in itertools.product(*part, KINDS)]
+    corners, rest = (
+        [table for part in parts for table in itertools.product(*part, KINDS)] for parts in (plan[:2], plan[2:])
+    )
+    return [*corners, *drawn_grid(OTHERS, (12, 25, 50), seed=2027), *rest]
 
 
-def fresh_grid():
+def drawn_grid(kinds, widths, *, seed):
     """Each kind three times with few, more and many columns, rows and ε drawn; a round of all kinds at a time."""
-    rng = np.random.default_rng(2027)
+    rng = np.random.default_rng(seed)
     plan = []
-    for _, columns, kind in itertools.product(range(3), (12, 25, 50), FRESH):
+    for _, columns, kind in itertools.product(range(3), widths, kinds):
         rows, epsilon = int(round(10 ** rng.uniform(3.3, 5), -2)), round(10 ** rng.uniform(-0.7, 0.7), 2)
         plan.append((rows, columns, epsilon, DELTA, False, kind))
     return plan
@@ -104,9 +113,8 @@ def main():
     asked.results.parent.mkdir(exist_ok=True)
     known = {key(line): line for line in map(json.loads, asked.results.open())} if asked.results.exists() else {}
     if not asked.only_print:
-        measure_all(
-            fresh_grid() if asked.fresh else grid(), known, asked.results, time.monotonic() + 60 * asked.minutes
-        )
+        plan = drawn_grid(FRESH, (10, 18, 35), seed=2028) if asked.fresh else grid()
+        measure_all(plan, known, asked.results, time.monotonic() + 60 * asked.minutes)
     tables = defaultdict(dict)
     for line in known.values():
         if "pairs" in line:
@@ -169,27 +177,29 @@ def sizes_of(kind, columns):
     """The cells of each column."""
     if kind in KINDS:
         return tuple(itertools.islice(itertools.cycle(SIZES), columns))
-    return tuple(np.random.default_rng([100 + FRESH.index(kind), columns]).integers(2, 13, columns).tolist())
+    return tuple(np.random.default_rng([100 + DRAWN.index(kind), columns]).integers(2, 13, columns).tolist())
 
 
-def simulate_fresh(kind, columns, rows):
-    """Codes and the columns' sizes, each column from the ones before it or from hidden classes."""
-    rng, sizes = np.random.default_rng([200 + FRESH.index(kind), columns, rows]), sizes_of(kind, columns)
+def simulate_drawn(kind, columns, rows):
+    """Codes and the columns' sizes, each column from the ones before it or from hidden classes or variables."""
+    rng, sizes = np.random.default_rng([200 + DRAWN.index(kind), columns, rows]), sizes_of(kind, columns)
     codes = np.empty((rows, columns), dtype=np.uint8, order="F")
-    hidden, left = rng.integers(0, 12, rows), 0
+    hidden, left = rng.integers(0, 6 if kind == "islands" else 12, rows), 0
     for column, size in enumerate(sizes):
         own = rng.choice(size, rows, p=rng.dirichlet(np.ones(size)))
         if kind == "blocks" and left == 0:
             hidden, left = rng.choice(5, rows, p=rng.dirichlet(np.full(5, 2.0))), int(rng.integers(3, 6))
         left -= 1
-        if kind in ("blocks", "classes"):
-            given, share = hidden, 1.0
+        if kind in ("blocks", "classes", "islands"):
+            given, share = hidden, float(kind != "islands" or column % 2)
         elif column == 0:
             given, share = np.zeros(rows, dtype=np.int64), 0.0
         elif kind == "copies":
             given, share = codes[:, rng.integers(0, column)], rng.uniform(0.2, 0.9)
+        elif kind == "chain":
+            given, share = codes[:, column - 1], rng.uniform(0.5, 1.0)
         else:
-            one, other = rng.integers(0, column, 2)
+            one, other = rng.integers(0, min(column, 3) if kind == "hubs" else column, 2)
             given, share = (3 * codes[:, one] + codes[:, other]) % 24, rng.uniform(0.4, 0.9)
         laws = np.cumsum(rng.dirichlet(np.full(size, 0.15 if kind in ("copies", "parents") else 0.7), 24), axis=1)
         told = (laws[given] < rng.random((rows, 1))).sum(axis=1).clip(0, size - 1)
@@ -197,10 +207,21 @@ def simulate_fresh(kind, columns, rows):
     return codes, np.zeros(codes.shape, dtype=bool), sizes
 
 
+def simulate_normal(columns, rows):
+    """Bins, at random places, of normal variables that four common ones and one of its own make up."""
+    rng, sizes = np.random.default_rng([300, columns, rows]), sizes_of("normal", columns)
+    common = rng.normal(size=(rows, 4)) @ rng.normal(size=(4, columns)) / 2
+    values = common + rng.uniform(0.3, 1.5, columns) * rng.normal(size=(rows, columns))
+    codes = [np.searchsorted(np.sort(rng.normal(size=size - 1)), values[:, c]) for c, size in enumerate(sizes)]
+    return np.asfortranarray(np.stack(codes, axis=1).astype(np.uint8)), np.zeros(values.shape, dtype=bool), sizes
+
+
 def simulate(kind, columns, rows, gaps):
     """Codes, which of them are missing, and the columns' sizes."""
-    if kind in FRESH:
-        return simulate_fresh(kind, columns, rows)
+    if kind == "normal":
+        return simulate_normal(columns, rows)
+    if kind in DRAWN:
+        return simulate_drawn(kind, columns, rows)
     rng, sizes = np.random.default_rng([KINDS.index(kind), columns]), sizes_of(kind, columns)
     codes = np.empty((rows, columns), dtype=np.uint8, order="F")
     hidden = rng.normal(size=(rows, 3)).astype(np.float32)
