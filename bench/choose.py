@@ -48,7 +48,7 @@ import polars as pl
 
 import gapless as gl
 from gapless.draw.markup import shape, svg_file, tag
-from gapless.synth.auto import rows_per_noise
+from gapless.synth import auto
 
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE.parent / "docs" / "how-to" / "choose_a_method.svg"
@@ -61,10 +61,12 @@ KINDS = ("dense", "mix", "tree")
 OTHERS = ("blocks", "copies", "classes", "parents")
 FRESH = ("chain", "hubs", "normal", "islands")
 DRAWN = (*OTHERS, *FRESH)
-LIMITS = (0.0, 0.3, 1.0, 3.0, 10.0)  # of the ratio, that are compared on fresh tables
+RATIOS = (0.3, 1.0, 2.0, 3.0, 10.0)  # of rows in a cell to noise, that are compared as limits
+SIGNALS = (10.0, 20.0, 30.0, 45.0, 70.0, 100.0)  # the same times the root of the number of pairs
 CAP = 90  # processor seconds of a fit
 AIM_COLUMNS = 60  # with more, it comes last
 PAIRS, TRIPLES = 150, 50  # that are compared
+NARROW = 25  # columns, in the picture
 GAPS = 0.2
 
 
@@ -113,18 +115,16 @@ def main():
     asked.results.parent.mkdir(exist_ok=True)
     known = {key(line): line for line in map(json.loads, asked.results.open())} if asked.results.exists() else {}
     if not asked.only_print:
-        plan = drawn_grid(FRESH, (10, 18, 35), seed=2028) if asked.fresh else grid()
+        plan = drawn_grid(FRESH, (6, 18, 35), seed=2028) if asked.fresh else grid()
         measure_all(plan, known, asked.results, time.monotonic() + 60 * asked.minutes)
     tables = defaultdict(dict)
     for line in known.values():
         if "pairs" in line:
             tables[tuple(line[name] for name in TABLE)][line["method"]] = line
-    tables = {table: found for table, found in tables.items() if len(found) > 2}
+    tables = {table: found for table, found in tables.items() if complete(table, found)}
     show(tables, known)
     regret(tables)
-    if asked.fresh:
-        limits({table: found for table, found in tables.items() if "AIM" in found and "Mixture" in found})
-    else:
+    if not asked.fresh:
         asked.picture.write_text(picture(tables), encoding="utf-8")
 
 
@@ -319,18 +319,23 @@ def share(codes, columns, sizes):
 # ---------------------------------------------------------------- showing
 
 
+def complete(table, found):
+    """Whether all methods were measured on a table; AIM with many columns need not be."""
+    return set(METHODS) <= {*found, *(["AIM"] if table[1] > AIM_COLUMNS else [])}
+
+
 def show(tables, known):
     """A row for each table: the distances of all methods, and by how much the best is better than the next."""
     head = " | ".join(METHODS)
-    print(f"| table | columns | with | ε | rows | ratio | {head} | best |")
-    print(f"|---|---:|---|---:|---:|---:|{'---:|' * (len(METHODS) + 1)}")
+    print(f"| table | columns | with | ε | rows | $s$ | $r$ | {head} | best |")
+    print(f"|---|---:|---|---:|---:|---:|---:|{'---:|' * (len(METHODS) + 1)}")
     for table, found in sorted(tables.items()):
         kind, columns, gaps, delta, epsilon, rows = table
         cells = [told(known.get((*table, method))) for method in METHODS]
         first, second = ranked(found)[:2]
         best = f"{first[1]} −{1 - first[0] / second[0]:.0%}"
         more = ", ".join(["gaps"] * gaps + ["δ = 0"] * (delta == 0))
-        facts = [kind, columns, more, f"{epsilon:g}", f"{rows:,}", f"{ratio(table):.2g}"]
+        facts = [kind, columns, more, f"{epsilon:g}", f"{rows:,}", f"{signal_of(table):.2g}", f"{ratio(table):.2g}"]
         print("|", " | ".join(map(str, [*facts, *cells, best])), "|")
 
 
@@ -351,54 +356,65 @@ def public(table):
     return schema_of(sizes_of(kind, columns), gaps=gaps, rows=rows), gl.Budget(epsilon, delta).capacity
 
 
+def signal_of(table):
+    """What all pairs tell together, in units of noise."""
+    schema, loss = public(table)
+    sizes = [column.extended_size for column in schema.columns]
+    return auto.signal(sizes, loss, gl.Rows(1), schema.expected_rows)
+
+
 def ratio(table):
     """Rows in a cell of a pair, over the noise there if all pairs are measured."""
-    schema, loss = public(table)
-    return rows_per_noise([column.extended_size for column in schema.columns], loss, gl.Rows(1), schema.expected_rows)
+    return signal_of(table) / math.sqrt(math.comb(table[1], 2))
 
 
-def choice(table):
-    return type(gl.Auto().choose(*public(table), gl.Rows(1))[0]).__name__
+def choice(table, limit=auto.ALL_PAIRS):
+    """What `Auto` takes if it measures all pairs from this signal on."""
+    kept, auto.ALL_PAIRS = auto.ALL_PAIRS, limit
+    try:
+        return type(gl.Auto().choose(*public(table), gl.Rows(1))[0]).__name__
+    finally:
+        auto.ALL_PAIRS = kept
 
 
 def regret(tables):
-    """How much larger the distances of pairs are than with the best that was measured, on average and at the most."""
-    print("\n| always | tables | on average | at the most |\n|---|---:|---:|---:|")
-    for name in [*METHODS, "Auto"]:
-        more = []
-        for table, found in tables.items():
-            method = choice(table) if name == "Auto" else name
-            if method in found:
-                more.append(found[method]["pairs"] / ranked(found)[0][0])
-        print(f"| {name} | {len(more)} | +{np.exp(np.mean(np.log(more))) - 1:.0%} | +{max(more) - 1:.0%} |")
+    """How much larger the distances of pairs are than with the best that was measured: a table for rules and kinds.
 
-
-def limits(tables):
-    """The same for AIM below a limit of the ratio and Mixture from it on, and what is best of the two afterwards."""
-    print("\n| Mixture from a ratio of | tables | on average | at the most |\n|---|---:|---:|---:|")
-    for limit in (*LIMITS, "the better of the two"):
-        more = []
+    Averages are of logarithms, for each kind by itself; of all of them every kind counts the same.
+    """
+    kinds = [kind for kind in (*KINDS, *DRAWN) if any(table[0] == kind for table in tables)]
+    print("\n| rule | tables | on average | at the most |", " | ".join(kinds), "|")
+    print(f"|---|---:|---:|---:|{'---:|' * len(kinds)}")
+    rules = {f"always {method}": lambda _, method=method: method for method in METHODS}
+    for limit in RATIOS:
+        rules[f"Mixture from $r={limit:g}$"] = lambda table, limit=limit: choice(
+            table, limit * signal_of(table) / ratio(table)
+        )
+    for limit in sorted({*SIGNALS, auto.ALL_PAIRS}):
+        name = f"Mixture from $s={limit:g}$" + (" (`Auto`)" if limit == auto.ALL_PAIRS else "")
+        rules[name] = lambda table, limit=limit: choice(table, limit)
+    for name, rule in rules.items():
+        more = defaultdict(list)
         for table, found in tables.items():
-            both = {name: found[name]["pairs"] for name in ("AIM", "Mixture")}
-            better = min(both.values())
-            taken = better if isinstance(limit, str) else both["Mixture" if ratio(table) >= limit else "AIM"]
-            more.append(taken / ranked(found)[0][0])
-        name = limit if isinstance(limit, str) else f"{limit:g}"
-        print(f"| {name} | {len(more)} | +{np.exp(np.mean(np.log(more))) - 1:.0%} | +{max(more) - 1:.0%} |")
+            if (method := rule(table)) in found:
+                more[table[0]].append(math.log(found[method]["pairs"] / ranked(found)[0][0]))
+        means = [float(np.mean(more[kind])) for kind in kinds]
+        numbers = [float(np.mean(means)), max(map(max, more.values())), *means]
+        told = " | ".join(f"+{math.exp(number) - 1:.0%}" for number in numbers)
+        print(f"| {name} | {sum(map(len, more.values()))} | {told} |")
 
 
 def picture(tables):
-    """A tile for each kind and number of columns (rows) and each span of the ratio (columns), coloured by the best."""
+    """A tile for each kind and width (rows) and each span of the signal (columns), coloured by the best method."""
     tiles = defaultdict(list)
     for table, found in tables.items():
         if choice(table) in found:
-            kind, columns, gaps, delta, *_ = table
-            more = ", gaps" * gaps + ", δ = 0" * (delta == 0)
-            tiles[columns, more, kind, math.floor(2 * math.log10(ratio(table)))].append((table, found))
-    bands = sorted({place[:3] for place in tiles})
-    spans = range(min(place[3] for place in tiles), max(place[3] for place in tiles) + 1)
-    wide, high, left, top = 74, 36, 190, 58
-    width, height = left + wide * len(spans) + 10, top + high * len(bands) + 66
+            kind, columns = (*KINDS, *DRAWN).index(table[0]), table[1] > NARROW
+            tiles[kind, columns, math.floor(2 * math.log10(signal_of(table)))].append((table, found))
+    bands = sorted({place[:2] for place in tiles})
+    spans = range(min(place[2] for place in tiles), max(place[2] for place in tiles) + 1)
+    across, high, left, top = 74, 36, 230, 58
+    width, height = left + across * len(spans) + 10, top + high * len(bands) + 66
     lines = [
         tag("style", "text{font:12px sans-serif;fill:#222}.s{font-size:10px}.m{text-anchor:middle}.e{text-anchor:end}"),
         shape("rect", width=width, height=height, fill="#fff"),
@@ -409,11 +425,12 @@ def picture(tables):
             shape("rect", x=left + 120 * place, y=30, width=14, height=14, rx=3, fill=colour),
             tag("text", method, x=left + 120 * place + 19, y=42),
         ]
-    for row, (columns, more, kind) in enumerate(bands):
+    for row, (kind, wide) in enumerate(bands):
         y = top + high * row
-        lines.append(tag("text", f"{columns} columns, {kind}{more}", x=left - 10, y=y + 22, class_="e"))
+        name = f"{(*KINDS, *DRAWN)[kind]}, {'more than' if wide else 'up to'} {NARROW} columns"
+        lines.append(tag("text", name, x=left - 10, y=y + 22, class_="e"))
         for place, span in enumerate(spans):
-            some = tiles.get((columns, more, kind, span))
+            some = tiles.get((kind, wide, span))
             if not some:
                 continue
             methods = set.intersection(*(set(found) for _, found in some))
@@ -421,10 +438,13 @@ def picture(tables):
                 (float(np.mean([math.log(found[method]["pairs"]) for _, found in some])), method) for method in methods
             )
             (best, method), (second, _) = mean[:2]
-            x = left + wide * place
+            x = left + across * place
             chosen = {choice(table) for table, _ in some}
             lost = np.mean([math.log(found[choice(table)]["pairs"]) for table, found in some]) - best
-            tip = "; ".join(f"ε = {table[4]:g}, {table[5]:,} rows: {ranked(found)[0][1]}" for table, found in some)
+            tip = "; ".join(
+                f"{table[1]} columns, ε = {table[4]:g}, {table[5]:,} rows: {ranked(found)[0][1]}"
+                for table, found in some
+            )
             other = chosen != {method}
             mark = {"stroke": "#222", "stroke_width": 1.6} if other else {}
             lines += [
@@ -433,7 +453,7 @@ def picture(tables):
                     tag("title", f"{tip}. Auto: {', '.join(sorted(chosen))}"),
                     x=x + 2,
                     y=y + 2,
-                    width=wide - 4,
+                    width=across - 4,
                     height=high - 4,
                     rx=4,
                     fill=COLOURS[method],
@@ -442,19 +462,21 @@ def picture(tables):
                 tag(
                     "text",
                     f"−{1 - math.exp(best - second):.0%}",
-                    x=x + wide / 2,
+                    x=x + across / 2,
                     y=y + (16 if other else 22),
                     class_="m",
                 ),
             ]
             if other:
-                lines.append(tag("text", f"auto +{math.exp(lost) - 1:.0%}", x=x + wide / 2, y=y + 29, class_="s m"))
+                lines.append(tag("text", f"auto +{math.exp(lost) - 1:.0%}", x=x + across / 2, y=y + 29, class_="s m"))
     bottom = top + high * len(bands)
     for place, span in enumerate(spans):
-        middle = left + wide * place
+        middle = left + across * place
         lines.append(tag("text", f"{float(f'{10 ** (span / 2):.2g}'):g}", x=middle, y=bottom + 16, class_="s m"))
     lines += [
-        tag("text", "rows in a cell of a pair ÷ noise there, if all pairs are measured", x=left, y=bottom + 36),
+        tag(
+            "text", "signal: rows in a cell ÷ noise there, times the root of the number of pairs", x=left, y=bottom + 36
+        ),
         tag(
             "text",
             "Framed: Auto takes another method, whose distances are larger by so much.",
