@@ -61,8 +61,10 @@ KINDS = ("dense", "mix", "tree")
 OTHERS = ("blocks", "copies", "classes", "parents")
 FRESH = ("chain", "hubs", "normal", "islands")
 DRAWN = (*OTHERS, *FRESH)
+MANY = ("dense", "classes", "normal")  # in these every column depends on every other one
 RATIOS = (0.3, 1.0, 2.0, 3.0, 10.0)  # of rows in a cell to noise, that are compared as limits
 SIGNALS = (10.0, 20.0, 30.0, 45.0, 70.0, 100.0)  # the same times the root of the number of pairs
+SPANS = (0, auto.ALL_PAIRS, 300, math.inf)  # of the signal, that are told apart in words
 CAP = 90  # processor seconds of a fit
 AIM_COLUMNS = 60  # with more, it comes last
 PAIRS, TRIPLES = 150, 50  # that are compared
@@ -124,6 +126,7 @@ def main():
     tables = {table: found for table, found in tables.items() if complete(table, found)}
     show(tables, known)
     regret(tables)
+    against(tables)
     if not asked.fresh:
         asked.picture.write_text(picture(tables), encoding="utf-8")
 
@@ -335,7 +338,7 @@ def show(tables, known):
         first, second = ranked(found)[:2]
         best = f"{first[1]} −{1 - first[0] / second[0]:.0%}"
         more = ", ".join(["gaps"] * gaps + ["δ = 0"] * (delta == 0))
-        facts = [kind, columns, more, f"{epsilon:g}", f"{rows:,}", f"{signal_of(table):.2g}", f"{ratio(table):.2g}"]
+        facts = [kind, columns, more, f"{epsilon:g}", f"{rows:,}", rounded(signal_of(table)), rounded(ratio(table))]
         print("|", " | ".join(map(str, [*facts, *cells, best])), "|")
 
 
@@ -343,6 +346,11 @@ def told(line):
     if line is None:
         return "–"
     return f"{line['pairs']:.4f} ({line['triples']:.3f}) {line['seconds']:.1f} s" if "pairs" in line else f"> {CAP} s"
+
+
+def rounded(number):
+    """Two digits, without powers of ten."""
+    return f"{float(f'{number:.2g}'):,g}"
 
 
 def ranked(found):
@@ -402,6 +410,25 @@ def regret(tables):
         numbers = [float(np.mean(means)), max(map(max, more.values())), *means]
         told = " | ".join(f"+{math.exp(number) - 1:.0%}" for number in numbers)
         print(f"| {name} | {sum(map(len, more.values()))} | {told} |")
+
+
+def against(tables):
+    """How much larger distances of Mixture are than those of the best other method, by what all pairs tell."""
+    print("\n| $s$ | columns depend on | tables | Mixture is nearest | from | median | to | triples: nearest |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    for (least, most), many in itertools.product(itertools.pairwise(SPANS), (True, False)):
+        more = {"pairs": [], "triples": []}
+        for table, found in tables.items():
+            if least <= signal_of(table) < most and (table[0] in MANY) == many:
+                for ways, numbers in more.items():
+                    other = min(line[ways] for method, line in found.items() if method != "Mixture")
+                    numbers.append(found["Mixture"][ways] / other - 1)
+        if pairs := more["pairs"]:
+            told = " | ".join(f"{value:+.0%}" for value in (min(pairs), np.median(pairs), max(pairs)))
+            nearest = [sum(value < 0 for value in numbers) for numbers in more.values()]
+            span = f"from {least:g}" if most == math.inf else f"{least:g} to {most:g}" if least else f"below {most:g}"
+            words = "many" if many else "few"
+            print(f"| {span} | {words} | {len(pairs)} | {nearest[0]} | {told} | {nearest[1]} |")
 
 
 def picture(tables):
@@ -472,7 +499,7 @@ def picture(tables):
     bottom = top + high * len(bands)
     for place, span in enumerate(spans):
         middle = left + across * place
-        lines.append(tag("text", f"{float(f'{10 ** (span / 2):.2g}'):g}", x=middle, y=bottom + 16, class_="s m"))
+        lines.append(tag("text", rounded(10 ** (span / 2)), x=middle, y=bottom + 16, class_="s m"))
     lines += [
         tag(
             "text", "signal: rows in a cell ÷ noise there, times the root of the number of pairs", x=left, y=bottom + 36
