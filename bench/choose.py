@@ -13,10 +13,14 @@ the right `expected_rows`, and one sample of as many rows. Printed are mean tota
 table of up to 150 pairs and 50 triples of columns, and processor seconds of fit and sample. A fit that takes longer
 than the cap is given up, and not tried with more columns or rows. AIM with 100 columns comes last.
 
-Fresh tables have columns of 2 to 12 cells, drawn anew for each, and a number of rows and an ε that are drawn as well.
-In *blocks* three to five columns hang on one hidden class, apart from the others; in *copies* each column repeats any
-one before it, in part; in *classes* all hang on one of twelve hidden classes; in *parents* each on two of the columns
-before it.
+Other tables have columns of 2 to 12 cells, drawn for each kind and width, and a number of rows and an ε that are drawn
+as well. In *blocks* three to five columns hang on one hidden class, apart from the others; in *copies* each column
+repeats any one before it, in part; in *classes* all hang on one of twelve hidden classes; in *parents* each on two of
+the columns before it. The rule of `Auto` was chosen on all of these.
+
+Fresh ones are drawn likewise, after the rule was fixed. In a *chain* each column depends on the one before it; in
+*hubs* each on two of the first three; *normal* ones are bins of normal variables, any two of which are correlated; in
+*islands* every other column hangs on one of six hidden classes, and the rest on nothing.
 
 Each is a line of bench/results/choose.jsonl; what is there is not measured again (delete it when the source changes).
 No real table is looked at.
@@ -44,7 +48,7 @@ import polars as pl
 
 import gapless as gl
 from gapless.draw.markup import shape, svg_file, tag
-from gapless.synth.auto import rows_per_noise
+from gapless.synth import auto
 
 HERE = Path(__file__).resolve().parent
 PICTURE = HERE.parent / "docs" / "how-to" / "choose_a_method.svg"
@@ -54,11 +58,17 @@ METHODS = {"Independent": gl.Independent, "MST": gl.MST, "AIM": gl.AIM, "Mixture
 COLOURS = {"Independent": "#d8d8d8", "MST": "#f3d27a", "AIM": "#f0a58f", "Mixture": "#8fc6e8"}
 TABLE = ("kind", "columns", "gaps", "delta", "epsilon", "rows")
 KINDS = ("dense", "mix", "tree")
-FRESH = ("blocks", "copies", "classes", "parents")
-LIMITS = (0.0, 0.3, 1.0, 3.0, 10.0)  # of the ratio, that are compared on fresh tables
+OTHERS = ("blocks", "copies", "classes", "parents")
+FRESH = ("chain", "hubs", "normal", "islands")
+DRAWN = (*OTHERS, *FRESH)
+MANY = ("dense", "classes", "normal")  # in these every column depends on every other one
+RATIOS = (0.3, 1.0, 2.0, 3.0, 10.0)  # of rows in a cell to noise, that are compared as limits
+SIGNALS = (10.0, 20.0, 30.0, 45.0, 70.0, 100.0)  # the same times the root of the number of pairs
+SPANS = (0, auto.ALL_PAIRS, 300, math.inf)  # of the signal, that are told apart in words
 CAP = 90  # processor seconds of a fit
 AIM_COLUMNS = 60  # with more, it comes last
 PAIRS, TRIPLES = 150, 50  # that are compared
+NARROW = 25  # columns, in the picture
 GAPS = 0.2
 
 
@@ -79,14 +89,17 @@ def grid():
         ((2_000, 200_000), (15, 40), (1.0,), (DELTA,), (True,)),
         ((2_000,), (40, 100), (0.1,), (DELTA,), (False,)),
     ]
-    return [table for part in plan for table in itertools.product(*part, KINDS)]
+    corners, rest = (
+        [table for part in parts for table in itertools.product(*part, KINDS)] for parts in (plan[:2], plan[2:])
+    )
+    return [*corners, *drawn_grid(OTHERS, (12, 25, 50), seed=2027), *rest]
 
 
-def fresh_grid():
+def drawn_grid(kinds, widths, *, seed):
     """Each kind three times with few, more and many columns, rows and ε drawn; a round of all kinds at a time."""
-    rng = np.random.default_rng(2027)
+    rng = np.random.default_rng(seed)
     plan = []
-    for _, columns, kind in itertools.product(range(3), (12, 25, 50), FRESH):
+    for _, columns, kind in itertools.product(range(3), widths, kinds):
         rows, epsilon = int(round(10 ** rng.uniform(3.3, 5), -2)), round(10 ** rng.uniform(-0.7, 0.7), 2)
         plan.append((rows, columns, epsilon, DELTA, False, kind))
     return plan
@@ -104,19 +117,17 @@ def main():
     asked.results.parent.mkdir(exist_ok=True)
     known = {key(line): line for line in map(json.loads, asked.results.open())} if asked.results.exists() else {}
     if not asked.only_print:
-        measure_all(
-            fresh_grid() if asked.fresh else grid(), known, asked.results, time.monotonic() + 60 * asked.minutes
-        )
+        plan = drawn_grid(FRESH, (6, 18, 35), seed=2028) if asked.fresh else grid()
+        measure_all(plan, known, asked.results, time.monotonic() + 60 * asked.minutes)
     tables = defaultdict(dict)
     for line in known.values():
         if "pairs" in line:
             tables[tuple(line[name] for name in TABLE)][line["method"]] = line
-    tables = {table: found for table, found in tables.items() if len(found) > 2}
+    tables = {table: found for table, found in tables.items() if complete(table, found)}
     show(tables, known)
     regret(tables)
-    if asked.fresh:
-        limits({table: found for table, found in tables.items() if "AIM" in found and "Mixture" in found})
-    else:
+    against(tables)
+    if not asked.fresh:
         asked.picture.write_text(picture(tables), encoding="utf-8")
 
 
@@ -169,27 +180,29 @@ def sizes_of(kind, columns):
     """The cells of each column."""
     if kind in KINDS:
         return tuple(itertools.islice(itertools.cycle(SIZES), columns))
-    return tuple(np.random.default_rng([100 + FRESH.index(kind), columns]).integers(2, 13, columns).tolist())
+    return tuple(np.random.default_rng([100 + DRAWN.index(kind), columns]).integers(2, 13, columns).tolist())
 
 
-def simulate_fresh(kind, columns, rows):
-    """Codes and the columns' sizes, each column from the ones before it or from hidden classes."""
-    rng, sizes = np.random.default_rng([200 + FRESH.index(kind), columns, rows]), sizes_of(kind, columns)
+def simulate_drawn(kind, columns, rows):
+    """Codes and the columns' sizes, each column from the ones before it or from hidden classes or variables."""
+    rng, sizes = np.random.default_rng([200 + DRAWN.index(kind), columns, rows]), sizes_of(kind, columns)
     codes = np.empty((rows, columns), dtype=np.uint8, order="F")
-    hidden, left = rng.integers(0, 12, rows), 0
+    hidden, left = rng.integers(0, 6 if kind == "islands" else 12, rows), 0
     for column, size in enumerate(sizes):
         own = rng.choice(size, rows, p=rng.dirichlet(np.ones(size)))
         if kind == "blocks" and left == 0:
             hidden, left = rng.choice(5, rows, p=rng.dirichlet(np.full(5, 2.0))), int(rng.integers(3, 6))
         left -= 1
-        if kind in ("blocks", "classes"):
-            given, share = hidden, 1.0
+        if kind in ("blocks", "classes", "islands"):
+            given, share = hidden, float(kind != "islands" or column % 2)
         elif column == 0:
             given, share = np.zeros(rows, dtype=np.int64), 0.0
         elif kind == "copies":
             given, share = codes[:, rng.integers(0, column)], rng.uniform(0.2, 0.9)
+        elif kind == "chain":
+            given, share = codes[:, column - 1], rng.uniform(0.5, 1.0)
         else:
-            one, other = rng.integers(0, column, 2)
+            one, other = rng.integers(0, min(column, 3) if kind == "hubs" else column, 2)
             given, share = (3 * codes[:, one] + codes[:, other]) % 24, rng.uniform(0.4, 0.9)
         laws = np.cumsum(rng.dirichlet(np.full(size, 0.15 if kind in ("copies", "parents") else 0.7), 24), axis=1)
         told = (laws[given] < rng.random((rows, 1))).sum(axis=1).clip(0, size - 1)
@@ -197,10 +210,21 @@ def simulate_fresh(kind, columns, rows):
     return codes, np.zeros(codes.shape, dtype=bool), sizes
 
 
+def simulate_normal(columns, rows):
+    """Bins, at random places, of normal variables that four common ones and one of its own make up."""
+    rng, sizes = np.random.default_rng([300, columns, rows]), sizes_of("normal", columns)
+    common = rng.normal(size=(rows, 4)) @ rng.normal(size=(4, columns)) / 2
+    values = common + rng.uniform(0.3, 1.5, columns) * rng.normal(size=(rows, columns))
+    codes = [np.searchsorted(np.sort(rng.normal(size=size - 1)), values[:, c]) for c, size in enumerate(sizes)]
+    return np.asfortranarray(np.stack(codes, axis=1).astype(np.uint8)), np.zeros(values.shape, dtype=bool), sizes
+
+
 def simulate(kind, columns, rows, gaps):
     """Codes, which of them are missing, and the columns' sizes."""
-    if kind in FRESH:
-        return simulate_fresh(kind, columns, rows)
+    if kind == "normal":
+        return simulate_normal(columns, rows)
+    if kind in DRAWN:
+        return simulate_drawn(kind, columns, rows)
     rng, sizes = np.random.default_rng([KINDS.index(kind), columns]), sizes_of(kind, columns)
     codes = np.empty((rows, columns), dtype=np.uint8, order="F")
     hidden = rng.normal(size=(rows, 3)).astype(np.float32)
@@ -298,18 +322,23 @@ def share(codes, columns, sizes):
 # ---------------------------------------------------------------- showing
 
 
+def complete(table, found):
+    """Whether all methods were measured on a table; AIM with many columns need not be."""
+    return set(METHODS) <= {*found, *(["AIM"] if table[1] > AIM_COLUMNS else [])}
+
+
 def show(tables, known):
     """A row for each table: the distances of all methods, and by how much the best is better than the next."""
     head = " | ".join(METHODS)
-    print(f"| table | columns | with | ε | rows | ratio | {head} | best |")
-    print(f"|---|---:|---|---:|---:|---:|{'---:|' * (len(METHODS) + 1)}")
+    print(f"| table | columns | with | ε | rows | $s$ | $r$ | {head} | best |")
+    print(f"|---|---:|---|---:|---:|---:|---:|{'---:|' * (len(METHODS) + 1)}")
     for table, found in sorted(tables.items()):
         kind, columns, gaps, delta, epsilon, rows = table
         cells = [told(known.get((*table, method))) for method in METHODS]
         first, second = ranked(found)[:2]
         best = f"{first[1]} −{1 - first[0] / second[0]:.0%}"
         more = ", ".join(["gaps"] * gaps + ["δ = 0"] * (delta == 0))
-        facts = [kind, columns, more, f"{epsilon:g}", f"{rows:,}", f"{ratio(table):.2g}"]
+        facts = [kind, columns, more, f"{epsilon:g}", f"{rows:,}", rounded(signal_of(table)), rounded(ratio(table))]
         print("|", " | ".join(map(str, [*facts, *cells, best])), "|")
 
 
@@ -317,6 +346,11 @@ def told(line):
     if line is None:
         return "–"
     return f"{line['pairs']:.4f} ({line['triples']:.3f}) {line['seconds']:.1f} s" if "pairs" in line else f"> {CAP} s"
+
+
+def rounded(number):
+    """Two digits, without powers of ten."""
+    return f"{float(f'{number:.2g}'):,g}"
 
 
 def ranked(found):
@@ -330,54 +364,84 @@ def public(table):
     return schema_of(sizes_of(kind, columns), gaps=gaps, rows=rows), gl.Budget(epsilon, delta).capacity
 
 
+def signal_of(table):
+    """What all pairs tell together, in units of noise."""
+    schema, loss = public(table)
+    sizes = [column.extended_size for column in schema.columns]
+    return auto.signal(sizes, loss, gl.Rows(1), schema.expected_rows)
+
+
 def ratio(table):
     """Rows in a cell of a pair, over the noise there if all pairs are measured."""
-    schema, loss = public(table)
-    return rows_per_noise([column.extended_size for column in schema.columns], loss, gl.Rows(1), schema.expected_rows)
+    return signal_of(table) / math.sqrt(math.comb(table[1], 2))
 
 
-def choice(table):
-    return type(gl.Auto().choose(*public(table), gl.Rows(1))[0]).__name__
+def choice(table, limit=auto.ALL_PAIRS):
+    """What `Auto` takes if it measures all pairs from this signal on."""
+    kept, auto.ALL_PAIRS = auto.ALL_PAIRS, limit
+    try:
+        return type(gl.Auto().choose(*public(table), gl.Rows(1))[0]).__name__
+    finally:
+        auto.ALL_PAIRS = kept
 
 
 def regret(tables):
-    """How much larger the distances of pairs are than with the best that was measured, on average and at the most."""
-    print("\n| always | tables | on average | at the most |\n|---|---:|---:|---:|")
-    for name in [*METHODS, "Auto"]:
-        more = []
+    """How much larger the distances of pairs are than with the best that was measured: a table for rules and kinds.
+
+    Averages are of logarithms, for each kind by itself; of all of them every kind counts the same.
+    """
+    kinds = [kind for kind in (*KINDS, *DRAWN) if any(table[0] == kind for table in tables)]
+    print("\n| rule | tables | on average | at the most |", " | ".join(kinds), "|")
+    print(f"|---|---:|---:|---:|{'---:|' * len(kinds)}")
+    rules = {f"always {method}": lambda _, method=method: method for method in METHODS}
+    for limit in RATIOS:
+        rules[f"Mixture from $r={limit:g}$"] = lambda table, limit=limit: choice(
+            table, limit * signal_of(table) / ratio(table)
+        )
+    for limit in sorted({*SIGNALS, auto.ALL_PAIRS}):
+        name = f"Mixture from $s={limit:g}$" + (" (`Auto`)" if limit == auto.ALL_PAIRS else "")
+        rules[name] = lambda table, limit=limit: choice(table, limit)
+    for name, rule in rules.items():
+        more = defaultdict(list)
         for table, found in tables.items():
-            method = choice(table) if name == "Auto" else name
-            if method in found:
-                more.append(found[method]["pairs"] / ranked(found)[0][0])
-        print(f"| {name} | {len(more)} | +{np.exp(np.mean(np.log(more))) - 1:.0%} | +{max(more) - 1:.0%} |")
+            if (method := rule(table)) in found:
+                more[table[0]].append(math.log(found[method]["pairs"] / ranked(found)[0][0]))
+        means = [float(np.mean(more[kind])) for kind in kinds]
+        numbers = [float(np.mean(means)), max(map(max, more.values())), *means]
+        told = " | ".join(f"+{math.exp(number) - 1:.0%}" for number in numbers)
+        print(f"| {name} | {sum(map(len, more.values()))} | {told} |")
 
 
-def limits(tables):
-    """The same for AIM below a limit of the ratio and Mixture from it on, and what is best of the two afterwards."""
-    print("\n| Mixture from a ratio of | tables | on average | at the most |\n|---|---:|---:|---:|")
-    for limit in (*LIMITS, "the better of the two"):
-        more = []
+def against(tables):
+    """How much larger distances of Mixture are than those of the best other method, by what all pairs tell."""
+    print("\n| $s$ | columns depend on | tables | Mixture is nearest | from | median | to | triples: nearest |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    for (least, most), many in itertools.product(itertools.pairwise(SPANS), (True, False)):
+        more = {"pairs": [], "triples": []}
         for table, found in tables.items():
-            both = {name: found[name]["pairs"] for name in ("AIM", "Mixture")}
-            better = min(both.values())
-            taken = better if isinstance(limit, str) else both["Mixture" if ratio(table) >= limit else "AIM"]
-            more.append(taken / ranked(found)[0][0])
-        name = limit if isinstance(limit, str) else f"{limit:g}"
-        print(f"| {name} | {len(more)} | +{np.exp(np.mean(np.log(more))) - 1:.0%} | +{max(more) - 1:.0%} |")
+            if least <= signal_of(table) < most and (table[0] in MANY) == many:
+                for ways, numbers in more.items():
+                    other = min(line[ways] for method, line in found.items() if method != "Mixture")
+                    numbers.append(found["Mixture"][ways] / other - 1)
+        if pairs := more["pairs"]:
+            told = " | ".join(f"{value:+.0%}" for value in (min(pairs), np.median(pairs), max(pairs)))
+            nearest = [sum(value < 0 for value in numbers) for numbers in more.values()]
+            span = f"from {least:g}" if most == math.inf else f"{least:g} to {most:g}" if least else f"below {most:g}"
+            words = "many" if many else "few"
+            print(f"| {span} | {words} | {len(pairs)} | {nearest[0]} | {told} | {nearest[1]} |")
 
 
 def picture(tables):
-    """A tile for each kind and number of columns (rows) and each span of the ratio (columns), coloured by the best."""
+    """A tile for each kind and width (rows) and each span of the signal (columns), coloured by the best method."""
     tiles = defaultdict(list)
     for table, found in tables.items():
         if choice(table) in found:
-            kind, columns, gaps, delta, *_ = table
-            more = ", gaps" * gaps + ", δ = 0" * (delta == 0)
-            tiles[columns, more, kind, math.floor(2 * math.log10(ratio(table)))].append((table, found))
-    bands = sorted({place[:3] for place in tiles})
-    spans = range(min(place[3] for place in tiles), max(place[3] for place in tiles) + 1)
-    wide, high, left, top = 74, 36, 190, 58
-    width, height = left + wide * len(spans) + 10, top + high * len(bands) + 66
+            kind, columns = (*KINDS, *DRAWN).index(table[0]), table[1] > NARROW
+            tiles[kind, columns, math.floor(2 * math.log10(signal_of(table)))].append((table, found))
+    bands = sorted({place[:2] for place in tiles})
+    spans = range(min(place[2] for place in tiles), max(place[2] for place in tiles) + 1)
+    across, high, left, top = 74, 36, 230, 58
+    width, height = left + across * len(spans) + 10, top + high * len(bands) + 66
     lines = [
         tag("style", "text{font:12px sans-serif;fill:#222}.s{font-size:10px}.m{text-anchor:middle}.e{text-anchor:end}"),
         shape("rect", width=width, height=height, fill="#fff"),
@@ -388,11 +452,12 @@ def picture(tables):
             shape("rect", x=left + 120 * place, y=30, width=14, height=14, rx=3, fill=colour),
             tag("text", method, x=left + 120 * place + 19, y=42),
         ]
-    for row, (columns, more, kind) in enumerate(bands):
+    for row, (kind, wide) in enumerate(bands):
         y = top + high * row
-        lines.append(tag("text", f"{columns} columns, {kind}{more}", x=left - 10, y=y + 22, class_="e"))
+        name = f"{(*KINDS, *DRAWN)[kind]}, {'more than' if wide else 'up to'} {NARROW} columns"
+        lines.append(tag("text", name, x=left - 10, y=y + 22, class_="e"))
         for place, span in enumerate(spans):
-            some = tiles.get((columns, more, kind, span))
+            some = tiles.get((kind, wide, span))
             if not some:
                 continue
             methods = set.intersection(*(set(found) for _, found in some))
@@ -400,10 +465,13 @@ def picture(tables):
                 (float(np.mean([math.log(found[method]["pairs"]) for _, found in some])), method) for method in methods
             )
             (best, method), (second, _) = mean[:2]
-            x = left + wide * place
+            x = left + across * place
             chosen = {choice(table) for table, _ in some}
             lost = np.mean([math.log(found[choice(table)]["pairs"]) for table, found in some]) - best
-            tip = "; ".join(f"ε = {table[4]:g}, {table[5]:,} rows: {ranked(found)[0][1]}" for table, found in some)
+            tip = "; ".join(
+                f"{table[1]} columns, ε = {table[4]:g}, {table[5]:,} rows: {ranked(found)[0][1]}"
+                for table, found in some
+            )
             other = chosen != {method}
             mark = {"stroke": "#222", "stroke_width": 1.6} if other else {}
             lines += [
@@ -412,7 +480,7 @@ def picture(tables):
                     tag("title", f"{tip}. Auto: {', '.join(sorted(chosen))}"),
                     x=x + 2,
                     y=y + 2,
-                    width=wide - 4,
+                    width=across - 4,
                     height=high - 4,
                     rx=4,
                     fill=COLOURS[method],
@@ -421,19 +489,21 @@ def picture(tables):
                 tag(
                     "text",
                     f"−{1 - math.exp(best - second):.0%}",
-                    x=x + wide / 2,
+                    x=x + across / 2,
                     y=y + (16 if other else 22),
                     class_="m",
                 ),
             ]
             if other:
-                lines.append(tag("text", f"auto +{math.exp(lost) - 1:.0%}", x=x + wide / 2, y=y + 29, class_="s m"))
+                lines.append(tag("text", f"auto +{math.exp(lost) - 1:.0%}", x=x + across / 2, y=y + 29, class_="s m"))
     bottom = top + high * len(bands)
     for place, span in enumerate(spans):
-        middle = left + wide * place
-        lines.append(tag("text", f"{float(f'{10 ** (span / 2):.2g}'):g}", x=middle, y=bottom + 16, class_="s m"))
+        middle = left + across * place
+        lines.append(tag("text", rounded(10 ** (span / 2)), x=middle, y=bottom + 16, class_="s m"))
     lines += [
-        tag("text", "rows in a cell of a pair ÷ noise there, if all pairs are measured", x=left, y=bottom + 36),
+        tag(
+            "text", "signal: rows in a cell ÷ noise there, times the root of the number of pairs", x=left, y=bottom + 36
+        ),
         tag(
             "text",
             "Framed: Auto takes another method, whose distances are larger by so much.",

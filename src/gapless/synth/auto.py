@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
@@ -19,7 +20,7 @@ from gapless.synth.learning import bins_for, columns_to_learn
 from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
 
-ALL_PAIRS = 1.0  # rows in a cell for each unit of noise, from which on all pairs are measured: bench/choose.py
+ALL_PAIRS = 45.0  # the signal of all pairs, from which on they are measured: bench/choose.py
 WIDE = 60  # columns, from which on AIM takes minutes
 
 
@@ -28,10 +29,10 @@ class Auto(Synthesizer):
     """Choose between MST, AIM and Mixture by the schema, the budget and the size you expect, and say why.
 
     Where most columns are numbers whose bins are learned, AIM's few sharp pairs keep means and correlations of values
-    better than all pairs do (bench/values.py). Else all pairs are measured (Mixture) if a cell of a pair then has
-    enough rows for its noise; if not, only those that are chosen by AIM, or by MST in wide tables. Whether columns
-    depend on many others, which is for Mixture, or on few is private, and not asked: at the limit a wrong guess costs
-    about the same either way on simulated tables (bench/choose.py), above it the dense ones have more to lose.
+    better than all pairs do (bench/values.py). Else all pairs are measured (Mixture) if together they have enough rows
+    for their noise (`signal`); if not, only those that are chosen by AIM, or by MST in wide tables. Whether columns
+    depend on many others, which is for Mixture, or on few is private, and not asked: the limit is where a wrong guess
+    costs the least on average over simulated tables of many makes, and it may be costly (bench/choose.py).
 
     Args:
         missing: what to do about gaps.
@@ -64,22 +65,26 @@ class Auto(Synthesizer):
             return AIM(missing=self.missing), f"{facts}: most are numbers, whose values follow chosen pairs best"
         schema = cut_schema(schema, {}, bins_for(rows, loss, protect, columns))
         sizes = [column.extended_size if self.missing.rows == "extended" else column.size for column in schema.columns]
-        ratio = rows_per_noise(sizes, loss, protect, rows)
-        told, mixture = f"{ratio:.2g} rows in a cell for each unit of noise", Mixture(missing=self.missing)
-        if ratio < ALL_PAIRS:
-            why = f"all pairs would have {told}, too few"
+        told, mixture = signal(sizes, loss, protect, rows), Mixture(missing=self.missing)
+        if told < ALL_PAIRS:
+            why = f"all pairs have a signal of {told:.2g} times their noise, less than {ALL_PAIRS:g}"
         elif sum(sizes) ** 2 > mixture.cap_cells:
             why = "all pairs have too many cells"
         else:
-            return mixture, f"{facts}: all pairs have {told}, enough"
+            return mixture, f"{facts}: all pairs have a signal of {told:.2g} times their noise, enough"
         if columns > WIDE:
             return MST(missing=self.missing), f"{facts}: {why}; a tree of them is fast"
         return AIM(missing=self.missing), f"{facts}: {why}; some are chosen"
 
 
-def rows_per_noise(sizes: Sequence[int], loss: Loss, protect: Rows, rows: float) -> float:
-    """Rows in a cell of a pair over the noise there, on average, if the loss is split evenly among all pairs."""
+def signal(sizes: Sequence[int], loss: Loss, protect: Rows, rows: float) -> float:
+    r"""What all m pairs tell together if the loss is split evenly among them, in units of noise.
+
+    .. math:: \sqrt m \, \frac{\text{rows in a cell of a pair, on average}}{\text{noise\_std of a pair}}
+
+    The root of the sum of squares over pairs, since a model that is fitted to all of them averages their noise.
+    """
     pairs = len(sizes) * (len(sizes) - 1) / 2
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / 2 / pairs
     noise_std = for_counts(loss / pairs, L1(protect.at_most)).noise_std
-    return rows / cells / max(noise_std, LEAST_NOISE)  # which is 0 at absurd budgets
+    return sqrt(pairs) * rows / cells / max(noise_std, LEAST_NOISE)  # which is 0 at absurd budgets
