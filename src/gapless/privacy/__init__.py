@@ -11,6 +11,7 @@ from gapless.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
+    KNorm,
     Mechanism,
     for_counts,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Grant",
     "GroundTruth",
     "Guarantee",
+    "KNorm",
     "Ledger",
     "Linf",
     "LinfByGroup",

@@ -19,6 +19,7 @@ from gapless.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
+    KNorm,
     Private,
     PrivateTraining,
     Rows,
@@ -195,6 +196,7 @@ class Sly(float):
     [
         DiscreteLaplace,
         DiscreteGaussian,
+        KNorm,
         ExponentialChoice,
         lambda number: SmoothCauchy(2.0, number, 1.0),
         lambda number: PrivateTraining(rate=0.5, steps=1, clip=1.0, std=number, numbers=1),

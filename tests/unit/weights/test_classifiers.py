@@ -7,7 +7,7 @@ import pytest
 import gapless as gl
 from gapless.data.logistic import Points
 from gapless.model.neural.odds import Odds
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
 from gapless.testing.noise import fixed_noise, no_noise
 from gapless.testing.tables import private
 from gapless.weights.logistic import has_mean, log_means, log_ratios
@@ -56,6 +56,7 @@ def test_without_noise_the_share_of_a_level_is_the_truths(method):
         gl.LogisticWeights(),
         gl.LogisticWeights(debias=False),
         gl.LogisticWeights(noise="laplace"),
+        gl.LogisticWeights(noise="knorm"),
         gl.NetworkWeights(steps=100),
     ],
 )
@@ -96,19 +97,21 @@ def test_an_empty_private_table_works(method, tmp_path):
     assert len(weights) == FAKE.rows
 
 
-def test_a_pure_budget_takes_laplace_noise_only(tmp_path):
+def test_a_pure_budget_takes_laplace_and_knorm_noise_only(tmp_path):
     table = people(tmp_path, budget=gl.Budget(20.0))
     for method in (gl.LogisticWeights(), gl.NetworkWeights(steps=5)):
         with pytest.raises(gl.BudgetError):
             method.fit(table, FAKE, spend=table.ledger.left)
     assert not table.ledger.entries
-    gl.LogisticWeights(noise="laplace").fit(table, FAKE, spend=table.ledger.left)
-    assert table.ledger.entries[0].mechanism["name"] == "DiscreteLaplace"
+    for noise, name in (("laplace", "DiscreteLaplace"), ("knorm", "KNorm")):
+        gl.LogisticWeights(noise=noise).fit(table, FAKE, spend=table.ledger.share(percent=50))
+        assert table.ledger.entries[-1].mechanism["name"] == name
 
 
-def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(tmp_path):
+@pytest.mark.parametrize("noise", ["laplace", "knorm"])
+def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(noise, tmp_path):
     table = people(tmp_path)
-    little = gl.LogisticWeights(noise="laplace", regularization=0.1)
+    little = gl.LogisticWeights(noise=noise, regularization=0.1)
     with pytest.raises(gl.ModelError, match="the mean of a weight is infinite") as refused:
         little.fit(table, FAKE, spend=table.ledger.left)
     assert 'noise="gaussian"' in refused.value.hint
@@ -119,7 +122,7 @@ def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(tmp_path):
 @pytest.mark.parametrize(
     ("method", "wrong"),
     [
-        (gl.LogisticWeights(noise="knorm"), "noise = 'knorm'"),
+        (gl.LogisticWeights(noise="cauchy"), "noise = 'cauchy'"),
         (gl.LogisticWeights(regularization=0), "regularization = 0"),
         (gl.NetworkWeights(hidden=0), "hidden"),
         (gl.NetworkWeights(learning_rate=-1.0), "learning_rate"),
@@ -162,9 +165,22 @@ def test_factors_on_a_fine_grid_are_those_of_the_continuous_laws():
     assert np.exp(-log_means(POINTS, DiscreteLaplace(rho / step), step)) == pytest.approx(
         np.prod(1 - rho**2 * POINTS**2, axis=1), rel=1e-6
     )
-    assert has_mean(DiscreteLaplace(0.999 / step), step)
-    assert not has_mean(DiscreteLaplace(1.0 / step), step)
-    assert has_mean(DiscreteGaussian(1e3 / step), step)
+    assert has_mean(DiscreteLaplace(0.999 / step), step, 2.0)
+    assert not has_mean(DiscreteLaplace(1.0 / step), step, 2.0)
+    assert has_mean(DiscreteGaussian(1e3 / step), step, 2.0)
+    assert has_mean(KNorm(0.499 / step), step, 2.0)
+    assert not has_mean(KNorm(0.5 / step), step, 2.0)
+
+
+def test_the_knorm_factor_is_an_integral_over_its_density():
+    """In the plane, in polar coordinates: the radius has the density r e^(-r/b), the direction is even."""
+    step, scale = 0.01, 40.0
+    r, angle = np.meshgrid(np.linspace(0, 60, 4001)[1:], np.linspace(0, 2 * np.pi, 721)[:-1], indexing="ij")
+    density = r * np.exp(-r)
+    for point in POINTS:
+        along = step * scale * r * (point[0] * np.cos(angle) + point[1] * np.sin(angle))
+        mean = (density * np.exp(along)).sum() / density.sum()
+        assert np.exp(log_means(point[None], KNorm(scale), step))[0] == pytest.approx(mean, rel=1e-4)
 
 
 def test_one_factor_for_all_rows_cancels():
