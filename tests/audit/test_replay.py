@@ -310,6 +310,7 @@ DIAGNOSTICS = {
     "knorm weights": lambda table: gl.LogisticWeights(noise="knorm", debias=False).fit(
         table, other(), spend=table.ledger.left
     ),
+    "noised weights": lambda table: gl.NoisedWeights().fit(table, other(), spend=table.ledger.left),
     "deck": lambda table: gl.HotDeck(cells=["town"]).release(table, ["age", "grade"], spend=table.ledger.left),
 }
 # Large ones, so that methods have something to choose; sums over nearest rows need more than ln 2 for each row of a
@@ -366,6 +367,7 @@ def test_nothing_that_pays_is_left_out():
         "compare_private",
         "CalibrationWeights.fit",
         "LogisticWeights.fit",
+        "NoisedWeights.fit",
         "NetworkWeights.fit",  # a training, which tests/audit/test_training.py attacks
         "Ledger.grant",
     }

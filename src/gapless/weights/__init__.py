@@ -4,6 +4,7 @@ from gapless.weights.calibration import CalibrationWeights
 from gapless.weights.estimates import Estimate, weighted_mean, weighted_proportions, weighted_quantiles
 from gapless.weights.logistic import LogisticWeights
 from gapless.weights.network import NetworkWeights
+from gapless.weights.noised import NoisedWeights
 from gapless.weights.public import MLP, LogReg
 from gapless.weights.weights import FewRowsWarning, Weights
 
@@ -15,6 +16,7 @@ __all__ = [
     "LogReg",
     "LogisticWeights",
     "NetworkWeights",
+    "NoisedWeights",
     "Weights",
     "weighted_mean",
     "weighted_proportions",

@@ -63,7 +63,7 @@ class LogisticWeights:
         table, fake = weighable(table, fake, what)
         self._check(spend)
         points = Points.of(table.schema)
-        regularization = LAMBDA * fake.rows if self.regularization is None else float(self.regularization)
+        regularization = strength(self.regularization, fake)
         step = grid(points, regularization)
         norm: Literal["L1", "L2"] = "L1" if self.noise == "laplace" else "L2"
         coefficients = logistic_coefficients(table, fake, regularization=regularization, norm=norm)
@@ -81,11 +81,17 @@ class LogisticWeights:
     def _check(self, spend: Loss) -> None:
         if self.noise not in NOISES:
             raise ModelError(f"noise = {self.noise!r}", hint=f"one of: {', '.join(NOISES)}")
-        given = self.regularization
-        if not (given is None or (is_number(given) and 2.0**-10 <= given <= 2.0**30)):
-            raise ModelError(f"regularization = {given!r}", hint="a public number, such as 1000")
         if self.noise == "gaussian" and spend.order == PURE:
             raise BudgetError("Gaussian noise cannot promise δ = 0", hint='noise="knorm"')
+
+
+def strength(regularization: float | None, fake: Table) -> float:
+    """Λ: as given, or a tenth of the number of synthetic rows."""
+    if regularization is None:
+        return LAMBDA * fake.rows
+    if not (is_number(regularization) and 2.0**-10 <= regularization <= 2.0**30):
+        raise ModelError(f"regularization = {regularization!r}", hint="a public number, such as 1000")
+    return float(regularization)
 
 
 def log_ratios(points: Floats, coefficients: Floats, noise: Noise | None, step: float) -> Floats:

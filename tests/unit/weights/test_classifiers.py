@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.logistic import Points
+from gapless.data.logistic import Points, minimum
 from gapless.model.neural.odds import Odds
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
 from gapless.testing.noise import fixed_noise, no_noise
@@ -78,6 +78,35 @@ def test_without_noise_they_are_those_of_a_regression(tmp_path):
     assert np.asarray(found) == pytest.approx(np.asarray(gl.LogReg().fit(TRUTH, FAKE)), rel=1e-3)
 
 
+def test_noised_weights_without_noise_are_cut_odds(tmp_path):
+    points = Points.of(SCHEMA)
+    both = [(points(TRUTH.codes), 1.0), (points(FAKE.codes), -1.0)]
+    odds = np.exp(both[1][0] @ minimum(lambda: iter(both), points, 0.1 * FAKE.rows, near=1e-6))
+    for largest in (10.0, 2.0):
+        table = people(tmp_path)
+        with no_noise():
+            found = gl.NoisedWeights(largest=largest).fit(table, FAKE, spend=table.ledger.left)
+        cut = np.minimum(odds, largest)
+        assert np.asarray(found) == pytest.approx(cut / cut.mean(), rel=1e-3)
+    assert (odds > 2).any()
+
+
+def test_weights_of_which_noise_leaves_none_are_those_of_the_rows_as_they_are(tmp_path):
+    """A single row: noise on its weight is below 0 half of the time, and nothing is said of the private rows."""
+    table = people(tmp_path)
+    for seed in range(6):
+        with fixed_noise(seed):
+            weights = gl.NoisedWeights().fit(table, FAKE[:1], spend=table.ledger.share(percent=1))
+        assert np.asarray(weights) == pytest.approx(1.0)
+
+
+def test_noise_on_weights_keeps_a_pure_promise_by_the_length_of_all(tmp_path):
+    for budget, name in ((gl.Budget(2.0), "KNorm"), (BUDGET, "DiscreteGaussian")):
+        table = people(tmp_path, budget=budget)
+        gl.NoisedWeights().fit(table, FAKE[:20], spend=table.ledger.left)
+        assert table.ledger.entries[0].mechanism["name"] == name
+
+
 def test_a_regression_is_that_of_scikit_learn():
     sklearn = pytest.importorskip("sklearn.linear_model")
     points = Points.of(SCHEMA)
@@ -124,6 +153,8 @@ def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(noise, tmp_
     [
         (gl.LogisticWeights(noise="cauchy"), "noise = 'cauchy'"),
         (gl.LogisticWeights(regularization=0), "regularization = 0"),
+        (gl.NoisedWeights(regularization=0), "regularization = 0"),
+        (gl.NoisedWeights(largest=float("inf")), "largest = inf"),
         (gl.NetworkWeights(hidden=0), "hidden"),
         (gl.NetworkWeights(learning_rate=-1.0), "learning_rate"),
     ],
