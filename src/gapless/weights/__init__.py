@@ -5,6 +5,7 @@ from gapless.weights.estimates import Estimate, weighted_mean, weighted_proporti
 from gapless.weights.logistic import LogisticWeights
 from gapless.weights.network import NetworkWeights
 from gapless.weights.noised import NoisedWeights
+from gapless.weights.posterior import Posterior, weighted_posterior
 from gapless.weights.public import MLP, LogReg
 from gapless.weights.weights import FewRowsWarning, Weights
 
@@ -17,8 +18,10 @@ __all__ = [
     "LogisticWeights",
     "NetworkWeights",
     "NoisedWeights",
+    "Posterior",
     "Weights",
     "weighted_mean",
+    "weighted_posterior",
     "weighted_proportions",
     "weighted_quantiles",
 ]
