@@ -1,15 +1,19 @@
 """Importance weights: what they repair, at the same total budget, and what the paper [IW] says of them.
 
     python bench/weights.py adult            what must be shown: MST and PrivBayes with calibration on Adult, five runs
-    python bench/weights.py split            the share of the budget that goes to weights, for four synthesizers
+    python bench/weights.py split            Adult: the share of the budget that goes to weights, for four synthesizers
     python bench/weights.py bias             debiased weights on the square and the triangle of [IW], Fig. 1
-    python bench/weights.py tables           [IW] section 4 on four small tables, ε = 1 and 6: half an hour
+    python bench/weights.py picture          docs/how-to/weights.svg: the same as a picture
+    python bench/weights.py tables           [IW] section 4 on four small tables, ε = 1 and 6, ten runs
+    python bench/weights.py shares           the share that goes to weights on these tables
     python bench/weights.py tables --tables iris --runs 2      some of it
 
 All budget is counted: weights that read the private table get a part of it and synthesis the rest; `None` and the
-weights that are NOT PRIVATE (LogReg, MLP) leave all of it to synthesis. δ = 1e-6. Adult is looked for in ../shared. The
-small tables come with scikit-learn; their bounds are read from them, which a real release must not do. `banknote` is
-simulated: two groups of four measures that overlap, as in the table of that name, which is in no package.
+weights that are NOT PRIVATE (LogReg, MLP) leave all of it to synthesis. δ = 1e-6. In `tables` and `shares` all weights
+of a run are of the same synthetic rows, so that they are compared with each other and not with chance: each spends its
+part from a ledger of its own. Adult is looked for in ../shared. The small tables come with scikit-learn; their bounds
+are read from them, which a real release must not do. `banknote` is simulated: two groups of four measures that overlap,
+as in the table of that name, which is in no package.
 """
 
 import argparse
@@ -18,6 +22,7 @@ import itertools
 import statistics
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
 
@@ -26,7 +31,10 @@ import polars as pl
 
 import gapless as gl
 import synth
-from gapless.evaluate.tasks import coefficient_error, roc_auc
+from gapless.data.points import points, positions
+from gapless.draw.markup import shape, svg_file, tag
+from gapless.evaluate.tasks import coefficient_error, positive_cells
+from gapless.testing.noise import fixed_noise
 from gapless.weights import FewRowsWarning
 from gapless.weights.logistic import log_means
 
@@ -122,6 +130,9 @@ def split(runs):
 # ---------------------------------------------------------------- the square and the triangle
 
 
+TOY = gl.Schema("toy", [gl.Number(name, bounds=(0, 1), bins=20) for name in "xy"])
+
+
 def toy(rows, seed, *, triangle):
     rng = np.random.default_rng(seed)
     x = rng.random((rows * (4 if triangle else 1), 2))
@@ -132,10 +143,10 @@ def toy(rows, seed, *, triangle):
 def bias(draws):
     """Weights under noise beside those without: as they are, and brought to a mean of 1."""
     from gapless.data.logistic import Points, grid, logistic_coefficients, minimum
-    from gapless.privacy import DiscreteGaussian, DiscreteLaplace
+    from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
     from gapless.privacy.noise import current
 
-    schema = gl.Schema("toy", [gl.Number(name, bounds=(0, 1), bins=20) for name in "xy"])
+    schema = TOY
     rows = []
     for many, strength in ((100, 10.0), (1000, 100.0)):
         fake = gl.Table.read(toy(many, 1, triangle=False), schema)
@@ -149,11 +160,12 @@ def bias(draws):
         with tempfile.TemporaryDirectory() as folder:
             people = opened(toy(many, 2, triangle=True), schema, 1.0, folder)
             spend = people.ledger.left
-            for kind, norm in ((DiscreteGaussian, "L2"), (DiscreteLaplace, "L1")):
+            for kind, norm in ((DiscreteGaussian, "L2"), (KNorm, "L2"), (DiscreteLaplace, "L1")):
                 value = logistic_coefficients(people, fake, regularization=strength, norm=norm)
                 noise = kind.for_loss(spend, value.distance)
-                zeros = np.zeros((draws, points.numbers), dtype=np.int64)
-                noisy = np.exp((beta + noise(zeros, current()) * step) @ made.T)
+                zeros = np.zeros(points.numbers, dtype=np.int64)
+                drawn = np.array([noise(zeros, current()) for _ in range(draws)]) * step
+                noisy = np.exp((beta + drawn) @ made.T)
                 for name, weights in {
                     "noised": noisy,
                     "debiased": noisy * np.exp(-log_means(made, noise, step)),
@@ -165,7 +177,7 @@ def bias(draws):
                         [
                             str(many),
                             kind.__name__,
-                            f"{noise.noise_std * step:.2f}",
+                            f"{drawn.std():.2f}",
                             name,
                             f"{np.mean(off / exact):+.3f}",
                             f"{np.abs(off / error).max():.1f}",
@@ -176,6 +188,58 @@ def bias(draws):
     print(f"\nThe square weighted to the triangle, ε = 1, λ = 0.1, {draws} draws of the noise\n")
     head = ["rows", "noise", "std of a coefficient", "weights", "bias (share of the weight)"]
     synth.markdown([*head, "largest bias, in standard errors", "MSE", "MSE with mean 1"], rows)
+
+
+PICTURE = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "weights.svg"
+SIDE, GAP, BARS = 150, 24, 60
+
+
+def picture():
+    """Fig. 1 of [IW]: 100 rows of a square weighted to a triangle; a repeatable draw of the noise, so NOT PRIVATE."""
+    fake = gl.Table.read(toy(100, 1, triangle=False), TOY)
+    private = toy(100, 2, triangle=True)
+    truth = gl.Table.read(private, TOY)
+    inside = (fake["x"] + fake["y"]).to_numpy() < 1
+    panels = {"the true weights": 2.0 * inside, "LogReg (no noise)": gl.LogReg().fit(truth, fake)}
+    with tempfile.TemporaryDirectory() as folder, fixed_noise(3):
+        for name, method in {
+            "BetaNoised": gl.LogisticWeights(debias=False),
+            "BetaDebiased": gl.LogisticWeights(),
+            "DP-MLP": gl.NetworkWeights(),
+            "Calibration": gl.CalibrationWeights(),
+        }.items():
+            people = opened(private, TOY, 1.0, folder)
+            panels[name] = method.fit(people, fake, spend=people.ledger.left)
+    panels["MLP (no noise)"] = gl.MLP().fit(truth, fake)
+    drawn = [
+        part
+        for place, (name, weights) in enumerate(panels.items())
+        for part in panel(name, np.asarray(weights), fake, GAP + place * (SIDE + GAP))
+    ]
+    wide, high = len(panels) * (SIDE + GAP) + GAP, SIDE + BARS + 3 * GAP
+    size = {"width": wide, "height": high, "viewBox": f"0 0 {wide} {high}"}
+    ground = shape("rect", width="100%", height="100%", fill="white")
+    PICTURE.write_text(svg_file("Rows of a square, weighted to a triangle", [ground, *drawn], **size))
+    print(PICTURE)
+
+
+def panel(name, weights, fake, left):
+    """How many rows have which weight, from 0 to 4; and the rows, each as large as its weight."""
+    yield tag("text", name, x=left, y=16, font_size=13)
+    counts, _ = np.histogram(np.minimum(weights, 3.999), bins=20, range=(0, 4))
+    width, foot = SIDE / 20, GAP + BARS
+    for place, count in enumerate(counts):
+        high = BARS * count / fake.rows
+        if count:
+            where = {"x": f"{left + place * width:.1f}", "y": f"{foot - high:.1f}"}
+            yield shape("rect", **where, width=f"{width - 1:.1f}", height=f"{high:.1f}", fill="#4c6a92")
+    yield shape("line", x1=left, x2=left + SIDE, y1=foot, y2=foot, stroke="#888")
+    top = foot + GAP
+    yield shape("rect", x=left, y=top, width=SIDE, height=SIDE, fill="none", stroke="#888")
+    yield shape("line", x1=left, y1=top, x2=left + SIDE, y2=top + SIDE, stroke="#888", stroke_dasharray="4 3")
+    for x, y, weight in zip(fake["x"], fake["y"], weights, strict=True):
+        where = {"cx": f"{left + SIDE * x:.1f}", "cy": f"{top + SIDE * (1 - y):.1f}"}
+        yield shape("circle", **where, r=f"{4 * weight**0.5:.1f}", fill="#b3552d", fill_opacity="0.6")
 
 
 # ---------------------------------------------------------------- section 4 of the paper
@@ -211,58 +275,137 @@ def as_table(bunch, label):
     return pl.DataFrame(frame), gl.Schema("small", columns)
 
 
+NOISES = ("gaussian", "knorm", "laplace")
 PRIVATE = {
-    "BetaNoised": gl.LogisticWeights(debias=False),
-    "BetaDebiased": gl.LogisticWeights(),
+    **{f"BetaNoised, {noise}": gl.LogisticWeights(noise=noise, debias=False) for noise in NOISES},
+    **{f"BetaDebiased, {noise}": gl.LogisticWeights(noise=noise) for noise in NOISES},
+    "noise on weights": gl.NoisedWeights(),
     "DP-MLP": gl.NetworkWeights(),
     "Calibration": gl.CalibrationWeights(),
 }
 PUBLIC = {"LogReg": gl.LogReg(), "MLP": gl.MLP()}
-METHODS = ("None", *PRIVATE, *PUBLIC)
+KINDS = {"privbayes": gl.PrivBayes, "aim": gl.AIM}
+BOTH = ("BetaDebiased, gaussian", "Calibration")  # what `shares` tries
 
 
 def scores(test, fake, weights):
-    """Wasserstein distance of rows, MSE of coefficients, AUC of a network for a category: against held-out rows."""
-    auc = None
-    if isinstance(test.schema["label"], gl.Categorical):
-        auc = roc_auc(test, fake, label="label", weights=weights)
+    """Against held-out rows: Wasserstein distance, MSE of linear coefficients, AUC or MSE of a network."""
     return (
         gl.wasserstein_distance(test, fake, weights=weights),
         coefficient_error(test, fake, label="label", weights=weights),
-        auc,
+        network_score(test, fake, weights),
     )
 
 
-def section_4(names, epsilons, runs, shares):
+def network_score(test, fake, weights):
+    """Of a network with one hidden layer: the AUC for the last levels of a category, else the MSE of the label."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.metrics import roc_auc_score
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+    (place,) = test.schema.positions(["label"])
+    column = test.schema["label"]
+    category = isinstance(column, gl.Categorical)
+    values = positive_cells(test, "label") if category else positions(column)
+    wanted, y = (values[table.codes[place]] for table in (test, fake))
+    if category and (y.all() or not y.any()):
+        return 0.5
+    network = (MLPClassifier if category else MLPRegressor)(random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        network.fit(points(fake, without="label"), y, sample_weight=None if weights is None else np.asarray(weights))
+    told = points(test, without="label")
+    if category:
+        return roc_auc_score(wanted, network.predict_proba(told)[:, 1])
+    return float(np.mean((network.predict(told) - wanted) ** 2))
+
+
+def halves(frame, schema, run):
+    """Four fifths to learn from, the rest to judge by."""
+    order = np.random.default_rng(run).permutation(len(frame))
+    cut = len(frame) * 4 // 5
+    return frame[order[:cut].tolist()], gl.Table.read(frame[order[cut:].tolist()], schema)
+
+
+def weighed(train, schema, epsilon, fake, methods, share, folder):
+    """The weights of each method for these rows, each from a budget of its own; None where they are refused."""
+    for how in methods:
+        people = opened(train, schema, epsilon, folder)
+        try:
+            yield how, PRIVATE[how].fit(people, fake, spend=people.ledger.share(percent=share))
+        except gl.ModelError as refused:
+            if "infinite" not in str(refused):
+                raise
+            yield how, None
+
+
+def section_4(names, epsilons, runs, share):
+    """All methods: rows by everything, for None, LogReg and MLP, and rows by what weights leave, for the others."""
     known = small_tables()
     for epsilon, name in itertools.product(epsilons, names):
         frame, schema = as_table(*known[name])
         found = {}
-        for run, (kind, method) in itertools.product(range(runs), (("privbayes", gl.PrivBayes), ("aim", gl.AIM))):
-            order = np.random.default_rng(run).permutation(len(frame))
-            cut = len(frame) * 4 // 5
-            train, test = frame[order[:cut].tolist()], gl.Table.read(frame[order[cut:].tolist()], schema)
+        for run, kind in itertools.product(range(runs), KINDS):
+            train, test = halves(frame, schema, run)
             truth = gl.Table.read(train, schema)
             with tempfile.TemporaryDirectory() as folder:
-                _, whole = sampled(train, schema, method, epsilon, folder, percent=100, run=run, rows=cut)
+                _, whole = sampled(train, schema, KINDS[kind], epsilon, folder, percent=100, run=run, rows=len(train))
                 tried = [("None", whole, None)]
                 tried += [(how, whole, weights.fit(truth, whole)) for how, weights in PUBLIC.items()]
-                for share, (how, weights) in itertools.product(shares, PRIVATE.items()):
-                    people, fake = sampled(
-                        train, schema, method, epsilon, folder, percent=100 - share, run=run, rows=cut
-                    )
-                    told = how if len(shares) == 1 else f"{how} {100 - share}/{share}"
-                    tried.append((told, fake, weights.fit(people, fake, spend=people.ledger.left)))
-            for how, fake, weights in tried:
-                found.setdefault((kind, how), []).append(scores(test, fake, weights))
+                _, fake = sampled(
+                    train, schema, KINDS[kind], epsilon, folder, percent=100 - share, run=run, rows=len(train)
+                )
+                tried.append((f"None, {100 - share} %", fake, None))
+                for how, weights in weighed(train, schema, epsilon, fake, PRIVATE, share, folder):
+                    tried += [] if weights is None else [(how, fake, weights)]
+            for how, rows, weights in tried:
+                found.setdefault((kind, how), []).append(scores(test, rows, weights))
             print(f"  {name}, ε = {epsilon:g}, {kind}, run {run}", file=sys.stderr, flush=True)
         rows = []
-        for (kind, how), many in found.items():
-            told = [summary([score[number] for score in many]) for number in range(3)]
+        for kind, how in itertools.product(KINDS, ["None", f"None, {100 - share} %", *PRIVATE, *PUBLIC]):
+            many = found.get((kind, how))
+            told = [summary([score[number] for score in many]) if many else "refused" for number in range(3)]
             rows.append([kind, how, *told])
-        print(f"\n{name}, {len(frame)} rows, ε = {epsilon:g}, {runs} runs, mean ± standard error\n")
-        synth.markdown(["synthesizer", "weights", "Wasserstein", "coefficient MSE", "AUC"], sorted(rows))
+        print(
+            f"\n{name}, {len(frame)} rows, ε = {epsilon:g}, {runs} runs, {share} % to weights, mean ± standard error\n"
+        )
+        synth.markdown(
+            [
+                "synthesizer",
+                "weights",
+                "Wasserstein",
+                "coefficient MSE",
+                "network: AUC" if isinstance(schema["label"], gl.Categorical) else "network: MSE",
+            ],
+            rows,
+        )
         sys.stdout.flush()
+
+
+def by_share(names, epsilons, runs, shares):
+    """PrivBayes: Wasserstein distance against the percentage that goes to weights."""
+    known = small_tables()
+    rows = []
+    for epsilon, name in itertools.product(epsilons, names):
+        frame, schema = as_table(*known[name])
+        found = {}
+        for run, share in itertools.product(range(runs), shares):
+            train, test = halves(frame, schema, run)
+            with tempfile.TemporaryDirectory() as folder:
+                _, fake = sampled(
+                    train, schema, gl.PrivBayes, epsilon, folder, percent=100 - share, run=run, rows=len(train)
+                )
+                tried = (
+                    weighed(train, schema, epsilon, fake, BOTH, share, folder)
+                    if share
+                    else [(how, None) for how in BOTH]
+                )
+                for how, weights in tried:
+                    found.setdefault((how, share), []).append(gl.wasserstein_distance(test, fake, weights=weights))
+        rows += [[name, f"{epsilon:g}", how, *(summary(found[how, share]) for share in shares)] for how in BOTH]
+        print(f"  {name}, ε = {epsilon:g}", file=sys.stderr, flush=True)
+    print(f"\nPrivBayes: Wasserstein distance by the percentage of the budget for weights, {runs} runs\n")
+    synth.markdown(["table", "ε", "weights", *(f"{share} %" for share in shares)], rows)
 
 
 def summary(values):
@@ -275,21 +418,29 @@ def summary(values):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["adult", "split", "bias", "tables"], default="adult")
+    parser.add_argument(
+        "what", nargs="?", choices=["adult", "split", "bias", "picture", "tables", "shares"], default="adult"
+    )
     parser.add_argument("--runs", type=int)
     parser.add_argument("--tables", nargs="*", default=["iris", "breast", "diabetes", "banknote"])
     parser.add_argument("--epsilons", nargs="*", type=float, default=[1.0, 6.0])
-    parser.add_argument("--shares", nargs="*", type=int, default=[20], help="percent of the budget for weights")
+    parser.add_argument("--share", type=int, default=20, help="percent of the budget for weights, in `tables`")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", FewRowsWarning)
+    started = time.process_time()
     if asked.what == "adult":
         must_show(asked.runs or 5)
     elif asked.what == "split":
         split(asked.runs or 3)
     elif asked.what == "bias":
         bias(20_000)
+    elif asked.what == "picture":
+        picture()
+    elif asked.what == "tables":
+        section_4(asked.tables, asked.epsilons, asked.runs or 10, asked.share)
     else:
-        section_4(asked.tables, asked.epsilons, asked.runs or 10, asked.shares)
+        by_share(asked.tables, asked.epsilons, asked.runs or 5, (0, 10, 20, 50, 90))
+    print(f"\n{time.process_time() - started:.0f} seconds of processor time", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -77,8 +77,10 @@ from gapless.weights import CalibrationWeights as CalibrationWeights
 from gapless.weights import LogisticWeights as LogisticWeights
 from gapless.weights import LogReg as LogReg
 from gapless.weights import NetworkWeights as NetworkWeights
+from gapless.weights import NoisedWeights as NoisedWeights
 from gapless.weights import Weights as Weights
 from gapless.weights import weighted_mean as weighted_mean
+from gapless.weights import weighted_posterior as weighted_posterior
 from gapless.weights import weighted_proportions as weighted_proportions
 from gapless.weights import weighted_quantiles as weighted_quantiles
 

@@ -16,6 +16,7 @@ from gapless.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
+    KNorm,
     Linf,
     LinfByGroup,
     Loss,
@@ -41,6 +42,24 @@ def laplace_bound(epsilon, noise):
 def test_laplace_counts(epsilon):
     assert laplace_bound(epsilon, HONEST) <= epsilon
     assert laplace_bound(epsilon, HALF) > epsilon
+
+
+def knorm_bound(epsilon, noise, size):
+    """Two vectors 1000 steps apart; the event is an answer beyond the second, on the line through both."""
+    trials, moved = 8_000, np.zeros(size, dtype=np.int64)
+    moved[0] = 1000
+    mechanism = KNorm.for_loss(Loss(epsilon, math.inf), L2(1000))
+    hits, others = (
+        sum(mechanism(value, noise)[0] >= 1000 for _ in range(trials)) for value in (moved, np.zeros_like(moved))
+    )
+    return epsilon_at_least(hits, others, trials)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_knorm_noise(size):
+    """In more dimensions an attack has no power: the law of the length is tested in tests/statistical."""
+    assert 0.5 < knorm_bound(1.0, HONEST, size) <= 1.0
+    assert knorm_bound(1.0, HALF, size) > 1.0
 
 
 def gaussian_bound(mechanism, noise):

@@ -39,6 +39,7 @@ from gapless.privacy import (
     DiscreteLaplace,
     ExponentialChoice,
     Grant,
+    KNorm,
     Linf,
     LinfByGroup,
     Rows,
@@ -50,7 +51,7 @@ from gapless.synth import METHODS
 from gapless.testing.noise import FixedNoise, fixed_noise
 from gapless.testing.tables import private
 
-MECHANISMS = (ChoiceByGroup, DiscreteGaussian, DiscreteLaplace, ExponentialChoice, SmoothCauchy)
+MECHANISMS = (ChoiceByGroup, DiscreteGaussian, DiscreteLaplace, ExponentialChoice, KNorm, SmoothCauchy)
 ROUNDING = 1e-9  # scores are floats; the choice pays for much more than this (docs/proofs/scores.md)
 
 # ------------------------------------------------------------------ the replay
@@ -306,6 +307,10 @@ DIAGNOSTICS = {
     "compare_private": lambda table: gl.compare_private(table, other(), spend=table.ledger.left),
     "calibration weights": lambda table: gl.CalibrationWeights(pairs=3).fit(table, other(), spend=table.ledger.left),
     "logistic weights": lambda table: gl.LogisticWeights().fit(table, other(), spend=table.ledger.left),
+    "knorm weights": lambda table: gl.LogisticWeights(noise="knorm", debias=False).fit(
+        table, other(), spend=table.ledger.left
+    ),
+    "noised weights": lambda table: gl.NoisedWeights().fit(table, other(), spend=table.ledger.left),
     "deck": lambda table: gl.HotDeck(cells=["town"]).release(table, ["age", "grade"], spend=table.ledger.left),
 }
 # Large ones, so that methods have something to choose; sums over nearest rows need more than ln 2 for each row of a
@@ -362,6 +367,7 @@ def test_nothing_that_pays_is_left_out():
         "compare_private",
         "CalibrationWeights.fit",
         "LogisticWeights.fit",
+        "NoisedWeights.fit",
         "NetworkWeights.fit",  # a training, which tests/audit/test_training.py attacks
         "Ledger.grant",
     }

@@ -1,8 +1,8 @@
 """Attacks on importance weights, each with planted bugs that must be caught.
 
 Calibration: a one-run audit. Thousands of canary rows, each in a cell of its own, in or out by a coin; the attacker
-sees the weights. Logistic weights: the noisy coefficients of two neighbours told apart along the line between them.
-False alarm at most 1e-6.
+sees the weights. Logistic weights: the noisy coefficients, or odds, of two neighbours told apart along the line between
+them. False alarm at most 1e-6.
 """
 
 import contextlib
@@ -51,11 +51,21 @@ LETTERS = letters_schema([2, 2])
 TRIALS = 20_000
 
 
-def audited_mu(folder, *, noise=1.0):
-    """The Gaussian parameter that the coefficients of an empty table and of one row surely exceed, and the claim."""
+def coefficients(table):
     fake = Table(LETTERS, [np.zeros(1), np.zeros(1)], rows=1)
+    return logistic.logistic_coefficients(table, fake, regularization=50.0, norm="L2")
+
+
+def odds(table):
+    """Of nine rows like the one that comes or goes, cut at 1, which is what they are without it."""
+    fake = Table(LETTERS, [np.ones(9), np.ones(9)], rows=9)
+    return logistic.logistic_odds(table, fake, regularization=500.0, largest=1.0)[0]
+
+
+def audited_mu(folder, *, sealed=coefficients, noise=1.0):
+    """The Gaussian parameter that what is sealed of an empty table and of one row surely exceeds, and the claim."""
     tables = [private(rows, LETTERS, folder, budget=Budget(8.0, 1e-6)) for rows in ([], [("b", "b")])]
-    values = [logistic.logistic_coefficients(table, fake, regularization=50.0, norm="L2") for table in tables]
+    values = [sealed(table) for table in tables]
     loss = tables[0].ledger.left
     mechanism = DiscreteGaussian.for_loss(loss, values[0].distance)
     mechanism = DiscreteGaussian(mechanism.std * noise)
@@ -69,25 +79,28 @@ def audited_mu(folder, *, noise=1.0):
     return mu_at_least(int(told[1].sum()), int(told[0].sum()), TRIALS), claimed
 
 
-def test_coefficients_keep_their_promise(tmp_path):
-    found, claimed = audited_mu(tmp_path)
+@pytest.mark.parametrize("sealed", [coefficients, odds])
+def test_what_is_sealed_keeps_its_promise(sealed, tmp_path):
+    found, claimed = audited_mu(tmp_path, sealed=sealed)
     assert found <= claimed
     assert found > 0.35 * claimed  # a row that is alone has half of the slope that any can have
 
 
-def test_planted_too_little_noise_is_caught(tmp_path):
-    found, claimed = audited_mu(tmp_path, noise=0.4)
+@pytest.mark.parametrize("sealed", [coefficients, odds])
+def test_planted_too_little_noise_is_caught(sealed, tmp_path):
+    found, claimed = audited_mu(tmp_path, sealed=sealed, noise=0.4)
     assert found > claimed
 
 
-def test_planted_a_distance_that_forgets_the_radius_is_caught(tmp_path):
+@pytest.mark.parametrize("sealed", [coefficients, odds])
+def test_planted_a_distance_that_forgets_the_radius_or_the_rows_is_caught(sealed, tmp_path):
     real = L2
 
     def forgetful(at_most):
         return real(at_most / 3)
 
     with mock.patch.object(logistic, "L2", forgetful):
-        found, claimed = audited_mu(tmp_path)
+        found, claimed = audited_mu(tmp_path, sealed=sealed)
     assert found > claimed
 
 

@@ -56,6 +56,10 @@ def test_a_release_gets_weights(folder):
     assert "Spent on the weights: 30.00% of the budget" in statement
     assert "| CalibrationWeights.fit | age × sex | DiscreteGaussian(" in statement
     assert "Independent.fit" in statement
+    assert "Unit of privacy: one row" in statement
+    page = (folder / "weighted.csv.report.html").read_text(encoding="utf-8")
+    for told in ("rows in effect", "age × sex", "with weights", "differential privacy"):
+        assert told in page
     # `evaluate` counts by the weights of the file.
     done = run("evaluate", "people.csv", "weighted.csv", "-s", "people.toml", "--json", cwd=folder)
     found = {score["name"]: score["value"] for score in json.loads(done.stdout)["scores"]}
@@ -81,4 +85,4 @@ def test_what_is_wrong_is_told_before_anything_is_spent(folder):
     done = run("weigh", "people.csv", "nothing.csv", "-s", "people.toml", "-o", "w.csv", cwd=folder)
     assert done.returncode == 1
     assert (folder / "people.ledger").read_bytes() == before
-    assert not list(folder.glob("*.privacy.md"))
+    assert not [*folder.glob("*.privacy.md"), *folder.glob("*.html")]

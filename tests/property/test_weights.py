@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import gapless as gl
 from chunks import chunked
 from gapless.data import logistic
-from gapless.data.logistic import CLOSE, GRID, Points, grid, logistic_coefficients, minimum
+from gapless.data.logistic import CLOSE, GRID, Points, grid, logistic_coefficients, logistic_odds, minimum
 from gapless.privacy import L1, L2, Rows
 from gapless.testing.tables import letters_schema, private
 from seals import reveal
@@ -62,6 +62,41 @@ def test_coefficients_move_by_at_most_their_distance(pair, fake, regularization,
     moved = np.abs(after - before).sum() if norm == "L1" else np.sqrt(((after - before) ** 2).sum())
     assert moved <= less.distance.at_most
     assert less.reads is greater.reads is None
+
+
+def odds(rows, fake, *, regularization, largest, k=1):
+    table = private(rows, SCHEMA, Path(tempfile.mkdtemp()), protect=Rows(k))
+    value, step = logistic_odds(table, fake, regularization=regularization, largest=largest)
+    found = reveal(value, table.ledger)
+    assert found.min() >= 0
+    assert found.max() * step <= largest
+    return value, found
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pair=neighbours,
+    fake=st.lists(row, min_size=1, max_size=5),
+    regularization=st.sampled_from([2.0**-6, 0.1, 1.0, 30.0]),
+    largest=st.sampled_from([2.0**-10, 0.3, 1.0, 10.0, 1000.0]),
+)
+def test_odds_move_by_at_most_their_distance(pair, fake, regularization, largest):
+    k, rows, more = pair
+    fake = public(fake)
+    less, before = odds(rows, fake, regularization=regularization, largest=largest, k=k)
+    greater, after = odds(rows + more, fake, regularization=regularization, largest=largest, k=k)
+    assert less.distance == greater.distance
+    assert np.sqrt(((after - before) ** 2).sum()) <= less.distance.at_most
+    assert less.reads is greater.reads is None
+
+
+def test_the_more_odds_are_released_the_further_they_move():
+    """A distance that forgot how many rows there are would be too small."""
+    fake = public([CORNER] * 25)
+    value, before = odds([], fake, regularization=100.0, largest=1.0)
+    _, after = odds([CORNER], fake, regularization=100.0, largest=1.0)
+    moved = float(np.sqrt(((after - before) ** 2).sum()))
+    assert value.distance.at_most / 5 < moved <= value.distance.at_most
 
 
 @pytest.mark.parametrize("regularization", [0.01, 1.0, 100.0])

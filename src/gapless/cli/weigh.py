@@ -57,7 +57,8 @@ def weigh(
             **_account(public, _ledger(data, ledger), epsilon, delta, encoding),
         )
     if as_json:
-        told = {"file": str(made.path), "statement": str(made.statement), "rows": len(made.weights)}
-        print(json.dumps(told | {"effective_rows": made.weights.effective_rows} | made.balance.to_dict()))
+        told = {"file": str(made.path), "statement": str(made.statement), "report": str(made.report)}
+        kept = {"rows": len(made.weights), "effective_rows": made.weights.effective_rows}
+        print(json.dumps(told | kept | made.balance.to_dict()))
     else:
         console.print(str(made))

@@ -40,6 +40,10 @@ class Filler(Protocol):
         """The distribution that it draws from."""
         ...
 
+    def remade(self) -> Filler:
+        """The same, made anew of plain numbers and text."""
+        ...
+
     def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
         """Rows × columns of codes, those that are -1 drawn: a map of each row and its own draws."""
         ...

@@ -100,24 +100,60 @@ def logistic_coefficients(
     """
     check_private(table, "logistic_coefficients()")
     points, regularization = Points.of(table.schema), float(regularization)
-    step, near = grid(points, regularization), points.radius * 2.0**-CLOSE
+    step, found = grid(points, regularization), _regression(table, fake, points, regularization)
+
+    def rounded(engine: Engine) -> Integers:
+        return np.rint(found(engine) / step).astype(np.int64)
+
+    length = _moved(table, points, regularization) / step + 2 * math.sqrt(points.numbers)
+    distance = L2(length) if norm == "L2" else L1(math.sqrt(points.numbers) * length)
+    return table._sealed(rounded, distance=distance, reads=table._required or None)  # noqa: SLF001 one room
+
+
+def logistic_odds(
+    table: PrivateTable, fake: Table, *, regularization: float, largest: float
+) -> tuple[Private[Integers, L2], float]:
+    r"""The odds of each public row in such a regression, cut at `largest`, in steps of a public grid; and the step.
+
+    .. math:: w_i = \min(c, e^{\hat b \cdot x_i}), \qquad |w_i - w_i'| \le c\,(1 - e^{-RS})
+
+    Distance: :math:`\sqrt m\,(c\,(1 - e^{-RS})/h + 2)` in L2 for m public rows, c `largest` and the step h: rounding
+    moves each by at most 1 more, floats by less. Without the cut there is no bound. Every row is read.
+    """
+    check_private(table, "logistic_odds()")
+    points, regularization, largest = Points.of(table.schema), float(regularization), float(largest)
+    step = float(2.0 ** math.floor(math.log2(largest) - GRID))
+    found, public = _regression(table, fake, points, regularization), points([np.array(codes) for codes in fake.codes])
+
+    def rounded(engine: Engine) -> Integers:
+        odds = np.exp(np.minimum(public @ found(engine), math.log(largest)))
+        return np.rint(np.minimum(odds, largest) / step).astype(np.int64)
+
+    moved = -largest * math.expm1(-points.radius * _moved(table, points, regularization))
+    distance = L2(math.sqrt(fake.rows) * (moved / step + 2))
+    return table._sealed(rounded, distance=distance, reads=table._required or None), step  # noqa: SLF001 one room
+
+
+def _moved(table: PrivateTable, points: Points, regularization: float) -> float:
+    """S: how far what is found can move."""
+    return (table.protect.at_most + 2 * 2.0**-CLOSE) * points.radius / regularization
+
+
+def _regression(table: PrivateTable, fake: Table, points: Points, regularization: float) -> Callable[[Engine], Floats]:
+    """What finds the coefficients in an engine's rows."""
     public = points([np.array(codes) for codes in fake.codes])
     everything = range(len(table.schema.columns))
 
-    def found(engine: Engine) -> Integers:
+    def found(engine: Engine) -> Floats:
         def blocks() -> Iterator[tuple[Floats, float]]:
             for batch in engine.batches(everything):
                 for start in range(0, batch.rows, ROWS):
                     yield points([codes[start : start + ROWS] for codes in batch.columns]), 1.0
             yield public, -1.0
 
-        coefficients = minimum(blocks, points, regularization, near=near)
-        return np.rint(coefficients / step).astype(np.int64)
+        return minimum(blocks, points, regularization, near=points.radius * 2.0**-CLOSE)
 
-    moved = (table.protect.at_most * points.radius + 2 * near) / regularization
-    length = moved / step + 2 * math.sqrt(points.numbers)
-    distance = L2(length) if norm == "L2" else L1(math.sqrt(points.numbers) * length)
-    return table._sealed(found, distance=distance, reads=table._required or None)  # noqa: SLF001 one room
+    return found
 
 
 def minimum(

@@ -12,6 +12,7 @@ from gapless.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
+    KNorm,
     Mechanism,
     for_counts,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "Grant",
     "GroundTruth",
     "Guarantee",
+    "KNorm",
     "Ledger",
     "Linf",
     "LinfByGroup",

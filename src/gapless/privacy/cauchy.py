@@ -11,31 +11,17 @@ part, so no float can leak. Proved in docs/proofs/smooth_cauchy.md, attacked by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from math import floor, isqrt
 
+from gapless.privacy.digits import Uniform, Word
+
 __all__ = ["rounded_cauchy"]
 
-WORD = 64
 HALF = Fraction(1, 2)
 
 
-class _Uniform:
-    """A uniform number in [0, 1) of which only the first digits are known: `digits / 2**bits`, or up to 1 more."""
-
-    __slots__ = ("_word", "bits", "digits")
-
-    def __init__(self, word: Callable[[], int]) -> None:
-        self._word = word
-        self.bits, self.digits = WORD, word()
-
-    def read_on(self) -> None:
-        """Read one more word."""
-        self.bits, self.digits = self.bits + WORD, self.digits << WORD | self._word()
-
-
-def rounded_cauchy(centre: Fraction, scale: Fraction, quarters: int, word: Callable[[], int]) -> int:
+def rounded_cauchy(centre: Fraction, scale: Fraction, quarters: int, word: Word) -> int:
     """The whole number nearest to `centre + scale · X`, where X has exponent g = quarters / 4.
 
     `word` gives a fresh uniform number of 64 bits at each call.
@@ -43,8 +29,8 @@ def rounded_cauchy(centre: Fraction, scale: Fraction, quarters: int, word: Calla
     while True:
         coins = word()
         inner, sign = bool(coins & 1), 1 if coins & 2 else -1
-        y = _Uniform(word)
-        if _kept(y, _Uniform(word), quarters, inner=inner):
+        y = Uniform(word)
+        if _kept(y, Uniform(word), quarters, inner=inner):
             break
     while True:
         one = 1 << y.bits
@@ -61,7 +47,7 @@ def rounded_cauchy(centre: Fraction, scale: Fraction, quarters: int, word: Calla
         y.read_on()
 
 
-def _kept(y: _Uniform, u: _Uniform, quarters: int, *, inner: bool) -> bool:
+def _kept(y: Uniform, u: Uniform, quarters: int, *, inner: bool) -> bool:
     """Whether U (1 + Y^g) < 1, or < Y^(g-2) for the outer part; reads on until the answer is certain."""
     while True:
         bits, one = y.bits, 1 << y.bits

@@ -22,13 +22,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, count
+from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gapless.privacy.cauchy import rounded_cauchy
+from gapless.privacy.digits import WORD, exp
+from gapless.privacy.knorm import rounded_knorm
 
 if TYPE_CHECKING:
     from opendp.mod import Measurement
@@ -41,7 +43,6 @@ Floats: TypeAlias = NDArray[np.float64]
 SMALL = 10_000  # cells that OpenDP draws in a fraction of a second
 LARGEST = 2.0**50  # scale up to which no draw comes near the ends of int64
 SYSTEM = "system"  # what a ledger writes for noise that keeps anybody's privacy
-WORD = 64  # bits of U read at a time
 _REST = np.uint64(48)  # bits of a word after the beginning by which its cell is looked up
 _WIDER = Fraction(1, 512)  # η: by how much the variance of proposals for a wide Gaussian exceeds its own
 _MARGIN = 2.0**-36  # more than the float error of a chance exp(-E)
@@ -55,6 +56,9 @@ class NoiseSource(Protocol):
 
     def discrete_gaussian(self, std: float, size: int) -> Integers:
         """Independent integers, Pr[z] ∝ exp(-z²/2std²)."""
+
+    def knorm(self, scale: float, size: int) -> Integers:
+        """`scale·Y` to the nearest whole numbers, Y with density ∝ exp(-|y|₂)."""
 
     def choose(self, scores: Floats, scale: float) -> int:
         """One index, Pr[i] ∝ exp(scores[i]/scale): the exponential mechanism."""
@@ -93,6 +97,10 @@ class SystemNoise:
             return WideGaussian.of(float(std)).draw(size)
         return law.draw(size) if size > SMALL else _opendp_draw("l2", std, size)
 
+    def knorm(self, scale: float, size: int) -> Integers:
+        """`scale·Y` to the nearest whole numbers, Y with density ∝ exp(-|y|₂)."""
+        return rounded_knorm(Fraction(_checked(scale)), size, _word)
+
     def choose(self, scores: Floats, scale: float) -> int:
         """One index, Pr[i] ∝ exp(scores[i]/scale): the exponential mechanism.
 
@@ -105,7 +113,7 @@ class SystemNoise:
 
     def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
         """`centre + scale·X` to the nearest whole number, X with density ∝ 1/(1 + |x|^(quarters/4))."""
-        return rounded_cauchy(centre, scale, quarters, lambda: int.from_bytes(_entropy(WORD // 8)))
+        return rounded_cauchy(centre, scale, quarters, _word)
 
     def words(self, size: int) -> NDArray[np.uint64]:
         """Independent numbers, uniform on 64 bits."""
@@ -142,6 +150,11 @@ def _checked(scale: float) -> float:
 def _entropy(size: int) -> bytes:
     """The one place where random bytes enter our own samplers."""
     return os.urandom(size)
+
+
+def _word() -> int:
+    """A uniform number of 64 bits."""
+    return int.from_bytes(_entropy(WORD // 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +200,7 @@ class Law:
         bits = WORD
         while True:
             bits += WORD
-            word = word << WORD | int.from_bytes(_entropy(WORD // 8))
+            word = word << WORD | _word()
             lower, upper = self.brackets(bits)
             cell = bisect_left(upper, word)
             if word < lower[cell]:
@@ -202,7 +215,7 @@ class Law:
         """
         places = 3 * bits
         one = 1 << places
-        (ratio, ratio_up), (bend, bend_up) = _exp(self.slope, places), _exp(self.bend, places)
+        (ratio, ratio_up), (bend, bend_up) = exp(self.slope, places), exp(self.bend, places)
         weight = weight_up = one
         weights, weights_up = [], []
         while weight_up << 2 * bits >= one - ratio_up:
@@ -284,30 +297,12 @@ class WideGaussian:
         energy = z**2 / square - start**2 / (square * (1 + _WIDER)) + Fraction(4**self.bits) / (4 * _WIDER * square)
         while True:
             places += WORD
-            digits = digits << WORD | int.from_bytes(_entropy(WORD // 8))
-            lower, upper = _exp(energy, places + WORD)
+            digits = digits << WORD | _word()
+            lower, upper = exp(energy, places + WORD)
             if (digits + 1) << WORD <= lower:
                 return True
             if digits << WORD >= upper:
                 return False
-
-
-def _exp(x: Fraction, places: int) -> tuple[int, int]:
-    """Integers below and above 2^places·exp(-x) for x ≥ 0, some hundred apart."""
-    halvings = math.floor(2 * x).bit_length()
-    numerator, denominator = (x / 2**halvings).as_integer_ratio()  # y < 1/2
-    term = term_up = one = 1 << places
-    total = total_up = 0
-    for n in count(1):  # exp(y), by its series
-        total, total_up = total + term, total_up + term_up
-        term, term_up = term * numerator // (denominator * n), -(-term_up * numerator // (denominator * n))
-        if term_up <= 1:
-            break
-    total_up += 2 * term_up  # each further term is less than half of the one before
-    power, power_up = one * one // total_up, -(-one * one // total)
-    for _ in range(halvings):  # exp(-2y) = exp(-y)²
-        power, power_up = power * power >> places, -(-power_up * power_up >> places)
-    return power, power_up
 
 
 @lru_cache(maxsize=8)  # up to 16 MB each

@@ -11,18 +11,26 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from gapless.errors import BudgetError, LedgerError
-from gapless.privacy.mechanisms import ChoiceByGroup, DiscreteGaussian, DiscreteLaplace, ExponentialChoice
+from gapless.privacy.mechanisms import ChoiceByGroup, DiscreteGaussian, DiscreteLaplace, ExponentialChoice, KNorm
 from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Sampled, Smooth
 from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy
 
 Recorded: TypeAlias = (
-    DiscreteLaplace | DiscreteGaussian | ExponentialChoice | ChoiceByGroup | SmoothCauchy | PrivateTraining
+    DiscreteLaplace | DiscreteGaussian | KNorm | ExponentialChoice | ChoiceByGroup | SmoothCauchy | PrivateTraining
 )
 
 MECHANISMS: dict[str, type[Recorded]] = {
     kind.__name__: kind
-    for kind in (DiscreteLaplace, DiscreteGaussian, ExponentialChoice, ChoiceByGroup, SmoothCauchy, PrivateTraining)
+    for kind in (
+        DiscreteLaplace,
+        DiscreteGaussian,
+        KNorm,
+        ExponentialChoice,
+        ChoiceByGroup,
+        SmoothCauchy,
+        PrivateTraining,
+    )
 }
 UNKNOWN = {"name": "unknown"}  # the mechanism of an entry that a crash left half written, for which nothing was read
 

@@ -35,16 +35,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         f"could conclude from it changes by a factor of at most e^ε = {factor(guarantee.epsilon)}"
         + (f", and by at most δ = {guarantee.delta:g} besides." if guarantee.delta else "."),
         "",
-        *_warnings(ledger, sample.schema),
-        "## What is protected, and what is not",
-        "",
-        f"- Unit of privacy: {ledger.protect}, added or removed (the number of rows is private too).",
-        "- Protected: every cell of those rows, and which of their cells are missing.",
-        "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the "
-        "table, the method and its settings, and what is true of the population whether or not a person took part.",
-        "- Trust: the holder runs the software on a machine it trusts. Running times are out of scope.",
-        f"- Noise is drawn exactly, from the operating system's entropy: {'; '.join(_kinds_of_noise(ledger))}.",
-        "",
+        *protection(ledger, sample.schema),
         "## The numbers",
         "",
         f"- Budget: {ledger.budget}; spent {spent:.2f}%, left {left:.2f}%.",
@@ -60,6 +51,23 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",
         "",
         *recorded(ledger),
+    )
+
+
+def protection(ledger: Ledger, schema: Schema) -> Iterator[str]:
+    """What is weak about a ledger's promise, and whom and what it covers."""
+    for caution in ledger.cautions(expected_rows=schema.expected_rows):
+        yield from (f"**Warning: {caution}**", "")
+    yield from (
+        "## What is protected, and what is not",
+        "",
+        f"- Unit of privacy: {ledger.protect}, added or removed (the number of rows is private too).",
+        "- Protected: every cell of those rows, and which of their cells are missing.",
+        "- Not protected: the schema (names of columns, levels, bounds, bins, missing codes), the name of the "
+        "table, the method and its settings, and what is true of the population whether or not a person took part.",
+        "- Trust: the holder runs the software on a machine it trusts. Running times are out of scope.",
+        f"- Noise is drawn exactly, from the operating system's entropy: {'; '.join(_kinds_of_noise(ledger))}.",
+        "",
     )
 
 
@@ -81,11 +89,6 @@ def recorded(ledger: Ledger) -> Iterator[str]:
         share = ledger.percent(Loss(entry.loss, ledger.order))
         yield f"| {entry.number} | {share} | {entry.to} | {entry.what} | {name}({shown}) | {reads} |"
     yield ""
-
-
-def _warnings(ledger: Ledger, schema: Schema) -> Iterator[str]:
-    for caution in ledger.cautions(expected_rows=schema.expected_rows):
-        yield from (f"**Warning: {caution}**", "")
 
 
 def _kinds_of_noise(ledger: Ledger) -> Iterator[str]:

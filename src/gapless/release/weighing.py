@@ -18,8 +18,9 @@ from gapless.privacy import Budget, Guarantee, Ledger, Rows
 from gapless.privacy.budget import check_budget, check_percent
 from gapless.privacy.ledger import check_promised
 from gapless.privacy.ledger_file import seal_of
-from gapless.release.statement import recorded
+from gapless.release.statement import protection, recorded
 from gapless.release.table import Balance, Tell, open_table
+from gapless.release.weights_page import weights_page
 from gapless.schema import Schema
 from gapless.weights import CalibrationWeights, FewRowsWarning, Weights
 
@@ -31,6 +32,7 @@ class WeightedFile:
     Attributes:
         path: the file of rows, the last column of which is `weight`.
         statement: the file that says what was spent, beside it.
+        report: the page that shows what the weights do to the rows, beside it.
         weights: the weights.
         guarantee: what is promised for all that the ledger has recorded.
         balance: how the table's account stands, and where its ledger lies.
@@ -38,14 +40,14 @@ class WeightedFile:
 
     path: Path
     statement: Path
+    report: Path
     weights: Weights
     guarantee: Guarantee
     balance: Balance
 
     def __str__(self) -> str:
-        return "\n".join(
-            [str(self.guarantee), str(self.weights), f"{self.path}\n{self.statement}", f"\n{self.balance}"]
-        )
+        files = f"{self.path}\n{self.statement}\n{self.report}"
+        return "\n".join([str(self.guarantee), str(self.weights), files, f"\n{self.balance}"])
 
 
 def make_weights(
@@ -62,7 +64,7 @@ def make_weights(
     encoding: str | None = None,
     tell: Tell | None = None,
 ) -> WeightedFile:
-    """Weight synthetic rows by a sensitive table, and write them with a column `weight` and a statement beside them.
+    """Weight synthetic rows by a sensitive table, and write them with a column `weight`, a statement and a report.
 
     Args:
         data: the sensitive table, as for `make_release`.
@@ -88,8 +90,8 @@ def make_weights(
     rows = Table.read(fake / "synthetic.csv" if fake.is_dir() else fake, schema)
     rows.with_weights([1.0] * rows.rows)  # refuses, before anything is spent, a schema with a column of this name
     check_ending(path)
-    statement = path.with_name(f"{path.name}.privacy.md")
-    for written in (path, statement):
+    statement, report = (path.with_name(f"{path.name}.{ending}") for ending in ("privacy.md", "report.html"))
+    for written in (path, statement, report):
         check_writable(written, unlike=(fake, place, seal_of(place)), new=True)
     people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
     check_comparable(people.schema, rows.schema)
@@ -103,17 +105,20 @@ def make_weights(
     rows.with_weights(weights).write(path)
     with replace(statement) as partial:
         spent = people.ledger.percentages()[0] - before
-        partial.write_text("\n".join(_statement(weights, path, people.ledger, spent)), encoding="utf-8")
+        partial.write_text("\n".join(_statement(weights, path, people.ledger, schema, spent)), encoding="utf-8")
+    with replace(report) as partial:
+        partial.write_text(weights_page(rows, weights, people.ledger), encoding="utf-8")
     return WeightedFile(
         path=path,
         statement=statement,
+        report=report,
         weights=weights,
         guarantee=people.ledger.guarantee(),
         balance=Balance.of(people.ledger, place),
     )
 
 
-def _statement(weights: Weights, path: Path, ledger: Ledger, spent: float) -> Iterator[str]:
+def _statement(weights: Weights, path: Path, ledger: Ledger, schema: Schema, spent: float) -> Iterator[str]:
     yield from (
         f"# Privacy statement: weights of {path.name}",
         "",
@@ -123,6 +128,9 @@ def _statement(weights: Weights, path: Path, ledger: Ledger, spent: float) -> It
         f"- Spent on the weights: {spent:.2f}% of the budget ({ledger.budget}); what made the rows is counted in the "
         "promise if it stands in the same ledger, listed below.",
         "- The weights are a function of the noisy values listed below and of the synthetic rows alone.",
+        *(f"- Warning: {caution}." for caution in (weights.caution,) if caution),
+        f"- Report: {path.name}.report.html was made from the synthetic rows and their weights alone, for free.",
         "",
+        *protection(ledger, schema),
         *recorded(ledger),
     )

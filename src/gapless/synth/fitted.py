@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import secrets
@@ -325,6 +326,18 @@ class FittedModel:
         """
         if not overwrite and os.path.lexists(path):
             raise ModelError(f"{path} exists", hint="another name; overwrite=True if nobody needs what lies there")
+        archive.save(Path(path), *self._parts())
+
+    def remade(self) -> FittedModel:
+        """The same model, made anew of plain numbers and text as from a file: what else it held stays behind."""
+        head, arrays = self._parts()
+        plain = {name: np.array(array) for name, array in arrays.items()}
+        if any(array.dtype.hasobject for array in plain.values()):
+            raise ModelError("this model holds more than numbers", hint="a model that was fitted or loaded here")
+        return FittedModel.from_file(json.loads(json.dumps(head)), plain)
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What a file holds of it."""
         head: dict[str, Any] = {
             "schema": self.schema.to_toml(),
             "total": self.total,
@@ -338,7 +351,7 @@ class FittedModel:
                 arrays |= {f"{part}/{name}": array for name, array in distribution.to_arrays().items()}
         names = enumerate(self.schema.names)
         arrays |= {f"inside/{place}": self.inside[name] for place, name in names if name in self.inside}
-        archive.save(Path(path), head, arrays)
+        return head, arrays
 
     @classmethod
     def from_file(cls, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:

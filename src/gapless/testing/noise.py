@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.privacy.cauchy import rounded_cauchy
+from gapless.privacy.knorm import rounded_knorm
 from gapless.privacy.noise import Floats, Integers, NoiseSource, _source, current
 
 __all__ = [
@@ -63,11 +64,18 @@ class FixedNoise:
 
     def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
         """The exact sampler, with words from the seed."""
-        return rounded_cauchy(centre, scale, quarters, lambda: int(self.words(1)[0]))
+        return rounded_cauchy(centre, scale, quarters, self._word)
+
+    def knorm(self, scale: float, size: int) -> Integers:
+        """The exact sampler, with words from the seed."""
+        return rounded_knorm(Fraction(scale), size, self._word)
 
     def words(self, size: int) -> NDArray[np.uint64]:
         """Uniform words from the seed."""
         return self._rng.integers(0, 2**64, size, dtype=np.uint64)
+
+    def _word(self) -> int:
+        return self._rng.bit_generator.random_raw()  # as `words` draws one, and faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,10 @@ class ScaledNoise:
     def discrete_gaussian(self, std: float, size: int) -> Integers:
         """At the wrong standard deviation."""
         return self.source.discrete_gaussian(self.factor * std, size)
+
+    def knorm(self, scale: float, size: int) -> Integers:
+        """At the wrong scale."""
+        return self.source.knorm(self.factor * scale, size)
 
     def choose(self, scores: Floats, scale: float) -> int:
         """At the wrong scale."""
@@ -112,6 +124,10 @@ class SharedNoise:
         """The same number in each cell."""
         return np.repeat(self.source.discrete_gaussian(std, 1), size)
 
+    def knorm(self, scale: float, size: int) -> Integers:
+        """The same number in each cell."""
+        return np.repeat(self.source.knorm(scale, 1), size)
+
     def choose(self, scores: Floats, scale: float) -> int:
         """As `source` does."""
         return self.source.choose(scores, scale)
@@ -134,6 +150,10 @@ class NoNoise:
         return np.zeros(size, dtype=np.int64)
 
     def discrete_gaussian(self, std: float, size: int) -> Integers:  # noqa: ARG002 no noise
+        """Zeros."""
+        return np.zeros(size, dtype=np.int64)
+
+    def knorm(self, scale: float, size: int) -> Integers:  # noqa: ARG002 no noise
         """Zeros."""
         return np.zeros(size, dtype=np.int64)
 

@@ -4,6 +4,8 @@ from gapless.weights.calibration import CalibrationWeights
 from gapless.weights.estimates import Estimate, weighted_mean, weighted_proportions, weighted_quantiles
 from gapless.weights.logistic import LogisticWeights
 from gapless.weights.network import NetworkWeights
+from gapless.weights.noised import NoisedWeights
+from gapless.weights.posterior import Posterior, weighted_posterior
 from gapless.weights.public import MLP, LogReg
 from gapless.weights.weights import FewRowsWarning, Weights
 
@@ -15,8 +17,11 @@ __all__ = [
     "LogReg",
     "LogisticWeights",
     "NetworkWeights",
+    "NoisedWeights",
+    "Posterior",
     "Weights",
     "weighted_mean",
+    "weighted_posterior",
     "weighted_proportions",
     "weighted_quantiles",
 ]

@@ -12,13 +12,14 @@ from gapless.data import PrivateTable, Table
 from gapless.data.logistic import Points, grid, logistic_coefficients
 from gapless.errors import BudgetError, ModelError
 from gapless.model.marginal import Floats
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Loss
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Loss
 from gapless.privacy.budget import PURE
 from gapless.privacy.mechanisms import Integers, Mechanism
 from gapless.weights.weights import Weights, weighable
 
-Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace
+Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace | KNorm
 
+NOISES: dict[str, type[Noise]] = {"gaussian": DiscreteGaussian, "laplace": DiscreteLaplace, "knorm": KNorm}
 LAMBDA = 0.1  # Λ for each synthetic row
 
 
@@ -39,12 +40,12 @@ class LogisticWeights:
     estimated is the ratio of the laws of rows *with* gaps, so with filled synthetic rows it is right under MCAR only.
 
     Guarantee: the coefficients move by at most (kR + 2τ)/Λ in L2, whatever the rows are, and get integer noise on a
-        public grid: discrete Gaussian, or discrete Laplace calibrated to √d times that in L1. Proved in
+        public grid: discrete Gaussian, K-norm, or discrete Laplace calibrated to √d times that in L1. Proved in
         docs/proofs/weights.md, attacked by tests/audit/test_weights.py.
 
     Args:
-        noise: "gaussian", or "laplace" for pure budgets too. Noise by the length of the whole vector ("knorm") is not
-            offered: no exact way to draw it on a grid is at hand.
+        noise: "gaussian"; for pure budgets too "knorm", noise by the length of the whole vector, or "laplace", noise on
+            each coefficient, which is more of it. Gaussian noise is the least from some twenty coefficients on.
         debias: divide by the mean of what noise does to each weight.
         regularization: Λ, a public number; more of it means less noise and coefficients closer to 0. By default a tenth
             of the number of synthetic rows, the λ = 0.1 of [IW].
@@ -52,7 +53,7 @@ class LogisticWeights:
     References: [IW] §3.3; Chaudhuri, Monteleoni, Sarwate 2011 for the bound.
     """
 
-    noise: Literal["gaussian", "laplace"] = "gaussian"
+    noise: Literal["gaussian", "laplace", "knorm"] = "gaussian"
     debias: bool = True
     regularization: float | None = None
 
@@ -62,13 +63,12 @@ class LogisticWeights:
         table, fake = weighable(table, fake, what)
         self._check(spend)
         points = Points.of(table.schema)
-        regularization = LAMBDA * fake.rows if self.regularization is None else float(self.regularization)
+        regularization = strength(self.regularization, fake)
         step = grid(points, regularization)
-        norm: Literal["L1", "L2"] = "L2" if self.noise == "gaussian" else "L1"
+        norm: Literal["L1", "L2"] = "L1" if self.noise == "laplace" else "L2"
         coefficients = logistic_coefficients(table, fake, regularization=regularization, norm=norm)
-        kind = DiscreteGaussian if self.noise == "gaussian" else DiscreteLaplace
-        noise: Noise = kind.for_loss(spend, coefficients.distance)  # type: ignore[arg-type]
-        if self.debias and not has_mean(noise, step):
+        noise: Noise = NOISES[self.noise].for_loss(spend, coefficients.distance)  # type: ignore[arg-type]
+        if self.debias and not has_mean(noise, step, points.radius):
             raise ModelError(
                 f"{what}: with this noise the mean of a weight is infinite, and cannot be divided by",
                 hint='a larger regularization= or spend=, noise="gaussian", or debias=False',
@@ -79,15 +79,19 @@ class LogisticWeights:
         return Weights(np.exp(logs - logs.max()), method="logistic")
 
     def _check(self, spend: Loss) -> None:
-        if self.noise not in ("gaussian", "laplace"):
-            raise ModelError(
-                f"noise = {self.noise!r}", hint='noise="gaussian" or noise="laplace"; there is no exact K-norm noise'
-            )
-        given = self.regularization
-        if not (given is None or (is_number(given) and 2.0**-10 <= given <= 2.0**30)):
-            raise ModelError(f"regularization = {given!r}", hint="a public number, such as 1000")
+        if self.noise not in NOISES:
+            raise ModelError(f"noise = {self.noise!r}", hint=f"one of: {', '.join(NOISES)}")
         if self.noise == "gaussian" and spend.order == PURE:
-            raise BudgetError("Gaussian noise cannot promise δ = 0", hint='noise="laplace"')
+            raise BudgetError("Gaussian noise cannot promise δ = 0", hint='noise="knorm"')
+
+
+def strength(regularization: float | None, fake: Table) -> float:
+    """Λ: as given, or a tenth of the number of synthetic rows."""
+    if regularization is None:
+        return LAMBDA * fake.rows
+    if not (is_number(regularization) and 2.0**-10 <= regularization <= 2.0**30):
+        raise ModelError(f"regularization = {regularization!r}", hint="a public number, such as 1000")
+    return float(regularization)
 
 
 def log_ratios(points: Floats, coefficients: Floats, noise: Noise | None, step: float) -> Floats:
@@ -99,20 +103,27 @@ def log_ratios(points: Floats, coefficients: Floats, noise: Noise | None, step: 
 def log_means(points: Floats, noise: Noise, step: float) -> Floats:
     r"""The logarithm of :math:`\mathrm E\,e^{\zeta \cdot x}` for the noise as it is drawn, ζ = step · Z.
 
-    .. math:: \text{Gaussian: } \tfrac12 \sigma^2 h^2 \lVert x \rVert^2, \qquad \text{Laplace: }
+    .. math:: \text{Gaussian: } \tfrac12 \sigma^2 h^2 \lVert x \rVert^2, \qquad \text{K-norm: }
+              -\tfrac{d+1}2 \log(1 - b^2 h^2 \lVert x \rVert^2), \qquad \text{Laplace: }
               \sum_j \log \frac{(1-p)^2}{(1 - p\,e^{h x_j})(1 - p\,e^{-h x_j})}, \quad p = e^{-1/b}
 
-    The first is that of the continuous law; the discrete one differs by a factor of :math:`1 \pm 4e^{-2\pi^2\sigma^2}`,
-    which is 1 in floats for σ above 2. The second is finite if all :math:`h |x_j| < 1/b`.
+    The first two are those of the continuous laws: the discrete Gaussian differs by a factor of
+    :math:`1 \pm 4e^{-2\pi^2\sigma^2}`, which is 1 in floats for σ above 2, and rounding by at most half a step for each
+    coefficient. K-norm needs :math:`h \lVert x \rVert < 1/b`, Laplace all :math:`h |x_j| < 1/b`.
     """
+    squares = (points**2).sum(axis=1)
     if isinstance(noise, DiscreteGaussian):
-        return np.asarray((noise.std * step) ** 2 / 2 * (points**2).sum(axis=1))
+        return np.asarray((noise.std * step) ** 2 / 2 * squares)
+    if isinstance(noise, KNorm):
+        return np.asarray(-(points.shape[1] + 1) / 2 * np.log1p(-((noise.scale * step) ** 2) * squares))
     slopes, rate = step * np.abs(points), 1 / noise.scale
     # 1 - p e^s = -expm1(s - rate): no digit is lost, however fine the grid is.
     parts = 2 * np.log(-np.expm1(-rate)) - np.log(-np.expm1(slopes - rate)) - np.log(-np.expm1(-slopes - rate))
     return np.asarray(parts.sum(axis=1))
 
 
-def has_mean(noise: Noise, step: float) -> bool:
-    """Whether every weight has a finite mean: no coordinate of a point is above 1."""
-    return isinstance(noise, DiscreteGaussian) or step * noise.scale < 1
+def has_mean(noise: Noise, step: float, radius: float) -> bool:
+    """Whether every weight has a finite mean: no point is longer than `radius`, and no coordinate of one above 1."""
+    if isinstance(noise, DiscreteGaussian):
+        return True
+    return step * noise.scale * (radius if isinstance(noise, KNorm) else 1) < 1

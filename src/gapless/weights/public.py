@@ -11,7 +11,7 @@ from gapless.data.checks import comparable
 from gapless.data.logistic import Points, minimum
 from gapless.errors import ModelError
 from gapless.privacy.sgd import Block
-from gapless.weights.logistic import LAMBDA
+from gapless.weights.logistic import strength
 from gapless.weights.network import odds
 from gapless.weights.weights import Weights
 
@@ -30,9 +30,8 @@ class LogReg:
         """Weights for the rows of `fake`, from the rows of `truth` as they are."""
         truth, fake = _alike(truth, fake)
         points = Points.of(truth.schema)
-        strength = LAMBDA * fake.rows if self.regularization is None else float(self.regularization)
         both = [(points(truth.codes), 1.0), (points(fake.codes), -1.0)]
-        logs = both[1][0] @ minimum(lambda: iter(both), points, strength, near=1e-6)
+        logs = both[1][0] @ minimum(lambda: iter(both), points, strength(self.regularization, fake), near=1e-6)
         return Weights(np.exp(logs - logs.max()), method="logistic (NOT PRIVATE)")
 
 

@@ -66,8 +66,8 @@ query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
 weights.estimates: table.ask(Mean(…), spend=…)
 weights.logistic: a larger regularization= or spend=, noise="gaussian", or debias=False
-weights.logistic: noise="gaussian" or noise="laplace"; there is no exact K-norm noise
-weights.logistic: noise="laplace"
+weights.logistic: noise="knorm"
+weights.posterior: positive=?, which foretells this cell by a logistic regression
 weights.weights: a PrivateTable; LogReg().fit(truth, fake) is for two public tables
 """
 

@@ -15,6 +15,7 @@ from gapless.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
+    KNorm,
     Linf,
     LinfByGroup,
     Loss,
@@ -115,6 +116,23 @@ def test_discrete_gaussian_never_loses_more_than_its_bound(order):
         assert exact <= DiscreteGaussian(std).loss(L2(shift), order).value * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("order", [1.2, 3.0, 22.0])
+def test_knorm_never_loses_more_than_its_bound(order):
+    """The rounded law in one dimension, whose cells are differences of e^(-|y|/b), and the density in the plane."""
+    for scale, shift in [(0.5, 1), (3.0, 1), (3.0, 4)]:
+        cuts = np.arange(-int(60 * scale) - 60, int(60 * scale) + 60) + 0.5
+        above = np.where(cuts > 0, np.exp(-np.abs(cuts) / scale) / 2, 0)
+        below = np.where(cuts < 0, np.exp(-np.abs(cuts) / scale) / 2, 0)
+        cells = np.abs(np.diff(above - below))
+        cells[np.flatnonzero(cuts == -0.5)] = 1 - np.exp(-0.5 / scale)
+        logs = np.log(cells)
+        exact = _divergence(logs[shift:], logs[:-shift], order)
+        assert exact <= KNorm(scale).loss(L2(shift), order).value * (1 + 1e-6)
+        x, y = np.meshgrid(np.linspace(-40, 40, 801) * scale, np.linspace(-40, 40, 801) * scale)
+        plane = [-np.hypot(x, y).ravel() / scale, -np.hypot(x - shift * 0.6, y - shift * 0.8).ravel() / scale]
+        assert _divergence(*plane, order) <= KNorm(scale).loss(L2(shift), order).value * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("order", [1.2, 3.0, 22.0, 1e4])
 def test_the_exponential_choice_never_loses_more_than_its_bound(order):
     """Every pattern of scores moving by ±1 on five candidates: exact divergences against the charge."""
@@ -176,7 +194,7 @@ def _divergence(ps, qs, order):
     return logsumexp(order * ps + (1 - order) * qs) / (order - 1)
 
 
-@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, ExponentialChoice])
+@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, KNorm, ExponentialChoice])
 @pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Budget(0.01, 1e-9), Budget(50, 1e-6), Budget(1.0)])
 @pytest.mark.parametrize("parts", [1, 15, 1000])
 @pytest.mark.parametrize("distance", [1, 3])
@@ -211,7 +229,7 @@ def test_at_an_absurd_budget_laplace_noise_is_none_and_says_so(epsilon):
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, ExponentialChoice, ChoiceByGroup])
+@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, KNorm, ExponentialChoice, ChoiceByGroup])
 def test_a_scale_of_nothing_or_no_end_is_refused(mechanism, value):
     with pytest.raises(BudgetError):
         mechanism(value)
@@ -223,6 +241,7 @@ def test_a_scale_of_nothing_or_no_end_is_refused(mechanism, value):
         (DiscreteLaplace, L2(1)),
         (DiscreteLaplace, Linf(1)),
         (DiscreteGaussian, Linf(1)),
+        (KNorm, Linf(1)),
         (ExponentialChoice, Rows(1)),
         (ChoiceByGroup, Linf(1)),
         (ChoiceByGroup, L1(1)),
@@ -233,7 +252,7 @@ def test_a_distance_of_another_kind_is_refused_at_run_time_too(mechanism, distan
         mechanism(1.0).loss(distance, 2.0)
 
 
-@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian])
+@pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, KNorm])
 def test_integer_noise_does_not_take_fractions(mechanism):
     from gapless.privacy.noise import current
 

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gapless.privacy.cauchy import _kept, _power, _Uniform, rounded_cauchy
+from gapless.privacy.cauchy import _kept, _power, rounded_cauchy
+from gapless.privacy.digits import Uniform
 from gapless.testing.noise import FixedNoise, NoNoise, ScaledNoise, SharedNoise
 
 ONE = 1 << 64
@@ -24,7 +25,7 @@ def test_powers_are_rounded_down_exactly(quarters):
 
 
 def uniform(*words):
-    return _Uniform(iter(words).__next__)
+    return Uniform(iter(words).__next__)
 
 
 @pytest.mark.parametrize("quarters", [8, 9, 16])

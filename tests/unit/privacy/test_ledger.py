@@ -491,7 +491,7 @@ def test_a_line_that_states_less_than_its_mechanism_loses_is_refused(tmp_path, n
         ({"mechanism": {"name": "DiscreteGaussian", "std": 0.0}}, "was changed"),
         ({"mechanism": {"name": "DiscreteGaussian", "sigma": 9.0}}, "was changed"),
         ({"mechanism": {"name": "DiscreteGaussian"}}, "was changed"),
-        ({"mechanism": {"name": "KNorm", "scale": 1.0}}, "does not know the mechanism 'KNorm'\n  Try: a newer gapless"),
+        ({"mechanism": {"name": "Levy", "scale": 1.0}}, "does not know the mechanism 'Levy'\n  Try: a newer gapless"),
         ({"mechanism": {"name": "unknown"}}, "was changed"),  # only what reads every row
         ({"mechanism": {"name": "unknown", "std": 1.0}}, "does not know"),
         ({"distance": {"L7": 1}}, "was changed"),

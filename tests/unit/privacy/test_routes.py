@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import ClassVar
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ from gapless.data.memory import Memory
 from gapless.data.own import is_own
 from gapless.data.sums import rank_scores
 from gapless.data.workload import Views, Workload
+from gapless.model.product import Product
 from gapless.privacy import (
     ChoiceByGroup,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
+    KNorm,
     Private,
     PrivateTraining,
     Rows,
@@ -195,6 +198,7 @@ class Sly(float):
     [
         DiscreteLaplace,
         DiscreteGaussian,
+        KNorm,
         ExponentialChoice,
         lambda number: SmoothCauchy(2.0, number, 1.0),
         lambda number: PrivateTraining(rate=0.5, steps=1, clip=1.0, std=number, numbers=1),
@@ -274,6 +278,53 @@ def test_no_part_of_a_model_that_fills_gaps_is_foreign(table, tmp_path):
         gl.Independent(missing=gl.ImputeFirst(gl.FromModel(changed))).fit(table, spend=table.ledger.left)
     assert not spy.seen
     assert not table.ledger.entries
+
+
+class Noting(np.ndarray):
+    """An array that keeps what it is asked with."""
+
+    seen: ClassVar[list[object]] = []
+
+    def __array_function__(self, function, types, given, named):
+        Noting.seen.append((function, given))
+        return super().__array_function__(function, types, given, named)
+
+    def __array_ufunc__(self, function, method, *given, **named):
+        Noting.seen.append((function, given))
+        return getattr(function, method)(*(np.asarray(one) for one in given), **named)
+
+    def __getitem__(self, key):
+        Noting.seen.append(key)
+        return np.asarray(self)[key]
+
+
+def planted_models(model, spy):
+    """Of our own classes throughout, with something of another in them."""
+    laws = [np.full(column.size, 1 / column.size).view(Noting) for column in SCHEMA.columns]
+    yield replace(model, filled=Product(tuple(laws)))
+    shadowed = replace(model)
+    object.__setattr__(shadowed, "fill", spy.fill)
+    yield shadowed
+
+
+def test_a_model_of_ours_is_made_anew_before_it_is_handed_rows(table, tmp_path):
+    """What was put into it by hand would see every row, whatever its class is; it stays behind."""
+    model = fitted(tmp_path)
+    for place, caught in ((FittedModel.remade, False), (lambda model: model, True)):  # planted: taken as it is
+        for planted in planted_models(model, spy := Spy()):
+            Noting.seen.clear()
+            with mock.patch.object(FittedModel, "remade", place):
+                filled = table.fill_given(planted)
+            Noting.seen.clear()
+            reveal(filled.marginal("x0"), table.ledger)
+            assert bool(Noting.seen or spy.seen) is caught
+            spy.seen.clear()
+
+
+def test_a_model_of_objects_is_refused(table, tmp_path):
+    law = np.array([Spy(), Spy()], dtype=object)
+    with pytest.raises(gl.ModelError, match="more than numbers"):
+        table.fill_given(replace(fitted(tmp_path), filled=Product((law, law))))
 
 
 def test_what_a_foreign_synthesizer_gives_back_is_looked_at(table):

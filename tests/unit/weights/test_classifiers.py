@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.logistic import Points
+from gapless.data.logistic import Points, minimum
 from gapless.model.neural.odds import Odds
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
 from gapless.testing.noise import fixed_noise, no_noise
 from gapless.testing.tables import private
 from gapless.weights.logistic import has_mean, log_means, log_ratios
@@ -56,6 +56,7 @@ def test_without_noise_the_share_of_a_level_is_the_truths(method):
         gl.LogisticWeights(),
         gl.LogisticWeights(debias=False),
         gl.LogisticWeights(noise="laplace"),
+        gl.LogisticWeights(noise="knorm"),
         gl.NetworkWeights(steps=100),
     ],
 )
@@ -77,6 +78,35 @@ def test_without_noise_they_are_those_of_a_regression(tmp_path):
     assert np.asarray(found) == pytest.approx(np.asarray(gl.LogReg().fit(TRUTH, FAKE)), rel=1e-3)
 
 
+def test_noised_weights_without_noise_are_cut_odds(tmp_path):
+    points = Points.of(SCHEMA)
+    both = [(points(TRUTH.codes), 1.0), (points(FAKE.codes), -1.0)]
+    odds = np.exp(both[1][0] @ minimum(lambda: iter(both), points, 0.1 * FAKE.rows, near=1e-6))
+    for largest in (10.0, 2.0):
+        table = people(tmp_path)
+        with no_noise():
+            found = gl.NoisedWeights(largest=largest).fit(table, FAKE, spend=table.ledger.left)
+        cut = np.minimum(odds, largest)
+        assert np.asarray(found) == pytest.approx(cut / cut.mean(), rel=1e-3)
+    assert (odds > 2).any()
+
+
+def test_weights_of_which_noise_leaves_none_are_those_of_the_rows_as_they_are(tmp_path):
+    """A single row: noise on its weight is below 0 half of the time, and nothing is said of the private rows."""
+    table = people(tmp_path)
+    for seed in range(6):
+        with fixed_noise(seed):
+            weights = gl.NoisedWeights().fit(table, FAKE[:1], spend=table.ledger.share(percent=1))
+        assert np.asarray(weights) == pytest.approx(1.0)
+
+
+def test_noise_on_weights_keeps_a_pure_promise_by_the_length_of_all(tmp_path):
+    for budget, name in ((gl.Budget(2.0), "KNorm"), (BUDGET, "DiscreteGaussian")):
+        table = people(tmp_path, budget=budget)
+        gl.NoisedWeights().fit(table, FAKE[:20], spend=table.ledger.left)
+        assert table.ledger.entries[0].mechanism["name"] == name
+
+
 def test_a_regression_is_that_of_scikit_learn():
     sklearn = pytest.importorskip("sklearn.linear_model")
     points = Points.of(SCHEMA)
@@ -96,19 +126,21 @@ def test_an_empty_private_table_works(method, tmp_path):
     assert len(weights) == FAKE.rows
 
 
-def test_a_pure_budget_takes_laplace_noise_only(tmp_path):
+def test_a_pure_budget_takes_laplace_and_knorm_noise_only(tmp_path):
     table = people(tmp_path, budget=gl.Budget(20.0))
     for method in (gl.LogisticWeights(), gl.NetworkWeights(steps=5)):
         with pytest.raises(gl.BudgetError):
             method.fit(table, FAKE, spend=table.ledger.left)
     assert not table.ledger.entries
-    gl.LogisticWeights(noise="laplace").fit(table, FAKE, spend=table.ledger.left)
-    assert table.ledger.entries[0].mechanism["name"] == "DiscreteLaplace"
+    for noise, name in (("laplace", "DiscreteLaplace"), ("knorm", "KNorm")):
+        gl.LogisticWeights(noise=noise).fit(table, FAKE, spend=table.ledger.share(percent=50))
+        assert table.ledger.entries[-1].mechanism["name"] == name
 
 
-def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(tmp_path):
+@pytest.mark.parametrize("noise", ["laplace", "knorm"])
+def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(noise, tmp_path):
     table = people(tmp_path)
-    little = gl.LogisticWeights(noise="laplace", regularization=0.1)
+    little = gl.LogisticWeights(noise=noise, regularization=0.1)
     with pytest.raises(gl.ModelError, match="the mean of a weight is infinite") as refused:
         little.fit(table, FAKE, spend=table.ledger.left)
     assert 'noise="gaussian"' in refused.value.hint
@@ -119,8 +151,10 @@ def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(tmp_path):
 @pytest.mark.parametrize(
     ("method", "wrong"),
     [
-        (gl.LogisticWeights(noise="knorm"), "noise = 'knorm'"),
+        (gl.LogisticWeights(noise="cauchy"), "noise = 'cauchy'"),
         (gl.LogisticWeights(regularization=0), "regularization = 0"),
+        (gl.NoisedWeights(regularization=0), "regularization = 0"),
+        (gl.NoisedWeights(largest=float("inf")), "largest = inf"),
         (gl.NetworkWeights(hidden=0), "hidden"),
         (gl.NetworkWeights(learning_rate=-1.0), "learning_rate"),
     ],
@@ -162,9 +196,22 @@ def test_factors_on_a_fine_grid_are_those_of_the_continuous_laws():
     assert np.exp(-log_means(POINTS, DiscreteLaplace(rho / step), step)) == pytest.approx(
         np.prod(1 - rho**2 * POINTS**2, axis=1), rel=1e-6
     )
-    assert has_mean(DiscreteLaplace(0.999 / step), step)
-    assert not has_mean(DiscreteLaplace(1.0 / step), step)
-    assert has_mean(DiscreteGaussian(1e3 / step), step)
+    assert has_mean(DiscreteLaplace(0.999 / step), step, 2.0)
+    assert not has_mean(DiscreteLaplace(1.0 / step), step, 2.0)
+    assert has_mean(DiscreteGaussian(1e3 / step), step, 2.0)
+    assert has_mean(KNorm(0.499 / step), step, 2.0)
+    assert not has_mean(KNorm(0.5 / step), step, 2.0)
+
+
+def test_the_knorm_factor_is_an_integral_over_its_density():
+    """In the plane, in polar coordinates: the radius has the density r e^(-r/b), the direction is even."""
+    step, scale = 0.01, 40.0
+    r, angle = np.meshgrid(np.linspace(0, 60, 4001)[1:], np.linspace(0, 2 * np.pi, 721)[:-1], indexing="ij")
+    density = r * np.exp(-r)
+    for point in POINTS:
+        along = step * scale * r * (point[0] * np.cos(angle) + point[1] * np.sin(angle))
+        mean = (density * np.exp(along)).sum() / density.sum()
+        assert np.exp(log_means(point[None], KNorm(scale), step))[0] == pytest.approx(mean, rel=1e-4)
 
 
 def test_one_factor_for_all_rows_cancels():

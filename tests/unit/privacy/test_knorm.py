@@ -1,0 +1,108 @@
+"""The exact sampler of K-norm noise: digits read until they decide, by floats or by integers alike."""
+
+import random
+from fractions import Fraction
+from functools import partial
+from unittest import mock
+
+import mpmath
+import numpy as np
+import pytest
+
+from gapless.privacy import knorm
+from gapless.privacy.digits import Uniform
+from gapless.privacy.knorm import _energies, _half, _happens, half_normal, rounded_knorm
+from gapless.testing.noise import FixedNoise, NoNoise, ScaledNoise, SharedNoise
+
+ONE = 1 << 64
+
+
+def words(*some):
+    return iter(some).__next__
+
+
+def chance(k, x):
+    """exp(-((k + x)² - k)/2) in 64 binary places, rounded down, with many digits."""
+    with mpmath.workdps(60):
+        return int(mpmath.floor(mpmath.exp(-((k + mpmath.mpf(x) / ONE) ** 2 - k) / 2) * ONE))
+
+
+def test_digits_are_those_that_were_read():
+    x = Uniform(words(3 << 62, 5, 7))
+    assert (x.to(1), x.to(2), x.to(64), x.bits) == (1, 3, 3 << 62, 64)
+    assert x.to(128) == (3 << 62) << 64 | 5
+    assert x.to(64) == 3 << 62
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 5])
+def test_floats_and_integers_decide_alike(k):
+    source = random.Random(k)
+    for _ in range(300):
+        digits, u = source.getrandbits(64), source.getrandbits(64)
+        about = float(mpmath.mpf(chance(k, digits)) / ONE)
+        said = []
+        for margin in (knorm._MARGIN, 2.0):  # a margin of 2 leaves everything to the integers
+            with mock.patch.object(knorm, "_MARGIN", margin):
+                x = Uniform(words(digits, 1 << 63))
+                said.append(_happens(about, partial(_energies, k, x), words(u, 1 << 63)))
+        assert said[0] == said[1] == (u < chance(k, digits))
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_an_ambiguous_word_is_read_on(k):
+    """U is the chance itself as far as one word tells: the digits that follow decide, and X's are read along."""
+    digits = ONE // 3
+    first = chance(k, digits)
+    for second, kept in ((0, True), (ONE - 1, False)):
+        x = Uniform(words(digits, 0, 0))
+        assert _happens(first / ONE, partial(_energies, k, x), words(first, second, second)) is kept
+        assert x.bits > 64
+
+
+def test_the_first_part_falls_by_a_root_of_e():
+    with mpmath.workdps(60):
+        root = int(mpmath.floor(mpmath.exp(mpmath.mpf(-1) / 2) * ONE))
+    assert _happens(knorm._ROOT, _half, words(root - 1, 0))
+    assert not _happens(knorm._ROOT, _half, words(root + 1, 0))
+    for second, kept in ((0, True), (ONE - 1, False)):
+        assert _happens(knorm._ROOT, _half, words(root, second, second)) is kept
+    k, x = half_normal(words(0, 0, ONE - 1, 7, 0))  # twice below, once above; x; U = 0: kept
+    assert (k, x.digits) == (2, 7)
+    k, x = half_normal(words(ONE - 1, ONE - 1, ONE - 1, ONE - 1, 5, 0))  # x = 1, not kept; the next is
+    assert (k, x.digits) == (0, 5)
+
+
+def half_normals(*some):
+    """Numbers k + x in place of draws."""
+    return mock.patch.object(knorm, "half_normal", mock.Mock(side_effect=some))
+
+
+def test_rounding_reads_on_until_it_is_certain():
+    """|N| = 1/2 and a length of 1, as far as one word tells: 1/2 is between two whole numbers."""
+    for more, steps in ((0, 0), (ONE - 1, 1)):
+        n, m = Uniform(words(ONE // 2 - 1, more)), Uniform(words(0, more))
+        rest = Uniform(words(0, 0))
+        with half_normals((0, n), (1, m), (0, rest)):
+            found = rounded_knorm(Fraction(1), 1, words(1))
+        assert n.bits == 128
+        assert found.tolist() == [steps] or more  # below 1/2 it is 0; just below, with a longer length, either
+    n, m, rest = (Uniform(words(digits, 0, 0)) for digits in (0, 0, 0))
+    with half_normals((3, n), (4, m), (3, rest)):  # 3 · √(4² + 3²) = 15, times 2, and a little more
+        assert rounded_knorm(Fraction(2), 1, words(0)).tolist() == [-30]
+
+
+def test_noise_beyond_all_integers_wraps_as_sums_do():
+    numbers = [(8, Uniform(words(0, 0, 0))) for _ in range(3)]
+    with half_normals(*numbers):
+        (wrapped,) = rounded_knorm(Fraction(2**60), 1, words(1))
+    exact = round(8 * 2**60 * 128**0.5)
+    assert abs((exact - int(wrapped)) % 2**64) < 2**20 or abs((int(wrapped) - exact) % 2**64) < 2**20
+
+
+def test_test_sources_draw_it_too():
+    fixed = [FixedNoise(7).knorm(1000.0, 4).tolist() for _ in range(2)]
+    assert fixed[0] == fixed[1]
+    assert NoNoise().knorm(3.0, 2).tolist() == [0, 0]
+    far = ScaledNoise(2.0**20, FixedNoise(7)).knorm(1000.0, 4)
+    assert np.abs(far / 2**20 - fixed[0]).max() < 1
+    assert len(set(SharedNoise(FixedNoise(7)).knorm(1000.0, 5).tolist())) == 1
