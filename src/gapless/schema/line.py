@@ -279,6 +279,10 @@ class _Binned(Column):
         """The smallest and the largest value of each bin."""
         return self._bins.ends()
 
+    def middles_of_bins(self) -> NDArray[np.float64]:
+        """A value in the middle of each bin."""
+        return self._bins.middles()
+
     def within(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which positions are values of this column: inside the bounds and, if it is of whole numbers, whole."""
         lower, upper = self._ends
@@ -288,6 +292,13 @@ class _Binned(Column):
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
         """A value drawn uniformly from the bin of each code; whole numbers stay whole."""
         return self._bins.draw(codes, rng)
+
+    def draw_positions(self, codes: Codes, rng: np.random.Generator) -> Floats:
+        """The same as numbers on the line; NaN for other codes."""
+        drawn = np.full(len(codes), np.nan)
+        valued = codes < self.values_size
+        drawn[valued] = self._bins.draw(codes[valued], rng)
+        return drawn
 
     def draw_by(self, cells: Floats, codes: Codes, rng: np.random.Generator) -> Floats:
         """A position in the bin of each code, its cells as likely as these counts of them say; NaN for other codes.

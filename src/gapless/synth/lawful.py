@@ -1,0 +1,182 @@
+"""How a model keeps the schema's rules: rows of cells, and the values that are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.data.filling import Chance
+from gapless.errors import ModelError
+from gapless.model.distribution import Distribution, HasMarginal
+from gapless.model.marginal import Floats
+from gapless.model.product import Product
+from gapless.schema import Schema
+from gapless.schema.compatible import Between, Chosen, Forbidden, Tilted
+from gapless.schema.constraints import breaks, constraints_of, rules_on_values, soft_rules_of
+from gapless.schema.line import _Binned
+from gapless.schema.rules import Rule
+from gapless.schema.violations import Numbers, hold
+
+Draw: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]  # rows at these places, drawn afresh
+Values: TypeAlias = list[Floats | None]
+
+TRIES = 50
+LAW_CELLS = 1 << 21  # of a marginal from which combinations are chosen
+LAW_ROWS = 100_000  # of the sample in which they are counted if there is none
+
+
+@dataclass(frozen=True, eq=False)
+class Lawful:
+    """The schema's rules as a model keeps them.
+
+    Attributes:
+        schema: of its rows.
+        forbidden: combinations that no row may have.
+        chosen: for each rule between rows, combinations of which every row has one.
+        tilted: for each soft rule, how often a row is kept.
+        on_values: rules on one row that values inside bins decide.
+    """
+
+    schema: Schema
+    forbidden: Sequence[Forbidden]
+    chosen: Sequence[Chosen]
+    tilted: Mapping[str, Tilted]
+    on_values: Sequence[Rule]
+
+    @classmethod
+    def of(cls, schema: Schema, law: Distribution, shares: Mapping[str, float]) -> Lawful:
+        """The rules of a schema as a law keeps them; `shares` of pairs that break a rule were released.
+
+        Everything follows from public and released values, the same at each call.
+        """
+        forbidden, between, _ = constraints_of(schema)
+        combinations = _Combinations(law)
+        by_chance = isinstance(law, Product)
+        tilted = {}
+        for soft in soft_rules_of(schema):
+            weight = None if soft.rule.weight == "learned" else soft.rule.weight
+            tilted[soft.rule.text] = soft.tilt(
+                *combinations.of(soft), weight=weight, share=shares.get(soft.rule.text, 1.0)
+            )
+        return cls(
+            schema,
+            forbidden,
+            [rule.choose(*combinations.of(rule), by_chance=by_chance) for rule in between],
+            tilted,
+            rules_on_values(schema),
+        )
+
+    def breaks(self, codes: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which rows break a rule that holds always."""
+        broken = breaks(codes, self.forbidden)
+        for chosen in self.chosen:
+            broken |= chosen.breaks(codes)
+        return broken
+
+    def draw(
+        self, draw: Draw, rows: int, chance: Chance, *, free: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Rows that keep the rules as far as tries go, and the places of those that do not.
+
+        A row that breaks a rule between rows is mended in one cell if it can be; one that still breaks a rule, or that
+        a soft one throws out, is drawn again. Only cells that are `free`, if that is told, change. A map of each row
+        and its own numbers from `chance`.
+        """
+        waiting = np.arange(rows)
+        codes = self._mended(draw(waiting), chance, free)
+        for left in range(TRIES, -1, -1):
+            out = self.breaks(codes[waiting])
+            for tilted in self.tilted.values():
+                out |= chance()[waiting] >= tilted.chance_of(codes[waiting])
+            if free is not None:
+                out &= free[waiting].any(axis=1)
+            waiting = waiting[out]
+            if not len(waiting) or not left:
+                break
+            some = None if free is None else free[waiting]
+            codes[waiting] = self._mended(draw(waiting), partial(some_of, chance, waiting), some)
+        return codes, waiting
+
+    def _mended(self, codes: NDArray[Any], chance: Chance, free: NDArray[np.bool_] | None) -> NDArray[Any]:
+        for chosen in [chosen for _ in self.chosen for chosen in self.chosen]:  # what one decides may decide in turn
+            chosen.mend(codes, chance, free=free)
+        return codes
+
+    def write(
+        self, codes: NDArray[Any], values: Values, rng: np.random.Generator, *, given: Mapping[int, float]
+    ) -> NDArray[np.bool_]:
+        """Put in values that keep the rules; which rows could not be made to.
+
+        `given` are values that every row has. Columns of which no rule decides a value stay as they are.
+        """
+        decided = {column for chosen in self.chosen for column in chosen.pinned}
+        loose = {column for rule in self.on_values for column in rule.columns}
+        for place in decided | loose | set(given):
+            column = self.schema.columns[place]
+            if isinstance(column, _Binned) and values[place] is None:
+                values[place] = column.draw_positions(codes[:, place], rng)
+        broken = np.zeros(len(codes), dtype=np.bool_)
+        for attempt in range(1 + TRIES if self.on_values else 1):
+            if attempt:
+                self._redraw(codes, values, np.flatnonzero(broken), loose, rng)
+            for chosen in self.chosen:
+                chosen.pin(codes, values)
+            for place, position in given.items():
+                if (known := values[place]) is not None:
+                    known[:] = position
+            broken = self._broken(codes, values)
+            if not broken.any():
+                break
+        return broken
+
+    def _redraw(
+        self, codes: NDArray[Any], values: Values, rows: NDArray[np.intp], columns: set[int], rng: np.random.Generator
+    ) -> None:
+        for place in columns:
+            column, known = self.schema.columns[place], values[place]
+            if isinstance(column, _Binned) and known is not None:
+                known[rows] = column.draw_positions(codes[rows, place], rng)
+
+    def _broken(self, codes: NDArray[Any], values: Values) -> NDArray[np.bool_]:
+        """Which rows break a rule by their values."""
+        broken = np.zeros(len(codes), dtype=np.bool_)
+        for rule in self.on_values:
+            rows = {}
+            for place in rule.columns:
+                known = values[place]
+                levels = np.where(codes[:, place] < self.schema.columns[place].values_size, codes[:, place], np.nan)
+                rows[place] = Numbers.exactly(levels if known is None else known)
+            broken |= hold(rule.terms, rows, rows)
+        return broken
+
+
+class _Combinations:
+    """The combinations of cells that a law gives some mass, and how much: by its marginals, or in a sample of it."""
+
+    def __init__(self, law: Distribution) -> None:
+        self.law = law
+        self.rows: NDArray[Any] | None = None
+
+    def of(self, rule: Between) -> tuple[NDArray[np.int64], Floats]:
+        if isinstance(self.law, HasMarginal) and prod(rule.sizes) <= LAW_CELLS:
+            try:
+                return rule.combinations(self.law.marginal(rule.columns))
+            except ModelError:  # the cells of the tables on the way are known only on the way
+                pass
+        if self.rows is None:
+            self.rows = self.law.sample(LAW_ROWS, np.random.default_rng(0))
+        cells = self.rows[:, rule.columns].astype(np.int64)
+        cells = cells[(cells < np.array(rule.sizes)).all(axis=1)]
+        found, times = np.unique(np.ravel_multi_index(tuple(cells.T), rule.sizes), return_counts=True)
+        return np.stack(np.unravel_index(found, rule.sizes), axis=1), times / LAW_ROWS
+
+
+def some_of(chance: Chance, rows: NDArray[np.intp]) -> Floats:
+    """Fresh numbers of some rows: each row keeps its own place in what chance gives."""
+    return chance()[rows]
