@@ -109,10 +109,12 @@ class FittedModel:
         else:
             law = self._distribution(gaps)
             codes, broken = self._rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
-        values = self._values(codes, rng)
+        draw = partial(self._inside, rng)
+        names = enumerate(self.schema.names)
+        values = [draw(place, codes[:, place]) if name in self.inside else None for place, name in names]
         # A cell without a position is a whole bin that was given.
         told = {place: position for place, (_, position) in cells.items() if not math.isnan(position)}
-        out = self._rules.write(codes, values, rng, given=told)
+        out = self._rules.write(codes, values, draw, given=told)
         out[broken] |= True
         if out.any():  # after all tries: others of the rows in their place
             if out.all():
@@ -123,14 +125,12 @@ class FittedModel:
             codes, values = codes[kept], [None if known is None else known[kept] for known in values]
         return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=values)
 
-    def _values(self, codes: NDArray[Any], rng: np.random.Generator) -> list[NDArray[np.float64] | None]:
-        """Positions inside the bins, for columns of which more than bins was released."""
-        return [
-            column.draw_by(self.inside[column.name], codes[:, place], rng)
-            if column.name in self.inside and isinstance(column, _Binned)
-            else None
-            for place, column in enumerate(self.schema.columns)
-        ]
+    def _inside(self, rng: np.random.Generator, place: int, codes: NDArray[Any]) -> NDArray[np.float64]:
+        """Positions inside the bins of a column on a line: by what was released of its cells, else evenly."""
+        column = self.schema.columns[place]
+        assert isinstance(column, _Binned)  # noqa: S101 for mypy: others have no bins
+        known = self.inside.get(column.name)
+        return column.draw_positions(codes, rng) if known is None else column.draw_by(known, codes, rng)
 
     @cached_property
     def _rules(self) -> Lawful:
@@ -226,8 +226,9 @@ class FittedModel:
         told = []
         for rule in (constraint.forbidden for constraint in self.schema.constraints):
             if rule in soft:
-                learned = f", {self.facts.broken[rule]:.2%} by a noisy count" if rule in self.facts.broken else ""
-                told.append(f"soft constraint, {soft[rule].share:.2%} of pairs expected to break it{learned}: {rule}")
+                counted = self.facts.broken.get(rule)
+                noisy = "" if counted is None else f" (a noisy count says {counted[0]:.2%} ± {1.96 * counted[1]:.2%})"
+                told.append(f"constraint soft, {soft[rule].share:.2%} of pairs expected to break it{noisy}: {rule}")
             else:
                 told.append(f"constraint {'not enforced' if rule in not_enforced else 'kept'}: {rule}")
         pinned = sorted({column for chosen in self._rules.chosen for column in chosen.pinned})

@@ -24,6 +24,7 @@ from gapless.schema.rules import Rule
 from gapless.schema.violations import Numbers, hold
 
 Draw: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]  # rows at these places, drawn afresh
+DrawInside: TypeAlias = Callable[[int, NDArray[Any]], Floats]  # values in the bins of these codes of a column
 Values: TypeAlias = list[Floats | None]
 
 TRIES = 50
@@ -50,10 +51,11 @@ class Lawful:
     on_values: Sequence[Rule]
 
     @classmethod
-    def of(cls, schema: Schema, law: Distribution, shares: Mapping[str, float]) -> Lawful:
-        """The rules of a schema as a law keeps them; `shares` of pairs that break a rule were released.
+    def of(cls, schema: Schema, law: Distribution, broken: Mapping[str, tuple[float, float]]) -> Lawful:
+        """The rules of a schema as a law keeps them; `broken` is the share of pairs that break one, and its noise.
 
-        Everything follows from public and released values, the same at each call.
+        A law that breaks a rule no more often than noise allows stays as it is. Everything follows from public and
+        released values, the same at each call.
         """
         forbidden, between, _ = constraints_of(schema)
         combinations = _Combinations(law)
@@ -61,9 +63,8 @@ class Lawful:
         tilted = {}
         for soft in soft_rules_of(schema):
             weight = None if soft.rule.weight == "learned" else soft.rule.weight
-            tilted[soft.rule.text] = soft.tilt(
-                *combinations.of(soft), weight=weight, share=shares.get(soft.rule.text, 1.0)
-            )
+            share = sum(broken.get(soft.rule.text, (1.0,)))
+            tilted[soft.rule.text] = soft.tilt(*combinations.of(soft), weight=weight, share=share)
         return cls(
             schema,
             forbidden,
@@ -109,39 +110,30 @@ class Lawful:
         return codes
 
     def write(
-        self, codes: NDArray[Any], values: Values, rng: np.random.Generator, *, given: Mapping[int, float]
+        self, codes: NDArray[Any], values: Values, draw: DrawInside, *, given: Mapping[int, float]
     ) -> NDArray[np.bool_]:
         """Put in values that keep the rules; which rows could not be made to.
 
         `given` are values that every row has. Columns of which no rule decides a value stay as they are.
         """
-        decided = {column for chosen in self.chosen for column in chosen.pinned}
-        loose = {column for rule in self.on_values for column in rule.columns}
-        for place in decided | loose | set(given):
-            column = self.schema.columns[place]
-            if isinstance(column, _Binned) and values[place] is None:
-                values[place] = column.draw_positions(codes[:, place], rng)
-        broken = np.zeros(len(codes), dtype=np.bool_)
-        for attempt in range(1 + TRIES if self.on_values else 1):
-            if attempt:
-                self._redraw(codes, values, np.flatnonzero(broken), loose, rng)
+        lines = {place for place, column in enumerate(self.schema.columns) if isinstance(column, _Binned)}
+        pinned = {place for chosen in self.chosen for place in chosen.pinned}
+        loose = lines & {place for rule in self.on_values for place in rule.columns}
+        for place in pinned | loose | set(given):
+            known = values[place]
+            values[place] = draw(place, codes[:, place]) if known is None else known
+        for left in range(TRIES, -1, -1):
             for chosen in self.chosen:
                 chosen.pin(codes, values)
             for place, position in given.items():
-                if (known := values[place]) is not None:
-                    known[:] = position
+                values[place] = np.full(len(codes), position)
             broken = self._broken(codes, values)
-            if not broken.any():
+            if not broken.any() or not left:
                 break
+            for place in loose:
+                if (known := values[place]) is not None:
+                    known[broken] = draw(place, codes[broken, place])
         return broken
-
-    def _redraw(
-        self, codes: NDArray[Any], values: Values, rows: NDArray[np.intp], columns: set[int], rng: np.random.Generator
-    ) -> None:
-        for place in columns:
-            column, known = self.schema.columns[place], values[place]
-            if isinstance(column, _Binned) and known is not None:
-                known[rows] = column.draw_positions(codes[rows, place], rng)
 
     def _broken(self, codes: NDArray[Any], values: Values) -> NDArray[np.bool_]:
         """Which rows break a rule by their values."""
