@@ -103,11 +103,11 @@ def _rules(one: Comparison) -> Html:
     """How often both tables break the schema's constraints."""
     if not one.rules:
         return Html("")
-    rows = [
-        (rule.rule, *(f"{found.share:.2%}" for found in (rule.truth, rule.other)))
-        + tuple("" if found.pairs is None else f"{found.pairs:.3%}" for found in (rule.truth, rule.other))
-        for rule in one.rules
-    ]
+    rows = []
+    for rule in one.rules:
+        found = rule.truth, rule.other
+        pairs = ("" if count.pairs is None else f"{count.pairs:.3%}" for count in found)
+        rows.append((rule.rule, *(f"{count.share:.2%}" for count in found), *pairs))
     told = "Rows that break a constraint, by themselves or with some other row; pairs of rows among all pairs."
     head = ("must not hold", "rows of truth", "compared", "pairs of truth", "compared")
     return section("Constraints", tag("p", told), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))

@@ -5,9 +5,9 @@ break it. A table keeps the rule exactly if no two of its rows do. So it is enou
 :math:`V(u, v) = 0` for all u, v in S, u = v included, and to let every row have a combination from S: then the rule is
 one on single rows. S is chosen greedily by mass. For a dependency that is the most probable partner.
 
-A bin stands for one value, its middle, when S is chosen: V is then known. Where rows of S could break the rule with
-other values of their bins, these values are *pinned*: to the middle or, where a combination could clash with itself
-alone, to a value of its own. So it is the written values that keep the rule.
+One value stands for each bin when S is chosen: V is then known. Where rows of S could break the rule with other values
+of their bins, these values are *pinned*: to that one or, where a combination could clash with itself alone, to a value
+of its own. So it is the written values that keep the rule.
 
 A *soft* rule has a weight w, and tilts the law of combinations instead (`tilt`).
 """
@@ -15,7 +15,7 @@ A *soft* rule has a weight w, and tilts the law of combinations instead (`tilt`)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -65,11 +65,13 @@ class _Keys:
 
     def find(self, codes: NDArray[np.integer]) -> tuple[Flags, Ints, Flags]:
         """Which rows have values in all columns, where their combinations stand, and whether they are there."""
-        cells = codes[:, self.columns].astype(np.int64)
-        seen: Flags = np.all(cells < np.array(self.sizes), axis=1)
-        keys = np.ravel_multi_index(tuple(np.where(seen[:, None], cells, 0).T), self.sizes)
+        seen, keys = np.ones(len(codes), dtype=np.bool_), np.zeros(len(codes), dtype=np.int64)
+        for column, size in zip(self.columns, self.sizes, strict=True):
+            seen &= codes[:, column] < size
+            keys = keys * size + codes[:, column]
+        keys[~seen] = -1
         places = np.searchsorted(self.keys, keys)
-        there: Flags = seen & (np.append(self.keys, -1)[places] == keys)
+        there = seen & (np.append(self.keys, -1)[places] == keys)
         return seen, np.where(there, places, 0), there
 
 
@@ -80,13 +82,13 @@ class Chosen(_Keys):
     Attributes:
         mass: of each.
         pinned: the value that a row with each combination has in a column, NaN if any of its bin; for some columns.
-        middles: what each bin of a column on a line is pinned to, in rows without some values.
+        stands: what each bin of a column is pinned to, in rows without some values.
         roles: the columns that the rule looks at in its first and in its second row.
     """
 
     mass: Floats
     pinned: Mapping[int, Floats]
-    middles: Mapping[int, Floats]
+    stands: Mapping[int, Floats]
     roles: tuple[frozenset[int], frozenset[int]]
 
     def breaks(self, codes: NDArray[np.integer]) -> Flags:
@@ -95,10 +97,9 @@ class Chosen(_Keys):
         broken = seen & ~there
         for lacking, rows in self._bound(codes, ~seen):
             shown = [axis for axis, column in enumerate(self.columns) if column not in lacking]
-            sizes = [self.sizes[axis] for axis in shown]
             cells = np.array(np.unravel_index(self.keys, self.sizes))[shown]
-            known = codes[rows][:, [self.columns[axis] for axis in shown]].astype(np.int64).T
-            allowed, asked = (np.ravel_multi_index(tuple(part), sizes) for part in (cells, known))
+            known = codes[rows][:, [self.columns[axis] for axis in shown]].T.astype(np.int64)
+            allowed, asked = (_ravel(part, [self.sizes[axis] for axis in shown]) for part in (cells, known))
             broken[rows] = ~np.isin(asked, allowed)
         return broken
 
@@ -122,37 +123,33 @@ class Chosen(_Keys):
         is told, change. A map of each row and its own numbers.
         """
         cells = np.array(np.unravel_index(self.keys, self.sizes))
+        seen, _, there = self.find(codes)
+        broken = np.flatnonzero(seen & ~there)
         for axis in reversed(range(len(self.columns))):
             draws, column = chance(), self.columns[axis]
-            broken = np.flatnonzero(self.breaks(codes) & (codes[:, self.columns] < np.array(self.sizes)).all(axis=1))
-            if free is not None:
-                broken = broken[free[broken, column]]
-            if not len(broken):
-                continue
+            rows = broken if free is None else broken[free[broken, column]]
             others = [place for place in range(len(self.columns)) if place != axis]
-            sizes = [self.sizes[place] for place in others]
-            known = codes[broken][:, [self.columns[place] for place in others]].astype(np.int64).T
-            beside, asked = (
-                np.ravel_multi_index(tuple(part), sizes) if sizes else np.zeros(part.shape[1], dtype=np.int64)
-                for part in (cells[others], known)
-            )
+            beside = _ravel(cells[others], [self.sizes[place] for place in others])
+            known = codes[rows][:, [self.columns[place] for place in others]].T.astype(np.int64)
+            asked = _ravel(known, [self.sizes[place] for place in others])
             order = np.argsort(beside, kind="stable")
             below = np.append(0.0, np.cumsum(self.mass[order]))
             begin, end = (np.searchsorted(beside[order], asked, side=side) for side in ("left", "right"))
             possible = end > begin
-            rows, begin, end = broken[possible], begin[possible], end[possible]
+            rows, begin, end = rows[possible], begin[possible], end[possible]
             marks = below[begin] + draws[rows] * (below[end] - below[begin])
             drawn = np.clip(np.searchsorted(below, marks, side="right") - 1, begin, end - 1)
             codes[rows, column] = cells[axis][order[drawn]]
+            broken = np.setdiff1d(broken, rows)
 
     def pin(self, codes: NDArray[np.integer], values: Sequence[Floats | None]) -> None:
         """Put the pinned values in; `values` has numbers for each of the pinned columns."""
         seen, places, there = self.find(codes)
         for column, pinned in self.pinned.items():
-            kept, told = values[column], np.where(there, pinned[places] if len(pinned) else np.nan, np.nan)
+            kept, told = values[column], np.where(there, pinned[places], np.nan)
             for lacking, rows in self._bound(codes, ~seen):
                 if column not in lacking:
-                    told[rows] = self.middles[column][codes[rows, column]]
+                    told[rows] = self.stands[column][codes[rows, column]]
             if kept is not None:
                 np.copyto(kept, told, where=~np.isnan(told))
 
@@ -185,11 +182,13 @@ class Between:
         rule: what must not hold.
         schema: in whose cells rows are told.
         shared: columns that other rules name as well.
+        inside: what was released of the cells of columns, by name; by it a value stands for a bin.
     """
 
     rule: Rule
     schema: Schema
     shared: frozenset[int] = frozenset()
+    inside: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -213,12 +212,15 @@ class Between:
         signs = [term.sign for term in self.rule.terms]
         return own and signs.count("!=") == 1 and signs.count("==") == len(signs) - 1 == len(self.columns) - 1
 
+    @cached_property
+    def numbers(self) -> dict[int, Numbers]:
+        """The cells of each column as numbers."""
+        columns = {column: self.schema.columns[column] for column in self.columns}
+        return {place: numbers_of_cells(column, self.inside.get(column.name)) for place, column in columns.items()}
+
     def rows(self, cells: Ints) -> dict[int, Numbers]:
         """Combinations of codes, one in each row, as numbers."""
-        return {
-            column: numbers_of_cells(self.schema.columns[column])[cells[:, axis]]
-            for axis, column in enumerate(self.columns)
-        }
+        return {column: self.numbers[column][cells[:, axis]] for axis, column in enumerate(self.columns)}
 
     def choose(self, cells: Ints, mass: Floats, *, by_chance: bool = False) -> Chosen:
         """A set of these combinations of which any two may stand in one table, the heaviest first.
@@ -236,14 +238,13 @@ class Between:
         keys = np.ravel_multi_index(tuple(cells[kept].T), self.sizes)
         order = np.argsort(keys)
         kept, keys = kept[order], keys[order]
-        lines = {c: self.schema.columns[c] for c in self.columns if isinstance(self.schema.columns[c], _Binned)}
         return Chosen(
             self.columns,
             self.sizes,
             keys,
             mass=mass[kept],
             pinned=self._pinned(cells[kept]),
-            middles={c: numbers_of_cells(column).at for c, column in lines.items()},
+            stands={column: numbers.at for column, numbers in self.numbers.items()},
             roles=(frozenset(self.rule.columns_of(0)), frozenset(self.rule.columns_of(1))),
         )
 
@@ -282,9 +283,8 @@ class Between:
             column, numbers = self.schema.columns[place], rows[place]
             several = needed & (numbers.low < numbers.high)
             if isinstance(column, _Binned) and several.any():
-                drawn = column.draw_positions(
-                    cells[:, axis].astype(np.uint16), np.random.default_rng(place)
-                )  # the same at each call
+                rng = np.random.default_rng(place)  # the same values at each call
+                drawn = column.draw_inside(self.inside.get(column.name), cells[:, axis].astype(np.uint16), rng)
                 values = np.where(alone & (place not in self.shared), drawn, numbers.at)
                 pinned[place] = np.where(several, values, np.nan)
         return pinned
@@ -338,3 +338,11 @@ class Between:
             otherwise=float(1 / ratio.max()),
             share=float(q @ broken),
         )
+
+
+def _ravel(cells: Ints, sizes: Sequence[int]) -> Ints:
+    """One number for each combination, whose parts are the rows of an array."""
+    keys = np.zeros(cells.shape[1], dtype=np.int64)
+    for part, size in zip(cells, sizes, strict=True):
+        keys = keys * size + part
+    return keys

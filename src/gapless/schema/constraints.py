@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
+from gapless.schema.bins import Floats
 from gapless.schema.comparison import holds
 from gapless.schema.compatible import Between, Forbidden
 from gapless.schema.line import _Binned
@@ -25,17 +26,20 @@ from gapless.schema.violations import Numbers, hold, numbers_of_cells
 MOST_CELLS = 1 << 26  # of a table of forbidden combinations
 
 
-def constraints_of(schema: Schema) -> tuple[list[Forbidden], list[Between], list[str]]:
+def constraints_of(
+    schema: Schema, inside: Mapping[str, Floats] | None = None
+) -> tuple[list[Forbidden], list[Between], list[str]]:
     """The schema's rules that hold always: forbidden combinations, rules between rows, and those not enforced.
 
-    Not enforced are rules that forbid any two rows alike, and rules on too many combinations to number them.
+    Not enforced are rules that forbid any two rows alike, and rules on too many combinations to number them. What was
+    released of the cells of columns lies `inside` their bins.
     """
     rules = [rule for rule in rules_of(schema) if rule.weight is None]
     named = Counter(column for rule in rules for column in rule.columns)
     shared = frozenset(column for column, many in named.items() if many > 1)
     forbidden, plain, between, others = [], [], [], []
     for rule in rules:
-        told = Between(rule, schema, shared)
+        told = Between(rule, schema, shared, inside or {})
         if not (told.countable if rule.between_rows else prod(told.sizes) <= MOST_CELLS) or rule.apart:
             others.append(rule.text)
         elif rule.between_rows:
@@ -53,9 +57,10 @@ def _by_values(rule: Rule) -> bool:
     return not any(isinstance(term.right, Place) for term in rule.terms)
 
 
-def soft_rules_of(schema: Schema) -> list[Between]:
+def soft_rules_of(schema: Schema, inside: Mapping[str, Floats] | None = None) -> list[Between]:
     """The schema's rules that have a weight."""
-    return [Between(rule, schema) for rule in rules_of(schema) if rule.weight is not None]
+    rules = [rule for rule in rules_of(schema) if rule.weight is not None]
+    return [Between(rule, schema, inside=inside or {}) for rule in rules]
 
 
 def rules_on_values(schema: Schema) -> list[Rule]:

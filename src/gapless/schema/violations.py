@@ -59,12 +59,15 @@ class Numbers:
 Rows: TypeAlias = Mapping[int, Numbers]  # by the position of a column
 
 
-def numbers_of_cells(column: Column) -> Numbers:
-    """A column's cells by code: levels by their places, bins by their middles; *not applicable* and gaps by NaN."""
+def numbers_of_cells(column: Column, cells: Floats | None = None) -> Numbers:
+    """A column's cells by code: levels by their places, bins by a value each; *not applicable* and gaps by NaN.
+
+    The value of a bin is its middle, or that of its heaviest cell if counts of `cells` are known.
+    """
     none = np.full(column.extended_size - column.values_size, np.nan)
     if not isinstance(column, _Binned):
         return Numbers.exactly(np.append(np.arange(float(column.values_size)), none))
-    return Numbers(*(np.append(ends, none) for ends in (column.middles_of_bins(), *column.ends_of_bins())))
+    return Numbers(*(np.append(ends, none) for ends in (column.middles_of_bins(cells), *column.ends_of_bins())))
 
 
 def some(rows: Rows, which: Any) -> dict[int, Numbers]:

@@ -129,13 +129,12 @@ class FittedModel:
         """Positions inside the bins of a column on a line: by what was released of its cells, else evenly."""
         column = self.schema.columns[place]
         assert isinstance(column, _Binned)  # noqa: S101 for mypy: others have no bins
-        known = self.inside.get(column.name)
-        return column.draw_positions(codes, rng) if known is None else column.draw_by(known, codes, rng)
+        return column.draw_inside(self.inside.get(column.name), codes, rng)
 
     @cached_property
     def _rules(self) -> Lawful:
         """The schema's rules as this model keeps them: a function of released values, computed once."""
-        return Lawful.of(self.schema, self.filled, self.facts.broken)
+        return Lawful.of(self.schema, self.filled, self.inside, self.facts.broken)
 
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
         """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.

@@ -51,17 +51,24 @@ class Lawful:
     on_values: Sequence[Rule]
 
     @classmethod
-    def of(cls, schema: Schema, law: Distribution, broken: Mapping[str, tuple[float, float]]) -> Lawful:
-        """The rules of a schema as a law keeps them; `broken` is the share of pairs that break one, and its noise.
+    def of(
+        cls,
+        schema: Schema,
+        law: Distribution,
+        inside: Mapping[str, Floats],
+        broken: Mapping[str, tuple[float, float]],
+    ) -> Lawful:
+        """The rules of a schema as a law keeps them.
 
-        A law that breaks a rule no more often than noise allows stays as it is. Everything follows from public and
-        released values, the same at each call.
+        What was released of the cells of columns lies `inside` bins; `broken` is the share of pairs that break a soft
+        rule, and its noise. A law that breaks a rule no more often than noise allows stays as it is. Everything follows
+        from public and released values, the same at each call.
         """
-        forbidden, between, _ = constraints_of(schema)
+        forbidden, between, _ = constraints_of(schema, inside)
         combinations = _Combinations(law)
         by_chance = isinstance(law, Product)
         tilted = {}
-        for soft in soft_rules_of(schema):
+        for soft in soft_rules_of(schema, inside):
             weight = None if soft.rule.weight == "learned" else soft.rule.weight
             share = sum(broken.get(soft.rule.text, (1.0,)))
             tilted[soft.rule.text] = soft.tilt(*combinations.of(soft), weight=weight, share=share)
@@ -105,7 +112,9 @@ class Lawful:
         return codes, waiting
 
     def _mended(self, codes: NDArray[Any], chance: Chance, free: NDArray[np.bool_] | None) -> NDArray[Any]:
-        for chosen in [chosen for _ in self.chosen for chosen in self.chosen]:  # what one decides may decide in turn
+        named = [column for chosen in self.chosen for column in chosen.columns]
+        turns = len(self.chosen) if len(set(named)) < len(named) else 1  # what one decides may decide in turn
+        for chosen in turns * list(self.chosen):
             chosen.mend(codes, chance, free=free)
         return codes
 

@@ -45,7 +45,7 @@ class Survey(Fitting):
         self.marginals: list[Marginal] = []
         self.workload: Workload
         self._always: list[Marginal] = []
-        self._forbidden, between, _ = constraints_of(self.schema)
+        self._forbidden, between, _ = constraints_of(self.schema, self.inside)
         # Rules whose columns fit into one table are structural zeros; others are kept in sampling.
         self._between = [rule for rule in between if math.prod(self.sizes[c] for c in rule.columns) <= cap_cells]
 
