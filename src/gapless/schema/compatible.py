@@ -171,7 +171,7 @@ class Tilted(_Keys):
     def chance_of(self, codes: NDArray[np.integer]) -> Floats:
         """With which chance each row is kept."""
         _, places, there = self.find(codes)
-        return np.where(there, self.chances[places], self.otherwise)
+        return np.where(there, np.append(self.chances, 0.0)[places], self.otherwise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +311,7 @@ class Between:
         the fixed point; else w grows until a `share` of all pairs breaks the rule, and is 0 if no more do anyway.
         """
         kept = mass > 0
-        cells, p = cells[kept], mass[kept] / mass[kept].sum()
+        cells, p = cells[kept], mass[kept] / max(mass.sum(), 1e-300)
         rows = self.rows(cells)
 
         def clashing(law: Floats) -> Floats:
@@ -327,14 +327,14 @@ class Between:
             q /= q.sum()
             broken = clashing(q)
             w *= STEEPER if weight is None else 1.0
-        ratio = q / p
+        ratio = np.append(q / p, 1.0)  # of none at all, every row is kept
         keys = np.ravel_multi_index(tuple(cells.T), self.sizes)
         order = np.argsort(keys)
         return Tilted(
             self.columns,
             self.sizes,
             keys[order],
-            chances=(ratio / ratio.max())[order],
+            chances=(ratio[:-1] / ratio.max())[order],
             otherwise=float(1 / ratio.max()),
             share=float(q @ broken),
         )
