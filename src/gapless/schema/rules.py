@@ -26,6 +26,7 @@ _NAME = r"""t([12])\.([\w-]+|"[^"]+")"""
 _TERM = re.compile(rf"\s*{_NAME}\s*(==|!=|<=|>=|<|>)\s*(?:{_NAME}|(.+?))\s*")
 _WORDS = {"EQ": "==", "IQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _COLUMN = r"""t([12])\.("[^"]+"|[^,()&"']+?)"""
+_BEGIN = re.compile(r"\s*t1\s*&\s*(?:t2\s*&\s*)?")
 _CALL = re.compile(rf"""({"|".join(_WORDS)})\(\s*{_COLUMN}\s*,\s*(?:{_COLUMN}|("[^"]*"|'[^']*'|[^,()&"']+?))\s*\)""")
 _ORDERS: dict[str, frozenset[int]] = {  # what a comparison allows: below, equal, above
     sign: frozenset(order for order in (-1, 0, 1) if compare(order, 0)) for sign, compare in SIGNS.items()
@@ -173,8 +174,8 @@ def _first(right: Place | float) -> Place | float:
 
 def read(text: str) -> Iterator[tuple[int, str, str, int | None, str | None, str | None]]:
     """The comparisons of a rule: row, column and sign, then another row and column, or a value."""
-    if text.lstrip().startswith(("t1&", "t2&")):
-        body = re.sub(r"^\s*t1\s*&\s*(?:t2\s*&\s*)?", "", text)
+    if begin := _BEGIN.match(text):
+        body = text[begin.end() :]
         calls = list(_CALL.finditer(body))
         found = [(row, name, _WORDS[word], *rest) for word, row, name, *rest in (call.groups() for call in calls)]
         readable = bool(calls) and re.sub(r"\s", "", _CALL.sub("#", body)) == "&".join("#" * len(calls))
