@@ -104,9 +104,10 @@ def beginnings(schema: Schema) -> dict[str, list[int]]:
     """For each column on a line, the cells with which a rule begins or ceases to hold: bins must begin there too."""
     found: dict[str, list[int]] = {}
     for constraint in schema.constraints:
-        for _, name, sign, _, _, value in read(constraint.forbidden):
-            if value is not None and isinstance(column := schema[name], _Binned):
-                found.setdefault(name, []).extend(np.flatnonzero(np.diff(holds(column.fine, sign, value))) + 1)
+        for written in read(constraint.forbidden):
+            if written.value is not None and isinstance(column := schema[written.name], _Binned):
+                true = holds(column.fine, written.sign, written.value)
+                found.setdefault(written.name, []).extend(np.flatnonzero(np.diff(true)) + 1)
     return found
 
 

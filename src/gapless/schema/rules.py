@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from gapless.errors import SchemaError
 from gapless.schema.columns import Column, Ordinal, _Levels
@@ -155,7 +156,7 @@ def rules_of(schema: Schema) -> list[Rule]:
 
 def parse(constraint: Constraint, schema: Schema) -> Rule:
     """One rule; what it compares must be comparable, and no value may split a bin."""
-    terms = tuple(_term(*found, schema).ordered() for found in read(constraint.forbidden))
+    terms = tuple(_term(written, schema) for written in read(constraint.forbidden))
     rule = Rule(constraint.forbidden, terms, constraint.weight)
     if not rule.between_rows:
         if constraint.weight is not None:
@@ -163,17 +164,24 @@ def parse(constraint: Constraint, schema: Schema) -> Rule:
                 f"the constraint {constraint.forbidden!r} is about one row and has a weight",
                 hint="a weight is for rules between two rows: how often one row is so, the model learns by itself",
             )
-        if {1} in [term.rows for term in terms]:  # t2 alone
-            rule = Rule(rule.text, tuple(Term(Place(0, t.left.column), t.sign, _first(t.right)) for t in terms))
+        if terms[0].left.row:  # of t2 alone
+            rule = Rule(rule.text, rule.swapped)
     return rule
 
 
-def _first(right: Place | float) -> Place | float:
-    return Place(0, right.column) if isinstance(right, Place) else right
+class Comparison(NamedTuple):
+    """A comparison as it is written: with another row's column, or with a value."""
+
+    row: int
+    name: str
+    sign: str
+    other_row: int | None
+    other: str | None
+    value: str | None
 
 
-def read(text: str) -> Iterator[tuple[int, str, str, int | None, str | None, str | None]]:
-    """The comparisons of a rule: row, column and sign, then another row and column, or a value."""
+def read(text: str) -> Iterator[Comparison]:
+    """The comparisons of a rule."""
     if begin := _BEGIN.match(text):
         body = text[begin.end() :]
         calls = list(_CALL.finditer(body))
@@ -188,26 +196,23 @@ def read(text: str) -> Iterator[tuple[int, str, str, int | None, str | None, str
             f"the constraint {text!r} cannot be read",
             hint="comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and; or t1&t2&EQ(t1.zip,t2.zip)&…",
         )
-    for row, name, sign, other, other_name, value in found:
-        begin = int(row) - 1, name.strip('"'), sign
-        yield (
-            (*begin, None, None, value.strip("'\""))
-            if other is None
-            else (*begin, int(other) - 1, other_name.strip('"'), None)
-        )
+    for row, name, sign, other_row, other, value in found:
+        left = int(row) - 1, name.strip('"'), sign
+        if other_row is None:
+            yield Comparison(*left, None, None, value.strip("'\""))
+        else:
+            yield Comparison(*left, int(other_row) - 1, other.strip('"'), None)
 
 
-def _term(
-    row: int, name: str, sign: str, other: int | None, other_name: str | None, value: str | None, schema: Schema
-) -> Term:
-    (place,) = schema.positions([name])
-    column = schema.columns[place]
-    if other is None or other_name is None:
-        holds(column, sign, str(value))  # refuses what splits a bin
-        return Term(Place(row, place), sign, position_of(column, str(value)))
-    (other_place,) = schema.positions([other_name])
-    _check_comparable(column, sign, schema.columns[other_place])
-    return Term(Place(row, place), sign, Place(other, other_place))
+def _term(written: Comparison, schema: Schema) -> Term:
+    (place,) = schema.positions([written.name])
+    column, left = schema.columns[place], Place(written.row, place)
+    if written.value is not None:
+        holds(column, written.sign, written.value)  # refuses what splits a bin
+        return Term(left, written.sign, position_of(column, written.value))
+    (other,) = schema.positions([str(written.other)])
+    _check_comparable(column, written.sign, schema.columns[other])
+    return Term(left, written.sign, Place(int(written.other_row or 0), other)).ordered()
 
 
 def _check_comparable(column: Column, sign: str, other: Column) -> None:
