@@ -183,12 +183,14 @@ class Between:
         schema: in whose cells rows are told.
         shared: columns that other rules name as well.
         inside: what was released of the cells of columns, by name; by it a value stands for a bin.
+        given: values that all rows have, by column.
     """
 
     rule: Rule
     schema: Schema
     shared: frozenset[int] = frozenset()
     inside: Mapping[str, Floats] = field(default_factory=dict)
+    given: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -216,7 +218,14 @@ class Between:
     def numbers(self) -> dict[int, Numbers]:
         """The cells of each column as numbers."""
         columns = {column: self.schema.columns[column] for column in self.columns}
-        return {place: numbers_of_cells(column, self.inside.get(column.name)) for place, column in columns.items()}
+        found = {place: numbers_of_cells(column, self.inside.get(column.name)) for place, column in columns.items()}
+        for place, position in self.given.items():
+            column = columns.get(place)
+            if isinstance(column, _Binned):
+                (code,) = column.bin_of(np.array([position]))
+                for ends in (found[place].at, found[place].low, found[place].high):
+                    ends[code] = position
+        return found
 
     def rows(self, cells: Ints) -> dict[int, Numbers]:
         """Combinations of codes, one in each row, as numbers."""

@@ -104,17 +104,19 @@ class FittedModel:
             place: cell_of(self.schema.columns[place], value)
             for place, value in zip(self.schema.positions(given or ()), (given or {}).values(), strict=True)
         }
+        # A cell without a position is a whole bin that was given.
+        told = {place: position for place, (_, position) in cells.items() if not math.isnan(position)}
+        rules = self._rules_given(told) if told else self._rules
+        law = self._distribution(gaps)
         if cells:
-            codes, broken = self._given({place: code for place, (code, _) in cells.items()}, gaps, rows, rng)
+            known = self._known({place: code for place, (code, _) in cells.items()}, gaps, rows)
+            codes, broken = self._fill(law, known, lambda: rng.random(rows), rules)
         else:
-            law = self._distribution(gaps)
-            codes, broken = self._rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
+            codes, broken = rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
         draw = partial(self._inside, rng)
         names = enumerate(self.schema.names)
         values = [draw(place, codes[:, place]) if name in self.inside else None for place, name in names]
-        # A cell without a position is a whole bin that was given.
-        told = {place: position for place, (_, position) in cells.items() if not math.isnan(position)}
-        out = self._rules.write(codes, values, draw, given=told)
+        out = rules.write(codes, values, draw, given=told)
         out[broken] |= True
         if out.any():  # after all tries: others of the rows in their place
             if out.all():
@@ -134,7 +136,13 @@ class FittedModel:
     @cached_property
     def _rules(self) -> Lawful:
         """The schema's rules as this model keeps them: a function of released values, computed once."""
-        return Lawful.of(self.schema, self.filled, self.inside, self.facts.broken)
+        return self._rules_given({})
+
+    def _rules_given(self, values: Mapping[int, float]) -> Lawful:
+        """The same where all rows have these values; computed anew if a rule between rows looks at them."""
+        if values and not self._rules.names(values):
+            return self._rules
+        return Lawful.of(self.schema, self.filled, self.inside, self.facts.broken, values)
 
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
         """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
@@ -160,10 +168,10 @@ class FittedModel:
         A row that breaks a constraint is mended or drawn again, a fixed number of times at the most; one that must
         break it because of what is observed in it stays so.
         """
-        return self._fill(self.filled, given, chance)[0]
+        return self._fill(self.filled, given, chance, self._rules)[0]
 
     def _fill(
-        self, distribution: Distribution, given: NDArray[np.int64], chance: Chance
+        self, distribution: Distribution, given: NDArray[np.int64], chance: Chance, rules: Lawful
     ) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         if not isinstance(distribution, CanFill):
             raise ModelError(
@@ -171,7 +179,7 @@ class FittedModel:
                 hint="a model by mst, aim or mixture",
             )
         law: CanFill = distribution
-        return self._rules.draw(
+        return rules.draw(
             lambda rows: law.fill(given[rows], partial(some_of, chance, rows)), len(given), chance, free=given < 0
         )
 
@@ -201,10 +209,8 @@ class FittedModel:
             raise ModelError("this model did not measure the gaps", hint="fit it with missing=Extended()")
         return self.gapped
 
-    def _given(
-        self, given: Mapping[int, int], gaps: Gaps, rows: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
-        """Rows that have these cells, from the law given them, and which of them break a constraint after all tries.
+    def _known(self, given: Mapping[int, int], gaps: Gaps, rows: int) -> NDArray[np.int64]:
+        """Rows that have these cells, -1 in all others.
 
         Cells that the model holds impossible together are refused: there is no law given them.
         """
@@ -216,7 +222,7 @@ class FittedModel:
             raise ModelError(f"no row of this model has {listing(cells)}", hint="other cells, or fewer of them")
         known = np.full((rows, len(self.schema.columns)), -1, dtype=np.int64)
         known[:, list(given)] = list(given.values())
-        return self._fill(self._distribution(gaps), known, lambda: rng.random(rows))
+        return known
 
     def constraints(self) -> list[str]:
         """The schema's rules and what becomes of them in samples, a line for each."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any, TypeAlias
@@ -57,12 +57,13 @@ class Lawful:
         law: Distribution,
         inside: Mapping[str, Floats],
         broken: Mapping[str, tuple[float, float]],
+        given: Mapping[int, float] | None = None,
     ) -> Lawful:
         """The rules of a schema as a law keeps them.
 
         What was released of the cells of columns lies `inside` bins; `broken` is the share of pairs that break a soft
-        rule, and its noise. A law that breaks a rule no more often than noise allows stays as it is. Everything follows
-        from public and released values, the same at each call.
+        rule, and its noise; `given` are values that all rows have. A law that breaks a rule no more often than noise
+        allows stays as it is. Everything follows from public and released values, the same at each call.
         """
         forbidden, between, _ = constraints_of(schema, inside)
         combinations = _Combinations(law)
@@ -75,10 +76,14 @@ class Lawful:
         return cls(
             schema,
             forbidden,
-            [rule.choose(*combinations.of(rule), by_chance=by_chance) for rule in between],
+            [replace(rule, given=given or {}).choose(*combinations.of(rule), by_chance=by_chance) for rule in between],
             tilted,
             rules_on_values(schema),
         )
+
+    def names(self, columns: Iterable[int]) -> bool:
+        """Whether a rule between rows names one of these columns."""
+        return any(column in chosen.columns for chosen in self.chosen for column in columns)
 
     def breaks(self, codes: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which rows break a rule that holds always."""
