@@ -398,6 +398,17 @@ def test_every_release_of_every_synthesizer(method, treatment, budget):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize(("method", "treatment"), [*product(METHODS, ["extended", "observed", "impute-random"])])
+def test_every_release_of_learned_rules(method, treatment, budget):
+    act = fit_ruled(method, treatment)
+    for row in COMING:
+        assert not violations(act, SMALL, [row], budget=BUDGETS[budget]), row
+    assert not violations(act, SMALL, PERSON, budget=BUDGETS[budget])
+    assert not violations(act, EMPTY, PERSON, unit=5, budget=BUDGETS[budget])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", LARGE_BUDGETS)
 @pytest.mark.parametrize(("question", "filling"), ASKED)
 def test_every_release_of_every_question(question, filling, budget):

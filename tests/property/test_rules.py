@@ -88,7 +88,7 @@ def test_rows_of_chosen_combinations_keep_the_rule_whatever_values_are_drawn(rul
     rng = np.random.default_rng(seed)
     told = Between(rule, SCHEMA)
     law = rng.random([SCHEMA.columns[c].size for c in told.columns]) ** 4
-    chosen = told.choose(*told.combinations(law), by_chance=by_chance)
+    chosen = told.choose(*told.combinations(law), rng, by_chance=by_chance)
     rows = 60
     codes = np.stack([rng.integers(0, column.extended_size, rows) for column in SCHEMA.columns], axis=1)
     before = codes.copy()

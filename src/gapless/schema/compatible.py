@@ -231,31 +231,32 @@ class Between:
         """Combinations of codes, one in each row, as numbers."""
         return {column: self.numbers[column][cells[:, axis]] for axis, column in enumerate(self.columns)}
 
-    def choose(self, cells: Ints, mass: Floats, *, by_chance: bool = False) -> Chosen:
+    def choose(self, cells: Ints, mass: Floats, rng: np.random.Generator, *, by_chance: bool = False) -> Chosen:
         """A set of these combinations of which any two may stand in one table, the heaviest first.
 
         `by_chance` takes them in the order of draws by mass: for a law that knows nothing of columns together, so
-        that each column keeps its own law on average.
+        that each column keeps its own law on average. Values of their own are drawn too, where combinations need them.
         """
-        rows = self.rows(cells)
-        kept = np.flatnonzero((mass > 0) & ~hold(self.rule.terms, rows, rows))
-        cells, mass = cells[kept], mass[kept]
-        score = np.log(mass) + (np.random.default_rng(0).gumbel(size=len(mass)) if by_chance else 0.0)
-        order = np.argsort(-score, kind="stable")
-        cells, mass = cells[order], mass[order]
-        kept = self._compatible(self.rows(cells))
+        order = np.log(np.maximum(mass, 1e-300)) + (rng.gumbel(size=len(mass)) if by_chance else 0.0)
+        kept = self._kept(cells, np.where(mass > 0, order, -np.inf))
         keys = np.ravel_multi_index(tuple(cells[kept].T), self.sizes)
-        order = np.argsort(keys)
-        kept, keys = kept[order], keys[order]
+        kept = kept[np.argsort(keys)]
         return Chosen(
             self.columns,
             self.sizes,
-            keys,
+            np.sort(keys),
             mass=mass[kept],
-            pinned=self._pinned(cells[kept]),
+            pinned=self._pinned(cells[kept], rng),
             stands={column: numbers.at for column, numbers in self.numbers.items()},
             roles=(frozenset(self.rule.columns_of(0)), frozenset(self.rule.columns_of(1))),
         )
+
+    def _kept(self, cells: Ints, score: Floats) -> Ints:
+        """The places of a set of combinations that keep the rule, those with a high score first."""
+        rows = self.rows(cells)
+        places = np.flatnonzero((score > -np.inf) & ~hold(self.rule.terms, rows, rows))
+        places = places[np.argsort(-score[places], kind="stable")]
+        return places[self._compatible(self.rows(cells[places]))]
 
     def _compatible(self, rows: Rows) -> Ints:
         """The places of a set of rows no two of which break the rule: each in turn, if it clashes with none before."""
@@ -276,7 +277,7 @@ class Between:
             waiting = waiting[clashes == 0]
         return np.concatenate(chosen)
 
-    def _pinned(self, cells: Ints) -> dict[int, Floats]:
+    def _pinned(self, cells: Ints, rng: np.random.Generator) -> dict[int, Floats]:
         """The values of chosen combinations that must be the same in all rows, where other ones could break the rule.
 
         A combination that could clash with itself alone has values of its own, if no other rule names the column.
@@ -292,7 +293,6 @@ class Between:
             column, numbers = self.schema.columns[place], rows[place]
             several = needed & (numbers.low < numbers.high)
             if isinstance(column, _Binned) and several.any():
-                rng = np.random.default_rng(place)  # the same values at each call
                 drawn = column.draw_inside(self.inside.get(column.name), cells[:, axis].astype(np.uint16), rng)
                 values = np.where(alone & (place not in self.shared), drawn, numbers.at)
                 pinned[place] = np.where(several, values, np.nan)
@@ -300,10 +300,10 @@ class Between:
 
     def forbidden(self, law: Floats) -> Forbidden:
         """All combinations of values but those that are chosen by their probabilities; an axis for each column."""
-        chosen = self.choose(*self.combinations(law))
+        cells, mass = self.combinations(law)
         table = np.zeros(law.shape, dtype=np.bool_)
         table[tuple(map(slice, self.sizes))] = True
-        table[np.unravel_index(chosen.keys, self.sizes)] = False
+        table[tuple(cells[self._kept(cells, mass)].T)] = False
         return Forbidden(self.columns, table)
 
     def combinations(self, law: Floats) -> tuple[Ints, Floats]:

@@ -194,7 +194,7 @@ def read(text: str) -> Iterator[Comparison]:
     if not readable:
         raise SchemaError(
             f"the constraint {text!r} cannot be read",
-            hint="comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and; or t1&t2&EQ(t1.zip,t2.zip)&…",
+            hint="comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and",
         )
     for row, name, sign, other_row, other, value in found:
         left = int(row) - 1, name.strip('"'), sign

@@ -67,7 +67,7 @@ class Lawful:
         """
         forbidden, between, _ = constraints_of(schema, inside)
         combinations = _Combinations(law)
-        by_chance = isinstance(law, Product)
+        by_chance, rng = isinstance(law, Product), np.random.default_rng(0)  # the same at each call
         tilted = {}
         for soft in soft_rules_of(schema, inside):
             weight = None if soft.rule.weight == "learned" else soft.rule.weight
@@ -76,7 +76,10 @@ class Lawful:
         return cls(
             schema,
             forbidden,
-            [replace(rule, given=given or {}).choose(*combinations.of(rule), by_chance=by_chance) for rule in between],
+            [
+                replace(rule, given=given or {}).choose(*combinations.of(rule), rng, by_chance=by_chance)
+                for rule in between
+            ],
             tilted,
             rules_on_values(schema),
         )
