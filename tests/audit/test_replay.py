@@ -15,7 +15,7 @@ import inspect
 import math
 import tempfile
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data import filling, private_table, sums, workload
+from gapless.data import buckets, filling, private_table, sums, workload
 from gapless.missing import STRATEGIES, diagnosis
 from gapless.privacy import (
     L1,
@@ -243,6 +243,20 @@ def fit(method, treatment):
     return lambda table: METHODS[method](missing=TREATMENTS[treatment]()).fit(table, spend=table.ledger.left)
 
 
+RULED = replace(
+    SCHEMA,
+    constraints=[
+        gl.schema.Constraint("t1.sex == t2.sex and t1.grade != t2.grade", weight="learned"),
+        gl.schema.Constraint("t1.age < t2.age and t1.grade > t2.grade", weight="learned"),
+    ],
+)
+
+
+def fit_ruled(method, treatment):
+    """A fit that learns how often constraints are broken."""
+    return lambda table: fit(method, treatment)(table.told_by(RULED))
+
+
 QUESTIONS = {
     "count": lambda **how: gl.Count(where="grade >= 2 or sex == M", **how),
     "count, a gap asked about": lambda **how: gl.Count(where="sex is missing and town == y", **how),
@@ -329,6 +343,8 @@ LARGE_BUDGETS = {"pure": gl.Budget(200.0), "approximate": gl.Budget(200.0, 1e-6)
 QUICK = {
     **{f"{method}, extended": fit(method, "extended") for method in ("independent", "privbayes", "mst", "aim")},
     "mst, observed": fit("mst", "observed"),
+    "mst, extended, with rules": fit_ruled("mst", "extended"),
+    "independent, observed, with rules": fit_ruled("independent", "observed"),
     "independent, model": fit("independent", "model"),
     **{f"{question}, drop": ask(question, "drop") for question in QUESTIONS},
     "mean, hot deck": ask("mean", "hot deck"),
@@ -381,6 +397,17 @@ def test_nothing_that_pays_is_left_out():
 @pytest.mark.parametrize(("method", "treatment"), [*product(METHODS, TREATMENTS)])
 def test_every_release_of_every_synthesizer(method, treatment, budget):
     act = fit(method, treatment)
+    for row in COMING:
+        assert not violations(act, SMALL, [row], budget=BUDGETS[budget]), row
+    assert not violations(act, SMALL, PERSON, budget=BUDGETS[budget])
+    assert not violations(act, EMPTY, PERSON, unit=5, budget=BUDGETS[budget])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize(("method", "treatment"), [*product(METHODS, ["extended", "observed", "impute-random"])])
+def test_every_release_of_learned_rules(method, treatment, budget):
+    act = fit_ruled(method, treatment)
     for row in COMING:
         assert not violations(act, SMALL, [row], budget=BUDGETS[budget]), row
     assert not violations(act, SMALL, PERSON, budget=BUDGETS[budget])
@@ -442,6 +469,12 @@ SMOOTH = (ask("count", "nearest"), ask("sum", "nearest"))
 NOTHING = (private_table, "L1", L1)  # nothing is patched: the call itself is wrong
 PLANTED = {
     "half a distance of counts": ((private_table, "L1", halved(L1)), fit("independent", "extended"), "moved"),
+    "half a distance of pairs": ((buckets, "L1", halved(L1)), fit_ruled("mst", "extended"), "pairs that break"),
+    "reads of pairs": (
+        (buckets, "lacking", lambda *_: frozenset({"sex"})),
+        fit_ruled("independent", "extended"),
+        "was read",
+    ),
     "half a distance of a misfit": ((workload, "Linf", halved(Linf)), fit("aim", "extended"), "moved"),
     "half a distance of dependence": ((workload, "Linf", halved(Linf)), fit("privbayes", "extended"), "moved"),
     "half a distance of a sum": ((sums, "tally_distance", half_sum), ask("mean", "drop"), "moved"),

@@ -40,6 +40,16 @@ RULED = gl.Schema(
     SCHEMA.columns,
     constraints=[gl.schema.Constraint("t1.x0 == 'a' and t1.x2 == 'b'")],
 )
+BETWEEN = gl.Schema(
+    "between",
+    SCHEMA.columns,
+    constraints=[
+        *RULED.constraints,
+        gl.schema.Constraint("t1.x0 == t2.x0 and t1.x1 != t2.x1"),
+        gl.schema.Constraint("t1.x1 == t2.x1 and t1.x2 != t2.x2", weight=3.0),
+    ],
+)
+SCHEMAS = {"ruled": RULED, "between": BETWEEN}
 
 
 @cache
@@ -71,9 +81,11 @@ def frozen(name):
         "privbayes": gl.FromModel(model_of(gl.PrivBayes)),
         "mst, ruled": gl.FromModel(model_of(gl.MST, RULED)),
         "privbayes, ruled": gl.FromModel(model_of(gl.PrivBayes, RULED)),
+        "independent, between": gl.FromModel(model_of(gl.Independent, BETWEEN)),
+        "mixture, between": gl.FromModel(model_of(gl.Mixture, BETWEEN)),
         "fits its own": gl.FromModel(gl.MST()),
     }[name]
-    schema = RULED if "ruled" in name else SCHEMA
+    schema = SCHEMAS.get(name.split(", ")[-1], SCHEMA)
     table = private(people(), schema, Path(tempfile.mkdtemp()), budget=gl.Budget(10.0, 1e-6))
     caught = []
     with (
@@ -87,6 +99,7 @@ def frozen(name):
 
 IMPUTERS = ["domain", "distribution", "mode", "mean", "fits its own"]
 IMPUTERS += ["independent", "mst", "aim", "privbayes", "mst, ruled", "privbayes, ruled"]
+IMPUTERS += ["independent, between", "mixture, between"]
 
 
 def encoded(rows):

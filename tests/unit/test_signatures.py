@@ -68,6 +68,7 @@ PUBLIC_CHANCE = {
     "data.table",  # values inside bins of a public table
     "data.filling",  # chance of a row's own, from secret words
     "synth.fitted",  # samples
+    "synth.lawful",  # what is chosen by chance for a model's rules, always the same
     "missing.mechanisms",  # gaps in public tables
     "missing.diagnosis",  # simulation
     "evaluate.comparison",  # cuts a public truth into two parts

@@ -438,9 +438,10 @@ def _print_check(result: Check) -> None:
     console.print("\nGaps that occur together (■ observed, · missing):\n")
     console.print(result.patterns.picture())
     if result.broken:
-        console.print("\nConstraints that rows break; a release keeps to them all the same:\n")
-        for rule, rows in result.broken:
-            console.print(f"  {rows:>9} rows  {rule}", markup=False)
+        console.print("\nConstraints that rows break; a release keeps to them all the same, unless they are soft:\n")
+        for broken in result.broken:
+            pairs = "" if broken.pairs is None else f", {broken.pairs:.2%} of pairs"
+            console.print(f"  {broken.rows:>9} rows{pairs}  {broken.rule}", markup=False)
     if hidden := [column.hidden for column in result.columns if column.hidden]:
         console.print("\nBins that hide what is in them:\n")
         for sentence in hidden:

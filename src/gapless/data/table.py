@@ -186,8 +186,12 @@ class Table:
         weights = None if self.weights is None else self.weights[rows]
         return Table(schema, [self.codes[place][rows] for place in places], rows=many, values=values, weights=weights)
 
+    def positions(self, place: int) -> NDArray[np.float64] | None:
+        """The values of a column on a line, as numbers there, NaN where there is none; None for other columns."""
+        return self._known([place])[0]
+
     def _known(self, places: Iterable[int]) -> list[NDArray[np.float64] | None]:
-        """The values of columns on a line, as numbers there, NaN where there is none; None for other columns."""
+        """The positions of several columns."""
         values: list[NDArray[np.float64] | None] = []
         for column, _, drawn, filled in self._drawn(places):
             known = None

@@ -19,6 +19,7 @@ from gapless.evaluate.distance import kway_distance
 from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
 from gapless.evaluate.laws import Floats, half_l1, rows_of, shares
 from gapless.evaluate.pairs import Pair, Subgroup, compare_pairs, compare_subgroups
+from gapless.evaluate.rules import RuleScore, compare_rules
 from gapless.evaluate.tasks import (
     coefficient_error,
     detection,
@@ -137,6 +138,7 @@ class Comparison:
         promise: the guarantee of the ledger, if one was given.
         differences: numbers of single columns and of two that both tables have: on values, where these were compared,
             else on cells.
+        rules: how often both tables break each constraint of the schema; none if the truth is private.
     """
 
     table: str
@@ -151,6 +153,7 @@ class Comparison:
     spent: str | None
     promise: str | None
     differences: tuple[Difference, ...] = ()
+    rules: tuple[RuleScore, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -191,6 +194,8 @@ class Comparison:
             lines.append(f"  {score.name:<{width}}  {value:>8}  {grade:<4}{best}{again}{left}".rstrip())
         if any(score.second_sample is not None for score in self.scores):
             lines += ["", SECOND_SAMPLE]
+        if self.rules:
+            lines += ["", "Constraints that rows break:", *(f"  {rule}" for rule in self.rules)]
         return "\n".join(lines)
 
     @property
@@ -239,6 +244,7 @@ def compare(
     """
     one, two = _table(truth, schema), _table(other, schema)
     one, two = comparable(one, two)
+    rules = compare_rules(one, two)
     checked = check_weights(two, weights)
     tell = progress or _silent
     if tasks:
@@ -259,7 +265,7 @@ def compare(
     promise = (
         None if ledger is None else str((ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)).guarantee())
     )
-    return replace(parts, scores=tuple(scores), tasks=learned, promise=promise, differences=differences)
+    return replace(parts, scores=tuple(scores), tasks=learned, promise=promise, differences=differences, rules=rules)
 
 
 def _stage_of(tell: Progress, of: str, before: int) -> Stage:

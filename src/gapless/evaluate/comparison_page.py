@@ -39,6 +39,7 @@ def comparison_page(one: Comparison) -> str:
         _correlations(one),
         _pair_errors(one),
         _patterns(one, names),
+        _rules(one),
         _tasks(one),
         _subgroups(one),
         footer(),
@@ -96,6 +97,20 @@ def _correlations(one: Comparison) -> Html:
     told = "Those that changed most, of values; of ordinal levels by their order. Rows that lack either are left out."
     numbers = table(head, rows, right=(2, 3, 4))
     return section("Correlations", tag("p", told), tag("div", numbers, class_="wide"))
+
+
+def _rules(one: Comparison) -> Html:
+    """How often both tables break the schema's constraints."""
+    if not one.rules:
+        return Html("")
+    rows = []
+    for rule in one.rules:
+        found = rule.truth, rule.other
+        pairs = ("" if count.pairs is None else f"{count.pairs:.3%}" for count in found)
+        rows.append((rule.rule, *(f"{count.share:.2%}" for count in found), *pairs))
+    told = "Rows that break a constraint, by themselves or with some other row; pairs of rows among all pairs."
+    head = ("must not hold", "rows of truth", "compared", "pairs of truth", "compared")
+    return section("Constraints", tag("p", told), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))
 
 
 def _promise(one: Comparison) -> Html:

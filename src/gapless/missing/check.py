@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.encode import check_names, classify
+from gapless.data.encode import check_names, classify, values_of
 from gapless.data.source import load
 from gapless.missing.patterns import Patterns, patterns_of
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
-from gapless.schema.constraints import breaks, constraints_of
+from gapless.schema.constraints import constraints_of
 from gapless.schema.cutting import cut_schema
 from gapless.schema.line import _Binned
+from gapless.schema.rules import rules_of
+from gapless.schema.violations import Numbers, Violations, violations
 
 CROWDED = 0.5  # of the rows in one bin of several values: what a release says of them is where the bin lies
 FREQUENT = 0.15  # of the rows with one value, which its bin makes one of many
@@ -48,7 +50,7 @@ class Check:
     rows: int
     columns: tuple[ColumnCheck, ...]
     patterns: Patterns
-    broken: tuple[tuple[str, int], ...]  # the schema's constraints that rows break, and how many do
+    broken: tuple[Violations, ...]  # the schema's constraints that rows break, and how many do
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -60,7 +62,8 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     """Look at data that you hold: gaps, cells outside the schema, patterns. Exact: NOT for release."""
     frame = load(data, encoding=encoding or schema.encoding, separator=schema.separator, for_holder=True)
     check_names(frame.columns, schema)
-    constraints_of(cut_schema(schema, {}, 1))  # a rule that cannot be read is told first
+    by_rules = cut_schema(schema, {}, 1)
+    constraints_of(by_rules)  # a rule that cannot be read is told first
     checked, gaps, codes = [], [], []
     for column in schema.columns:
         cells = classify(frame[column.name], column)
@@ -85,7 +88,13 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
                 refused=bool(np.any(cells.outside & (column.outside == "refuse") | lost & (not column.may_be_missing))),
             )
         )
-    broken = _broken(schema, np.stack(codes, axis=1))
+    rows = {}
+    for place, column in enumerate(schema.columns):
+        values = values_of(frame[column.name], column, codes[place])
+        levels = np.where(codes[place] < column.values_size, codes[place], np.nan)
+        rows[place] = Numbers.exactly(levels if values is None else values)
+    found = (violations(rule, rows) for rule in rules_of(by_rules))
+    broken = tuple(counted for counted in found if counted.rows)
     return Check(frame.height, tuple(checked), patterns_of(schema.names, gaps, frame.height), broken)
 
 
@@ -122,38 +131,6 @@ def _hidden(seen: pl.Series, column: Column, codes: NDArray[np.integer]) -> str:
     return (
         f"{rows / len(codes):.0%} of the rows are {value} in {column.name}, one value of the bin {column.cells[code]}"
     )
-
-
-def _broken(schema: Schema, codes: NDArray[np.integer]) -> tuple[tuple[str, int], ...]:
-    """How many rows break each constraint; of a dependency, those that differ from most of their like."""
-    sizes = np.array([column.size for column in schema.columns])
-    by_rules = cut_schema(schema, {}, 1)
-    codes = codes.astype(np.int64)
-    told = codes.copy()
-    for place, (column, cut) in enumerate(zip(schema.columns, by_rules.columns, strict=True)):
-        if isinstance(column, _Binned) and isinstance(cut, _Binned):
-            told[:, place] = np.append(column.group(cut), cut.size)[np.minimum(codes[:, place], column.extended_size)]
-    found = []
-    for rule in schema.constraints:
-        forbidden, dependencies, _ = constraints_of(replace(by_rules, constraints=(rule,)))
-        broken = breaks(told, forbidden)
-        for dependency in dependencies:
-            seen = np.flatnonzero((codes[:, dependency.columns] < sizes[list(dependency.columns)]).all(axis=1))
-            broken[seen] |= _unlike_most(codes[seen][:, dependency.columns])
-        if rows := int(broken.sum()):
-            found.append((rule.forbidden, rows))
-    return tuple(found)
-
-
-def _unlike_most(codes: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Which rows have another last code than most of those with the same first ones."""
-    kinds, kind, rows = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
-    usual = np.zeros(len(kinds), dtype=np.bool_)
-    order = np.lexsort((-rows, *kinds[:, :-1].T))
-    _, first = np.unique(kinds[order][:, :-1], axis=0, return_index=True)
-    usual[order[first]] = True
-    unusual: NDArray[np.bool_] = ~usual[kind.ravel()]
-    return unusual
 
 
 def _examples(series: pl.Series, *chosen: NDArray[np.bool_]) -> tuple[str, ...]:

@@ -99,6 +99,7 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
         _columns(columns, of=len(sample.schema.columns)),
         _gaps(model, seen_of),
         _released_pairs(model, sample),
+        _rules(model),
         section("What this page is made from", tag("p", _ORIGIN)),
         footer(),
     )
@@ -234,6 +235,12 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
         if model.facts.structure
         else Html(""),
     )
+
+
+def _rules(model: FittedModel) -> Html:
+    """What becomes of the schema's constraints."""
+    rules = model.constraints()
+    return section("Constraints", tag("ul", *(tag("li", rule) for rule in rules))) if rules else Html("")
 
 
 # ---------------------------------------------------------------------- columns, gaps, pairs

@@ -45,7 +45,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         f"- Method: {model.method}; "
         + "; ".join(f"{name}: {value}" for name, value in model.facts.settings.items())
         + ".",
-        *(f"- Constraint not enforced: {rule}." for rule in model.not_enforced()),
+        *(f"- {line[0].upper()}{line[1:]}." for line in model.constraints()),
         *(f"- Warning: {caution}" for caution in (model.lost_in_noise(),) if caution),
         "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
         f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",

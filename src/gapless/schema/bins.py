@@ -79,6 +79,14 @@ class Bins:
         last = np.append(np.nextafter(self.cuts[1:-1], -np.inf), self.cuts[-1])
         return self.cuts[:-1], last
 
+    def middles(self) -> Floats:
+        """A value in the middle of each bin."""
+        if self.step:
+            middles: Floats = self.told(np.floor((self.firsts[:-1] + self.firsts[1:] - 1) / 2))
+            return middles
+        low, high = self.ends()
+        return low + (high - low) / 2
+
     def draw(self, bins: NDArray[np.integer[Any]], rng: np.random.Generator) -> NDArray[Any]:
         """A value drawn uniformly from each of these bins; on a line with steps, one of its values."""
         if self.step:

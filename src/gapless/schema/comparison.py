@@ -47,6 +47,13 @@ def holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
     return levels
 
 
+def position_of(column: Column, value: str) -> float:
+    """A public value as a number on a column's line; of levels, the place of one among them."""
+    if isinstance(column, _Binned):
+        return column.position(_moment(column, value))
+    return float(column.code_of(value))
+
+
 def cell_of(column: Column, value: object) -> tuple[int, float]:
     """The code of the observed cell that a public value falls into, and the value on the column's line.
 

@@ -1,63 +1,77 @@
 """Rules on rows that are publicly known, as combinations of cells that no row may have.
 
-Two kinds are understood. A *forbidden combination* speaks of one row: ``t1.age < 15 and t1.married == 'yes'`` must not
-hold. A *dependency* speaks of two: ``t1.zip == t2.zip and t1.town != t2.town`` must not hold, so the zip code decides
-the town; which town is learned from released values. Other rules are kept, and said not to be enforced.
+A rule on one row forbids combinations: ``t1.age < 15 and t1.married == 'yes'`` must not hold. A rule between two rows,
+such as ``t1.zip == t2.zip and t1.town != t2.town``, leaves a choice of combinations that may stand in one table; which
+ones is read off released values (`gapless.schema.compatible`). What values inside bins still decide is left to values.
 """
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
+from gapless.schema.bins import Floats
 from gapless.schema.comparison import holds
+from gapless.schema.compatible import Between, Forbidden
 from gapless.schema.line import _Binned
+from gapless.schema.rules import Place, Rule, read, rules_of
 from gapless.schema.schema import Schema
+from gapless.schema.violations import Numbers, hold, numbers_of_cells
 
-_NAME = r"""t([12])\.([\w-]+|"[^"]+")"""
-_TERM = re.compile(rf"\s*{_NAME}\s*(==|!=|<=|>=|<|>)\s*(?:{_NAME}|(.+?))\s*")
-
-
-@dataclass(frozen=True)
-class Forbidden:
-    """Combinations of observed cells that no row may have: true in `table` where forbidden."""
-
-    columns: tuple[int, ...]
-    table: NDArray[np.bool_]
+MOST_CELLS = 1 << 26  # of a table of forbidden combinations
 
 
-@dataclass(frozen=True, slots=True)
-class Dependency:
-    """The first columns decide the last one."""
+def constraints_of(
+    schema: Schema, inside: Mapping[str, Floats] | None = None
+) -> tuple[list[Forbidden], list[Between], list[str]]:
+    """The schema's rules that hold always: forbidden combinations, rules between rows, and those not enforced.
 
-    columns: tuple[int, ...]
-
-    def forbidden(self, law: NDArray[np.float64]) -> Forbidden:
-        """All but the most probable cell of the last column, for each combination of the first ones."""
-        best = law.argmax(axis=-1)
-        return Forbidden(self.columns, np.arange(law.shape[-1]) != best[..., None])
-
-
-def constraints_of(schema: Schema) -> tuple[list[Forbidden], list[Dependency], list[str]]:
-    """The schema's rules: forbidden combinations, dependencies, and those that are not understood."""
-    forbidden, dependencies, others = [], [], []
-    for rule in schema.constraints:
-        parsed = _parse(rule.forbidden, schema)
-        if isinstance(parsed, Forbidden):
-            forbidden.append(parsed)
-        elif isinstance(parsed, Dependency):
-            dependencies.append(parsed)
+    Not enforced are rules that forbid any two rows alike, and rules on too many combinations to number them. What was
+    released of the cells of columns lies `inside` their bins.
+    """
+    rules = [rule for rule in rules_of(schema) if rule.weight is None]
+    named = Counter(column for rule in rules for column in rule.columns)
+    shared = frozenset(column for column, many in named.items() if many > 1)
+    forbidden, plain, between, others = [], [], [], []
+    for rule in rules:
+        told = Between(rule, schema, shared, inside or {})
+        if not (told.countable if rule.between_rows else prod(told.sizes) <= MOST_CELLS) or rule.apart:
+            others.append(rule.text)
+        elif rule.between_rows:
+            between.append(told)
         else:
-            others.append(rule.forbidden)
-    if not _possible(forbidden, {}):
+            forbidden.append(_forbidden(rule, schema))
+            plain += [forbidden[-1]] if _by_values(rule) else []
+    if not _possible(plain, {}):
         raise SchemaError("the constraints leave no possible row", hint="check them for conflicts")
-    return forbidden, dependencies, others
+    return forbidden, between, others
+
+
+def _by_values(rule: Rule) -> bool:
+    """Whether it compares columns with values alone, so that its combinations are all of some cells of each."""
+    return not any(isinstance(term.right, Place) for term in rule.terms)
+
+
+def soft_rules_of(schema: Schema, inside: Mapping[str, Floats] | None = None) -> list[Between]:
+    """The schema's rules that have a weight."""
+    rules = [rule for rule in rules_of(schema) if rule.weight is not None]
+    return [Between(rule, schema, inside=inside or {}) for rule in rules]
+
+
+def rules_on_values(schema: Schema) -> list[Rule]:
+    """The rules on one row that its cells do not decide: they compare columns with bins of several values."""
+    found = []
+    for rule in rules_of(schema):
+        lines = [column for column in (schema.columns[c] for c in rule.columns) if isinstance(column, _Binned)]
+        several = any((np.subtract(*column.ends_of_bins()) < 0).any() for column in lines)
+        if not rule.between_rows and not _by_values(rule) and several:
+            found.append(rule)
+    return found
 
 
 def breaks(codes: NDArray[np.integer], forbidden: Sequence[Forbidden]) -> NDArray[np.bool_]:
@@ -68,22 +82,6 @@ def breaks(codes: NDArray[np.integer], forbidden: Sequence[Forbidden]) -> NDArra
         seen = (cells < np.array(rule.table.shape)).all(axis=1)
         broken[seen] |= rule.table[tuple(cells[seen].T)]
     return broken
-
-
-def decide(codes: NDArray[Any], rules: Sequence[Forbidden], *, free: NDArray[np.bool_] | None = None) -> NDArray[Any]:
-    """The same rows, in each of them the last column of every rule as its first ones allow; gaps stay gaps.
-
-    Rules are those of dependencies, which allow one cell each time; what one decides may decide something in turn. Only
-    cells that are `free`, if that is told, change.
-    """
-    for rule in [rule for _ in rules for rule in rules]:
-        *first, last = rule.columns
-        cells = codes[:, rule.columns].astype(np.int64)
-        open_to = (cells < np.array(rule.table.shape)).all(axis=1)
-        if free is not None:
-            open_to &= free[:, last]
-        codes[open_to, last] = rule.table.argmin(axis=-1)[tuple(codes[open_to][:, first].T.astype(np.int64))]
-    return codes
 
 
 def _possible(forbidden: Sequence[Forbidden], allowed: Mapping[int, NDArray[np.bool_]]) -> bool:
@@ -102,48 +100,24 @@ def _possible(forbidden: Sequence[Forbidden], allowed: Mapping[int, NDArray[np.b
     return False
 
 
-def _parse(rule: str, schema: Schema) -> Forbidden | Dependency | None:
-    terms = [_TERM.fullmatch(term) for term in re.split(r"\s+and\s+", rule)]
-    if any(term is None for term in terms):
-        raise SchemaError(
-            f"the constraint {rule!r} cannot be read",
-            hint="comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and",
-        )
-    found = [term.groups() for term in terms if term is not None]
-    one_row = all(row == "1" and other is None for row, _, _, other, _, _ in found)
-    if one_row:
-        return _forbidden([(name.strip('"'), sign, value) for _, name, sign, _, _, value in found], schema)
-    same = [name.strip('"') for _, name, sign, _, other, _ in found if sign == "==" and name == other]
-    differs = [name.strip('"') for _, name, sign, _, other, _ in found if sign == "!=" and name == other]
-    if len(differs) == 1 and same and len(same) + 1 == len(found):
-        return Dependency(schema.positions([*same, *differs]))
-    schema.positions(dict.fromkeys(name.strip('"') for _, name, _, _, _, _ in found))  # names must exist all the same
-    return None
-
-
 def beginnings(schema: Schema) -> dict[str, list[int]]:
     """For each column on a line, the cells with which a rule begins or ceases to hold: bins must begin there too."""
     found: dict[str, list[int]] = {}
     for constraint in schema.constraints:
-        for term in filter(None, map(_TERM.fullmatch, re.split(r"\s+and\s+", constraint.forbidden.strip()))):
-            row, name, sign, other, _, value = term.groups()
-            name = name.strip('"')
-            if row == "1" and other is None and isinstance(column := schema[name], _Binned):
-                true = holds(column.fine, sign, value.strip("'\""))
-                found.setdefault(name, []).extend(np.flatnonzero(np.diff(true)) + 1)
+        for written in read(constraint.forbidden):
+            if written.value is not None and isinstance(column := schema[written.name], _Binned):
+                true = holds(column.fine, written.sign, written.value)
+                found.setdefault(written.name, []).extend(np.flatnonzero(np.diff(true)) + 1)
     return found
 
 
-def _forbidden(terms: list[tuple[str, str, str]], schema: Schema) -> Forbidden:
-    places = schema.positions(dict.fromkeys(name for name, _, _ in terms))
-    masks = {place: np.ones(schema.columns[place].size, dtype=np.bool_) for place in places}
-    for name, sign, value in terms:
-        (place,) = schema.positions([name])
-        column = schema.columns[place]
-        true = np.zeros(column.size, dtype=np.bool_)  # *not applicable* never compares
-        true[: column.values_size] = holds(column, sign, value.strip("'\""))
-        masks[place] &= true
-    table = np.ones((), dtype=np.bool_)
-    for place in places:
-        table = np.logical_and.outer(table, masks[place])
-    return Forbidden(places, table)
+def _forbidden(rule: Rule, schema: Schema) -> Forbidden:
+    """The combinations that break a rule on one row whatever values they have."""
+    rows: dict[int, Numbers] = {}
+    for axis, column in enumerate(rule.columns):
+        size = schema.columns[column].size
+        shape = [size if other == axis else 1 for other in range(len(rule.columns))]
+        cells = numbers_of_cells(schema.columns[column])[:size]
+        rows[column] = Numbers(*(ends.reshape(shape) for ends in (cells.at, cells.low, cells.high)))
+    sizes = [schema.columns[column].size for column in rule.columns]
+    return Forbidden(rule.columns, np.broadcast_to(hold(rule.terms, rows, rows, reading="must"), sizes).copy())

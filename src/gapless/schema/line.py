@@ -279,6 +279,16 @@ class _Binned(Column):
         """The smallest and the largest value of each bin."""
         return self._bins.ends()
 
+    def middles_of_bins(self, cells: Floats | None = None) -> NDArray[np.float64]:
+        """A value in the middle of each bin or, if counts of its cells are known, of the heaviest cell in it."""
+        if cells is None:
+            return self._bins.middles()
+        fine = self.fine
+        bins = fine.group(self)[: fine.values_size]
+        order = np.lexsort((-cells, bins))
+        heaviest = order[np.searchsorted(bins[order], np.arange(self.values_size))]
+        return fine.middles_of_bins()[heaviest]
+
     def within(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which positions are values of this column: inside the bounds and, if it is of whole numbers, whole."""
         lower, upper = self._ends
@@ -288,6 +298,18 @@ class _Binned(Column):
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
         """A value drawn uniformly from the bin of each code; whole numbers stay whole."""
         return self._bins.draw(codes, rng)
+
+    def draw_inside(self, cells: Floats | None, codes: Codes, rng: np.random.Generator) -> Floats:
+        """A position in the bin of each code: by these counts of its cells if they are known, else evenly.
+
+        NaN for other codes.
+        """
+        if cells is not None:
+            return self.draw_by(cells, codes, rng)
+        drawn = np.full(len(codes), np.nan)
+        valued = codes < self.values_size
+        drawn[valued] = self._bins.draw(codes[valued], rng)
+        return drawn
 
     def draw_by(self, cells: Floats, codes: Codes, rng: np.random.Generator) -> Floats:
         """A position in the bin of each code, its cells as likely as these counts of them say; NaN for other codes.

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from gapless.arguments import is_whole, whole
+from gapless.arguments import is_number, is_whole, whole
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.columns import Boolean, Categorical, Column, GapRule, MissingCode, Ordinal
@@ -36,16 +36,31 @@ FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding")
 _TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
 SEPARATORS = (",", ";", "\t", "|")
 _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
-_CONSTRAINT_KEYS = ("not", "description")
+_CONSTRAINT_KEYS = ("not", "weight", "description")
 _RULE = "[[constraint]] in double brackets starts a rule"
+
+
+Weight: TypeAlias = float | Literal["learned"] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A public rule on rows, kept as written: what must *not* hold."""
+    """A public rule on rows, kept as written: what must *not* hold.
+
+    With a weight it is *soft*, and holds more or less: w, or as often as the table keeps it if that is "learned".
+    """
 
     forbidden: str
     description: str = ""
+    weight: Weight = None
+
+    def __post_init__(self) -> None:
+        soft = is_number(self.weight) and 0 < self.weight < float("inf")
+        if not (self.weight is None or self.weight == "learned" or soft):
+            raise SchemaError(
+                f"a [[constraint]] has the weight {self.weight!r}",
+                hint='a number above 0, or weight = "learned"; without one the rule holds always',
+            )
 
 
 @dataclass(frozen=True)
@@ -215,7 +230,9 @@ class Schema:
         content["table"] = {key: table[key] for key in _TABLE_KEYS if key in table}
         if self.constraints:
             content["constraint"] = [
-                {"not": rule.forbidden} | ({"description": rule.description} if rule.description else {})
+                {"not": rule.forbidden}
+                | ({} if rule.weight is None else {"weight": rule.weight})
+                | ({"description": rule.description} if rule.description else {})
                 for rule in self.constraints
             ]
         return content
@@ -295,7 +312,7 @@ def _constraint(keys: Any) -> Constraint:
     _only(keys, _CONSTRAINT_KEYS, "[[constraint]]")
     if not isinstance(keys.get("not"), str):
         raise SchemaError("a [[constraint]] has no rule", hint="not = \"t1.age < 15 and t1.married == 'yes'\"")
-    return Constraint(keys["not"], keys.get("description", ""))
+    return Constraint(keys["not"], keys.get("description", ""), keys.get("weight"))
 
 
 def _keys(column: Column) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class Facts:
         noise: the standard deviation in a count of one cell, by column; a column that was not measured has none.
         limits: sentences on what the model could not take in.
         edges: the pairs of columns, by position, that were measured together.
+        broken: the share of pairs of rows that break each constraint whose weight is learned, and the noise in it.
     """
 
     method: str
@@ -31,6 +32,7 @@ class Facts:
     noise: Mapping[str, float] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
     edges: tuple[tuple[int, int], ...] = ()
+    broken: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def private(self) -> bool:
@@ -59,4 +61,5 @@ class Facts:
             noise=told["noise"],
             limits=tuple(told["limits"]),
             edges=tuple((one, other) for one, other in told["edges"]),
+            broken={rule: (share, noise_std) for rule, (share, noise_std) in told.get("broken", {}).items()},
         )

@@ -8,8 +8,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import combinations
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
@@ -31,11 +30,12 @@ from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.comparison import cell_of
-from gapless.schema.constraints import Dependency, Forbidden, breaks, constraints_of, decide
+from gapless.schema.constraints import constraints_of, soft_rules_of
 from gapless.schema.line import _Binned
 from gapless.schema.words import listing, nearest, shortened
 from gapless.synth.drawing import draw_structure
 from gapless.synth.facts import Facts
+from gapless.synth.lawful import Lawful, some_of
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
@@ -43,29 +43,12 @@ Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much i
 _DISTRIBUTIONS: dict[str, type[Distribution]] = {
     kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork, MixtureModel)
 }
-_TRIES = 50
 _KNOWN_CELLS = 1 << 20  # of the marginal by which given cells are found impossible
 
 
 def seed_or_new(seed: int | None) -> int:
     """The seed of a sample: a new one unless it is given."""
     return secrets.randbits(64) if seed is None else whole("seed", seed, error=ModelError)
-
-
-def _some(chance: Chance, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Fresh numbers of some rows: each row keeps its own place in what chance gives."""
-    return chance()[rows]
-
-
-def _kept(codes: NDArray[Any], forbidden: list[Forbidden], rng: np.random.Generator, *, hint: str) -> NDArray[Any]:
-    """The rows, those that break a rule after all tries replaced by others of them."""
-    lawful = np.flatnonzero(~breaks(codes, forbidden))
-    if len(lawful) == len(codes):
-        return codes
-    if not len(lawful):
-        raise ModelError("the constraints leave hardly any possible row", hint=hint)
-    kept: NDArray[Any] = codes[rng.choice(lawful, len(codes))]
-    return kept
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,30 +101,49 @@ class FittedModel:
         rows = whole("rows", max(0, round(self.total)) if rows is None else rows, error=ModelError)
         seed = seed_or_new(seed)
         rng = np.random.default_rng(seed)
-        if not given:
-            codes = self._lawful(self._distribution(gaps), rows, rng)
-            return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=self._values(codes, rng))
-        places = self.schema.positions(given)
-        cells = [
-            cell_of(self.schema.columns[place], value) for place, value in zip(places, given.values(), strict=True)
-        ]
-        codes = self._lawful_given(
-            {place: code for place, (code, _) in zip(places, cells, strict=True)}, gaps, rows, rng
-        )
-        values = self._values(codes, rng)
-        for place, (_, position) in zip(places, cells, strict=True):
-            if not math.isnan(position):  # else a whole bin was given
-                values[place] = np.full(rows, position)
+        cells = {
+            place: cell_of(self.schema.columns[place], value)
+            for place, value in zip(self.schema.positions(given or ()), (given or {}).values(), strict=True)
+        }
+        # A cell without a position is a whole bin that was given.
+        told = {place: position for place, (_, position) in cells.items() if not math.isnan(position)}
+        rules = self._rules_given(told) if told else self._rules
+        law = self._distribution(gaps)
+        if cells:
+            known = self._known({place: code for place, (code, _) in cells.items()}, gaps, rows)
+            codes, broken = self._fill(law, known, lambda: rng.random(rows), rules)
+        else:
+            codes, broken = rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
+        draw = partial(self._inside, rng)
+        names = enumerate(self.schema.names)
+        values = [draw(place, codes[:, place]) if name in self.inside else None for place, name in names]
+        out = rules.write(codes, values, draw, given=told)
+        out[broken] |= True
+        if out.any():  # after all tries: others of the rows in their place
+            if out.all():
+                hint = "other cells, or fewer of them" if cells else "check them for conflicts"
+                raise ModelError("the constraints leave hardly any possible row", hint=hint)
+            kept = np.arange(rows)
+            kept[out] = rng.choice(np.flatnonzero(~out), int(out.sum()))
+            codes, values = codes[kept], [None if known is None else known[kept] for known in values]
         return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=values)
 
-    def _values(self, codes: NDArray[Any], rng: np.random.Generator) -> list[NDArray[np.float64] | None]:
-        """Positions inside the bins, for columns of which more than bins was released."""
-        return [
-            column.draw_by(self.inside[column.name], codes[:, place], rng)
-            if column.name in self.inside and isinstance(column, _Binned)
-            else None
-            for place, column in enumerate(self.schema.columns)
-        ]
+    def _inside(self, rng: np.random.Generator, place: int, codes: NDArray[Any]) -> NDArray[np.float64]:
+        """Positions inside the bins of a column on a line: by what was released of its cells, else evenly."""
+        column = self.schema.columns[place]
+        assert isinstance(column, _Binned)  # noqa: S101 for mypy: others have no bins
+        return column.draw_inside(self.inside.get(column.name), codes, rng)
+
+    @cached_property
+    def _rules(self) -> Lawful:
+        """The schema's rules as this model keeps them: a function of released values, computed once."""
+        return self._rules_given({})
+
+    def _rules_given(self, values: Mapping[int, float]) -> Lawful:
+        """The same where all rows have these values; computed anew if a rule between rows looks at them."""
+        if values and not self._rules.names(values):
+            return self._rules
+        return Lawful.of(self.schema, self.filled, self.inside, self.facts.broken, values)
 
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
         """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
@@ -164,32 +166,23 @@ class FittedModel:
     def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 
-        A row that breaks a constraint is drawn again, a fixed number of times at the most; one that must break it
-        because of what is observed in it stays so.
+        A row that breaks a constraint is mended or drawn again, a fixed number of times at the most; one that must
+        break it because of what is observed in it stays so.
         """
-        return self._fill(self.filled, given, chance, *self._rules())
+        return self._fill(self.filled, given, chance, self._rules)[0]
 
     def _fill(
-        self,
-        distribution: Distribution,
-        given: NDArray[np.int64],
-        chance: Chance,
-        decided: list[Forbidden],
-        forbidden: list[Forbidden],
-    ) -> NDArray[np.integer]:
+        self, distribution: Distribution, given: NDArray[np.int64], chance: Chance, rules: Lawful
+    ) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         if not isinstance(distribution, CanFill):
             raise ModelError(
                 f"a model by {self.method} cannot be drawn from given some cells of a row",
                 hint="a model by mst, aim or mixture",
             )
-        codes = decide(distribution.fill(given, chance), decided, free=given < 0)
-        for _ in range(_TRIES if forbidden else 0):
-            broken = np.flatnonzero(breaks(codes, forbidden) & (given < 0).any(axis=1))
-            if not len(broken):
-                break
-            again = distribution.fill(given[broken], partial(_some, chance, broken))
-            codes[broken] = decide(again, decided, free=given[broken] < 0)
-        return codes
+        law: CanFill = distribution
+        return rules.draw(
+            lambda rows: law.fill(given[rows], partial(some_of, chance, rows)), len(given), chance, free=given < 0
+        )
 
     def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:
         """The model's probabilities of each combination of cells of these columns."""
@@ -217,63 +210,42 @@ class FittedModel:
             raise ModelError("this model did not measure the gaps", hint="fit it with missing=Extended()")
         return self.gapped
 
-    def _lawful(self, distribution: Distribution, rows: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Rows that keep the schema's constraints.
-
-        What a dependency decides is put in; rows that break a rule are drawn again, so the law is the one given them. A
-        graphical model has the constraints as structural zeros, and nothing is ever changed.
-        """
-        decided, forbidden = self._rules()
-        codes = decide(distribution.sample(rows, rng), decided)
-        for _ in range(_TRIES if forbidden else 0):
-            broken = np.flatnonzero(breaks(codes, forbidden))
-            if not len(broken):
-                return codes
-            codes[broken] = decide(distribution.sample(len(broken), rng), decided)
-        return _kept(codes, forbidden, rng, hint="check them for conflicts")
-
-    def _lawful_given(
-        self, given: Mapping[int, int], gaps: Gaps, rows: int, rng: np.random.Generator
-    ) -> NDArray[np.integer]:
-        """Rows that have these cells and keep the schema's constraints, from the law given the cells.
+    def _known(self, given: Mapping[int, int], gaps: Gaps, rows: int) -> NDArray[np.int64]:
+        """Rows that have these cells, -1 in all others.
 
         Cells that the model holds impossible together are refused: there is no law given them.
         """
-        hint = "other cells, or fewer of them"
         columns = [self.schema.columns[place] for place in given]
         few = prod(column.extended_size for column in columns) <= _KNOWN_CELLS
         law = self.marginal_if_known([column.name for column in columns], gaps=gaps) if few else None
         if law is not None and not law[tuple(given.values())] > 0:
             cells = (f"{c.name} = {c.cells[code]}" for c, code in zip(columns, given.values(), strict=True))
-            raise ModelError(f"no row of this model has {listing(cells)}", hint=hint)
+            raise ModelError(f"no row of this model has {listing(cells)}", hint="other cells, or fewer of them")
         known = np.full((rows, len(self.schema.columns)), -1, dtype=np.int64)
         known[:, list(given)] = list(given.values())
-        decided, forbidden = self._rules()
-        codes = self._fill(self._distribution(gaps), known, lambda: rng.random(rows), decided, forbidden)
-        return _kept(codes, forbidden, rng, hint=hint)
+        return known
 
-    def _rules(self) -> tuple[list[Forbidden], list[Forbidden]]:
-        """What learned dependencies forbid, and all that no row may hold: that and the schema's own combinations."""
-        forbidden, dependencies, _ = constraints_of(self.schema)
-        if not isinstance(law := self.filled, HasMarginal):
-            return [], list(forbidden)
-        decided = [rule.forbidden(law.marginal(rule.columns)) for rule in dependencies if self._learned(rule)]
-        return decided, [*forbidden, *decided]
-
-    def _learned(self, rule: Dependency) -> bool:
-        """Whether the columns of a dependency were measured together, so that the model knows what decides what."""
-        together = all(pair in self.facts.edges for pair in combinations(sorted(rule.columns), 2))
-        return together and isinstance(self.filled, HasMarginal)
+    def constraints(self) -> list[str]:
+        """The schema's rules and what becomes of them in samples, a line for each."""
+        not_enforced = self.not_enforced()
+        soft = {rule.rule.text: self._rules.tilted[rule.rule.text] for rule in soft_rules_of(self.schema)}
+        told = []
+        for rule in (constraint.forbidden for constraint in self.schema.constraints):
+            if rule in soft:
+                counted = self.facts.broken.get(rule)
+                noisy = "" if counted is None else f" (a noisy count says {counted[0]:.2%} ± {1.96 * counted[1]:.2%})"
+                told.append(f"constraint soft, {soft[rule].share:.2%} of pairs expected to break it{noisy}: {rule}")
+            else:
+                told.append(f"constraint {'not enforced' if rule in not_enforced else 'kept'}: {rule}")
+        pinned = sorted({column for chosen in self._rules.chosen for column in chosen.pinned})
+        if pinned:
+            names = listing(self.schema.names[column] for column in pinned)
+            told.append(f"so that values keep the constraints, bins have one value each where that is needed: {names}")
+        return told
 
     def not_enforced(self) -> list[str]:
         """The schema's rules that samples of this model may break."""
-        _, dependencies, others = constraints_of(self.schema)
-        names = self.schema.names
-        unknown = [rule for rule in dependencies if not self._learned(rule)]
-        return [
-            *(" and ".join(names[c] for c in r.columns[:-1]) + f" decides {names[r.columns[-1]]}" for r in unknown),
-            *others,
-        ]
+        return constraints_of(self.schema)[2]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} by {self.method} of {self.schema.name!r}: {len(self.schema.columns)} columns>"
@@ -285,7 +257,7 @@ class FittedModel:
             f"about {max(0, round(self.total))} rows",
             *(f"  {name}: {value}" for name, value in self.facts.settings.items()),
             *(f"  {sentence}" for sentence in self.facts.limits),
-            *(f"  constraint not enforced: {rule}" for rule in self.not_enforced()),
+            *(f"  {line}" for line in self.constraints()),
             *(f"  {line}" for line in self.facts.structure),
         ]
         return "\n".join(lines)

@@ -11,6 +11,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from gapless.data import PrivateTable
+from gapless.data.buckets import violating_pairs
 from gapless.data.checks import check_private
 from gapless.errors import BudgetError, ModelError
 from gapless.missing import Extended, Missing
@@ -30,6 +31,7 @@ from gapless.privacy import (
 from gapless.privacy.budget import PURE
 from gapless.privacy.mechanisms import Integers
 from gapless.schema import Schema
+from gapless.schema.constraints import soft_rules_of
 from gapless.schema.cutting import cut_schema
 from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress
@@ -46,6 +48,9 @@ from gapless.synth.learning import (
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Counts: TypeAlias = Private[Integers, L1]
+
+RULE_SHARE, RULES_SHARE = 0.03, 0.1  # of the budget, to learn how often a constraint is broken; at the most, for all
+RULES_ROWS_SHARE = 0.1  # of that, for about how many rows there are to put into pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +113,7 @@ class Fitting:
         measured: noisy counts as they were released.
         rows: the noisy number of rows, if it was measured by itself.
         noise: that of each count in the latest batch.
+        broken: the share of pairs of rows that break each constraint whose weight is learned, and the noise in it.
     """
 
     def __init__(
@@ -123,6 +129,7 @@ class Fitting:
         self.measured: list[Measurement] = []
         self.rows: list[Measurement] = []
         self.noise: list[Noise] = []
+        self.broken: dict[str, tuple[float, float]] = {}
         self._method = synthesizer.name
         self._progress = progress
         self.read = table.schema
@@ -177,13 +184,35 @@ class Fitting:
         `distance` is how far a score moves with one row.
         """
         learning = BINS_SHARE if columns_to_learn(self.read) else 0.0
-        spend = self.grant.left * (share * (1 - self.missing.share) * (1 - learning))
+        spend = self.grant.left * (share * (1 - self.missing.share) * (1 - learning) * (1 - self._rules_share))
         ExponentialChoice.for_loss(spend, Linf(distance * self.table.protect.at_most))
 
     def prepare(self) -> Loss:
         """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
         self.prepared = self.missing.prepare(self.table, self.grant)
+        if rules := self._rules_to_learn:
+            self._learn_rules(rules, self.grant.left * self._rules_share)
         return self.grant.left
+
+    @property
+    def _rules_to_learn(self) -> list[str]:
+        return [soft.rule.text for soft in soft_rules_of(self.schema) if soft.rule.weight == "learned"]
+
+    @property
+    def _rules_share(self) -> float:
+        return min(RULES_SHARE, RULE_SHARE * len(self._rules_to_learn))
+
+    def _learn_rules(self, rules: Sequence[str], spend: Loss) -> None:
+        """How often each of these constraints is broken: in buckets, about half as many as there are rows."""
+        (rows,) = self.release([(self.prepared.marginal(()), "number of rows")], spend * RULES_ROWS_SHARE)
+        buckets = max(1, round(float(rows) / 2))
+        requests = [
+            (violating_pairs(self.prepared, rule, buckets=buckets), f"pairs that break {rule}") for rule in rules
+        ]
+        counts = self.release(requests, spend * (1 - RULES_ROWS_SHARE))
+        for rule, (broken, kept), noise in zip(rules, counts, self.noise, strict=True):
+            found = max(1.0, broken + kept)
+            self.broken[rule] = float(np.clip(broken / found, 0.0, 1.0)), noise.noise_std / found
 
     def counts(self, marginals: Sequence[Marginal]) -> list[Counts]:
         """The sealed counts of these marginals of the prepared table."""
@@ -294,6 +323,7 @@ class Fitting:
             noise=_noise_of_columns(self.schema.names, self.measurements) if noise is None else noise,
             limits=tuple(limits),
             edges=tuple(sorted(edges)),
+            broken=self.broken,
         )
         return FittedModel(self.schema, filled, gapped, self.total, facts, self.inside)
 

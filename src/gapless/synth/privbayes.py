@@ -17,7 +17,8 @@ from gapless.model.marginal import LEAST_NOISE, Floats, Marginal, Measurement, e
 from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
 from gapless.model.sampling import Ints
 from gapless.privacy import Loss, for_counts
-from gapless.schema import Column
+from gapless.schema import Column, Schema
+from gapless.schema.compatible import Between
 from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
@@ -64,7 +65,7 @@ class PrivBayes(Synthesizer):
         if wide := [column for column in columns if column.size > self.cap_cells]:
             names = ", ".join(f"{column.name} ({column.size} cells)" for column in wide)
             raise ModelError(f"these columns do not fit into {self.cap_cells:,} cells: {names}", hint=hint)
-        for rule in constraints_of(fitting.schema)[1]:
+        for rule in _dependencies(fitting.schema):
             if (cells := math.prod(fitting.sizes[place] for place in rule.columns)) > self.cap_cells:
                 names = ", ".join(fitting.schema.names[place] for place in rule.columns)
                 raise ModelError(
@@ -112,7 +113,7 @@ class _Growth(Fitting):
         # A column that, by a rule of the schema, others decide gets just these as its parents, once they are there.
         self.decided = {
             rule.columns[-1]: tuple(place for place in rule.columns[:-1] if place not in self.constant)
-            for rule in constraints_of(self.schema)[1]
+            for rule in _dependencies(self.schema)
             if rule.columns[-1] not in self.constant
         }
         telling = [place for place in range(len(columns)) if place not in self.constant] or [self.constant.pop()]
@@ -277,6 +278,11 @@ class _Growth(Fitting):
 
         column, *parents = map(called, family)
         return f"{column} given {', '.join(parents)}" if parents else column
+
+
+def _dependencies(schema: Schema) -> list[Between]:
+    """The rules by which some columns decide another."""
+    return [rule for rule in constraints_of(schema)[1] if rule.decides]
 
 
 def _coarser(column: Column) -> list[Ints]:

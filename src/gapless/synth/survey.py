@@ -15,7 +15,8 @@ from gapless.model.completion import complete_model
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal
 from gapless.privacy import Loss
-from gapless.schema.constraints import Forbidden, constraints_of
+from gapless.schema.compatible import Forbidden
+from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Counts, Fitting, Synthesizer, noise_of
 
@@ -44,13 +45,15 @@ class Survey(Fitting):
         self.marginals: list[Marginal] = []
         self.workload: Workload
         self._always: list[Marginal] = []
-        self._forbidden, self._dependencies, _ = constraints_of(self.schema)
+        self._forbidden, between, _ = constraints_of(self.schema, self.inside)
+        # Rules whose columns fit into one table are structural zeros; others are kept in sampling.
+        self._between = [rule for rule in between if math.prod(self.sizes[c] for c in rule.columns) <= cap_cells]
 
     def offer(self, marginals: Iterable[Marginal]) -> None:
         """Let these be chosen, if they are small enough; a column that fits in none of its marginals is an error."""
         self.marginals = within_cap(self, marginals, self.cap_cells)
-        # Marginal by themselves, and those of which one decides another: what is always measured.
-        self._always = [*self.columns, *within_cap(self, [rule.columns for rule in self._dependencies], self.cap_cells)]
+        # Columns by themselves, and those that a rule between rows names together: what is always measured.
+        self._always = [*self.columns, *self.telling(rule.columns for rule in self._between)]
 
     def prepare(self) -> Loss:
         """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
@@ -100,10 +103,10 @@ class Survey(Fitting):
         observed = [column.size for column in self.schema.columns]
         model = self.fit(forbidden=self._forbidden)
         forbidden = list(self._forbidden)
-        for rule in self._dependencies:  # what decides what is read off the model, then holds exactly
+        for rule in self._between:  # which combinations go together is read off the model, then holds exactly
             law = model.marginal(rule.columns)[tuple(slice(observed[c]) for c in rule.columns)]
             forbidden.append(rule.forbidden(law))
-        if self._dependencies:
+        if self._between:
             model = self.fit(forbidden=forbidden)
         gapped: GraphicalModel | None = None
         filled = model

@@ -1,4 +1,6 @@
-"""What the holder is told about bins that hide what is in them."""
+"""What the holder is told about bins that hide what is in them, and about constraints that rows break."""
+
+import json
 
 import numpy as np
 import polars as pl
@@ -6,7 +8,7 @@ from typer.testing import CliRunner
 
 from gapless.cli.app import app
 from gapless.missing import check
-from gapless.schema import Categorical, Date, Integer, Number, Schema
+from gapless.schema import Categorical, Constraint, Date, Integer, Number, Schema
 
 SCHEMA = Schema(
     "movies",
@@ -58,3 +60,16 @@ def test_the_command_prints_it_with_a_way_out(tmp_path):
     FRAME.select("even", "town").write_csv(tmp_path / "even.csv")
     told = CliRunner().invoke(app, ["check", str(tmp_path / "even.csv"), "-s", str(tmp_path / "even.toml")]).output
     assert "Bins that hide" not in told
+
+
+def test_constraints_that_rows_break_are_counted_by_their_values(tmp_path):
+    rules = [Constraint("t1.a > t1.b"), Constraint("t1&t2&LT(t1.a,t2.a)&GT(t1.b,t2.b)")]
+    columns = [Integer(name, bounds=(0, 99), bins=2) for name in "ab"]
+    Schema("numbers", columns, constraints=rules).write(tmp_path / "numbers.toml")
+    pl.DataFrame({"a": [1, 2, 3, 40], "b": [9, 8, 30, 39]}).write_csv(tmp_path / "numbers.csv")
+    command = ["check", str(tmp_path / "numbers.csv"), "-s", str(tmp_path / "numbers.toml")]
+    told = CliRunner().invoke(app, command).output
+    assert "        1 rows  t1.a > t1.b\n" in told
+    assert "        2 rows, 16.67% of pairs  t1&t2&LT(t1.a,t2.a)&GT(t1.b,t2.b)\n" in told
+    broken = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)["broken"]
+    assert [found["rows"] for found in broken] == [1, 2]

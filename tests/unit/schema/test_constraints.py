@@ -7,7 +7,8 @@ import pytest
 import gapless as gl
 from gapless.missing import check
 from gapless.schema import Constraint
-from gapless.schema.constraints import Dependency, Forbidden, _possible, constraints_of
+from gapless.schema.compatible import Forbidden
+from gapless.schema.constraints import _possible, constraints_of
 from gapless.synth import METHODS
 from gapless.testing.tables import private
 
@@ -61,12 +62,13 @@ def test_orders_of_ordinals_and_not_applicable():
 
 def test_a_dependency_names_its_columns():
     _, (rule,), _ = constraints_of(schema(TOWN))
-    assert rule == Dependency((3, 4))
+    assert rule.columns == (3, 4)
+    assert rule.decides
 
 
-def test_other_rules_are_kept_and_not_enforced():
-    rule = "t1.age < t2.age and t1.school > t2.school"
-    assert constraints_of(schema(rule))[2] == [rule]
+@pytest.mark.parametrize("rule", ['t1."zip code" == t2."zip code"', "t1.age <= t2.age and t1.town == t2.town"])
+def test_rules_that_forbid_rows_alike_are_not_enforced(rule):
+    assert constraints_of(schema(rule)) == ([], [], [rule])
 
 
 @pytest.mark.parametrize(
@@ -97,9 +99,6 @@ def test_constraints_hold_in_every_row_that_is_sampled(method, gaps, tmp_path):
         assert rows.rows == 2000
         age, married, _, place, town = (codes.astype(int) for codes in rows.codes)
         assert not ((age == 0) & (married == 0)).any()
-        if method == "independent":  # it knows nothing of pairs, and says so
-            assert "constraint not enforced: zip code decides town" in some.describe()
-            continue
         known = place < 3
         assert len(set(zip(place[known].tolist(), town[known].tolist(), strict=True))) <= 3
 
@@ -160,4 +159,9 @@ def test_check_counts_the_rows_that_break_a_constraint():
     assert young.height == 0
     children = frame.filter((pl.col("age") < 15) & (pl.col("married") == "no")).height
     assert children > 0
-    assert result.broken == ((TOWN, 7), ("t1.age < 15 and t1.married == 'no'", children))
+    town, child = result.broken
+    assert (child.rule, child.rows, child.pairs) == ("t1.age < 15 and t1.married == 'no'", children, None)
+    like = frame.filter(pl.col("zip code") == "z1")
+    other = like.filter(pl.col("town") == "A").height
+    assert (town.rule, town.rows, other) == (TOWN, like.height, 7)
+    assert town.pairs == pytest.approx(7 * (like.height - 7) / (500 * 499 / 2))

@@ -1,0 +1,171 @@
+"""Rules on random rows and random laws: partners against all pairs, chosen combinations against values they allow.
+
+And pairs in buckets on neighbouring tables, chance coupled: they move by no more than their distance.
+"""
+
+import tempfile
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gapless as gl
+from chunks import chunked
+from gapless.data.buckets import violating_pairs
+from gapless.privacy import L1, Rows
+from gapless.schema import Constraint
+from gapless.schema.compatible import Between
+from gapless.schema.rules import parse
+from gapless.schema.violations import Numbers, conflicts, hold, partners, some, violations
+from gapless.testing.noise import fixed_noise
+from gapless.testing.tables import letters_schema, private
+from seals import reveal
+
+SCHEMA = gl.Schema(
+    "numbers",
+    [
+        gl.Integer("a", bounds=(0, 11), edges=(0, 1, 4, 6, 11), may_be_missing=True),
+        gl.Integer("b", bounds=(0, 11), bins=3, may_be_missing=True),
+        gl.Number("c", bounds=(0, 12), bins=4, may_be_missing=True),
+        gl.Integer("d", bounds=(0, 3)),
+    ],
+)
+SIGNS = ["==", "!=", "<", "<=", ">", ">="]
+COMPARED = [
+    f"t{row}.{column} t{other}.{another}" for row, column, other, another in product("12", "abcd", "12", "abcd")
+]
+WITH_VALUES = [f"t{row}.{cell}" for row in "12" for cell in ("a >= 4", "b < 4", "c >= 6", "d == 2")]
+
+term = st.one_of(
+    st.sampled_from(WITH_VALUES),
+    st.builds(lambda places, sign: places.replace(" ", f" {sign} "), st.sampled_from(COMPARED), st.sampled_from(SIGNS)),
+)
+rules = st.lists(term, min_size=1, max_size=3).map(lambda terms: parse(Constraint(" and ".join(terms)), SCHEMA))
+between = rules.filter(lambda rule: rule.between_rows and not rule.apart)
+seeds = st.integers(0, 2**32)
+
+
+def random_numbers(rng, rows):
+    """Cells of up to three values, some without any."""
+    found = {}
+    for column in range(4):
+        low = rng.integers(0, 4, rows).astype(float)
+        high = low + rng.integers(0, 3, rows) * (rng.random() < 0.7)
+        at = np.floor((low + high) / 2)
+        nothing = rng.random(rows) < 0.15
+        found[column] = Numbers(*(np.where(nothing, np.nan, ends) for ends in (at, low, high)))
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(rule=rules, rows=st.integers(0, 12), others=st.integers(0, 12), seed=seeds)
+def test_partners_are_those_of_all_pairs(rule, rows, others, seed):
+    rng = np.random.default_rng(seed)
+    first, second = random_numbers(rng, rows), random_numbers(rng, others)
+    weights = rng.integers(1, 5, others).astype(float)
+    across = some(first, np.s_[:, None]), some(second, np.s_[None, :])
+    for reading in ("at", "may"):
+        pairs = np.broadcast_to(hold(rule.terms, *across, reading=reading), (rows, others))
+        assert np.allclose(partners(rule.terms, first, second, weights, reading=reading), pairs @ weights)
+    if rule.between_rows:
+        one_way = np.broadcast_to(
+            hold(rule.terms, some(first, np.s_[:, None]), some(first, np.s_[None, :])), (rows, rows)
+        )
+        either = one_way | one_way.T
+        assert np.array_equal(conflicts(rule, first, np.ones(rows)), either.sum(axis=1))
+        np.fill_diagonal(either, val=False)
+        found = violations(rule, first)
+        assert found.rows == either.any(axis=1).sum()
+        assert found.pairs == pytest.approx(either.sum() / max(1, rows * (rows - 1)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(rule=between, seed=seeds, by_chance=st.booleans())
+def test_rows_of_chosen_combinations_keep_the_rule_whatever_values_are_drawn(rule, seed, by_chance):
+    rng = np.random.default_rng(seed)
+    told = Between(rule, SCHEMA)
+    law = rng.random([SCHEMA.columns[c].size for c in told.columns]) ** 4
+    chosen = told.choose(*told.combinations(law), rng, by_chance=by_chance)
+    rows = 60
+    codes = np.stack([rng.integers(0, column.extended_size, rows) for column in SCHEMA.columns], axis=1)
+    before = codes.copy()
+    was_broken = chosen.breaks(codes)
+    chosen.mend(codes, lambda: rng.random(rows))
+    assert np.array_equal(codes[~was_broken], before[~was_broken])
+    assert ((codes != before).sum(axis=1) <= 1).all()
+    codes = codes[~chosen.breaks(codes)]
+    values = [column.draw_inside(None, codes[:, c], rng) for c, column in enumerate(SCHEMA.columns)]
+    free = [known.copy() for known in values]
+    chosen.pin(codes, values)
+    assert violations(rule, {c: Numbers.exactly(known) for c, known in enumerate(values)}).rows == 0
+    for column, known, drawn in zip(SCHEMA.columns, values, free, strict=True):  # in the same bins as before
+        valued = ~np.isnan(known)
+        assert np.array_equal(np.isnan(drawn), ~valued)
+        assert np.array_equal(column.bin_of(known[valued]), column.bin_of(drawn[valued]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, weight=st.floats(0.1, 30))
+def test_a_weight_makes_violations_rarer_and_a_share_is_reached(seed, weight):
+    rng = np.random.default_rng(seed)
+    told = Between(parse(Constraint("t1.a == t2.a and t1.b != t2.b"), SCHEMA), SCHEMA)
+    cells, law = told.combinations(rng.random((4, 3)) ** 3)
+    plain = told.tilt(cells, law, share=1.0)
+    assert plain.chances.min() == plain.otherwise == 1.0
+    assert told.tilt(cells, law, weight=weight).share <= plain.share + 1e-9
+    aim = plain.share / 2
+    assert 0.8 * aim <= told.tilt(cells, law, share=aim).share <= aim
+
+
+# ---------------------------------------------------------------------- pairs in buckets
+
+LETTERS = letters_schema((2, 3, 2))
+CELLS = [["a", "b", None], ["a", "b", "c", None, "-", "n/a"], ["a", "b", None]]
+DECIDES = "t1.x0 == t2.x0 and t1.x1 != t2.x1"
+row = st.tuples(*(st.sampled_from(cells) for cells in CELLS))
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    rows=st.lists(row, max_size=12),
+    more=st.lists(row, min_size=1, max_size=3),
+    buckets=st.integers(1, 6),
+    seed=st.integers(0, 1000),
+)
+def test_pairs_in_buckets_keep_their_distance(rows, more, buckets, seed):
+    k, folder = len(more), Path(tempfile.mkdtemp())
+    raw = []
+    for people in (rows, rows + more):
+        table = private(people, LETTERS, folder, protect=Rows(k))
+        value = violating_pairs(table, DECIDES, buckets=buckets)
+        assert value.distance == L1(k)
+        assert value.reads == {"x0", "x1"}
+        with fixed_noise(seed):  # rows that both tables have are put into the same buckets
+            raw.append(reveal(value, table.ledger))
+    assert np.abs(raw[1] - raw[0]).sum() <= k
+    unseen = all(one[0] is None or one[1] in (None, "-") for one in more)
+    assert not unseen or np.array_equal(*raw)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(row, max_size=14), buckets=st.integers(1, 6), seed=st.integers(0, 1000), size=st.integers(1, 5))
+def test_pairs_in_buckets_are_those_of_the_rows_in_every_engine(rows, buckets, seed, size):
+    table = private(rows, LETTERS, Path(tempfile.mkdtemp()))
+    found = []
+    for some_table in (table, chunked(table, size)):
+        with fixed_noise(seed):
+            found.append(reveal(violating_pairs(some_table, DECIDES, buckets=buckets), table.ledger).tolist())
+    with fixed_noise(seed) as source:
+        words = source.words(len(rows)) % np.uint64(buckets)
+    held = [[] for _ in range(buckets)]
+    for one, word in zip(rows, words.tolist(), strict=True):
+        if one[0] is not None and one[1] not in (None, "-"):
+            held[int(word)].append(one)
+    pairs = [
+        one[0] == other[0] and one[1] != other[1] and "n/a" not in (one[1], other[1])
+        for one, other in (bucket for bucket in held if len(bucket) == 2)
+    ]
+    assert found == [[sum(pairs), len(pairs) - sum(pairs)]] * 2
