@@ -62,6 +62,7 @@ def complete_model(
     *,
     zeros: Sequence[tuple[Marginal, np.ndarray]] = (),
     cap_cells: int,
+    seed: int = 0,
 ) -> GraphicalModel:
     """The distribution of complete rows behind a model of rows with gaps.
 
@@ -71,6 +72,7 @@ def complete_model(
         measured: The marginals that were measured, with the noise in each cell.
         zeros: Forbidden combinations of observed cells.
         cap_cells: The largest junction tree allowed.
+        seed: Of the draws; public, so that the same released values always give the same model.
     """
     # A table inside a larger one would be completed with less knowledge: it is taken from the larger ones instead.
     largest = [marginal for marginal in measured if not any(set(marginal) < set(other) for other in measured)]
@@ -88,7 +90,7 @@ def complete_model(
     # What is known of complete rows is the place to begin: the potentials of their cells.
     complete = {columns: table[tuple(slice(sizes[c]) for c in columns)] for columns, table in gapped.potentials.items()}
     model = refit(tables, GraphicalModel(sizes, complete, gapped.total))
-    rng = np.random.default_rng(0)  # public: the same released values always give the same model
+    rng = np.random.default_rng(seed)
     rows = gapped.sample(ROWS, rng).astype(np.int64)
     observed = np.where(rows < np.array(sizes), rows, -1)
     lacking = (observed < 0).any(axis=1)

@@ -56,6 +56,7 @@ LEAST_COMPONENTS = 25  # of each mixture among those that are put together
 LEAST_MIXTURES = 4  # that are put together
 ROWS_EACH = 60  # rows of a sample for each component of the whole, as long as this has
 COMPONENTS = (1_000, 10_000)  # at least and at the most
+BRIEF = (200, 200)  # the same, where tables of pairs are all that is wanted
 STEPS = 300
 LEAST_STEPS = 20
 RATE = 0.1  # of the first step, in logits
@@ -220,6 +221,7 @@ def fit_mixture(
     observed: Sequence[int] | None = None,
     total: float | None = None,
     zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]] = (),
+    components: tuple[int, int] = COMPONENTS,
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> MixtureFit:
@@ -234,6 +236,7 @@ def fit_mixture(
         total: the number of rows; by default what the measurements say. Less than one row counts as one.
         zeros: forbidden combinations of observed cells: two columns and a table that is true where no row may be. They
             become targets, so that hardly any probability is left to them; not none.
+        components: of the whole, at least and at the most.
         seed: of the starts; the same released values always give the same model.
         progress: called with the components fitted and how many there shall be.
     """
@@ -245,17 +248,17 @@ def fit_mixture(
     total = max(1.0, estimate_total(measurements) if total is None else total)
     tables = _Tables(sizes, observed, measurements, total, zeros)
     rng = np.random.default_rng(seed)
-    wanted = int(np.clip(total / ROWS_EACH, *COMPONENTS))
+    wanted = int(np.clip(total / ROWS_EACH, *components))
     largest = wanted // LEAST_MIXTURES
-    components, done = LEAST_COMPONENTS, 0
+    each, done = LEAST_COMPONENTS, 0
     found: list[_Laws] = []
     while done < wanted:
-        laws = _descend(tables, components, rng, last=components == largest)
+        laws = _descend(tables, each, rng, last=each == largest)
         if laws is None:
-            components = min(2 * components, largest)
+            each = min(2 * each, largest)
             continue
         found.append(laws)
-        done += components
+        done += each
         if progress:
             progress(min(done, wanted), wanted)
     filled = MixtureModel(np.split(np.hstack([laws.cells for laws in found]).T, _ends(observed)[1:-1], axis=1))
