@@ -65,7 +65,7 @@ def _values(
         places = np.minimum(rows[question.column].astype(np.int64), len(numbers))
         return np.asarray(np.append(numbers, np.nan)[places])
     low, high = (asked.shape.finish(np.array(parts)) for parts in ((0.0, 1.0), (1.0, 0.0)))
-    return low + (high - low) * added[:, 0] / np.maximum(added.sum(axis=1), 1)
+    return np.asarray(low + (high - low) * added[:, 0] / np.maximum(added.sum(axis=1), 1))
 
 
 def _estimate(question: AnyQuestion, values: Floats, mass: Floats) -> tuple[float, float]:

@@ -62,6 +62,7 @@ def complete_model(
     *,
     zeros: Sequence[tuple[Marginal, np.ndarray]] = (),
     cap_cells: int,
+    closely: bool = False,
     seed: int = 0,
 ) -> GraphicalModel:
     """The distribution of complete rows behind a model of rows with gaps.
@@ -72,6 +73,7 @@ def complete_model(
         measured: The marginals that were measured, with the noise in each cell.
         zeros: Forbidden combinations of observed cells.
         cap_cells: The largest junction tree allowed.
+        closely: Whether models follow their tables, as in `GraphicalModel.fit`.
         seed: Of the draws; public, so that the same released values always give the same model.
     """
     # A table inside a larger one would be completed with less knowledge: it is taken from the larger ones instead.
@@ -84,7 +86,7 @@ def complete_model(
     def refit(tables: Sequence[Measurement], start: GraphicalModel) -> GraphicalModel:
         inner = [_margin(marginal, tables, noise) for marginal, noise in measured.items() if marginal not in largest]
         return GraphicalModel.fit(
-            sizes, [*inner, *tables], total=gapped.total, start=start, zeros=zeros, cap_cells=cap_cells
+            sizes, [*inner, *tables], total=gapped.total, start=start, closely=closely, zeros=zeros, cap_cells=cap_cells
         )
 
     # What is known of complete rows is the place to begin: the potentials of their cells.

@@ -51,6 +51,7 @@ _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
 _LEAST = 1e-6  # of what independent columns expect, to begin with
 EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
+CLOSE = 10  # sweeps after which a fit is as close to the measurements as matters
 PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 
 
@@ -81,6 +82,7 @@ class GraphicalModel:
         step: float = 1 / 32,
         polish: int = 0,
         start: "GraphicalModel | None" = None,
+        closely: bool = False,
         zeros: Iterable[tuple[Marginal, np.ndarray]] = (),
         cap_cells: int = 4_000_000,
         progress: Callable[[int, int], object] | None = None,
@@ -95,6 +97,8 @@ class GraphicalModel:
             step: How far at a time, by the exponent for a cell that is off by one `noise_std`.
             polish: Steps of accelerated mirror descent towards the least-squares optimum afterwards.
             start: A model to go on from: potentials of marginals that are measured again are kept.
+            closely: Whether to follow the measurements, noise and all: no end where noise explains the rest, no cells
+                drawn to zero. Less bias, for more noise.
             zeros: Forbidden cells: columns and a table that is true where no row may be. They hold exactly.
             cap_cells: The largest junction tree allowed, see `gapless.model.junction.cells`.
             progress: Called with the sweeps done and the most there can be.
@@ -108,7 +112,7 @@ class GraphicalModel:
         total = max(1.0, estimate_total(measurements) if total is None else total)
         targets = reconcile(sizes, measurements, total)
         potentials = _start(sizes, targets, total, start)
-        shown = _shown(sizes, targets, fresh=start is None)
+        shown = _shown(sizes, targets, fresh=start is None and not closely)
         for columns, (table, _) in shown.items():
             potentials[columns] += np.log(np.maximum(table.start, _LEAST))
         for columns, forbidden in zeros:
@@ -119,7 +123,8 @@ class GraphicalModel:
         excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
-            excess = engine.approach(aims_of(shown, step), total, sweeps=sweeps, progress=progress)
+            least, sweeps = (CLOSE, CLOSE) if closely else (0, sweeps)
+            excess = engine.approach(aims_of(shown, step), total, least=least, sweeps=sweeps, progress=progress)
             if polish:
                 engine.polish(targets, total, polish)
         model = GraphicalModel(sizes, engine.potentials(), total)
@@ -302,10 +307,14 @@ class _Engine:
         aims: Mapping[Marginal, "Aim"],
         total: float,
         *,
+        least: int,
         sweeps: int,
         progress: Callable[[int, int], object] | None,
     ) -> dict[Marginal, float]:
-        """Sweep until noise explains what is left of every table, and say how far each is from that."""
+        """Sweep until noise explains what is left of every table, and say how far each is from that.
+
+        From `least` to `sweeps` times.
+        """
         excess = dict.fromkeys(aims, 0.0)
         possible = np.isfinite(self.theta)
         before, momentum, worst, lowest, stalled = self.theta[possible], 1.0, np.inf, np.inf, 0
@@ -315,7 +324,7 @@ class _Engine:
             if progress:
                 progress(done, sweeps)
             lowest, stalled = (worst, 0) if worst < 0.9 * lowest else (lowest, stalled + 1)
-            if worst <= EXPLAINED or stalled == PATIENCE or done == sweeps:
+            if done == sweeps or (done >= least and (worst <= EXPLAINED or stalled >= PATIENCE)):
                 break
             here, momentum = self.theta[possible], 1.0 if worst > last else momentum
             faster = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2

@@ -56,7 +56,8 @@ LEAST_COMPONENTS = 25  # of each mixture among those that are put together
 LEAST_MIXTURES = 4  # that are put together
 ROWS_EACH = 60  # rows of a sample for each component of the whole, as long as this has
 COMPONENTS = (1_000, 10_000)  # at least and at the most
-BRIEF = (200, 200)  # the same, where tables of pairs are all that is wanted
+CLOSE_COMPONENTS = 100  # of a mixture that follows its tables
+CLOSE_STEPS = 150
 STEPS = 300
 LEAST_STEPS = 20
 RATE = 0.1  # of the first step, in logits
@@ -221,7 +222,7 @@ def fit_mixture(
     observed: Sequence[int] | None = None,
     total: float | None = None,
     zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]] = (),
-    components: tuple[int, int] = COMPONENTS,
+    closely: bool = False,
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> MixtureFit:
@@ -236,7 +237,8 @@ def fit_mixture(
         total: the number of rows; by default what the measurements say. Less than one row counts as one.
         zeros: forbidden combinations of observed cells: two columns and a table that is true where no row may be. They
             become targets, so that hardly any probability is left to them; not none.
-        components: of the whole, at least and at the most.
+        closely: whether to follow the tables, noise and all, with components that can: less bias, for more noise. The
+            descent does not stop where noise explains the rest, and no cell is drawn to zero.
         seed: of the starts; the same released values always give the same model.
         progress: called with the components fitted and how many there shall be.
     """
@@ -246,13 +248,13 @@ def fit_mixture(
     zeros = list(zeros)
     _check(sizes, observed, measurements, zeros)
     total = max(1.0, estimate_total(measurements) if total is None else total)
-    tables = _Tables(sizes, observed, measurements, total, zeros)
+    tables = _Tables(sizes, observed, measurements, total, zeros, denoised=not closely)
     rng = np.random.default_rng(seed)
-    wanted = int(np.clip(total / ROWS_EACH, *components))
+    wanted = int(np.clip(total / ROWS_EACH, *COMPONENTS))
     largest = wanted // LEAST_MIXTURES
     each, done = LEAST_COMPONENTS, 0
-    found: list[_Laws] = []
-    while done < wanted:
+    found: list[_Laws] = [_follow(tables, rng)] if closely else []
+    while done < wanted and not closely:
         laws = _descend(tables, each, rng, last=each == largest)
         if laws is None:
             each = min(2 * each, largest)
@@ -286,6 +288,8 @@ class _Tables:
         measurements: Iterable[Measurement],
         total: float,
         zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]],
+        *,
+        denoised: bool,
     ) -> None:
         self.shape = _Shape(sizes, observed)
         self.ends = _ends(sizes)
@@ -314,7 +318,7 @@ class _Tables:
         heaviest = float(self.weight.max(initial=1.0))
         margins = margin_noise(sizes, {columns: noise_std for columns, (_, noise_std) in agreed.items()})
         for columns, (table, noise_std) in agreed.items():
-            if len(columns) > 1:
+            if len(columns) > 1 and denoised:
                 self._denoise(columns, table, noise_std, [margins[column] for column in columns], total)
         for columns, forbidden in zeros:
             rows, others = np.nonzero(forbidden)
@@ -564,6 +568,15 @@ def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last
                 break
         logits.step(laws, slope, rate=rate)
     return laws
+
+
+def _follow(tables: _Tables, rng: np.random.Generator) -> _Laws:
+    """Components that come as near to the tables as they can."""
+    logits = _Logits(tables, CLOSE_COMPONENTS, rng)
+    for done in range(CLOSE_STEPS):
+        laws = logits.laws()
+        logits.step(laws, tables.slope(laws.whole), rate=RATE * (1 - (done / CLOSE_STEPS) ** 2))
+    return logits.laws()
 
 
 def _hopeless(lacks: Sequence[float], left: int) -> bool:

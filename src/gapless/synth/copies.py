@@ -6,6 +6,9 @@ for:
 .. math:: y^{(j)} = y + N(0, \sigma^2), \qquad \hat p^{(j)} = \mathrm{learn}\bigl(y^{(j)}\bigr),
           \qquad \hat n^{(j)} = \mathrm{total}\bigl(y^{(j)}\bigr).
 
+It is learned *closely*: a model for rows stops where noise explains the rest, which draws columns towards independence,
+a bias that no difference between copies shows.
+
 Rows are drawn so that their tables hardly differ from the model's: that is part of what pooling relies on, and
 tests/statistical/test_copies.py fails with independent draws. So copies differ by noise alone, and each of them differs
 from the population as a sample of n rows does.
@@ -87,7 +90,7 @@ class Copies(Sequence[Table]):
 
         Rows that are drawn again from many that follow the model closely are as good as independent ones.
         """
-        gapped, rows = self.model.gapped, max(1, round(self.model.total))
+        gapped, rows = self.closest.gapped, max(1, round(self.model.total))
         if gapped is None or not any(column.gaps for column in self.model.schema.columns):
             return ()
         many = gapped.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
@@ -97,10 +100,14 @@ class Copies(Sequence[Table]):
         )
 
     @cached_property
+    def closest(self) -> FittedModel:
+        """The model of the released tables, learned as closely as those of copies are."""
+        return self._learned(self.evidence, self.seed)
+
+    @cached_property
     def original(self) -> Table:
-        """Many rows of the model itself, with which replicates are compared."""
-        rows = 4 * max(ROWS, round(self.model.total))
-        return self._weighted(self.model.sample(rows, seed=self.seed))
+        """Many rows of the closest model, with which replicates are compared."""
+        return self._weighted(self.closest.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed))
 
     def with_weights(self, weigh: Callable[[Table], ArrayLike]) -> Copies:
         """The same copies, each with the weights that `weigh` gives its rows."""
@@ -126,16 +133,19 @@ class Copies(Sequence[Table]):
 
     def _drawn(self, evidence: Evidence, rows: int | None, rng: np.random.Generator) -> Table:
         """A sample of what is learned from tables; the chance in learning is a new one each time."""
-        schema, (seed, other) = self.model.schema, rng.integers(1 << 32, size=2).tolist()
-        learned = evidence.learn(schema, seed=seed, brief=True)
-        model = replace(
+        seed, other = rng.integers(1 << 32, size=2).tolist()
+        return self._weighted(self._learned(evidence, seed).sample(rows, seed=other))
+
+    def _learned(self, evidence: Evidence, seed: int) -> FittedModel:
+        schema = self.model.schema
+        learned = evidence.learn(schema, seed=seed, closely=True)
+        return replace(
             self.model,
             filled=learned.filled,
             gapped=learned.gapped,
             total=learned.total,
             inside=evidence.inside(schema),
         )
-        return self._weighted(model.sample(rows, seed=other))
 
     def _weighted(self, table: Table) -> Table:
         return table if self._weigh is None else table.with_weights(self._weigh(table))

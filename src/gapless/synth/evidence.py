@@ -19,7 +19,7 @@ from gapless.model.completion import complete_model, complete_table
 from gapless.model.distribution import Distribution
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
-from gapless.model.mixture import BRIEF, COMPONENTS, MixtureModel, fit_mixture
+from gapless.model.mixture import MixtureModel, fit_mixture
 from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
 from gapless.model.product import Product
 from gapless.schema import Schema
@@ -49,10 +49,10 @@ class Learned(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How to learn: with which seed, how much of it, and who is told how far it is."""
+    """How to learn: with which seed, how closely, and who is told how far it is."""
 
     seed: int
-    brief: bool
+    closely: bool
     progress: Progress | None
 
 
@@ -113,16 +113,19 @@ class Evidence:
         constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # they go with everything
         return [columns | constant for columns in found if not any(columns < other for other in found)]
 
-    def learn(self, schema: Schema, *, seed: int = 0, brief: bool = False, progress: Progress | None = None) -> Learned:
+    def learn(
+        self, schema: Schema, *, seed: int = 0, closely: bool = False, progress: Progress | None = None
+    ) -> Learned:
         """The model that these tables make.
 
         Args:
             schema: of the table.
             seed: of the chance in learning; public, so that the same tables give the same model.
-            brief: whether a model will do that knows the tables alone; a mixture then has fewer components.
+            closely: whether to follow the tables, noise and all. A model for rows stops where noise explains the rest,
+                which draws columns towards independence: a bias that no interval shows. Noise shows in copies.
             progress: called with how much is done, of how much.
         """
-        return LEARNERS[self.kind](self, schema, Way(seed, brief, progress))
+        return LEARNERS[self.kind](self, schema, Way(seed, closely, progress))
 
     def inside(self, schema: Schema) -> dict[str, Floats]:
         """How many rows each cell has, about, of columns whose bins were learned."""
@@ -244,6 +247,7 @@ def _graphical(evidence: Evidence, schema: Schema, way: Way) -> Learned:
             sizes,
             tables,
             total=total,
+            closely=way.closely,
             zeros=[(rule.columns, _with_gaps(rule, sizes)) for rule in rules],
             cap_cells=ENGINE_CELLS,
         )
@@ -259,7 +263,9 @@ def _graphical(evidence: Evidence, schema: Schema, way: Way) -> Learned:
         return Learned(model, None, total, model.unexplained)
     zeros = [(rule.columns, rule.table) for rule in forbidden]
     noise = noise_of(evidence.tables)
-    filled = complete_model(model, observed, noise, zeros=zeros, cap_cells=ENGINE_CELLS, seed=way.seed)
+    filled = complete_model(
+        model, observed, noise, zeros=zeros, cap_cells=ENGINE_CELLS, closely=way.closely, seed=way.seed
+    )
     return Learned(filled, model, total, model.unexplained)
 
 
@@ -268,7 +274,7 @@ def _with_gaps(rule: Forbidden, sizes: Sequence[int]) -> NDArray[np.bool_]:
     return np.pad(rule.table, [(0, sizes[c] - size) for c, size in zip(rule.columns, rule.table.shape, strict=True)])
 
 
-def _network(evidence: Evidence, schema: Schema, _: Way) -> Learned:
+def _network(evidence: Evidence, schema: Schema, way: Way) -> Learned:
     """Tables without noise's signs, brought to agree, then the law of each column given its parents."""
     sizes, observed = evidence.sizes(schema), [column.size for column in schema.columns]
     total = max(1.0, evidence.total)
@@ -281,6 +287,7 @@ def _network(evidence: Evidence, schema: Schema, _: Way) -> Learned:
         evidence.tables[0].noise_std,
         total=agreed if evidence.same_rows else None,
         cap_cells=evidence.cap_cells,
+        closely=way.closely,
     )
     constant = sorted(set(range(len(sizes))).difference(node.column for node in nodes))
     nodes += [Node(place, (), ()) for place in constant]
@@ -304,7 +311,7 @@ def _mixture(evidence: Evidence, schema: Schema, way: Way) -> Learned:
         observed=[column.size for column in schema.columns],
         total=evidence.total,
         zeros=[(rule.columns, rule.table) for rule in forbidden if len(rule.columns) == 2],
-        components=BRIEF if way.brief else COMPONENTS,
+        closely=way.closely,
         seed=way.seed,
         progress=way.progress,
     )
