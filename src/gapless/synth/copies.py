@@ -90,9 +90,10 @@ class Copies(Sequence[Table]):
 
         Rows that are drawn again from many that follow the model closely are as good as independent ones.
         """
-        gapped, rows = self.closest.gapped, max(1, round(self.model.total))
-        if gapped is None or not any(column.gaps for column in self.model.schema.columns):
+        if self.model.gapped is None or not any(column.gaps for column in self.model.schema.columns):
             return ()
+        gapped, rows = self.closest.gapped, max(1, round(self.model.total))
+        assert gapped is not None  # noqa: S101 for mypy: as that of the model
         many = gapped.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
         return tuple(
             self._drawn(self.evidence.of_rows(many[rng.integers(len(many), size=rows)], rng), max(rows, ROWS), rng)
