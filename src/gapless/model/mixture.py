@@ -57,7 +57,8 @@ LEAST_MIXTURES = 4  # that are put together
 ROWS_EACH = 60  # rows of a sample for each component of the whole, as long as this has
 COMPONENTS = (1_000, 10_000)  # at least and at the most
 CLOSE_COMPONENTS = 100  # of a mixture that follows its tables
-CLOSE_STEPS = 150
+CLOSE_STEPS = 300
+CLOSE = 0.25  # of its degrees of freedom, χ² at which a mixture is as close to its tables as matters
 STEPS = 300
 LEAST_STEPS = 20
 RATE = 0.1  # of the first step, in logits
@@ -571,11 +572,14 @@ def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last
 
 
 def _follow(tables: _Tables, rng: np.random.Generator) -> _Laws:
-    """Components that come as near to the tables as they can."""
+    """Components that come nearer to the tables than noise explains: what is left of χ² is noise that they share."""
     logits = _Logits(tables, CLOSE_COMPONENTS, rng)
     for done in range(CLOSE_STEPS):
         laws = logits.laws()
-        logits.step(laws, tables.slope(laws.whole), rate=RATE * (1 - (done / CLOSE_STEPS) ** 2))
+        squares, slope = tables.compare(laws.whole) if done % _CHECK == 0 else (None, tables.slope(laws.whole))
+        if squares is not None and tables.lack(squares)[0] <= CLOSE:
+            return laws
+        logits.step(laws, slope, rate=RATE * (1 - (done / CLOSE_STEPS) ** 2))
     return logits.laws()
 
 
