@@ -52,6 +52,7 @@ class AIM(Synthesizer):
     """
 
     name = "aim"
+    keeps_tables = True
 
     workload: Mapping[tuple[str, ...], float] | None = None
     always: Sequence[tuple[str, ...]] = ()

@@ -40,6 +40,7 @@ class Auto(Synthesizer):
     """
 
     name = "auto"
+    keeps_tables = True
 
     expected_rows: int | None = None
 

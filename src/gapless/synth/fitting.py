@@ -55,12 +55,14 @@ class Synthesizer(ABC):
     Attributes:
         name: on the command line and in the facts.
         pure: whether it can keep a promise with δ = 0; with δ above 0 every method can.
+        keeps_tables: whether its models can be learned again from the tables that they keep, so that there are copies.
         treatments: the kinds of `missing` that it takes; by default any.
         missing: what to do about gaps.
     """
 
     name: ClassVar[str]
     pure: ClassVar[bool] = True
+    keeps_tables: ClassVar[bool] = False
     treatments: ClassVar[tuple[type[Missing], ...]] = (Missing,)
 
     missing: Missing = field(default_factory=Extended)

@@ -23,6 +23,7 @@ class Independent(Synthesizer):
     """
 
     name = "independent"
+    keeps_tables = True
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Measure every one-way marginal with an even share of `spend`."""

@@ -53,6 +53,7 @@ class PrivBayes(Synthesizer):
     """
 
     name = "privbayes"
+    keeps_tables = True
 
     cap_cells: int = 400_000
 
