@@ -29,7 +29,7 @@ from gapless.inference.estimates import estimates_of
 from gapless.schema import Categorical, Ordinal, Schema
 
 ROWS = 5_000
-COPIES = 10  # of a sample; 20 for the time they take
+COPIES = 20
 DELTA = 1e-6
 METHODS = {"mst": gl.MST, "aim": gl.AIM, "privbayes": gl.PrivBayes, "mixture": gl.Mixture}
 CELLS = [f"{method},{epsilon}" for method in METHODS for epsilon in (1, 3)]

@@ -165,12 +165,13 @@ def _intervals(
     copies: Copies, values: Floats, variances: Floats, ask: Callable[[Table], Estimates]
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Centres, half-widths, and by what noise and gaps widen them."""
-    pooled = rubin(values, variances)
+    original = ask(copies.original).values
+    pooled = rubin(original, values, variances)
     with np.errstate(divide="ignore", invalid="ignore"):
         noise = pooled.half / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
         if not copies.replicates:
             return pooled.centre, pooled.half, noise, np.ones_like(noise)
-        with_gaps = bootstrap(ask(copies.original).values, np.array([ask(table).values for table in copies.replicates]))
+        with_gaps = bootstrap(original, np.array([ask(table).values for table in copies.replicates]))
         half = np.maximum(pooled.half, with_gaps.half)
         return with_gaps.centre, half, noise, half / pooled.half
 

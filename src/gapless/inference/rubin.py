@@ -4,11 +4,17 @@ Copy j gives an estimate q and its sampling variance u, as if its rows were a sa
 and the variance b of the estimates (Rubin 1987, chapter 3):
 
 .. math:: T = \bar u + (1 + \tfrac1m)\, b, \qquad
-          \nu = (m - 1) \Bigl(1 + \frac{\bar u}{(1 + 1/m)\, b}\Bigr)^2, \qquad \bar q \pm t_\nu \sqrt T.
+          \nu = (m - 1) \Bigl(1 + \frac{\bar u}{(1 + 1/m)\, b}\Bigr)^2, \qquad \mathrm{centre} \pm t_\nu \sqrt T.
 
 u is what a sample of n rows varies by; b is what noise varies by, as long as drawing rows adds next to nothing
-(`gapless.model.sampling`). With gaps the interval must also be as wide as a parametric bootstrap says, whose centre is
-taken then: with :math:`\hat q` the model's own estimate and q* those of B replicates,
+(`gapless.model.sampling`).
+
+The centre is :math:`2 \hat q - \bar q` with :math:`\hat q` the estimate of the model that follows the released tables
+themselves. That no count is below 0 makes a bias that grows with the noise. The tables of copies have twice its
+variance: what that changes is taken off once more (Cook, Stefanski 1994, a line through two points).
+
+With gaps the interval must also be as wide as a parametric bootstrap says, whose centre is taken then. With q* the
+estimates of B replicates,
 
 .. math:: 2 \hat q - \bar q^* \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}.
 """
@@ -33,15 +39,15 @@ class Interval(NamedTuple):
     freedom: Floats
 
 
-def rubin(estimates: Floats, variances: Floats) -> Interval:
-    """Rubin's interval from copies × estimates, and as many variances."""
+def rubin(estimate: Floats, estimates: Floats, variances: Floats) -> Interval:
+    """Rubin's interval from copies × estimates and as many variances, about the estimate without their noise."""
     many = len(estimates)
     within = variances.mean(axis=0)
     noise = (1 + 1 / many) * estimates.var(axis=0, ddof=1)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         freedom = np.where(noise > 0, (many - 1) * (1 + within / noise) ** 2, np.inf)
     freedom = np.minimum(freedom, _MOST_FREEDOM)
-    return Interval(estimates.mean(axis=0), quantile(freedom) * np.sqrt(within + noise), freedom)
+    return Interval(2 * estimate - estimates.mean(axis=0), quantile(freedom) * np.sqrt(within + noise), freedom)
 
 
 def bootstrap(estimate: Floats, replicates: Floats) -> Interval:

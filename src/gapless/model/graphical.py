@@ -28,7 +28,7 @@ then unexplained are told. The exact optimum of the loss, which `polish` approac
 follows the noise and is further from the truth.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations_with_replacement, groupby, product
@@ -51,7 +51,8 @@ _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
 _LEAST = 1e-6  # of what independent columns expect, to begin with
 EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
-CLOSE = 10  # sweeps after which a fit is as close to the measurements as matters
+CLOSE_SWEEPS = (10, 40)  # at least and at the most, of a fit that follows the measurements
+CLOSE = 0.01  # of χ², the progress in a sweep below which it ends
 PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 
 
@@ -123,8 +124,11 @@ class GraphicalModel:
         excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
-            least, sweeps = (CLOSE, CLOSE) if closely else (0, sweeps)
-            excess = engine.approach(aims_of(shown, step), total, least=least, sweeps=sweeps, progress=progress)
+            aims = aims_of(shown, step)
+            if closely:
+                excess = engine.follow(aims, total)
+            else:
+                excess = engine.approach(aims, total, sweeps=sweeps, progress=progress)
             if polish:
                 engine.polish(targets, total, polish)
         model = GraphicalModel(sizes, engine.potentials(), total)
@@ -307,32 +311,50 @@ class _Engine:
         aims: Mapping[Marginal, "Aim"],
         total: float,
         *,
-        least: int,
         sweeps: int,
         progress: Callable[[int, int], object] | None,
     ) -> dict[Marginal, float]:
-        """Sweep until noise explains what is left of every table, and say how far each is from that.
-
-        From `least` to `sweeps` times.
-        """
+        """Sweep until noise explains what is left of every table, and say how far each is from that."""
         excess = dict.fromkeys(aims, 0.0)
-        possible = np.isfinite(self.theta)
-        before, momentum, worst, lowest, stalled = self.theta[possible], 1.0, np.inf, np.inf, 0
-        for done in range(1, sweeps + 1):
-            excess |= self.sweep(aims, total)
-            last, worst = worst, max(excess.values())
+        lowest, stalled = np.inf, 0
+        for done, found in enumerate(self.sweeps(aims, total), start=1):
+            excess |= found
+            worst = max(excess.values())
             if progress:
                 progress(done, sweeps)
             lowest, stalled = (worst, 0) if worst < 0.9 * lowest else (lowest, stalled + 1)
-            if done == sweeps or (done >= least and (worst <= EXPLAINED or stalled >= PATIENCE)):
+            if worst <= EXPLAINED or stalled == PATIENCE or done == sweeps:
                 break
+        return excess
+
+    def follow(self, aims: Mapping[Marginal, "Aim"], total: float) -> dict[Marginal, float]:
+        """Sweep as long as it brings the tables nearer, and say how far each is from what noise explains."""
+        excess = dict.fromkeys(aims, 0.0)
+        cells = {columns: aim.target.size for columns, aim in aims.items()}
+        least, most = CLOSE_SWEEPS
+        before = np.inf
+        for done, found in enumerate(self.sweeps(aims, total), start=1):
+            excess |= found
+            square = sum(many + (2 * many) ** 0.5 * excess[columns] for columns, many in cells.items())
+            if done == most or (done >= least and square > (1 - CLOSE) * before):
+                break
+            before = square
+        return excess
+
+    def sweeps(self, aims: Mapping[Marginal, "Aim"], total: float) -> Iterator[dict[Marginal, float]]:
+        """Sweep after sweep, with momentum that starts again when the worst table gets worse."""
+        possible = np.isfinite(self.theta)
+        before, momentum, worst = self.theta[possible], 1.0, np.inf
+        while True:
+            excess = self.sweep(aims, total)
+            last, worst = worst, max(excess.values(), default=0.0)
+            yield excess
             here, momentum = self.theta[possible], 1.0 if worst > last else momentum
             faster = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
             if momentum > 1:
                 self.theta[possible] += (momentum - 1) / faster * (here - before)
                 self.calibrate()
             before, momentum = here, faster
-        return excess
 
     def sweep(self, aims: Mapping[Marginal, "Aim"], total: float) -> dict[Marginal, float]:
         """Move each marginal towards its target in turn, reluctantly, carrying the change from bag to bag.

@@ -107,7 +107,7 @@ class Copies(Sequence[Table]):
 
     @cached_property
     def original(self) -> Table:
-        """Many rows of the closest model, with which replicates are compared."""
+        """Many rows of the closest model, with which copies and replicates are compared."""
         return self._weighted(self.closest.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed))
 
     def with_weights(self, weigh: Callable[[Table], ArrayLike]) -> Copies:
