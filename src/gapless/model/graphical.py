@@ -51,8 +51,8 @@ _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
 _LEAST = 1e-6  # of what independent columns expect, to begin with
 EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
-CLOSE_SWEEPS = (10, 40)  # at least and at the most, of a fit that follows the measurements
-CLOSE = 0.01  # of χ², the progress in a sweep below which it ends
+CLOSE_SWEEPS = (8, 40)  # at least and at the most, of a fit that follows the measurements
+CLOSE = 0.01  # of χ², the progress in a sweep below which it ends; and of the cells, the χ² below which it does
 PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 
 
@@ -336,7 +336,11 @@ class _Engine:
         for done, found in enumerate(self.sweeps(aims, total), start=1):
             excess |= found
             square = sum(many + (2 * many) ** 0.5 * excess[columns] for columns, many in cells.items())
-            if done == most or (done >= least and square > (1 - CLOSE) * before):
+            if (
+                done == most
+                or square < CLOSE * sum(cells.values())
+                or (done >= least and square > (1 - CLOSE) * before)
+            ):
                 break
             before = square
         return excess
