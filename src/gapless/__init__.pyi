@@ -18,6 +18,8 @@ from gapless.evaluate import compare_private as compare_private
 from gapless.evaluate import f1_scores as f1_scores
 from gapless.evaluate import kway_distance as kway_distance
 from gapless.evaluate import wasserstein_distance as wasserstein_distance
+from gapless.inference import Pooled as Pooled
+from gapless.inference import pool as pool
 from gapless.missing import MAR as MAR
 from gapless.missing import MCAR as MCAR
 from gapless.missing import MNAR as MNAR

@@ -195,6 +195,9 @@ def synth(
     missing: MissingOption = None,
     gaps: GapsOption = "filled",
     rows: NumberOfRows = None,
+    copies: Annotated[
+        int | None, typer.Option("--copies", min=2, help="Add so many copies for inference, and how to pool them.")
+    ] = None,
     seed: Seed = None,
     ledger: LedgerOption = None,
     spend: Spend = None,
@@ -217,6 +220,7 @@ def synth(
             **chosen,
             gaps=_gaps(gaps, chosen["missing"]),
             rows=rows,
+            copies=copies,
             seed=seed,
             percent=None if spend is None else _percent(spend),
             progress=progress,
@@ -468,6 +472,7 @@ def _outside(column: ColumnCheck) -> str:
 
 
 import gapless.cli.ask  # noqa: E402 registers its command
+import gapless.cli.estimate  # noqa: E402 registers its commands
 import gapless.cli.evaluate  # noqa: E402 registers its command
 import gapless.cli.gap  # noqa: E402 registers its command
 import gapless.cli.weigh  # noqa: E402, F401 registers its command

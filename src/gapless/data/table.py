@@ -306,8 +306,12 @@ class Table:
         In Parquet a number, date or boolean that may be *not applicable* is text, as in CSV: null is a gap.
         """
         path = Path(path)
+        write_frame(self.written(path), path, self.schema)
+
+    def written(self, path: Path) -> pl.DataFrame:
+        """The frame that a file of this name holds."""
         coded = [column.name for column in self.schema.columns if not _is_parquet(path) or text_in_parquet(column)]
-        write_frame(self._coded(coded), path, self.schema)
+        return self._coded(coded)
 
 
 def checked_weights(rows: int, weights: ArrayLike) -> NDArray[np.float64]:

@@ -128,10 +128,18 @@ def bars(
     return svg(330, len(cells) * row + 4, title, *parts, about=f"Shares in {names[0]} and in {names[1]}: {told}")
 
 
-def noisy_bars(title: str, cells: Sequence[str], shares: Sequence[float], std: float, *, ordered: bool) -> Html:
-    """A bar for each cell, its whisker ±1.96 standard deviations of noise; merged cells have that of their sum."""
+def noisy_bars(
+    title: str, cells: Sequence[str], shares: Sequence[float], std: float, rows: float, *, ordered: bool
+) -> Html:
+    """A bar for each cell, its whisker ±1.96 standard deviations of noise and of sampling so many rows.
+
+    Merged cells have the noise of their sum. Without noise, of a column that was not measured, there is no whisker.
+    """
     cells, (shares,), merged = _fold(cells, (shares,), ordered=ordered)
-    reaches = [1.96 * std * math.sqrt(many) for many in merged]
+    reaches = [
+        1.96 * math.sqrt(many * std**2 + max(0.0, share * (1 - share)) / rows) if std else 0.0
+        for many, share in zip(merged, shares, strict=True)
+    ]
     left, width, row = 134.0, 120.0, 21.0
     most = max([*(share + reach for share, reach in zip(shares, reaches, strict=True)), 1e-9])
     parts, told = [], []
@@ -145,7 +153,13 @@ def noisy_bars(title: str, cells: Sequence[str], shares: Sequence[float], std: f
         low, high = (width * max(0.0, share + sign * reach) / most for sign in (-1, 1))
         parts += _whisker(left + low, left + high, top + 7) if reach else []
         parts.append(tag("text", words, x=f"{left + high + 6:.1f}", y=top + 11, class_="soft tiny"))
-    return svg(330, len(cells) * row + 4, title, *parts, about="Shares, and what noise leaves open: " + "; ".join(told))
+    return svg(
+        330,
+        len(cells) * row + 4,
+        title,
+        *parts,
+        about="Shares, and what noise and sampling leave open: " + "; ".join(told),
+    )
 
 
 def _fold(

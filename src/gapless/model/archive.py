@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from gapless.errors import ModelError
 from gapless.files import replace
 
-VERSION = 2
+VERSION = 3
+READABLE = (2, 3)  # version 2 has no released tables
 _FILE = "the path of a .model file: the one that was fitted, or synthetic.model in a release folder"
 
 
@@ -47,10 +48,10 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         raise ModelError(f"no model {path}", hint="gapless fit … -o people.model makes one") from None
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError):
         raise ModelError(f"{path} is not a gapless model, or is damaged", hint=_FILE) from None
-    if version != VERSION:
+    if version not in READABLE:
         older = "fit it again, or use the gapless that wrote it"
         raise ModelError(
-            f"{path} is a model file of version {version}, and this gapless reads version {VERSION}",
+            f"{path} is a model file of version {version}, and this gapless reads {READABLE[0]} to {READABLE[-1]}",
             hint=older if version < VERSION else "a newer gapless",
         )
     return head, arrays

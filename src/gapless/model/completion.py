@@ -62,6 +62,8 @@ def complete_model(
     *,
     zeros: Sequence[tuple[Marginal, np.ndarray]] = (),
     cap_cells: int,
+    closely: bool = False,
+    seed: int = 0,
 ) -> GraphicalModel:
     """The distribution of complete rows behind a model of rows with gaps.
 
@@ -71,6 +73,8 @@ def complete_model(
         measured: The marginals that were measured, with the noise in each cell.
         zeros: Forbidden combinations of observed cells.
         cap_cells: The largest junction tree allowed.
+        closely: Whether the model follows its tables at the end, as in `GraphicalModel.fit`.
+        seed: Of the draws; public, so that the same released values always give the same model.
     """
     # A table inside a larger one would be completed with less knowledge: it is taken from the larger ones instead.
     largest = [marginal for marginal in measured if not any(set(marginal) < set(other) for other in measured)]
@@ -79,23 +83,23 @@ def complete_model(
         for marginal, table in zip(largest, gapped.marginals(largest), strict=True)
     ]
 
-    def refit(tables: Sequence[Measurement], start: GraphicalModel) -> GraphicalModel:
+    def refit(tables: Sequence[Measurement], start: GraphicalModel, *, closely: bool = False) -> GraphicalModel:
         inner = [_margin(marginal, tables, noise) for marginal, noise in measured.items() if marginal not in largest]
         return GraphicalModel.fit(
-            sizes, [*inner, *tables], total=gapped.total, start=start, zeros=zeros, cap_cells=cap_cells
+            sizes, [*inner, *tables], total=gapped.total, start=start, closely=closely, zeros=zeros, cap_cells=cap_cells
         )
 
     # What is known of complete rows is the place to begin: the potentials of their cells.
     complete = {columns: table[tuple(slice(sizes[c]) for c in columns)] for columns, table in gapped.potentials.items()}
     model = refit(tables, GraphicalModel(sizes, complete, gapped.total))
-    rng = np.random.default_rng(0)  # public: the same released values always give the same model
+    rng = np.random.default_rng(seed)
     rows = gapped.sample(ROWS, rng).astype(np.int64)
     observed = np.where(rows < np.array(sizes), rows, -1)
     lacking = (observed < 0).any(axis=1)
     if not lacking.any():
-        return model
+        return refit(tables, model, closely=True) if closely else model
     given = dict(enumerate(observed[lacking].T))
-    for _ in range(ROUNDS):
+    for turn in range(1, ROUNDS + 1):
         filled = observed.copy()
         filled[lacking] = model.sample(int(lacking.sum()), rng, given=given)
         margins = [
@@ -106,7 +110,7 @@ def complete_model(
             Measurement(table.columns, _rake(table.counts, [margins[c] for c in table.columns]), table.noise_std)
             for table in tables
         ]
-        model = refit(tables, model)
+        model = refit(tables, model, closely=closely and turn == ROUNDS)
     return model
 
 

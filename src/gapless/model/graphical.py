@@ -28,7 +28,7 @@ then unexplained are told. The exact optimum of the loss, which `polish` approac
 follows the noise and is further from the truth.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations_with_replacement, groupby, product
@@ -51,6 +51,8 @@ _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
 _LEAST = 1e-6  # of what independent columns expect, to begin with
 EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
+CLOSE_SWEEPS = (8, 40)  # at least and at the most, of a fit that follows the measurements
+CLOSE = 0.01  # of χ², the progress in a sweep below which it ends; and of the cells, the χ² below which it does
 PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 
 
@@ -81,6 +83,7 @@ class GraphicalModel:
         step: float = 1 / 32,
         polish: int = 0,
         start: "GraphicalModel | None" = None,
+        closely: bool = False,
         zeros: Iterable[tuple[Marginal, np.ndarray]] = (),
         cap_cells: int = 4_000_000,
         progress: Callable[[int, int], object] | None = None,
@@ -95,6 +98,8 @@ class GraphicalModel:
             step: How far at a time, by the exponent for a cell that is off by one `noise_std`.
             polish: Steps of accelerated mirror descent towards the least-squares optimum afterwards.
             start: A model to go on from: potentials of marginals that are measured again are kept.
+            closely: Whether to follow the measurements, noise and all: no end where noise explains the rest, no cells
+                drawn to zero. Less bias, for more noise.
             zeros: Forbidden cells: columns and a table that is true where no row may be. They hold exactly.
             cap_cells: The largest junction tree allowed, see `gapless.model.junction.cells`.
             progress: Called with the sweeps done and the most there can be.
@@ -108,7 +113,7 @@ class GraphicalModel:
         total = max(1.0, estimate_total(measurements) if total is None else total)
         targets = reconcile(sizes, measurements, total)
         potentials = _start(sizes, targets, total, start)
-        shown = _shown(sizes, targets, fresh=start is None)
+        shown = _shown(sizes, targets, fresh=start is None and not closely)
         for columns, (table, _) in shown.items():
             potentials[columns] += np.log(np.maximum(table.start, _LEAST))
         for columns, forbidden in zeros:
@@ -119,7 +124,11 @@ class GraphicalModel:
         excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
-            excess = engine.approach(aims_of(shown, step), total, sweeps=sweeps, progress=progress)
+            aims = aims_of(shown, step)
+            if closely:
+                excess = engine.follow(aims, total)
+            else:
+                excess = engine.approach(aims, total, sweeps=sweeps, progress=progress)
             if polish:
                 engine.polish(targets, total, polish)
         model = GraphicalModel(sizes, engine.potentials(), total)
@@ -307,23 +316,49 @@ class _Engine:
     ) -> dict[Marginal, float]:
         """Sweep until noise explains what is left of every table, and say how far each is from that."""
         excess = dict.fromkeys(aims, 0.0)
-        possible = np.isfinite(self.theta)
-        before, momentum, worst, lowest, stalled = self.theta[possible], 1.0, np.inf, np.inf, 0
-        for done in range(1, sweeps + 1):
-            excess |= self.sweep(aims, total)
-            last, worst = worst, max(excess.values())
+        lowest, stalled = np.inf, 0
+        for done, found in enumerate(self.sweeps(aims, total), start=1):
+            excess |= found
+            worst = max(excess.values())
             if progress:
                 progress(done, sweeps)
             lowest, stalled = (worst, 0) if worst < 0.9 * lowest else (lowest, stalled + 1)
             if worst <= EXPLAINED or stalled == PATIENCE or done == sweeps:
                 break
+        return excess
+
+    def follow(self, aims: Mapping[Marginal, "Aim"], total: float) -> dict[Marginal, float]:
+        """Sweep as long as it brings the tables nearer, and say how far each is from what noise explains."""
+        excess = dict.fromkeys(aims, 0.0)
+        cells = {columns: aim.target.size for columns, aim in aims.items()}
+        least, most = CLOSE_SWEEPS
+        before = np.inf
+        for done, found in enumerate(self.sweeps(aims, total), start=1):
+            excess |= found
+            square = sum(many + (2 * many) ** 0.5 * excess[columns] for columns, many in cells.items())
+            if (
+                done == most
+                or square < CLOSE * sum(cells.values())
+                or (done >= least and square > (1 - CLOSE) * before)
+            ):
+                break
+            before = square
+        return excess
+
+    def sweeps(self, aims: Mapping[Marginal, "Aim"], total: float) -> Iterator[dict[Marginal, float]]:
+        """Sweep after sweep, with momentum that starts again when the worst table gets worse."""
+        possible = np.isfinite(self.theta)
+        before, momentum, worst = self.theta[possible], 1.0, np.inf
+        while True:
+            excess = self.sweep(aims, total)
+            last, worst = worst, max(excess.values(), default=0.0)
+            yield excess
             here, momentum = self.theta[possible], 1.0 if worst > last else momentum
             faster = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
             if momentum > 1:
                 self.theta[possible] += (momentum - 1) / faster * (here - before)
                 self.calibrate()
             before, momentum = here, faster
-        return excess
 
     def sweep(self, aims: Mapping[Marginal, "Aim"], total: float) -> dict[Marginal, float]:
         """Move each marginal towards its target in turn, reluctantly, carrying the change from bag to bag.

@@ -56,6 +56,9 @@ LEAST_COMPONENTS = 25  # of each mixture among those that are put together
 LEAST_MIXTURES = 4  # that are put together
 ROWS_EACH = 60  # rows of a sample for each component of the whole, as long as this has
 COMPONENTS = (1_000, 10_000)  # at least and at the most
+CLOSE_COMPONENTS = 100  # of a mixture that follows its tables
+CLOSE_STEPS = 300
+CLOSE = 0.35  # of its degrees of freedom, χ² at which a mixture is as close to its tables as matters
 STEPS = 300
 LEAST_STEPS = 20
 RATE = 0.1  # of the first step, in logits
@@ -220,6 +223,7 @@ def fit_mixture(
     observed: Sequence[int] | None = None,
     total: float | None = None,
     zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]] = (),
+    closely: bool = False,
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> MixtureFit:
@@ -234,6 +238,8 @@ def fit_mixture(
         total: the number of rows; by default what the measurements say. Less than one row counts as one.
         zeros: forbidden combinations of observed cells: two columns and a table that is true where no row may be. They
             become targets, so that hardly any probability is left to them; not none.
+        closely: whether to follow the tables, noise and all, with components that can: less bias, for more noise. The
+            descent does not stop where noise explains the rest, and no cell is drawn to zero.
         seed: of the starts; the same released values always give the same model.
         progress: called with the components fitted and how many there shall be.
     """
@@ -243,19 +249,19 @@ def fit_mixture(
     zeros = list(zeros)
     _check(sizes, observed, measurements, zeros)
     total = max(1.0, estimate_total(measurements) if total is None else total)
-    tables = _Tables(sizes, observed, measurements, total, zeros)
+    tables = _Tables(sizes, observed, measurements, total, zeros, denoised=not closely)
     rng = np.random.default_rng(seed)
     wanted = int(np.clip(total / ROWS_EACH, *COMPONENTS))
     largest = wanted // LEAST_MIXTURES
-    components, done = LEAST_COMPONENTS, 0
-    found: list[_Laws] = []
-    while done < wanted:
-        laws = _descend(tables, components, rng, last=components == largest)
+    each, done = LEAST_COMPONENTS, 0
+    found: list[_Laws] = [_follow(tables, rng)] if closely else []
+    while done < wanted and not closely:
+        laws = _descend(tables, each, rng, last=each == largest)
         if laws is None:
-            components = min(2 * components, largest)
+            each = min(2 * each, largest)
             continue
         found.append(laws)
-        done += components
+        done += each
         if progress:
             progress(min(done, wanted), wanted)
     filled = MixtureModel(np.split(np.hstack([laws.cells for laws in found]).T, _ends(observed)[1:-1], axis=1))
@@ -283,6 +289,8 @@ class _Tables:
         measurements: Iterable[Measurement],
         total: float,
         zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]],
+        *,
+        denoised: bool,
     ) -> None:
         self.shape = _Shape(sizes, observed)
         self.ends = _ends(sizes)
@@ -311,7 +319,7 @@ class _Tables:
         heaviest = float(self.weight.max(initial=1.0))
         margins = margin_noise(sizes, {columns: noise_std for columns, (_, noise_std) in agreed.items()})
         for columns, (table, noise_std) in agreed.items():
-            if len(columns) > 1:
+            if len(columns) > 1 and denoised:
                 self._denoise(columns, table, noise_std, [margins[column] for column in columns], total)
         for columns, forbidden in zeros:
             rows, others = np.nonzero(forbidden)
@@ -561,6 +569,18 @@ def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last
                 break
         logits.step(laws, slope, rate=rate)
     return laws
+
+
+def _follow(tables: _Tables, rng: np.random.Generator) -> _Laws:
+    """Components that come nearer to the tables than noise explains: what is left of χ² is noise that they share."""
+    logits = _Logits(tables, CLOSE_COMPONENTS, rng)
+    for done in range(CLOSE_STEPS):
+        laws = logits.laws()
+        squares, slope = tables.compare(laws.whole) if done % _CHECK == 0 else (None, tables.slope(laws.whole))
+        if squares is not None and tables.lack(squares)[0] <= CLOSE:
+            return laws
+        logits.step(laws, slope, rate=RATE * (1 - (done / CLOSE_STEPS) ** 2))
+    return logits.laws()
 
 
 def _hopeless(lacks: Sequence[float], left: int) -> bool:

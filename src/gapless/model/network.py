@@ -205,6 +205,7 @@ def fit_tables(
     *,
     total: float | None,
     cap_cells: int,
+    closely: bool = False,
 ) -> list[Floats]:
     """The probabilities behind each node's noisy counts: none negative, and small where only noise was seen.
 
@@ -217,20 +218,26 @@ def fit_tables(
             and those of the first nodes, as many as the cap allows, fitted in one model. None if each counts rows of
             its own.
         cap_cells: the largest junction tree.
+        closely: whether to follow the counts, as in `GraphicalModel.fit`.
     """
     axes = _Axes(sizes, nodes)
     measured = [Measurement(key, table, noise_std) for key, table in zip(axes.tables, counts, strict=True)]
     if total is None:
-        return [_fit_alone(measurement) for measurement in measured]
+        return [_fit_alone(measurement, closely=closely) for measurement in measured]
     # The longest beginning of the network whose tree is small enough
     many = bisect_right(range(len(nodes) + 1), cap_cells, key=lambda many: _price(sizes, nodes[:many])) - 1
     agreed = reconcile(axes.sizes, measured, total)
     alone = [Measurement(key := tuple(sorted(table.columns)), *agreed[key]) for table in measured[max(many, 0) :]]
-    tables = [_fit_alone(table, then.columns) for table, then in zip(alone, measured[max(many, 0) :], strict=True)]
+    tables = [
+        _fit_alone(table, then.columns, closely=closely)
+        for table, then in zip(alone, measured[max(many, 0) :], strict=True)
+    ]
     if many > 0:
         begin = _Axes(sizes, nodes[:many])
         ties = [(key, table == 0) for key, table in begin.ties.items()]
-        model = GraphicalModel.fit(begin.sizes, measured[:many], total=total, zeros=ties, cap_cells=cap_cells)
+        model = GraphicalModel.fit(
+            begin.sizes, measured[:many], total=total, closely=closely, zeros=ties, cap_cells=cap_cells
+        )
         tables = model.marginals(begin.tables) + tables
     return tables
 
@@ -241,10 +248,10 @@ def _price(sizes: Sequence[int], nodes: Sequence[Node]) -> int:
     return cells(axes.sizes, [*axes.ties, *axes.tables])
 
 
-def _fit_alone(measured: Measurement, order: tuple[int, ...] | None = None) -> Floats:
+def _fit_alone(measured: Measurement, order: tuple[int, ...] | None = None, *, closely: bool) -> Floats:
     """One table by itself, its axes in the order given."""
     alone = Measurement(tuple(range(measured.counts.ndim)), measured.counts, measured.noise_std)
-    model = GraphicalModel.fit(measured.counts.shape, [alone], cap_cells=measured.counts.size)
+    model = GraphicalModel.fit(measured.counts.shape, [alone], closely=closely, cap_cells=measured.counts.size)
     return model.marginal([measured.columns.index(column) for column in order or measured.columns])
 
 

@@ -1,5 +1,6 @@
 """What a publication consists of: the calls that make one, its folder, its statement and its report."""
 
+from gapless.release.folder import model_of
 from gapless.release.making import ModelFile, Release, make_model, make_release
 from gapless.release.table import Balance, open_table
 from gapless.release.verifying import Verification, verify_release
@@ -14,6 +15,7 @@ __all__ = [
     "make_model",
     "make_release",
     "make_weights",
+    "model_of",
     "open_table",
     "verify_release",
 ]

@@ -17,10 +17,12 @@ from gapless.files import check_writable, replace
 from gapless.privacy import Ledger
 from gapless.privacy.ledger_file import Entry
 from gapless.release.dictionary import dictionary
+from gapless.release.guide import analysis_guide
 from gapless.release.report import release_page
 from gapless.release.statement import privacy_statement
 from gapless.schema import Schema
 from gapless.synth import load
+from gapless.synth.copies import Copies, write_together
 from gapless.synth.fitted import FittedModel
 
 LIBRARIES = ("gapless", "numpy", "polars", "opendp", "dp-accounting")
@@ -40,6 +42,11 @@ report.html                        pictures of the rows, and how much noise is i
 structure.svg                      which columns are modelled together
 ledger.json                        every release from the private table and its cost
 manifest.json                      versions and SHA-256 of these files
+"""
+COPIES, REPLICATES, GUIDE = "copies.csv.gz", "replicates.csv.gz", "analysis.md"
+_ABOUT_COPIES = """\
+analysis.md                        how to analyse this release, with code in Python and R that pools copies
+copies.csv.gz, replicates.csv.gz   copies for inference; replicates where there are gaps
 """
 LEDGERS = (".ledger", ".ledger.seal")
 BEGUN = "those that it was begun with, or another folder"
@@ -122,7 +129,9 @@ def _paid_by(identity: str, entries: Sequence[Entry]) -> str:
     return f"Entries 1 to {len(entries)} of the ledger paid for its model: {digest}\n"
 
 
-def write_folder(folder: Path, model: FittedModel, sample: Table, ledger: Ledger) -> tuple[str, ...]:
+def write_folder(
+    folder: Path, model: FittedModel, sample: Table, ledger: Ledger, *, copies: Copies | None = None
+) -> tuple[str, ...]:
     """Write all files of a release beside its model, which was kept; gives their names.
 
     README.txt last: until then it says that the release is not finished and which entries paid for it. So whatever
@@ -138,10 +147,13 @@ def write_folder(folder: Path, model: FittedModel, sample: Table, ledger: Ledger
         "report.html": release_page(model, sample, ledger),
         "structure.svg": model.picture(),
     }
+    more = () if copies is None else _write_copies(folder, copies)
+    if copies is not None:
+        texts[GUIDE] = "\n".join(analysis_guide(copies))
     for name, text in texts.items():
         _write(folder / name, text)
-    readme = _CONTENTS + _ABOUT_LEDGER * any(folder.glob(f"*{LEDGERS[0]}"))
-    hashed = {name: (folder / name).read_bytes() for name in (*texts, MODEL, *ROWS)}
+    readme = _CONTENTS + _ABOUT_COPIES * bool(more) + _ABOUT_LEDGER * any(folder.glob(f"*{LEDGERS[0]}"))
+    hashed = {name: (folder / name).read_bytes() for name in (*texts, MODEL, *ROWS, *more)}
     hashed[README] = readme.encode()
     manifest = {
         "table": sample.schema.name,
@@ -154,6 +166,21 @@ def write_folder(folder: Path, model: FittedModel, sample: Table, ledger: Ledger
     _write(folder / MANIFEST, _json(manifest))
     _write(folder / README, readme)
     return (*sorted(hashed), MANIFEST)
+
+
+def _write_copies(folder: Path, copies: Copies) -> tuple[str, ...]:
+    """The copies in one file; and where there are gaps the model itself, as copy 0, with its replicates in another."""
+    write_together(copies.tables, folder / COPIES)
+    if not copies.replicates:
+        return (COPIES,)
+    write_together([copies.original, *copies.replicates], folder / REPLICATES, first=0)
+    return (COPIES, REPLICATES)
+
+
+def model_of(release: str | Path) -> FittedModel:
+    """The model of a release folder, or of a model file."""
+    path = Path(release)
+    return load(path / MODEL if path.is_dir() else path)
 
 
 def _json(content: Any) -> str:

@@ -89,6 +89,7 @@ def make_release(
     missing: Missing | None = None,
     gaps: Gaps = "filled",
     rows: int | None = None,
+    copies: int | None = None,
     seed: int | None = None,
     expected_rows: int | None = None,
     encoding: str | None = None,
@@ -112,6 +113,7 @@ def make_release(
         missing: what to do about gaps; by default `Extended()`.
         gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
         rows: how many synthetic rows; by default the noisy number of rows.
+        copies: how many copies for inference to add, with a guide to pool them; by default none.
         seed: repeat a sample; noise cannot be seeded.
         expected_rows: about how many rows there are, if public, for `method="auto"`; by default the schema's.
         encoding: of a text file, by default the schema's, else UTF-8.
@@ -123,6 +125,8 @@ def make_release(
     synthesizer = _synthesizer(method, missing, expected_rows)
     _check_gaps(gaps, synthesizer.missing)
     rows = None if rows is None else whole("rows", rows, error=ModelError)
+    if copies is not None:
+        _check_copies(copies, synthesizer)
     seed = seed_or_new(seed)
     place = _ledger_of(data, ledger, budget, percent)
     if budget is not None:
@@ -149,7 +153,8 @@ def make_release(
     if caution := model.lost_in_noise():
         say(f"Warning: {caution}")
     phase("writing", 0, 1)
-    files = write_folder(folder, model, sample, people.ledger)
+    tables = None if copies is None else model.copies(copies, seed=seed)
+    files = write_folder(folder, model, sample, people.ledger, copies=tables)
     return Release(
         folder=folder,
         files=files,
@@ -210,6 +215,16 @@ def _check_gaps(gaps: Gaps, missing: Missing) -> None:
         raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
     if gaps == "as observed" and getattr(missing, "rows", None) != "extended":
         raise ModelError("this treatment does not measure the gaps", hint='missing=Extended(), or gaps="filled"')
+
+
+def _check_copies(copies: int, synthesizer: Synthesizer) -> None:
+    if whole("copies", copies, error=ModelError) < 2:
+        raise ModelError(f"copies = {copies}", hint="2 or more, or leave it out")
+    if not synthesizer.keeps_tables:
+        raise ModelError(
+            f"{synthesizer.name} is not learned from tables: there are no copies of it",
+            hint="method=mixture, aim, mst or privbayes",
+        )
 
 
 def _ledger_of(data: Any, ledger: str | Path | None, budget: Budget | None, percent: float | None) -> Path:

@@ -21,7 +21,8 @@ from gapless.evaluate.parts import MOST_COLUMNS, footer, left_out, mark
 from gapless.evaluate.verdict import Grade
 from gapless.missing.check import crowded_bin
 from gapless.privacy import Ledger
-from gapless.schema import Column
+from gapless.query.numbers import numbers_of
+from gapless.schema import Column, Integer, Number
 from gapless.schema.words import listing
 from gapless.synth.fitted import FittedModel
 
@@ -42,12 +43,14 @@ class NoisyColumn:
         shares: of the observed cells, in the synthetic rows.
         noise_std: of the noise in a count, None if the column was not measured by itself.
         rows: about how many private rows it was observed in, a released number.
+        mean: of a column of numbers that was measured, with half its 95 % interval for the population.
     """
 
     column: Column
     shares: tuple[float, ...]
     noise_std: float | None
     rows: float
+    mean: tuple[float, float] | None = None
 
     @property
     def clarity(self) -> list[Clarity]:
@@ -127,7 +130,24 @@ def _noisy_column(model: FittedModel, sample: Table, place: int, seen_of: SeenOf
     shown = np.zeros(column.size) if law is None else law
     noise_std = model.facts.noise.get(column.name)
     rows = max(1.0, model.total * (1.0 if noise_std is None else seen_of(place)))
-    return NoisyColumn(column, tuple(shown.tolist()), noise_std, rows)
+    mean = None if noise_std is None else _mean(sample, column, noise_std, rows)
+    return NoisyColumn(column, tuple(shown.tolist()), noise_std, rows, mean)
+
+
+def _mean(sample: Table, column: Column, noise_std: float, rows: float) -> tuple[float, float] | None:
+    r"""The mean of a column's numbers, and 1.96 standard deviations of noise and sampling.
+
+    With :math:`x_c` the middle of each cell the variance is
+
+    .. math:: \frac{\sigma^2}{n^2} \sum_c (x_c - \bar x)^2 + \frac{s^2}{n}.
+    """
+    values = sample[column.name].drop_nulls()
+    if not isinstance(column, Integer | Number) or len(values) < 2:
+        return None
+    middles = numbers_of(sample.schema, column.name, None).values
+    mean, variance = float(values.mean()), float(values.var())  # type: ignore[arg-type]  # numbers
+    noise = (noise_std / rows) ** 2 * float(((middles - mean) ** 2).sum())
+    return mean, 1.96 * math.sqrt(noise + variance / rows)
 
 
 # ---------------------------------------------------------------------- how much noise
@@ -248,9 +268,10 @@ def _rules(model: FittedModel) -> Html:
 
 def _columns(columns: Sequence[NoisyColumn], *, of: int) -> Html:
     told = (
-        "The synthetic rows in which a column is not missing. A whisker covers ±1.96 standard deviations of noise: the "
-        "true share lies about that close in 19 of 20 cases. The model reconciles many measurements, and so may differ "
-        "a little from each."
+        "The synthetic rows in which a column is not missing. A whisker is a 95% interval for the share in the "
+        "population from which the private rows came: noise and sampling are in it, not what gaps hide. The model "
+        "reconciles many measurements, and so may differ a little from each. For anything but single columns: "
+        "gapless estimate."
     )
     return section(
         "Columns",
@@ -270,9 +291,11 @@ def _column_card(column: NoisyColumn) -> Html:
             column.column.cells[: column.column.size],
             column.shares,
             column.std,
+            column.rows,
             ordered=column.column.on_scale,
         ),
         Html("") if words else tag("small", "Not measured by itself.", class_="soft"),
+        tag("small", f"Mean {column.mean[0]:.4g} ± {column.mean[1]:.2g}.", class_="soft") if column.mean else Html(""),
         class_="card",
     )
 

@@ -20,6 +20,7 @@ from gapless.synth.fitting import Fitting, Synthesizer
 from gapless.synth.survey import Survey, within_cap
 
 COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
+ALWAYS_SHARE = 0.5  # of the rest, for tables that are measured for certain
 CHOICE_SHARE = 0.1  # of each round
 ROUNDS_PER_COLUMN = 4  # to begin with; annealing makes them fewer
 REFITS = 60  # wide tables choose several marginals between two fits
@@ -43,25 +44,46 @@ class AIM(Synthesizer):
     Args:
         missing: what to do about gaps.
         workload: marginals and their weights; by default all pairs of columns alike.
+        always: sets of columns that are measured for certain, by those who know their analysis beforehand: estimates
+            from each have intervals (`gapless.pool`). Half of what is left after the columns is theirs, in even shares.
         cap_cells: the largest junction tree.
 
     References: McKenna, Mullins, Sheldon, Miklau 2022; the score is self-normalised (PRIVACY C3).
     """
 
     name = "aim"
+    keeps_tables = True
 
     workload: Mapping[tuple[str, ...], float] | None = None
+    always: Sequence[tuple[str, ...]] = ()
     cap_cells: int = 400_000
 
     def check(self, fitting: Fitting) -> None:
-        """Refuse a column that fits in no marginal, and a budget that pays for no choice."""
+        """Refuse tables that do not fit, a column that fits in no marginal, and a budget that pays for no choice."""
+        always = self._certain(fitting.schema)
+        if (price := cells(fitting.sizes, always)) > self.cap_cells and always:
+            raise ModelError(
+                f"AIM.fit: the tables that are always measured need a junction tree of {price:,} cells; "
+                f"the cap is {self.cap_cells:,}",
+                hint="fewer of them, fewer levels or bins for their columns, or raise cap_cells",
+            )
         if within_cap(fitting, _closure(fitting.schema, self.workload), self.cap_cells):
-            fitting.can_choose((1 - COLUMNS_SHARE) * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(fitting.sizes)))
+            rest = (1 - COLUMNS_SHARE) * (1 - ALWAYS_SHARE if always else 1)
+            fitting.can_choose(rest * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(fitting.sizes)))
+
+    def _certain(self, schema: Schema) -> list[Marginal]:
+        """The tables that are measured for certain, by position."""
+        if isinstance(self.always, str) or any(isinstance(names, str) for names in self.always):
+            raise ModelError(f"AIM.fit: always = {self.always!r}", hint='always=[("age", "income")]')
+        return list(dict.fromkeys(tuple(sorted(schema.positions(names))) for names in self.always))
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Choose, measure and fit until `spend` is used up."""
         survey = Survey(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
         weights = _closure(table.schema, self.workload)
+        always = survey.telling(self._certain(table.schema))
+        for marginal in always:
+            weights.setdefault(marginal, 1.0)
         survey.offer(weights)
         grant, columns = survey.grant, len(table.schema.columns)
         if not survey.marginals:
@@ -70,11 +92,13 @@ class AIM(Synthesizer):
         spend = survey.prepare()
         survey.tell("counting", 0, 1)
         survey.measure_columns(spend * COLUMNS_SHARE)
+        if always:
+            survey.measure(always, grant.left * ALWAYS_SHARE)
         rest = grant.left
         share = rest / (ROUNDS_PER_COLUMN * columns)
         together = math.ceil(ROUNDS_PER_COLUMN * columns / REFITS)
-        model, tree = survey.fit(), junction_tree(survey.sizes, [])
-        chosen: list[Marginal] = []
+        model, tree = survey.fit(), junction_tree(survey.sizes, always)
+        chosen = list(always)
         turn, last = 0, False
         while not last:
             # The tree may grow with the budget that is used: early choices must not take all the room.
@@ -87,11 +111,13 @@ class AIM(Synthesizer):
             scores = _scores(survey, candidates, expected, weights, model.total, share)
             waiting, news = list(range(len(candidates))), False
             for _ in range(together):
-                survey.tell(f"round {len(chosen) + 1}", round(100 * (1 - grant.left.value / rest.value)), 100)
+                survey.tell(
+                    f"round {len(chosen) - len(always) + 1}", round(100 * (1 - grant.left.value / rest.value)), 100
+                )
                 last = not (share * 2).fits_in(grant.left)
                 choice = (grant.left if last else share) * CHOICE_SHARE
                 among = survey.workload.among(scores, waiting)
-                place = waiting.pop(survey.choose(among, choice, what=f"choice {len(chosen) + 1}"))
+                place = waiting.pop(survey.choose(among, choice, what=f"choice {len(chosen) - len(always) + 1}"))
                 (measured,) = survey.measure([candidates[place]], grant.left if last else share - choice)
                 chosen.append(measured.columns)
                 news |= _beyond_noise(measured, expected[place])
@@ -103,7 +129,9 @@ class AIM(Synthesizer):
             if not last:
                 model, turn = survey.fit(start=model, sweeps=SWEEPS), turn + 1
                 share = share if news else share * 2
-        settings = {"rounds": len(chosen), "marginals": len(set(chosen))}
+        settings = {"rounds": len(chosen) - len(always), "marginals": len(set(chosen))}
+        if always:
+            settings["always measured"] = len(always)
         return survey.conclude(settings, limits=_no_room(tree, weights, chosen, self.cap_cells))
 
 

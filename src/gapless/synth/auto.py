@@ -41,6 +41,7 @@ class Auto(Synthesizer):
     """
 
     name = "auto"
+    keeps_tables = True
 
     expected_rows: int | None = None
 

@@ -33,7 +33,9 @@ from gapless.schema.comparison import cell_of
 from gapless.schema.constraints import constraints_of, soft_rules_of
 from gapless.schema.line import _Binned
 from gapless.schema.words import listing, nearest, shortened
+from gapless.synth.copies import Copies
 from gapless.synth.drawing import draw_structure
+from gapless.synth.evidence import Evidence
 from gapless.synth.facts import Facts
 from gapless.synth.lawful import Lawful, some_of
 
@@ -62,6 +64,7 @@ class FittedModel:
         total: the noisy number of rows; the default size of a sample.
         facts: how it was made and what was promised for it.
         inside: what was released of the cells of columns whose bins were learned; values in a bin are drawn by it.
+        evidence: the released tables that it was learned from; None if it cannot be learned from tables again.
     """
 
     schema: Schema
@@ -70,6 +73,7 @@ class FittedModel:
     total: float
     facts: Facts
     inside: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    evidence: Evidence | None = None
 
     @property
     def method(self) -> str:
@@ -127,6 +131,22 @@ class FittedModel:
             kept[out] = rng.choice(np.flatnonzero(~out), int(out.sum()))
             codes, values = codes[kept], [None if known is None else known[kept] for known in values]
         return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=values)
+
+    def copies(self, many: int = 20, *, seed: int | None = None) -> Copies:
+        """Tables that might have come out as well, for honest intervals by `gapless.pool`: free, as all samples are.
+
+        Args:
+            many: how many; at least 2.
+            seed: repeat them; by default they are new.
+        """
+        if whole("many", many, error=ModelError) < 2:
+            raise ModelError(f"many = {many}", hint="2 copies or more: their differences show the noise")
+        if self.evidence is None:
+            raise ModelError(
+                f"this model by {self.method} keeps no released tables from which it could be learned again",
+                hint="fit it with this version of gapless, by mst, aim, mixture, privbayes or independent",
+            )
+        return Copies(self, many, seed_or_new(seed), self.evidence)
 
     def _inside(self, rng: np.random.Generator, place: int, codes: NDArray[Any]) -> NDArray[np.float64]:
         """Positions inside the bins of a column on a line: by what was released of its cells, else evenly."""
@@ -323,6 +343,8 @@ class FittedModel:
                 arrays |= {f"{part}/{name}": array for name, array in distribution.to_arrays().items()}
         names = enumerate(self.schema.names)
         arrays |= {f"inside/{place}": self.inside[name] for place, name in names if name in self.inside}
+        if self.evidence is not None:
+            arrays |= {f"evidence/{name}": array for name, array in self.evidence.to_arrays().items()}
         return head, arrays
 
     @classmethod
@@ -335,12 +357,7 @@ class FittedModel:
                     raise ModelError(
                         f"there is no distribution called {head[part]!r}", hint=nearest(str(head[part]), _DISTRIBUTIONS)
                     )
-                inside = {
-                    name.removeprefix(f"{part}/"): array
-                    for name, array in arrays.items()
-                    if name.startswith(f"{part}/")
-                }
-                parts[part] = _DISTRIBUTIONS[head[part]].from_arrays(inside)
+                parts[part] = _DISTRIBUTIONS[head[part]].from_arrays(_within(arrays, part))
         filled = parts["filled"]
         if filled is None:
             raise ModelError("the model file holds no distribution", hint="fit and save it again")
@@ -348,4 +365,11 @@ class FittedModel:
         inside = {
             name: arrays[f"inside/{place}"] for place, name in enumerate(schema.names) if f"inside/{place}" in arrays
         }
-        return cls(schema, filled, parts["gapped"], head["total"], Facts.from_json(head["facts"]), inside)
+        released = _within(arrays, "evidence")
+        evidence = Evidence.from_arrays(released) if released else None
+        return cls(schema, filled, parts["gapped"], head["total"], Facts.from_json(head["facts"]), inside, evidence)
+
+
+def _within(arrays: Mapping[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:
+    """The arrays of one part of a model file."""
+    return {name.removeprefix(f"{part}/"): array for name, array in arrays.items() if name.startswith(f"{part}/")}

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from gapless.privacy.mechanisms import Integers
 from gapless.schema import Schema
 from gapless.schema.constraints import soft_rules_of
 from gapless.schema.cutting import cut_schema
+from gapless.synth.evidence import Evidence, Learned, noise_of
 from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.learning import (
@@ -42,7 +43,6 @@ from gapless.synth.learning import (
     bins_for,
     columns_to_learn,
     levels,
-    settle,
     with_most_bins,
 )
 
@@ -60,12 +60,14 @@ class Synthesizer(ABC):
     Attributes:
         name: on the command line and in the facts.
         pure: whether it can keep a promise with δ = 0; with δ above 0 every method can.
+        keeps_tables: whether its models can be learned again from the tables that they keep, so that there are copies.
         treatments: the kinds of `missing` that it takes; by default any.
         missing: what to do about gaps.
     """
 
     name: ClassVar[str]
     pure: ClassVar[bool] = True
+    keeps_tables: ClassVar[bool] = False
     treatments: ClassVar[tuple[type[Missing], ...]] = (Missing,)
 
     missing: Missing = field(default_factory=Extended)
@@ -112,6 +114,7 @@ class Fitting:
         columns: each column by itself, without those of one cell, which tell nothing; the first if there is no other.
         measured: noisy counts as they were released.
         rows: the noisy number of rows, if it was measured by itself.
+        trees: counts of the cells of columns whose bins were learned, in groups.
         noise: that of each count in the latest batch.
         broken: the share of pairs of rows that break each constraint whose weight is learned, and the noise in it.
     """
@@ -128,6 +131,7 @@ class Fitting:
         self.inside: dict[str, Floats] = {}
         self.measured: list[Measurement] = []
         self.rows: list[Measurement] = []
+        self.trees: list[Measurement] = []
         self.noise: list[Noise] = []
         self.broken: dict[str, tuple[float, float]] = {}
         self._method = synthesizer.name
@@ -164,8 +168,10 @@ class Fitting:
         for column in columns:
             tables = [next(released) for _ in trees[column.name]]
             others = sizes[column.name] - column.values_size
-            self.inside[column.name] = settle([counts[: len(counts) - others] for counts in tables], noise_std)
+            (place,) = table.schema.positions([column.name])
+            self.trees += [Measurement((place,), counts[: len(counts) - others], noise_std) for counts in tables]
             total = max(total, tables[0].sum())
+        self.inside = self.evidence().inside(table.schema)
         bins = bins_for(total, self.grant.left, table.protect, len(table.schema.columns))
         return cut_schema(table.schema, self.inside, bins, least=THIN * noise_std)
 
@@ -287,15 +293,24 @@ class Fitting:
 
     @property
     def measurements(self) -> list[Measurement]:
-        """What was measured, brought to a common total.
+        """What was measured, brought to a common total."""
+        return self.evidence().agreed
 
-        Where rows with gaps are left out each marginal has a total of its own; counts and noise are scaled by
-        N / n, with n the marginal's own noisy total (PRIVACY C4): free, and unbiased if gaps are completely random.
-        """
-        if self.extended:
-            return list(self.measured)
-        total = max(1.0, self.total)
-        return [measurement.scaled_to(total) for measurement in self.measured]
+    def evidence(self, kind: str = "", **more: Any) -> Evidence:
+        """All that was measured so far, of which a distribution of this kind is learned; `more` is for networks."""
+        return Evidence(
+            kind=kind,
+            tables=tuple(self.measured),
+            rows=tuple(self.rows),
+            extended=self.extended,
+            trees=tuple(self.trees),
+            **more,
+        )
+
+    def unexplained(self, learned: Learned) -> list[str]:
+        """A sentence on the tables that are further from the model than noise explains, if there are any."""
+        far = ", ".join(map(self.name, learned.unexplained))
+        return [f"Further from the model than noise explains: {far}."] if far else []
 
     def structure(self) -> list[str]:
         """What was measured and with how much noise, a line for each marginal."""
@@ -311,8 +326,13 @@ class Fitting:
         noise: Mapping[str, float] | None = None,
         limits: Iterable[str] = (),
         edges: Iterable[tuple[int, int]] | None = None,
+        evidence: Evidence | None = None,
     ) -> FittedModel:
-        """The finished model and its facts; noise and edges are those of what was measured, unless others are given."""
+        """The finished model and its facts; noise and edges are those of what was measured, unless others are given.
+
+        `evidence` is what the distributions were learned from, if they can be learned from it again: then there are
+        copies for inference.
+        """
         if edges is None:
             edges = {pair for known in self.measured for pair in combinations(sorted(known.columns), 2)}
         facts = Facts(
@@ -325,20 +345,12 @@ class Fitting:
             edges=tuple(sorted(edges)),
             broken=self.broken,
         )
-        return FittedModel(self.schema, filled, gapped, self.total, facts, self.inside)
+        return FittedModel(self.schema, filled, gapped, self.total, facts, self.inside, evidence)
 
     def _learned_told(self) -> dict[str, str]:
         if not self.inside:
             return {}
         return {"bins": f"learned for {len(self.inside)} columns, with {BINS_SHARE:.0%} of the budget"}
-
-
-def noise_of(measurements: Iterable[Measurement]) -> dict[Marginal, float]:
-    """The noise in each cell of every measured marginal; repeated measurements of one are combined."""
-    precision: dict[Marginal, float] = {}
-    for measurement in measurements:
-        precision[measurement.columns] = precision.get(measurement.columns, 0.0) + measurement.noise_std**-2
-    return {columns: known**-0.5 for columns, known in precision.items()}
 
 
 def _noise_of_columns(names: Sequence[str], measurements: Iterable[Measurement]) -> dict[str, float]:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from gapless.data import PrivateTable
-from gapless.model.marginal import project_to_simplex
 from gapless.model.product import Product
 from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress
@@ -26,22 +23,19 @@ class Independent(Synthesizer):
     """
 
     name = "independent"
+    keeps_tables = True
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Measure every one-way marginal with an even share of `spend`."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         fitting.tell("measuring", 0, 1)
-        measured = fitting.measure(fitting.columns, fitting.prepare(), together=True)
-        observed = [column.size for column in fitting.schema.columns]
-        filled, gapped = ([np.ones(size) for size in sizes] for sizes in (observed, fitting.sizes))
-        for marginal in measured:
-            (place,) = marginal.columns
-            shown = marginal.counts[: observed[place]]
-            filled[place] = project_to_simplex(shown, 1.0 if (n := shown.sum()) <= 0 else n)
-            gapped[place] = project_to_simplex(marginal.counts, max(fitting.total, 1.0))
+        fitting.measure(fitting.columns, fitting.prepare(), together=True)
+        evidence = fitting.evidence(Product.kind)
+        learned = evidence.learn(fitting.schema)
         noise = fitting.noise[0]
         return fitting.fitted(
-            Product(tuple(law / law.sum() for law in filled)),
-            Product(tuple(law / law.sum() for law in gapped)) if fitting.extended else None,
+            learned.filled,
+            learned.gapped,
             settings={"noise": f"{type(noise).__name__}, std {noise.noise_std:.4g}"},
+            evidence=evidence,
         )

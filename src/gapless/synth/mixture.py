@@ -8,9 +8,8 @@ from math import prod
 
 from gapless.data import PrivateTable
 from gapless.errors import ModelError
-from gapless.model.mixture import fit_mixture
+from gapless.model.mixture import MixtureModel
 from gapless.privacy import Loss
-from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
 
@@ -35,6 +34,7 @@ class Mixture(Synthesizer):
     """
 
     name = "mixture"
+    keeps_tables = True
 
     cap_cells: int = 50_000_000
 
@@ -60,20 +60,14 @@ class Mixture(Synthesizer):
             shares=[columns_weight] * len(fitting.columns) + weights,
             together=True,
         )
-        forbidden, _, _ = constraints_of(fitting.schema)
-        found = fit_mixture(
-            fitting.sizes,
-            fitting.measurements,
-            observed=[column.size for column in fitting.schema.columns],
-            total=fitting.total,
-            zeros=[(rule.columns, rule.table) for rule in forbidden if len(rule.columns) == 2],
-            progress=lambda done, of: fitting.tell("fitting", done, of),
-        )
-        far = ", ".join(map(fitting.name, found.unexplained))
+        evidence = fitting.evidence(MixtureModel.kind)
+        learned = evidence.learn(fitting.schema, progress=lambda done, of: fitting.tell("fitting", done, of))
+        assert isinstance(learned.filled, MixtureModel)  # noqa: S101 for mypy: by its kind
         return fitting.fitted(
-            found.filled,
-            found.gapped if fitting.extended else None,
-            settings={"pairs": len(pairs), "components": found.filled.components},
+            learned.filled,
+            learned.gapped,
+            settings={"pairs": len(pairs), "components": learned.filled.components},
             structure=fitting.structure(),
-            limits=[f"Further from the model than noise explains: {far}."] if far else [],
+            limits=fitting.unexplained(learned),
+            evidence=evidence,
         )

@@ -32,6 +32,7 @@ class MST(Synthesizer):
     """
 
     name = "mst"
+    keeps_tables = True
 
     cap_cells: int = 1_000_000
 

@@ -12,9 +12,8 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.data.workload import Views
 from gapless.errors import ModelError
-from gapless.model.completion import complete_table
-from gapless.model.marginal import LEAST_NOISE, Floats, Marginal, Measurement, estimate_total
-from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
+from gapless.model.marginal import LEAST_NOISE, Floats, Marginal, Measurement
+from gapless.model.network import BayesianNetwork, Node
 from gapless.model.sampling import Ints
 from gapless.privacy import Loss, for_counts
 from gapless.schema import Column, Schema
@@ -55,6 +54,7 @@ class PrivBayes(Synthesizer):
     """
 
     name = "privbayes"
+    keeps_tables = True
 
     cap_cells: int = 400_000
 
@@ -213,47 +213,31 @@ class _Growth(Fitting):
     def conclude(self) -> FittedModel:
         """The finished model: tables without noise's signs, and the gaps completed."""
         self.tell("fitting", 0, 1)
-        agreed = self.total if self.extended else max(1.0, estimate_total(self._sums()))
-        observed = [column.size for column in self.schema.columns]
         nodes = [self._node(family).cut(self.sizes) for family in self.families]
-        tables = fit_tables(
-            self.sizes,
-            nodes,
-            self.tables,
-            self.noise_std,
-            total=agreed if self.same_rows else None,
-            cap_cells=self.cap_cells,
+        self.measured = [
+            Measurement((*node.parents, node.column), counts, self.noise_std)
+            for node, counts in zip(nodes, self.tables, strict=True)
+        ]
+        evidence = self.evidence(
+            BayesianNetwork.kind, nodes=tuple(nodes), same_rows=self.same_rows, cap_cells=self.cap_cells
         )
-        noise = self._noise(nodes)
-        nodes += [Node(place, (), ()) for place in self.constant]
-        tables += [np.ones(1)] * len(self.constant)
-        network = BayesianNetwork(self.sizes, nodes, map(conditional, tables))
-        filled = network
-        if self.extended:
-            nodes = [node.cut(observed) for node in nodes]
-            tables = [
-                complete_table(table, (*node.shape, observed[node.column]))
-                for node, table in zip(nodes, tables, strict=True)
-            ]
-            filled = BayesianNetwork(observed, nodes, map(conditional, tables))
+        learned = evidence.learn(self.schema)
         self.tell("fitting", 1, 1)
         pairs = {(min(node.column, parent), max(node.column, parent)) for node in nodes for parent in node.parents}
         return self.fitted(
-            filled,
-            network if self.extended else None,
+            learned.filled,
+            learned.gapped,
             settings={"cells of a chosen table": f"at most {self.useful:,}"},
             structure=[f"{self.name(family)}: noise std {self.noise_std:.1f}" for family in self.families],
-            noise=noise,
+            noise=self._noise(nodes),
             edges=pairs,
+            evidence=evidence,
         )
 
     @property
     def total(self) -> float:
         """The noisy number of rows, at least one: the tables of all families tell it too, if every row is in them."""
-        return max(1.0, estimate_total([*self.rows, *self._sums()] if self.extended else self.rows))
-
-    def _sums(self) -> list[Measurement]:
-        return [Measurement((), np.array(t.sum()), self.noise_std * math.sqrt(t.size)) for t in self.tables]
+        return max(1.0, self.evidence().total)
 
     def _noise(self, nodes: Sequence[Node]) -> dict[str, float]:
         """The noise in a count of one cell of each column, from the table of its family."""

@@ -5,22 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gapless.data import PrivateTable
 from gapless.data.workload import Workload
 from gapless.errors import ModelError
-from gapless.model.completion import complete_model
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal
 from gapless.privacy import Loss
-from gapless.schema.compatible import Forbidden
 from gapless.schema.constraints import constraints_of
+from gapless.synth.evidence import ENGINE_CELLS
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Counts, Fitting, Synthesizer, noise_of
-
-ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below
+from gapless.synth.fitting import Counts, Fitting, Synthesizer
 
 
 class Survey(Fitting):
@@ -45,7 +39,7 @@ class Survey(Fitting):
         self.marginals: list[Marginal] = []
         self.workload: Workload
         self._always: list[Marginal] = []
-        self._forbidden, between, _ = constraints_of(self.schema, self.inside)
+        _, between, _ = constraints_of(self.schema, self.inside)
         # Rules whose columns fit into one table are structural zeros; others are kept in sampling.
         self._between = [rule for rule in between if math.prod(self.sizes[c] for c in rule.columns) <= cap_cells]
 
@@ -75,24 +69,11 @@ class Survey(Fitting):
         """The noisy number of rows, at least one."""
         return max(1.0, float(self.rows[0].counts) if self.rows else super().total)
 
-    def fit(
-        self, *, start: GraphicalModel | None = None, sweeps: int = 200, forbidden: Sequence[Forbidden] = ()
-    ) -> GraphicalModel:
-        """The model of the rows as they are counted."""
+    def fit(self, *, start: GraphicalModel | None = None, sweeps: int = 200) -> GraphicalModel:
+        """The model of the rows as they are counted, to choose by: constraints come in at the end."""
         return GraphicalModel.fit(
-            self.sizes,
-            self.measurements,
-            total=self.total,
-            start=start,
-            sweeps=sweeps,
-            zeros=[(rule.columns, self._with_gaps(rule)) for rule in forbidden],
-            cap_cells=ENGINE_CELLS,
+            self.sizes, self.measurements, total=self.total, start=start, sweeps=sweeps, cap_cells=ENGINE_CELLS
         )
-
-    def _with_gaps(self, rule: Forbidden) -> NDArray[np.bool_]:
-        """A forbidden combination of observed cells as one of all cells: a gap is never forbidden."""
-        more = [(0, self.sizes[c] - size) for c, size in zip(rule.columns, rule.table.shape, strict=True)]
-        return np.pad(rule.table, more)
 
     def conclude(self, settings: Mapping[str, str | int], *, limits: Sequence[str] = ()) -> FittedModel:
         """The finished model: a last fit from the start, and the gaps completed.
@@ -100,24 +81,17 @@ class Survey(Fitting):
         `limits` are sentences on what the model could not take in.
         """
         self.tell("fitting", 0, 1)
-        observed = [column.size for column in self.schema.columns]
-        model = self.fit(forbidden=self._forbidden)
-        forbidden = list(self._forbidden)
-        for rule in self._between:  # which combinations go together is read off the model, then holds exactly
-            law = model.marginal(rule.columns)[tuple(slice(observed[c]) for c in rule.columns)]
-            forbidden.append(rule.forbidden(law))
-        if self._between:
-            model = self.fit(forbidden=forbidden)
-        gapped: GraphicalModel | None = None
-        filled = model
-        if self.extended:
-            gapped = model
-            zeros = [(rule.columns, rule.table) for rule in forbidden]
-            filled = complete_model(model, observed, noise_of(self.measured), zeros=zeros, cap_cells=ENGINE_CELLS)
+        evidence = self.evidence(GraphicalModel.kind, cap_cells=self.cap_cells)
+        learned = evidence.learn(self.schema)
         self.tell("fitting", 1, 1)
-        far = ", ".join(self.name(marginal) for marginal in model.unexplained)
-        told = [f"Further from the model than noise explains: {far}."] if far else []
-        return self.fitted(filled, gapped, settings=settings, structure=self.structure(), limits=[*limits, *told])
+        return self.fitted(
+            learned.filled,
+            learned.gapped,
+            settings=settings,
+            structure=self.structure(),
+            limits=[*limits, *self.unexplained(learned)],
+            evidence=evidence,
+        )
 
 
 def within_cap(fitting: Fitting, marginals: Iterable[Marginal], cap_cells: int) -> list[Marginal]:

@@ -382,7 +382,7 @@ def test_a_wide_picture_keeps_its_names_in_sight_and_a_wide_table_its_rows():
 
 
 def test_merged_cells_have_the_noise_of_their_sum():
-    drawn = charts.noisy_bars("x", [f"{i}" for i in range(28)], [1 / 28] * 28, 0.01, ordered=True)
+    drawn = charts.noisy_bars("x", [f"{i}" for i in range(28)], [1 / 28] * 28, 0.01, 1e9, ordered=True)
     assert drawn.count('class="other"') == 14
     assert f"7.1% ± {196 * 0.01 * math.sqrt(2):.1f}" in drawn
 

@@ -1,0 +1,327 @@
+"""Coverage of intervals from copies: samples from a known population, released, pooled, and compared with the truth.
+
+    python bench/inference.py run --samples 40               all cells; results are kept, and a run goes on from them
+    python bench/inference.py run --cells mst,1 aim,3        some of them
+    python bench/inference.py run --cells mst,1,mcar         with a fifth of four columns missing
+    python bench/inference.py table                          what was kept, against the targets
+    python bench/inference.py speed                          20 copies of Adult, 15 columns
+    python bench/inference.py run --table bank --cells …     another population, looked at once
+
+The population is Adult (7 columns, coarse cells, complete rows), a sample 5,000 rows with replacement, δ = 1e-6; the
+seed of a sample is its number. Noise is that of a release: it cannot be seeded. Tables are looked for in ../shared.
+"""
+
+import argparse
+import itertools
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import statsmodels.api as sm
+
+import gapless as gl
+import synth
+from gapless.inference.estimates import estimates_of
+from gapless.schema import Categorical, Ordinal, Schema
+
+ROWS = 5_000
+COPIES = 20
+DELTA = 1e-6
+METHODS = {"mst": gl.MST, "aim": gl.AIM, "privbayes": gl.PrivBayes, "mixture": gl.Mixture}
+CELLS = [f"{method},{epsilon}" for method in METHODS for epsilon in (1, 3)]
+CELLS += [f"{method},1,{gaps}" for method in METHODS for gaps in ("mcar", "mar")]
+RATE = 0.2  # of gaps
+ONE_WAY = 4  # the first estimands are of one column
+
+
+class Population:
+    """Codes and the numbers they stand for, public; estimands as functions of a table."""
+
+    def __init__(self, name):
+        frame = pl.read_csv(synth.SHARED / "data" / f"{name}.csv.gz").drop_nulls()
+        self.columns = {"adult": adult, "bank": bank}[name](frame)
+        self.gappy = {"adult": ("edu", "hrs", "inc", "mar"), "bank": ("edu", "hrs", "inc", "mar")}[name]
+        self.codes = np.stack([codes for codes, _ in self.columns.values()], axis=1)
+        self.names = list(self.columns)
+        self.numbers = [numbers for _, numbers in self.columns.values()]
+
+    def schema(self, *, gaps):
+        return Schema(
+            "population",
+            [
+                Ordinal(name, [float(x) for x in numbers], may_be_missing=gaps and name in self.gappy)
+                if len(set(numbers)) == len(numbers)
+                else Categorical(name, list(map(str, range(len(numbers)))))
+                for name, numbers in zip(self.names, self.numbers, strict=True)
+            ],
+        )
+
+    def table(self, codes, schema):
+        return gl.Table(schema, list(codes.T), rows=len(codes))
+
+    def estimators(self):
+        """Names of estimands, and a function from a table to them: of one column, of two, of more."""
+        return {
+            "means": self._means,
+            "hrs ~ age": lambda t: self._ols(t, "hrs", ["age"]),
+            "inc ~ edu": lambda t: self._ols(t, "inc", ["edu"]),
+            "inc ~ many": lambda t: self._ols(t, "inc", ["edu", "sex", "hrs", "age", "married"]),
+            "logit": self._logit,
+        }
+
+    def _value(self, table, name):
+        if name == "married":
+            return (table.codes[self.names.index("mar")] == 1) * 1.0
+        place = self.names.index(name)
+        return self.numbers[place][table.codes[place].astype(np.int64)]
+
+    def _means(self, table):
+        age, edu, hrs, sex, inc, married = (
+            self._value(table, n) for n in ("age", "edu", "hrs", "sex", "inc", "married")
+        )
+        female, high = sex == 1, edu >= self.numbers[1][4]
+        found = {
+            "mean age": age,
+            "mean hrs": hrs,
+            "P(inc)": inc,
+            "P(F)": sex,
+            "P(inc|F)": inc[female],
+            "P(inc|mar)": inc[married == 1],
+            "hrs|F": hrs[female],
+            "P(inc|edu)": inc[high],
+            "P(inc|F,edu)": inc[female & high],
+        }
+        return {k: (x.mean(), x.var(ddof=1) / len(x)) if len(x) > 1 else (np.nan, np.nan) for k, x in found.items()}
+
+    def _ols(self, table, y, xs):
+        design = sm.add_constant(np.column_stack([self._value(table, x) for x in xs]), has_constant="add")
+        return sm.OLS(self._value(table, y), design).fit(cov_type="HC1")
+
+    def _logit(self, table):
+        edu, sex, inc = (self._value(table, name) for name in ("edu", "sex", "inc"))
+        cell = (table.codes[self.names.index("edu")] * np.int64(2) + table.codes[self.names.index("sex")]).astype(
+            np.int64
+        )
+        rows, successes = np.bincount(cell), np.bincount(cell, inc)
+        first = np.unique(cell, return_index=True)[1]
+        rows, successes = rows[rows > 0], successes[rows > 0]
+        design = np.column_stack([np.ones(len(first)), edu[first] - 10, sex[first]])
+        beta = np.zeros(3)
+        for _ in range(12):
+            law = 1 / (1 + np.exp(-design @ beta))
+            beta += np.linalg.solve((design.T * rows * law * (1 - law)) @ design, design.T @ (successes - rows * law))
+        bread = np.linalg.inv((design.T * rows * law * (1 - law)) @ design)
+        filling = (design.T * (successes * (1 - law) ** 2 + (rows - successes) * law**2)) @ design
+        variances = np.diag(bread @ filling @ bread)
+        return {"logit edu": (beta[1], variances[1]), "logit sex": (beta[2], variances[2])}
+
+
+def cut(series, edges):
+    return np.searchsorted(np.array(edges), series.to_numpy(), side="right").astype(np.int64)
+
+
+def levels(series, groups):
+    return series.replace_strict(groups, default=0, return_dtype=pl.Int64).to_numpy()
+
+
+def adult(frame):
+    marital = levels(
+        frame["marital-status"], {"Married-civ-spouse": 1, "Married-AF-spouse": 1, "Never-married": 2, "Widowed": 3}
+    )
+    race = frame["race"].cast(pl.Categorical).to_physical().to_numpy().astype(np.int64)
+    return {
+        "age": (cut(frame["age"], [25, 30, 35, 40, 45, 50, 60]), np.array([21, 27, 32, 37, 42, 47, 54, 66.0])),
+        "edu": (cut(frame["education-num"], [9, 10, 11, 13, 14]), np.array([7, 9, 10, 11.5, 13, 14.5])),
+        "mar": (marital, np.arange(4.0)),
+        "sex": ((frame["sex"] == "Female").to_numpy().astype(np.int64), np.arange(2.0)),
+        "race": (race, np.arange(float(race.max() + 1))),
+        "hrs": (cut(frame["hours-per-week"], [35, 40, 41, 50]), np.array([24, 37, 40, 45, 57.0])),
+        "inc": ((frame["income"] == ">50K").to_numpy().astype(np.int64), np.arange(2.0)),
+    }
+
+
+def bank(frame):
+    raise NotImplementedError
+
+
+def gapped(population, codes, gaps, rng):
+    """Gaps in four columns: completely at random, or by whether age, always observed, is above its middle."""
+    older = codes[:, 0] >= 4
+    rate = np.full(len(codes), RATE)
+    if gaps == "mar":
+        rate = RATE * np.where(older, 0.8, 0.2) / np.where(population.codes[:, 0] >= 4, 0.8, 0.2).mean()
+    codes = codes.copy()
+    for name in population.gappy:
+        place = population.names.index(name)
+        codes[rng.random(len(codes)) < rate, place] = len(population.numbers[place])
+    return codes
+
+
+def sample(population, cell, number):
+    """One release and its pooled estimates: for each estimand what was found, and at what cost."""
+    method, epsilon, *gaps = cell.split(",")
+    rng = np.random.default_rng([number, 17])
+    codes = population.codes[rng.integers(len(population.codes), size=ROWS)]
+    schema = population.schema(gaps=bool(gaps))
+    seen = gapped(population, codes, gaps[0], rng) if gaps else codes
+    with tempfile.TemporaryDirectory() as folder:
+        people = gl.read(
+            population.table(seen, schema).to_polars(),
+            schema,
+            protect=gl.Rows(1),
+            budget=gl.Budget(float(epsilon), DELTA),
+            ledger=f"{folder}/ledger",
+        )
+        begin = time.process_time()
+        model = METHODS[method]().fit(people, spend=people.ledger.left)
+        fitted = time.process_time()
+    copies = model.copies(COPIES, seed=number)
+    list(copies)
+    copied = time.process_time()
+    real, naive = population.table(codes, population.schema(gaps=False)), model.sample(seed=number)
+    found = {}
+    for label, estimator in population.estimators().items():
+        pooled = gl.pool(copies, estimator)
+        for which, table in (("real", real), ("naive", naive)):
+            for name, value, variance in said_by(label, estimator, table):
+                found.setdefault(name, {})[which] = [value, 1.96 * variance**0.5]
+        for each in pooled.estimates:
+            if (name := shown(label, each.name)) is not None:
+                half = None if each.interval is None else (each.interval[1] - each.interval[0]) / 2
+                found[name]["pooled"] = [each.value, half]
+    return {
+        "cell": cell,
+        "sample": number,
+        "fit": fitted - begin,
+        "copies": copied - fitted,
+        "all": time.process_time() - begin,
+        "found": found,
+    }
+
+
+def shown(label, name):
+    """An estimand's name; of regressions up to three slopes are looked at."""
+    if "~" not in label:
+        return name
+    return f"{label}: {name}" if name in ("x1", "x2", "x3") else None
+
+
+def said_by(label, estimator, table):
+    said = estimates_of(estimator(table))
+    for name, value, variance in zip(said.names, said.values, said.variances, strict=True):
+        if shown(label, name) is not None:
+            yield shown(label, name), value, variance
+
+
+def run(options):
+    population = Population(options.table)
+    path = Path(options.results)
+    kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = {(record["cell"], record["sample"]) for record in kept}
+    with path.open("a") as file:
+        for cell, number in itertools.product(options.cells or CELLS, range(options.samples)):
+            if (cell, number) not in done:
+                record = sample(population, cell, number)
+                file.write(json.dumps(record) + "\n")
+                file.flush()
+    table(options)
+
+
+def table(options):
+    population = Population(options.table)
+    whole = population.table(population.codes, population.schema(gaps=False))
+    truth = {}
+    for label, estimator in population.estimators().items():
+        truth |= {name: value for name, value, _ in said_by(label, estimator, whole)}
+    records = [json.loads(line) for line in Path(options.results).read_text().splitlines()]
+    one_way = list(truth)[:ONE_WAY]
+    head = (
+        "cell",
+        "samples",
+        "one-way",
+        "inside",
+        "worst",
+        "width",
+        "naive",
+        "outside",
+        "naive out",
+        "s/copy",
+        "s all",
+    )
+    print(" ".join(h.rjust(10 if i else 20) for i, h in enumerate(head)))
+    for cell in dict.fromkeys(record["cell"] for record in records):
+        some = [record for record in records if record["cell"] == cell]
+        hits, naive, outside, widths = {}, {}, [], []
+        for record in some:
+            for name, found in record["found"].items():
+                value, half = found["pooled"]
+                guess, error = found["naive"]
+                hit = abs(guess - truth[name]) <= error
+                if half is None:
+                    outside.append(hit)
+                    continue
+                hits.setdefault(name, []).append(abs(value - truth[name]) <= half)
+                naive.setdefault(name, []).append(hit)
+                if name not in one_way:
+                    widths.append(half / found["real"][1])
+        inside = [hit for name, found in hits.items() if name not in one_way for hit in found]
+        rates = {name: float(np.mean(found)) for name, found in hits.items() if len(found) >= 15}
+        worst = min(rates, key=rates.get, default="")
+        row = [
+            np.mean([hit for name in one_way for hit in hits[name]]),
+            np.mean(inside) if inside else np.nan,
+            rates.get(worst, np.nan),
+            np.median(widths) if widths else np.nan,
+            np.mean([hit for name, found in naive.items() if name not in one_way for hit in found] or [np.nan]),
+            len(outside) / sum(len(record["found"]) for record in some),
+            np.mean(outside) if outside else np.nan,
+            np.median([record["copies"] for record in some]) / COPIES,
+            np.median([record["all"] for record in some]),
+        ]
+        print(cell.rjust(20), str(len(some)).rjust(10), *(f"{number:.3f}".rjust(10) for number in row), worst)
+        if options.verbose:
+            for name, found in hits.items():
+                value = [record["found"][name] for record in some if record["found"][name]["pooled"][1] is not None]
+                bias = np.mean([(f["pooled"][0] - truth[name]) / (f["real"][1] / 1.96) for f in value])
+                spread = np.std([(f["pooled"][0] - truth[name]) / (f["real"][1] / 1.96) for f in value])
+                width = np.median([f["pooled"][1] / f["real"][1] for f in value])
+                print(
+                    f"    {name:<18} {len(found):4d} {np.mean(found):.3f}  width {width:.2f}  bias {bias:+.2f}  sd {spread:.2f}"
+                )
+
+
+def speed(options):
+    """20 copies of Adult, 15 columns with their gaps."""
+    with tempfile.TemporaryDirectory() as folder:
+        tables = synth.Tables(folder, sys.executable)
+        schema = gl.Schema.read(tables.schema("adult"))
+        for name, method in METHODS.items():
+            people = gl.read(
+                str(tables.data("adult")),
+                schema,
+                protect=gl.Rows(1),
+                budget=gl.Budget(1.0, DELTA),
+                ledger=f"{folder}/{name}.ledger",
+            )
+            begin = time.process_time()
+            model = method().fit(people, spend=people.ledger.left)
+            fitted = time.process_time()
+            list(model.copies(20, seed=1))
+            copied = time.process_time()
+            print(f"{name:<10} fit {fitted - begin:6.1f} s   20 copies {copied - fitted:6.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "table", "speed"))
+    parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--cells", nargs="*")
+    parser.add_argument("--table", default="adult")
+    parser.add_argument("--results", default="inference.jsonl")
+    parser.add_argument("--verbose", action="store_true")
+    given = parser.parse_args()
+    {"run": run, "table": table, "speed": speed}[given.what](given)

@@ -1,0 +1,68 @@
+"""The commands `gapless copies` and `gapless estimate`: inference from a release, for free."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gapless.cli.app import Json, Seed, _working, app, console
+from gapless.cli.words import spoken
+
+Made = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder, or a model file.")]
+Many = Annotated[int, typer.Option("--copies", min=2, help="How many; 5 will do, 20 are better.")]
+
+
+@app.command(epilog="Example: `gapless copies release/ -o copies.csv.gz`")
+def copies(
+    release: Made,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="One file with a column copy (.csv, .gz, .parquet), or a folder of files."),
+    ],
+    many: Many = 20,
+    seed: Seed = None,
+    as_json: Json = False,
+) -> None:
+    """Write copies of a release for inference: what noise did shows in their differences. Free."""
+    from gapless.files import check_writable
+    from gapless.release import model_of
+
+    if output.suffix:
+        check_writable(output, new=True)
+    with _working("learning"):
+        written = model_of(release).copies(many, seed=seed).write(output)
+    if as_json:
+        print(json.dumps({"files": [str(path) for path in written], "copies": many}))
+    else:
+        console.print(f"{many} copies in {output}. Nothing was spent.")
+
+
+@app.command(
+    epilog='Example: `gapless estimate release/ "mean(income) by sex"`\n\n'
+    'More: `"proportion(smoker == true) where age >= 20"` · `"median(income) by sex"` · `"quantile(income, 0.9)"`'
+)
+def estimate(
+    release: Made,
+    questions: Annotated[list[str], typer.Argument(metavar="QUESTION", help='Such as "mean(income) by sex".')],
+    many: Many = 20,
+    seed: Seed = None,
+    as_json: Json = False,
+) -> None:
+    """Estimate from a release, with intervals that noise, sampling and gaps are in. Free: no private row is read."""
+    from gapless.inference import pool
+    from gapless.query import parse_question
+    from gapless.release import model_of
+
+    asked = [parse_question(text) for text in questions]
+    model = model_of(release)
+    with _working("learning"):
+        tables = model.copies(many, seed=seed)
+        pooled = [pool(tables, question) for question in asked]
+    if as_json:
+        print(json.dumps([each.to_dict() for each in pooled]))
+    else:
+        for each in pooled:
+            console.print(spoken(str(each)))

@@ -1,0 +1,99 @@
+"""The analysis guide of a release with copies: what they are for, what they support, and code that pools them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gapless.schema.words import listing
+from gapless.synth.copies import Copies
+
+_R_RUBIN = """\
+# Estimates and their variances, one row for each copy: q and u.
+rubin <- function(q, u) {
+  m <- length(q); b <- (1 + 1 / m) * var(q); w <- mean(u)
+  df <- min((m - 1) * (1 + w / b)^2, 1e6)
+  half <- qt(0.975, df) * sqrt(w + b)
+  c(estimate = mean(q), low = mean(q) - half, high = mean(q) + half)
+}
+"""
+_R_USE = """\
+copies <- split(read.csv("copies.csv.gz"), read.csv("copies.csv.gz")$copy)
+fits <- lapply(copies, function(d) lm(COLUMN ~ OTHER, d))
+rubin(sapply(fits, function(f) coef(f)[2]), sapply(fits, function(f) vcov(f)[2, 2]))
+# The same: mice::pool(fits)
+"""
+_R_GAPS = """\
+# With gaps: the larger half-width of Rubin's rule and of a bootstrap from replicates; copy 0 is the model itself.
+with_gaps <- function(q, u, original, replicates) {
+  B <- length(replicates); inner <- rubin(q, u)
+  centre <- 2 * original - mean(replicates)
+  half <- max((inner[["high"]] - inner[["low"]]) / 2, qt(0.975, B - 1) * sd(replicates) * sqrt(1 + 1 / B))
+  c(estimate = centre, low = centre - half, high = centre + half)
+}
+again <- split(read.csv("replicates.csv.gz"), read.csv("replicates.csv.gz")$copy)
+slopes <- sapply(again, function(d) coef(lm(COLUMN ~ OTHER, d))[2])
+with_gaps(sapply(fits, function(f) coef(f)[2]), sapply(fits, function(f) vcov(f)[2, 2]), slopes[1], slopes[-1])
+"""
+
+
+def analysis_guide(copies: Copies) -> Iterator[str]:
+    """The guide, for those who analyse the rows."""
+    model, schema = copies.model, copies.model.schema
+    together = copies.evidence.together(schema)
+    tables = sorted(" × ".join(schema.names[c] for c in sorted(columns)) for columns in together if len(columns) > 1)
+    first = next((sorted(columns) for columns in together if len(columns) > 1), [0, 0])
+    names = schema.names[first[0]], schema.names[first[1]]
+    gaps = bool(copies.replicates)
+    yield from (
+        f"# How to analyse {schema.name}",
+        "",
+        "A synthetic table that is treated as if it were real gives intervals that are too narrow: the noise that "
+        f"protects people is not in them. So there are {len(copies)} copies, of which each might have been released "
+        "instead. Do the analysis with every copy and pool the results: estimates with honest 95 % intervals for the "
+        "population from which the private rows were drawn. All this is computed from released values: it cost "
+        "nothing.",
+        "",
+        "- `copies.csv.gz`: all copies, told apart by the first column, `copy`.",
+        *(
+            ["- `replicates.csv.gz`: as many tables that show what gaps do; `copy` 0 is the model itself, many rows."]
+            if gaps
+            else []
+        ),
+        "- `synthetic.csv` is one table, for a look, for testing code and for training. It is no copy.",
+        "",
+        "## What can be estimated",
+        "",
+        "Columns by themselves, and columns that were measured together in one table: "
+        + (f"{listing(tables)}." if tables else "none.")
+        + " A linear regression needs each two of its columns in one of them. Anything else follows from assumptions "
+        "and has no interval: not supported by this release.",
+        "",
+        "## Python",
+        "",
+        "```python",
+        "import gapless as gl",
+        "",
+        f'copies = gl.load("synthetic.model").copies({len(copies)})',
+        f'print(gl.pool(copies, gl.Mean("{names[1]}", by="{names[0]}")))  # or Proportion, Median, Quantile',
+        "import statsmodels.formula.api as smf",
+        "",
+        f'print(gl.pool(copies, lambda table: smf.ols("{names[1]} ~ {names[0]}", table.to_pandas()).fit()))',
+        "```",
+        "",
+        f'It says what is supported. Without Python: `gapless estimate . "mean({names[1]}) by {names[0]}"`.',
+        "",
+        "## R",
+        "",
+        "```r",
+        *(
+            line.replace("COLUMN", names[1]).replace("OTHER", names[0])
+            for line in (_R_RUBIN + _R_USE + _R_GAPS * gaps).splitlines()
+        ),
+        "```",
+        "",
+        f"Method: {model.method}. Noise and sampling are in the intervals"
+        + (", and gaps that are missing at random" if gaps else "")
+        + ". What is not: where in its bin a number lies, if bins were declared; that the columns measured together "
+        "are the right ones.",
+        "",
+    )

@@ -1,0 +1,166 @@
+r"""Copies for inference: tables that might have come out as well, so that their differences show what noise does.
+
+Copy j is learned anew from the released tables y with as much noise again, and drawn with as many rows as they speak
+for:
+
+.. math:: y^{(j)} = y + N(0, \sigma^2), \qquad \hat p^{(j)} = \mathrm{learn}\bigl(y^{(j)}\bigr),
+          \qquad \hat n^{(j)} = \mathrm{total}\bigl(y^{(j)}\bigr).
+
+It is learned *closely*: a model for rows stops where noise explains the rest, which draws columns towards independence,
+a bias that no difference between copies shows.
+
+Rows are drawn so that their tables hardly differ from the model's: that is part of what pooling relies on, and
+tests/statistical/test_copies.py fails with independent draws. So copies differ by noise alone, and each of them differs
+from the population as a sample of n rows does.
+
+Gaps took information that complete rows do not show. For models that know them there are *replicates* too: n
+independent rows from the model of rows with their gaps, counted, with fresh noise, learned and completed like the
+first ones: a parametric bootstrap, in which everything varies that varied before.
+
+Everything here is a function of released values: it costs nothing (docs/proofs/post_processing.md).
+
+References: Rubin 1987; Efron, Tibshirani 1993, chapter 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from gapless.data import Table
+from gapless.data.table import check_ending, write_frame
+from gapless.errors import ModelError
+from gapless.synth.evidence import Evidence
+
+if TYPE_CHECKING:
+    from gapless.synth.fitted import FittedModel
+
+ROWS = 10_000  # of a replicate, at least: its own draws should add nothing
+COPY = "copy"  # the column that tells copies apart in one file
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Copies(Sequence[Table]):
+    """Tables from one release, for `gapless.pool`; made when they are first asked for, and free.
+
+    Attributes:
+        model: of the release.
+        many: how many copies there are.
+        seed: of all chance in them; the same seed gives the same copies.
+        evidence: the released tables.
+    """
+
+    model: FittedModel
+    many: int
+    seed: int
+    evidence: Evidence
+    _weigh: Callable[[Table], ArrayLike] | None = None
+
+    def __len__(self) -> int:
+        return self.many
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(self.tables)
+
+    @overload
+    def __getitem__(self, place: int) -> Table: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Table, ...]: ...
+    def __getitem__(self, place: int | slice) -> Table | tuple[Table, ...]:
+        return self.tables[place]
+
+    def __repr__(self) -> str:
+        return f"<{self.many} copies by {self.model.method} of {self.model.schema.name!r}, seed {self.seed}>"
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The copies."""
+        return tuple(self._drawn(self.evidence.shaken(rng), None, rng) for rng in self._chances(1))
+
+    @cached_property
+    def replicates(self) -> tuple[Table, ...]:
+        """As many tables from rows with gaps that the model might have been learned from; none without gaps.
+
+        Rows that are drawn again from many that follow the model closely are as good as independent ones.
+        """
+        if self.model.gapped is None or not any(column.gaps for column in self.model.schema.columns):
+            return ()
+        gapped, rows = self.closest.gapped, max(1, round(self.model.total))
+        assert gapped is not None  # noqa: S101 for mypy: as that of the model
+        many = gapped.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
+        return tuple(
+            self._drawn(self.evidence.of_rows(many[rng.integers(len(many), size=rows)], rng), max(rows, ROWS), rng)
+            for rng in self._chances(2)
+        )
+
+    @cached_property
+    def closest(self) -> FittedModel:
+        """The model of the released tables, learned as closely as those of copies are."""
+        return self._learned(self.evidence, self.seed)
+
+    @cached_property
+    def original(self) -> Table:
+        """Many rows of the closest model, with which copies and replicates are compared."""
+        return self._weighted(self.closest.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed))
+
+    def with_weights(self, weigh: Callable[[Table], ArrayLike]) -> Copies:
+        """The same copies, each with the weights that `weigh` gives its rows."""
+        return replace(self, _weigh=weigh)
+
+    def write(self, path: str | Path) -> list[Path]:
+        """Write one file with a first column `copy` (.csv, .tsv, .gz, .parquet), or into a folder one file each.
+
+        Args:
+            path: of the file; without such an ending, of the folder.
+        """
+        path = Path(path)
+        if not path.suffix:
+            path.mkdir(parents=True, exist_ok=True)
+            names = [path / f"copy-{number:0{len(str(self.many))}}.csv" for number in range(1, self.many + 1)]
+            for table, name in zip(self, names, strict=True):
+                table.write(name)
+            return names
+        return [write_together(self.tables, path)]
+
+    def _chances(self, stream: int) -> list[np.random.Generator]:
+        return [np.random.default_rng([self.seed, stream, number]) for number in range(self.many)]
+
+    def _drawn(self, evidence: Evidence, rows: int | None, rng: np.random.Generator) -> Table:
+        """A sample of what is learned from tables; the chance in learning is a new one each time."""
+        seed, other = rng.integers(1 << 32, size=2).tolist()
+        return self._weighted(self._learned(evidence, seed).sample(rows, seed=other))
+
+    def _learned(self, evidence: Evidence, seed: int) -> FittedModel:
+        schema = self.model.schema
+        learned = evidence.learn(schema, seed=seed, closely=True)
+        return replace(
+            self.model,
+            filled=learned.filled,
+            gapped=learned.gapped,
+            total=learned.total,
+            inside=evidence.inside(schema),
+        )
+
+    def _weighted(self, table: Table) -> Table:
+        return table if self._weigh is None else table.with_weights(self._weigh(table))
+
+
+def write_together(tables: Sequence[Table], path: Path, *, first: int = 1) -> Path:
+    """One file of all copies, the first column of which is the number of the copy."""
+    check_ending(path)
+    schema = tables[0].schema
+    if COPY in schema.names:
+        raise ModelError(f"the schema has a column {COPY!r} of its own", hint="a folder: one file for each copy")
+    frames = [
+        table.written(path).insert_column(0, pl.Series(COPY, np.full(table.rows, number, dtype=np.int64)))
+        for number, table in enumerate(tables, start=first)
+    ]
+    write_frame(pl.concat(frames), path, schema)
+    return path

@@ -1,0 +1,330 @@
+r"""What a model was learned from: the released tables with their noise, and the way from them to the model.
+
+Everything after the release is a function of released values, so it can be done again, for free, with tables that might
+have been released instead. `Evidence.shaken` puts noise of the same size on the tables once more; `Evidence.of_rows`
+counts other rows and puts noise on these. What each kind of model makes of tables is written here once, for the fit and
+for all repetitions (`gapless.synth.copies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.model.completion import complete_model, complete_table
+from gapless.model.distribution import Distribution
+from gapless.model.graphical import GraphicalModel
+from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
+from gapless.model.mixture import MixtureModel, fit_mixture
+from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
+from gapless.model.product import Product
+from gapless.schema import Schema
+from gapless.schema.compatible import Forbidden
+from gapless.schema.constraints import constraints_of
+from gapless.synth.learning import settle
+
+ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below
+
+
+Progress = Callable[[int, int], object]  # how much is done, of how much
+
+
+class Learned(NamedTuple):
+    """What is learned from tables.
+
+    Attributes:
+        filled: the distribution over observed cells, gaps completed.
+        gapped: the distribution over all cells; None if gaps were not counted.
+        total: the number of rows that the tables speak for.
+        unexplained: the tables that are further from the model than noise explains.
+    """
+
+    filled: Distribution
+    gapped: Distribution | None
+    total: float
+    unexplained: tuple[Marginal, ...] = ()
+
+
+class Way(NamedTuple):
+    """How to learn: with which seed, how closely, and who is told how far it is."""
+
+    seed: int
+    closely: bool
+    progress: Progress | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evidence:
+    """Released tables as they were released, and which kind of model is learned from them.
+
+    Structural zeros are not among them: they follow from the schema.
+
+    Attributes:
+        kind: of the distribution, as in `LEARNERS`.
+        tables: noisy counts; of a network those of each node, parents first, merged as they were counted.
+        rows: the noisy number of rows, where it was measured by itself.
+        extended: whether every row was counted, gaps as cells.
+        trees: of columns whose bins were learned, the counts of their cells in groups, the coarsest level first.
+        nodes: of a network, one for each table.
+        same_rows: of a network, whether all tables count the same rows.
+        cap_cells: of a network, the largest junction tree on which its tables are brought to agree; of a graphical
+            model, the largest table in which a rule between rows is kept by structural zeros.
+    """
+
+    kind: str
+    tables: tuple[Measurement, ...]
+    rows: tuple[Measurement, ...] = ()
+    extended: bool
+    trees: tuple[Measurement, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    same_rows: bool = True
+    cap_cells: int = ENGINE_CELLS
+
+    @property
+    def total(self) -> float:
+        """The noisy number of rows: tables tell it too, if every row is in them."""
+        return estimate_total([*self.rows, *self.tables] if self.extended else self.rows)
+
+    @property
+    def agreed(self) -> list[Measurement]:
+        """The tables, brought to a common total.
+
+        Where rows with gaps are left out each table has a total of its own; counts and noise are scaled by N / n, with
+        n the table's own noisy total (PRIVACY C4): free, and unbiased if gaps are completely random.
+        """
+        if self.extended:
+            return list(self.tables)
+        total = max(1.0, self.total)
+        return [table.scaled_to(total) for table in self.tables]
+
+    def sizes(self, schema: Schema) -> tuple[int, ...]:
+        """The cells of each column as they were counted."""
+        return tuple(column.extended_size if self.extended else column.size for column in schema.columns)
+
+    def together(self, schema: Schema) -> list[frozenset[int]]:
+        """The sets of columns that were counted in one table, each with all its cells; the largest ones alone."""
+        sizes = self.sizes(schema)
+        found = {
+            frozenset(c for c, size in zip(table.columns, table.counts.shape, strict=True) if size == sizes[c])
+            for table in self.tables
+        }
+        constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # they go with everything
+        return [columns | constant for columns in found if not any(columns < other for other in found)]
+
+    def learn(
+        self, schema: Schema, *, seed: int = 0, closely: bool = False, progress: Progress | None = None
+    ) -> Learned:
+        """The model that these tables make.
+
+        Args:
+            schema: of the table.
+            seed: of the chance in learning; public, so that the same tables give the same model.
+            closely: whether to follow the tables, noise and all. A model for rows stops where noise explains the rest,
+                which draws columns towards independence: a bias that no interval shows. Noise shows in copies.
+            progress: called with how much is done, of how much.
+        """
+        return LEARNERS[self.kind](self, schema, Way(seed, closely, progress))
+
+    def inside(self, schema: Schema) -> dict[str, Floats]:
+        """How many rows each cell has, about, of columns whose bins were learned."""
+        levels: dict[int, list[Measurement]] = {}
+        for level in self.trees:
+            levels.setdefault(level.columns[0], []).append(level)
+        return {
+            schema.names[column]: settle([level.counts for level in tree], tree[0].noise_std)
+            for column, tree in levels.items()
+        }
+
+    def shaken(self, rng: np.random.Generator) -> Evidence:
+        """The same with as much noise again as there is in it."""
+        return self._with([table.counts for table in (*self.tables, *self.rows)], rng)
+
+    def of_rows(self, codes: NDArray[np.integer], rng: np.random.Generator) -> Evidence:
+        """What might have been released of other rows: their counts, with fresh noise. All rows must be counted."""
+        cells = [codes[:, table.columns].astype(np.int64) for table in self.tables]
+        for table, node in zip(cells, self.nodes, strict=False):
+            for axis, merged in enumerate(node.merged):
+                table[:, axis] = merged[table[:, axis]]
+        counts = [_count(rows, table.counts.shape) for rows, table in zip(cells, self.tables, strict=True)]
+        return self._with([*counts, *[np.array(float(len(codes)))] * len(self.rows)], rng)
+
+    def _with(self, counts: Sequence[Floats], rng: np.random.Generator) -> Evidence:
+        """These counts with noise; how values lie inside bins is shaken each time."""
+        fresh = [
+            Measurement(old.columns, new + rng.normal(0.0, old.noise_std, np.shape(new)), old.noise_std)
+            for old, new in zip(self._released, [*counts, *(level.counts for level in self.trees)], strict=True)
+        ]
+        begin, end = len(self.tables), len(self.tables) + len(self.rows)
+        return replace(self, tables=tuple(fresh[:begin]), rows=tuple(fresh[begin:end]), trees=tuple(fresh[end:]))
+
+    @property
+    def _released(self) -> tuple[Measurement, ...]:
+        return (*self.tables, *self.rows, *self.trees)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """What a model file holds of it."""
+        many = [len(self.tables), len(self.rows), len(self.trees), len(self.nodes)]
+        facts = [self.extended, self.same_rows, self.cap_cells, *many]
+        arrays: dict[str, NDArray[Any]] = {"kind": np.array(self.kind), "facts": np.array(facts, dtype=np.int64)}
+        for number, table in enumerate(self._released):
+            arrays[f"columns.{number}"] = np.array(table.columns, dtype=np.int64)
+            arrays[f"counts.{number}"] = table.counts
+            arrays[f"noise_std.{number}"] = np.array(table.noise_std)
+        for number, node in enumerate(self.nodes):
+            arrays |= {f"merged.{number}.{axis}": codes for axis, codes in enumerate(node.merged)}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Evidence:
+        """What a model file holds."""
+        extended, same_rows, cap_cells, tables, rows, trees, nodes = arrays["facts"].tolist()
+        measured = [
+            Measurement(
+                tuple(arrays[f"columns.{number}"].tolist()),
+                arrays[f"counts.{number}"].astype(np.float64),
+                float(arrays[f"noise_std.{number}"]),
+            )
+            for number in range(tables + rows + trees)
+        ]
+        families = [
+            (columns[-1], columns[:-1], tuple(arrays[f"merged.{number}.{axis}"] for axis in range(len(columns) - 1)))
+            for number, columns in enumerate(table.columns for table in measured[:nodes])
+        ]
+        return cls(
+            kind=str(arrays["kind"]),
+            tables=tuple(measured[:tables]),
+            rows=tuple(measured[tables : tables + rows]),
+            trees=tuple(measured[tables + rows :]),
+            extended=bool(extended),
+            nodes=tuple(Node(*family) for family in families),
+            same_rows=bool(same_rows),
+            cap_cells=int(cap_cells),
+        )
+
+
+def _count(cells: NDArray[np.int64], shape: tuple[int, ...]) -> Floats:
+    many = int(np.prod(shape))
+    places = np.ravel_multi_index(tuple(cells.T), shape) if shape else np.zeros(len(cells), dtype=np.int64)
+    return np.bincount(places, minlength=many).reshape(shape).astype(np.float64)
+
+
+def noise_of(measurements: Iterable[Measurement]) -> dict[Marginal, float]:
+    """The noise in each cell of every measured marginal; repeated measurements of one are combined."""
+    precision: dict[Marginal, float] = {}
+    for measurement in measurements:
+        precision[measurement.columns] = precision.get(measurement.columns, 0.0) + measurement.noise_std**-2
+    return {columns: known**-0.5 for columns, known in precision.items()}
+
+
+# ---------------------------------------------------------------------- what each kind makes of tables
+
+
+def _product(evidence: Evidence, schema: Schema, _: Way) -> Learned:
+    """Each column by itself."""
+    observed, total = [column.size for column in schema.columns], evidence.total
+    filled, gapped = ([np.ones(size) for size in sizes] for sizes in (observed, evidence.sizes(schema)))
+    for table in evidence.tables:
+        (place,) = table.columns
+        shown = table.counts[: observed[place]]
+        filled[place] = project_to_simplex(shown, 1.0 if (n := shown.sum()) <= 0 else n)
+        gapped[place] = project_to_simplex(table.counts, max(total, 1.0))
+    return Learned(
+        Product(tuple(law / law.sum() for law in filled)),
+        Product(tuple(law / law.sum() for law in gapped)) if evidence.extended else None,
+        total,
+    )
+
+
+def _graphical(evidence: Evidence, schema: Schema, way: Way) -> Learned:
+    """A fit on a junction tree, constraints as structural zeros, and the gaps completed."""
+    sizes, observed = evidence.sizes(schema), [column.size for column in schema.columns]
+    total, tables = max(1.0, evidence.total), evidence.agreed
+
+    def fit(rules: Sequence[Forbidden]) -> GraphicalModel:
+        return GraphicalModel.fit(
+            sizes,
+            tables,
+            total=total,
+            closely=way.closely,
+            zeros=[(rule.columns, _with_gaps(rule, sizes)) for rule in rules],
+            cap_cells=ENGINE_CELLS,
+        )
+
+    forbidden, between, _ = constraints_of(schema, evidence.inside(schema))
+    model = fit(forbidden)
+    between = [rule for rule in between if prod(sizes[c] for c in rule.columns) <= evidence.cap_cells]
+    for rule in between:  # which combinations go together is read off the model, then holds exactly
+        law = model.marginal(rule.columns)[tuple(slice(observed[c]) for c in rule.columns)]
+        forbidden.append(rule.forbidden(law))
+    if between:
+        model = fit(forbidden)
+    if not evidence.extended:
+        return Learned(model, None, total, model.unexplained)
+    zeros = [(rule.columns, rule.table) for rule in forbidden]
+    noise = noise_of(evidence.tables)
+    filled = complete_model(
+        model, observed, noise, zeros=zeros, cap_cells=ENGINE_CELLS, closely=way.closely, seed=way.seed
+    )
+    return Learned(filled, model, total, model.unexplained)
+
+
+def _with_gaps(rule: Forbidden, sizes: Sequence[int]) -> NDArray[np.bool_]:
+    """A forbidden combination of observed cells as one of all cells: a gap is never forbidden."""
+    return np.pad(rule.table, [(0, sizes[c] - size) for c, size in zip(rule.columns, rule.table.shape, strict=True)])
+
+
+def _network(evidence: Evidence, schema: Schema, way: Way) -> Learned:
+    """Tables without noise's signs, brought to agree, then the law of each column given its parents."""
+    sizes, observed = evidence.sizes(schema), [column.size for column in schema.columns]
+    total = max(1.0, evidence.total)
+    agreed = total if evidence.extended else max(1.0, estimate_total(evidence.tables))
+    nodes = list(evidence.nodes)
+    tables = fit_tables(
+        sizes,
+        nodes,
+        [table.counts for table in evidence.tables],
+        evidence.tables[0].noise_std,
+        total=agreed if evidence.same_rows else None,
+        cap_cells=evidence.cap_cells,
+        closely=way.closely,
+    )
+    constant = sorted(set(range(len(sizes))).difference(node.column for node in nodes))
+    nodes += [Node(place, (), ()) for place in constant]
+    tables += [np.ones(1)] * len(constant)
+    network = BayesianNetwork(sizes, nodes, map(conditional, tables))
+    if not evidence.extended:
+        return Learned(network, None, total)
+    nodes = [node.cut(observed) for node in nodes]
+    tables = [
+        complete_table(table, (*node.shape, observed[node.column])) for node, table in zip(nodes, tables, strict=True)
+    ]
+    return Learned(BayesianNetwork(observed, nodes, map(conditional, tables)), network, total)
+
+
+def _mixture(evidence: Evidence, schema: Schema, way: Way) -> Learned:
+    """A mixture of products; combinations of two columns that are forbidden become targets."""
+    forbidden, _, _ = constraints_of(schema)
+    found = fit_mixture(
+        evidence.sizes(schema),
+        evidence.agreed,
+        observed=[column.size for column in schema.columns],
+        total=evidence.total,
+        zeros=[(rule.columns, rule.table) for rule in forbidden if len(rule.columns) == 2],
+        closely=way.closely,
+        seed=way.seed,
+        progress=way.progress,
+    )
+    return Learned(found.filled, found.gapped if evidence.extended else None, found.total, found.unexplained)
+
+
+LEARNERS: dict[str, Callable[[Evidence, Schema, Way], Learned]] = {
+    Product.kind: _product,
+    GraphicalModel.kind: _graphical,
+    BayesianNetwork.kind: _network,
+    MixtureModel.kind: _mixture,
+}
