@@ -10,12 +10,13 @@ from gapless.synth.auto import Auto
 from gapless.synth.fitted import FittedModel
 from gapless.synth.fitting import Synthesizer
 from gapless.synth.independent import Independent
+from gapless.synth.kamino import Kamino
 from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
 from gapless.synth.privbayes import PrivBayes
 
 METHODS: dict[str, type[Synthesizer]] = {
-    method.name: method for method in (Independent, PrivBayes, MST, AIM, Mixture, Auto)
+    method.name: method for method in (Independent, PrivBayes, MST, AIM, Mixture, Kamino, Auto)
 }
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Auto",
     "FittedModel",
     "Independent",
+    "Kamino",
     "Mixture",
     "PrivBayes",
     "load",

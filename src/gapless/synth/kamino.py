@@ -1,0 +1,240 @@
+"""Kamino: column by column, each from the earlier ones, by networks that are trained privately ([MD] Algorithm 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from gapless.arguments import whole
+from gapless.data import PrivateTable
+from gapless.data.private_table import check_held
+from gapless.data.training import train
+from gapless.errors import ModelError
+from gapless.missing import Observed
+from gapless.model.autoregressive import (
+    LEAST,
+    AutoregressiveModel,
+    ColumnLaw,
+    ColumnLaws,
+    SharedLaws,
+    attentive,
+    complete,
+)
+from gapless.model.marginal import Floats, Measurement, project_to_simplex
+from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.layers import Layer
+from gapless.model.neural.masked import masked
+from gapless.model.neural.optimizers import Adam, Cosine
+from gapless.privacy import Loss
+from gapless.schema import Schema
+from gapless.schema.constraints import constraints_of
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitting import Fitting, Synthesizer
+
+Architecture: TypeAlias = Literal["shared", "columns"]
+
+COLUMNS_SHARE = 0.15  # of the budget, for tables of one column
+RATE = 0.1  # the chance of each row to be in a lot
+STEPS = 200
+WARMUP = 20
+CLIP = 2.0
+LEARNING_RATE = 0.02
+WIDTH = 16  # of the points that cells are embedded as
+MOST_NUMBERS = 4_000_000  # parameters of a network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kamino(Synthesizer):
+    """Column by column, each given the earlier ones, by networks: for dependence of many columns at larger budgets.
+
+    "shared" trains one network for all columns at once: a linear map and a hidden layer, masked so that a column sees
+    the earlier ones alone; a row's loss is the sum over the columns that are observed in it. "columns" is [MD]'s: a
+    network for each column, embeddings of the earlier ones and attention over them (AimNet), trained one after the
+    other. With `Observed()`, which is KaminoI there, a network is trained on the rows whose own column is observed and
+    then fills this column's gaps by draws, before the next one is trained. `CompleteRows()` is Kamino.
+
+    Guarantee: "shared" releases the one-way marginals (and, unless every row is counted in them, the number of rows),
+        then one training on all rows. "columns" releases the first column's marginal (and the number of rows), then a
+        training for each other column; with `Observed()` that one reads the rows with this column observed.
+        Order, rate, steps and clipping are public; nothing follows the number of rows.
+
+    Args:
+        missing: what to do about gaps.
+        architecture: one network, or one for each column.
+        order: columns that come first, by name; the others follow. By default columns that decide others by a rule of
+            the schema come before these, else smaller ones first.
+        hidden: how many units the hidden layer of the shared network has; 0 for none.
+        steps: how many steps each training has.
+        seed: draws the first parameters; nothing else can be repeated.
+    """
+
+    name = "kamino"
+    pure = False
+
+    architecture: Architecture = "shared"
+    order: Sequence[str] | None = None
+    hidden: int = 32
+    steps: int = STEPS
+    seed: int = 0
+
+    def check(self, fitting: Fitting) -> None:
+        """Refuse settings that are none, and columns whose network would be too large."""
+        if self.architecture not in ("shared", "columns"):
+            raise ModelError(f"no architecture called {self.architecture!r}", hint='"shared" or "columns"')
+        for name, least in (("hidden", 0), ("steps", 1), ("seed", 0)):
+            whole(name, getattr(self, name), error=ModelError, least=least)
+        order_of(fitting.schema, self.order)
+        if _fills(self, fitting):
+            check_held(fitting.table, "filling gaps column by column")
+        cells = sum(fitting.sizes)
+        if cells**2 > MOST_NUMBERS and self.architecture == "shared":
+            raise ModelError(
+                f"all columns together have {cells:,} cells, too many for one network",
+                hint='fewer levels or bins, leave columns out with select(), or architecture="columns"',
+            )
+
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+        """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
+        fitting = Fitting(self, table, spend=spend, progress=progress)
+        order = order_of(fitting.schema, self.order)
+        model = _shared(self, fitting, order) if self.architecture == "shared" else _columns(self, fitting, order)
+        fitting.tell("completing", 0, 1)
+        names = fitting.schema.names
+        return fitting.fitted(
+            complete(model, [column.size for column in fitting.schema.columns]) if fitting.extended else model,
+            model if fitting.extended else None,
+            settings={"architecture": self.architecture, "order": ", ".join(names[column] for column in order)},
+            structure=fitting.structure(),
+            edges=combinations(range(len(names)), 2),
+        )
+
+
+def order_of(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
+    """The columns by position: those named, then each as soon as what decides it is there, the smallest first."""
+    placed = list(schema.positions(first or ()))
+    _, dependencies, _ = constraints_of(schema)
+    waiting = sorted(set(range(len(schema.columns))) - set(placed), key=lambda column: schema.columns[column].size)
+    while waiting:
+        decided = {rule.columns[-1] for rule in dependencies if set(rule.columns[:-1]) & set(waiting)}
+        free = [column for column in waiting if column not in decided]
+        placed.append((free or waiting)[0])  # columns that decide each other: the smallest
+        waiting.remove(placed[-1])
+    return tuple(placed)
+
+
+def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> AutoregressiveModel:
+    """One network for all columns, its columns raked to what was measured."""
+    spend = fitting.prepare()
+    fitting.tell("measuring", 0, 1)
+    alone = len(fitting.columns) == 1  # there is nothing to train
+    measured = fitting.measure(fitting.columns, spend if alone else spend * COLUMNS_SHARE)
+    targets = {marginal.columns[0]: _law(marginal) for marginal in measured}
+    shown = [column.extended_size for column in fitting.schema.columns]
+    network = masked(shown, fitting.sizes, order, 0 if alone else kamino.hidden)
+    begin = network.start(np.random.default_rng(kamino.seed))
+    weights, biases = network.layers[0].shapes
+    begin[weights : weights + biases] = np.concatenate(
+        [np.log(targets[c]) if c in targets else np.zeros(size) for c, size in enumerate(fitting.sizes)]
+    )
+    if not alone:
+        every = tuple(range(len(shown)))
+        cells = Cells(given=every, sizes=tuple(shown), targets=every, cells=fitting.sizes)
+        begin = _trained(kamino, fitting, fitting.prepared, network, cells, begin=begin, spend=fitting.grant.left)
+    (skip, bias), ((first, first_bias), _, (last, more)) = network.unpack(begin)
+    starts = np.cumsum([0, *shown])
+    kept = np.concatenate([np.arange(start, start + size) for start, size in zip(starts, fitting.sizes, strict=False)])
+    laws = SharedLaws(
+        tuple(order),
+        fitting.sizes,
+        bias=bias + more,
+        skip=skip[kept],
+        first=first[kept],
+        first_bias=first_bias,
+        last=last,
+    )
+    return AutoregressiveModel(laws).raked(targets)
+
+
+def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> AutoregressiveModel:
+    """A network for each column; where gaps are filled, each fills its own before the next is trained."""
+    spend = fitting.prepare()
+    table, names, columns = fitting.prepared, fitting.schema.names, fitting.schema.columns
+    telling = [column for column in order if (column,) in fitting.columns]
+    fitting.tell("measuring", 0, 1)
+    (measured,) = fitting.measure([(telling[0],)], spend / len(telling))
+    laws = {column: ColumnLaw((), 1, 1, WIDTH, np.zeros(1)) for column in order}  # but for those that tell something
+    laws[telling[0]] = ColumnLaw((), size := fitting.sizes[telling[0]], size, WIDTH, np.log(_law(measured)))
+    for place, column in enumerate(telling):
+        given = telling[:place]
+        called = [names[other] for other in given]
+        if given:
+            shown, size = tuple(fitting.sizes[other] for other in given), fitting.sizes[column]
+            network = attentive(shown, size, WIDTH)
+            cells = Cells(given=tuple(range(place)), sizes=shown, targets=(place,), cells=(size,), coded=True)
+            numbers = _trained(
+                kamino,
+                fitting,
+                table,
+                network,
+                cells,
+                begin=network.start(np.random.default_rng(kamino.seed)),
+                spend=fitting.grant.left / (len(telling) - place),
+                columns=[*called, names[column]],
+                done=place - 1,
+                of=len(telling) - 1,
+            )
+            laws[column] = ColumnLaw(shown, size, size, WIDTH, numbers)
+        if _fills(kamino, fitting) and columns[column].gaps:
+            table = table.fill_column(names[column], laws[column], given=called)
+    return AutoregressiveModel(ColumnLaws(tuple(order), tuple(laws[column] for column in order)))
+
+
+def _fills(kamino: Kamino, fitting: Fitting) -> bool:
+    """Whether gaps are filled on the way."""
+    return kamino.architecture == "columns" and isinstance(fitting.missing, Observed)
+
+
+def _trained(
+    kamino: Kamino,
+    fitting: Fitting,
+    table: PrivateTable,
+    network: Layer,
+    cells: Cells,
+    *,
+    begin: Floats,
+    spend: Loss,
+    columns: Sequence[str] | None = None,
+    done: int = 0,
+    of: int = 1,
+) -> Floats:
+    """The parameters after one training: on all rows, or on those observed on `columns`, whose last one is foretold."""
+    program = Descent(
+        network=network,
+        cells=cells,
+        optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=kamino.steps, warmup=WARMUP)),
+        lot=RATE * max(1.0, fitting.total),
+        begin=begin,
+    )
+    return train(
+        table,
+        program,
+        fitting.grant,
+        spend=spend,
+        rate=RATE,
+        steps=kamino.steps,
+        clip=CLIP,
+        what="network" if columns is None else f"network for {columns[-1]}",
+        columns=columns,
+        needs=() if columns is None or fitting.extended else columns,
+        progress=lambda step: fitting.tell("training", done * kamino.steps + step, of * kamino.steps),
+    ).value.numbers
+
+
+def _law(marginal: Measurement) -> Floats:
+    """What a noisy table of one column says, no cell quite impossible."""
+    law = np.maximum(project_to_simplex(marginal.counts, total := max(1.0, marginal.counts.sum())) / total, LEAST)
+    return np.asarray(law / law.sum())
