@@ -13,27 +13,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
+from gapless.model.completion import ROUNDS, ROWS, shrunk
 from gapless.model.marginal import Floats
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear
 from gapless.model.sampling import Chance, Codes, Ints, pick
-from gapless.privacy.sgd import BLOCK
 
 __all__ = ["AutoregressiveModel", "ColumnLaw", "ColumnLaws", "SharedLaws", "complete"]
 
 SWEEPS = 3  # of Gibbs sampling over the gaps of a row
-ROWS = 20_000  # of the sample by which shifts are found, and gaps completed
-ROUNDS = 2  # of completing
 RAKES = 8  # steps of a column towards its table
 LEAST = 1e-5  # share of a cell that shifts can tell
 ALIKE = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
+_BLOCK = 1024  # rows that are filled at once, always as many: then what a row gets does not depend on the others
 _CELLS = 1 << 20  # working memory
 _FARTHEST = 500.0  # of a logit, so that its power is finite
 
@@ -88,6 +88,18 @@ class SharedLaws:
     first_bias: Floats
     last: Floats
 
+    @classmethod
+    def of(cls, weights: Any, order: tuple[int, ...], sizes: tuple[int, ...], points: Sequence[Floats]) -> Self:
+        """From the weights of a `masked` network that was shown these points, of which the first `sizes` are left."""
+        (skip, bias), ((first, first_bias), _, (last, more)) = weights
+        spans = list(pairwise(accumulate(map(len, points), initial=0)))
+
+        def looked_up(matrix: Floats) -> Floats:
+            parts = (own[:size] @ matrix[slice(*span)] for own, size, span in zip(points, sizes, spans, strict=True))
+            return np.concatenate(list(parts))
+
+        return cls(order, sizes, bias + more, looked_up(skip), looked_up(first), first_bias, last)
+
     def logits(self, column: int, codes: Ints) -> Floats:
         """Rows × cells of the column."""
         span, earlier = self._span(column), self.order[: self.order.index(column)]
@@ -109,7 +121,8 @@ class SharedLaws:
         for begin in range(0, self.sizes[column], step):
             some = slice(begin, min(begin + step, self.sizes[column]))
             units = np.maximum(hidden[:, None] + self.first[own][some], 0.0)
-            logits = (units.reshape(-1, last.shape[0]) @ last).reshape(len(codes), -1, len(cells))
+            many = units.shape[0] * units.shape[1]
+            logits = (units.reshape(many, len(last)) @ last).reshape(*units.shape[:2], len(cells))
             logits += sums[:, None]
             logits += self.skip[own][some][:, cells]
             np.clip(logits, -_FARTHEST, _FARTHEST, out=logits)
@@ -319,7 +332,7 @@ class AutoregressiveModel:
         return draws
 
     def _portions(self, rows: int, column: int) -> Iterator[slice]:
-        step = max(BLOCK, _CELLS // self.sizes[column])
+        step = max(_BLOCK, _CELLS // self.sizes[column])
         return (slice(begin, min(begin + step, rows)) for begin in range(0, rows, step))
 
     def raked(self, targets: Mapping[int, Floats]) -> Self:
@@ -370,25 +383,37 @@ class AutoregressiveModel:
 def complete(gapped: AutoregressiveModel, sizes: Sequence[int]) -> AutoregressiveModel:
     """The distribution of complete rows behind one whose columns have gap states after their first `sizes` cells.
 
-    The law of a cell given that it is observed is that of all cells, if gaps hang on what comes before it. Where they
-    hang on later columns its table of one column is biased. So rows are drawn with their gaps, and filled given all
-    that is observed in them; then columns are raked to the result.
+    The law of a cell given that it is observed is that of all cells, if gaps hang on earlier columns. Where they hang
+    on later ones its table of one column is biased. So rows are drawn with their gaps and filled given all that is
+    observed in them; then columns are raked to the result, as far as chance does not explain it.
     """
-    rows = gapped.sample(ROWS, np.random.default_rng(0)).astype(np.int64)
+    rng = np.random.default_rng(0)  # public: the same released values always give the same model
+    rows = gapped.sample(ROWS, rng).astype(np.int64)
     observed = np.where(rows < np.array(sizes), rows, -1)
     filled = AutoregressiveModel(gapped.laws.cut(sizes))
-    rng = np.random.default_rng(1)
+    if not (observed < 0).any():
+        return filled
     for _ in range(ROUNDS):
-        codes = filled.fill(observed, lambda: rng.random(ROWS))
-        filled = filled.raked({c: np.bincount(codes[:, c], minlength=size) / ROWS for c, size in enumerate(sizes)})
+        before = filled.sample(ROWS, rng).astype(np.int64)
+        after = filled.fill(observed, lambda: rng.random(ROWS))
+        filled = filled.raked(
+            {
+                column: shrunk(_shares(after[:, column], size), _shares(before[:, column], size), int(drawn))
+                for column, (size, drawn) in enumerate(zip(sizes, (observed < 0).sum(axis=0), strict=True))
+            }
+        )
     return filled
+
+
+def _shares(codes: Ints, size: int) -> Floats:
+    return np.bincount(codes, minlength=size) / len(codes)
 
 
 def _blocks(rows: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Some rows in blocks of one size, and the same filled up: then a row's numbers do not depend on the others."""
-    for begin in range(0, len(rows), BLOCK):
-        some = rows[begin : begin + BLOCK]
-        yield some, np.concatenate([some, np.full(BLOCK - len(some), some[0])])
+    for begin in range(0, len(rows), _BLOCK):
+        some = rows[begin : begin + _BLOCK]
+        yield some, np.concatenate([some, np.full(_BLOCK - len(some), some[0])])
 
 
 def _chances(logits: Floats) -> Floats:

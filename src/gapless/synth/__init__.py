@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from gapless.missing import STRATEGIES, FromModel, ImputeFirst, Missing, Observed
 from gapless.model import archive
 from gapless.synth.aim import AIM
 from gapless.synth.auto import Auto
@@ -19,10 +21,16 @@ METHODS: dict[str, type[Synthesizer]] = {
     method.name: method for method in (Independent, PrivBayes, MST, AIM, Mixture, Kamino, Auto)
 }
 
+# Treatments of gaps by their names on the command line: some take a method.
+TREATMENTS: dict[str, Callable[[], Missing]] = STRATEGIES | {
+    "impute-kamino": lambda: ImputeFirst(FromModel(Kamino(missing=Observed()))),
+}
+
 __all__ = [
     "AIM",
     "METHODS",
     "MST",
+    "TREATMENTS",
     "Auto",
     "FittedModel",
     "Independent",

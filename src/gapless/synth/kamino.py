@@ -132,31 +132,22 @@ def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> Autoregre
     fitting.tell("measuring", 0, 1)
     alone = len(fitting.columns) == 1  # there is nothing to train
     measured = fitting.measure(fitting.columns, spend if alone else spend * COLUMNS_SHARE)
-    targets = {marginal.columns[0]: _law(marginal) for marginal in measured}
-    shown = [column.extended_size for column in fitting.schema.columns]
+    laws = [np.ones(size) / size for size in fitting.sizes]
+    for marginal in measured:
+        laws[marginal.columns[0]] = _law(marginal)
+    columns = fitting.schema.columns
+    points = tuple(centred(law, c.size, c.extended_size) for law, c in zip(laws, columns, strict=True))
+    shown = tuple(map(len, points))
     network = masked(shown, fitting.sizes, order, 0 if alone else kamino.hidden)
-    begin = network.start(np.random.default_rng(kamino.seed))
+    numbers = network.start(np.random.default_rng(kamino.seed))
     weights, biases = network.layers[0].shapes
-    begin[weights : weights + biases] = np.concatenate(
-        [np.log(targets[c]) if c in targets else np.zeros(size) for c, size in enumerate(fitting.sizes)]
-    )
+    numbers[weights : weights + biases] = np.log(np.concatenate(laws))
     if not alone:
-        every = tuple(range(len(shown)))
-        cells = Cells(given=every, sizes=tuple(shown), targets=every, cells=fitting.sizes)
-        begin = _trained(kamino, fitting, fitting.prepared, network, cells, begin=begin, spend=fitting.grant.left)
-    (skip, bias), ((first, first_bias), _, (last, more)) = network.unpack(begin)
-    starts = np.cumsum([0, *shown])
-    kept = np.concatenate([np.arange(start, start + size) for start, size in zip(starts, fitting.sizes, strict=False)])
-    laws = SharedLaws(
-        tuple(order),
-        fitting.sizes,
-        bias=bias + more,
-        skip=skip[kept],
-        first=first[kept],
-        first_bias=first_bias,
-        last=last,
-    )
-    return AutoregressiveModel(laws).raked(targets)
+        every = tuple(range(len(columns)))
+        cells = Cells(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=points)
+        numbers = _trained(kamino, fitting, fitting.prepared, network, cells, begin=numbers, spend=fitting.grant.left)
+    model = AutoregressiveModel(SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points))
+    return model.raked(dict(enumerate(laws)))
 
 
 def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> AutoregressiveModel:
@@ -164,9 +155,10 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> Autoregr
     spend = fitting.prepare()
     table, names, columns = fitting.prepared, fitting.schema.names, fitting.schema.columns
     telling = [column for column in order if (column,) in fitting.columns]
+    order = [*telling, *(column for column in order if column not in telling)]  # what tells nothing is shown to nobody
     fitting.tell("measuring", 0, 1)
     (measured,) = fitting.measure([(telling[0],)], spend / len(telling))
-    laws = {column: ColumnLaw((), 1, 1, WIDTH, np.zeros(1)) for column in order}  # but for those that tell something
+    laws = {column: ColumnLaw((), 1, 1, WIDTH, np.zeros(1)) for column in order}
     laws[telling[0]] = ColumnLaw((), size := fitting.sizes[telling[0]], size, WIDTH, np.log(_law(measured)))
     for place, column in enumerate(telling):
         given = telling[:place]
@@ -232,6 +224,17 @@ def _trained(
         needs=() if columns is None or fitting.extended else columns,
         progress=lambda step: fitting.tell("training", done * kamino.steps + step, of * kamino.steps),
     ).value.numbers
+
+
+def centred(law: Floats, cells: int, codes: int) -> Floats:
+    """A point for each code of a column: a 1 in its own place, less the mean of observed cells; a gap is in the mean.
+
+    A network then learns how columns go together and leaves each column's own law, which is known already, as it is;
+    and rows of usual cells, which teach little, have short gradients.
+    """
+    points = np.eye(codes)
+    points[:cells, :cells] -= law[:cells] / law[:cells].sum()
+    return points
 
 
 def _law(marginal: Measurement) -> Floats:
