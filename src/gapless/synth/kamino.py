@@ -29,7 +29,7 @@ from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Layer
 from gapless.model.neural.masked import masked
 from gapless.model.neural.optimizers import Adam, Cosine
-from gapless.privacy import Loss
+from gapless.privacy import Loss, PrivateTraining, Sampled
 from gapless.schema import Schema
 from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
@@ -37,12 +37,14 @@ from gapless.synth.fitting import Fitting, Synthesizer
 
 Architecture: TypeAlias = Literal["shared", "columns"]
 
-COLUMNS_SHARE = 0.15  # of the budget, for tables of one column
+COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
 RATE = 0.1  # the chance of each row to be in a lot
 STEPS = 200
 WARMUP = 20
 CLIP = 2.0
-LEARNING_RATE = 0.02
+LEARNING_RATE = 0.03
+HIDDEN = 32  # units of the hidden layer, where noise is small enough for one
+QUIET = 6e-4  # noise in a sum of gradients, in units of their length, for each row of a lot: up to which it is
 WIDTH = 16  # of the points that cells are embedded as
 MOST_NUMBERS = 4_000_000  # parameters of a network
 
@@ -67,9 +69,9 @@ class Kamino(Synthesizer):
         architecture: one network, or one for each column.
         order: columns that come first, by name; the others follow. By default columns that decide others by a rule of
             the schema come before these, else smaller ones first.
-        hidden: how many units the hidden layer of the shared network has; 0 for none.
+        hidden: how many units the hidden layer of the shared network has; by default some where the budget and the
+            noisy number of rows leave little noise, else none.
         steps: how many steps each training has.
-        seed: draws the first parameters; nothing else can be repeated.
     """
 
     name = "kamino"
@@ -77,16 +79,16 @@ class Kamino(Synthesizer):
 
     architecture: Architecture = "shared"
     order: Sequence[str] | None = None
-    hidden: int = 32
+    hidden: int | None = None
     steps: int = STEPS
-    seed: int = 0
 
     def check(self, fitting: Fitting) -> None:
         """Refuse settings that are none, and columns whose network would be too large."""
         if self.architecture not in ("shared", "columns"):
             raise ModelError(f"no architecture called {self.architecture!r}", hint='"shared" or "columns"')
-        for name, least in (("hidden", 0), ("steps", 1), ("seed", 0)):
-            whole(name, getattr(self, name), error=ModelError, least=least)
+        for name, least in (("hidden", 0), ("steps", 1)):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), error=ModelError, least=least)
         order_of(fitting.schema, self.order)
         if _fills(self, fitting):
             check_held(fitting.table, "filling gaps column by column")
@@ -138,8 +140,8 @@ def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> Autoregre
     columns = fitting.schema.columns
     points = tuple(centred(law, c.size, c.extended_size) for law, c in zip(laws, columns, strict=True))
     shown = tuple(map(len, points))
-    network = masked(shown, fitting.sizes, order, 0 if alone else kamino.hidden)
-    numbers = network.start(np.random.default_rng(kamino.seed))
+    network = masked(shown, fitting.sizes, order, 0 if alone else _hidden(kamino, fitting))
+    numbers = network.start(np.random.default_rng(0))
     weights, biases = network.layers[0].shapes
     numbers[weights : weights + biases] = np.log(np.concatenate(laws))
     if not alone:
@@ -148,6 +150,22 @@ def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> Autoregre
         numbers = _trained(kamino, fitting, fitting.prepared, network, cells, begin=numbers, spend=fitting.grant.left)
     model = AutoregressiveModel(SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points))
     return model.raked(dict(enumerate(laws)))
+
+
+def _hidden(kamino: Kamino, fitting: Fitting) -> int:
+    """How many units the hidden layer has: by public settings and the noisy number of rows."""
+    if kamino.hidden is not None:
+        return kamino.hidden
+    distance = Sampled(fitting.table.protect.at_most)
+    training = PrivateTraining.for_loss(
+        fitting.grant.left, distance, rate=RATE, steps=kamino.steps, clip=CLIP, numbers=1
+    )
+    return HIDDEN if training.std <= QUIET * _lot(fitting) else 0
+
+
+def _lot(fitting: Fitting) -> float:
+    """About how many rows a lot has."""
+    return RATE * max(1.0, fitting.total)
 
 
 def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> AutoregressiveModel:
@@ -173,7 +191,7 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> Autoregr
                 table,
                 network,
                 cells,
-                begin=network.start(np.random.default_rng(kamino.seed)),
+                begin=network.start(np.random.default_rng(0)),
                 spend=fitting.grant.left / (len(telling) - place),
                 columns=[*called, names[column]],
                 done=place - 1,
@@ -208,7 +226,7 @@ def _trained(
         network=network,
         cells=cells,
         optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=kamino.steps, warmup=WARMUP)),
-        lot=RATE * max(1.0, fitting.total),
+        lot=_lot(fitting),
         begin=begin,
     )
     return train(
