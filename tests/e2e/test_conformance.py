@@ -26,7 +26,7 @@ class Columns(gl.Kamino):
 
 METHODS = synth.METHODS | {"chain": Chain, "columns": Columns}
 BUDGETS = {"pure": gl.Budget(1.0), "approximate": gl.Budget(1.0, 1e-6)}
-LONG = {"aim", "columns"}  # where there are many columns
+LONG = {"aim", "kamino", "columns"}  # where there are many columns
 OWN = [method for method in METHODS if method != "auto"]  # auto is one of the others
 WAYS = [name for name in STRATEGIES if name not in {"impute-mode", "impute-distribution"}]  # they pay as the mean does
 PAIRS = [(method, missing) for method in METHODS for missing in STRATEGIES]
