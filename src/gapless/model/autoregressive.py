@@ -220,8 +220,12 @@ class ColumnLaw:
 
 
 def attentive(given: Sequence[int], outputs: int, width: int) -> Chain:
-    """From the cells of several columns to the logits of one, at first all of them 0."""
-    return Chain((Embedding(tuple(given), width), Attention(len(given), width), Linear(width, outputs, gain=0.0)))
+    """From the cells of several columns to the logits of one, at first all of them 0.
+
+    Points have numbers of variance 1 at first: a mean over many columns is short, and its gradients shorter.
+    """
+    points = Embedding(tuple(given), width, gain=math.sqrt(width))
+    return Chain((points, Attention(len(given), width), Linear(width, outputs, gain=0.0)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, TypeAlias
 
@@ -24,8 +24,8 @@ from gapless.model.autoregressive import (
     attentive,
     complete,
 )
-from gapless.model.marginal import Floats, Measurement, project_to_simplex
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.marginal import Floats, project_to_simplex
+from gapless.model.neural.descent import Cells, Descent, begun
 from gapless.model.neural.layers import Layer
 from gapless.model.neural.masked import masked
 from gapless.model.neural.optimizers import Adam, Cosine
@@ -37,12 +37,20 @@ from gapless.synth.fitting import Fitting, Synthesizer
 
 Architecture: TypeAlias = Literal["shared", "columns"]
 
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a training runs; all of it public. Chosen on Adult and a simulated table (bench/kamino.py)."""
+
+    rate: float  # the chance of each row to be in a lot
+    steps: int
+    clip: float
+    learning_rate: float
+
+
+COURSES = {"shared": Course(0.1, 200, 2.0, 0.03), "columns": Course(0.05, 100, 1.0, 0.04)}
 COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
-RATE = 0.1  # the chance of each row to be in a lot
-STEPS = 200
-WARMUP = 20
-CLIP = 2.0
-LEARNING_RATE = 0.03
+WARMUP = 20  # steps
 HIDDEN = 32  # units of the hidden layer, where noise is small enough for one
 QUIET = 6e-4  # noise in a sum of gradients, in units of their length, for each row of a lot: up to which it is
 WIDTH = 16  # of the points that cells are embedded as
@@ -59,10 +67,9 @@ class Kamino(Synthesizer):
     other. With `Observed()`, which is KaminoI there, a network is trained on the rows whose own column is observed and
     then fills this column's gaps by draws, before the next one is trained. `CompleteRows()` is Kamino.
 
-    Guarantee: "shared" releases the one-way marginals (and, unless every row is counted in them, the number of rows),
-        then one training on all rows. "columns" releases the first column's marginal (and the number of rows), then a
-        training for each other column; with `Observed()` that one reads the rows with this column observed.
-        Order, rate, steps and clipping are public; nothing follows the number of rows.
+    Guarantee: the releases are the one-way marginals and, unless every row is counted in them, the number of rows; then
+        one training on all rows, or one for each column but the first, with `Observed()` on the rows where this column
+        is observed. Order, chance of lots, steps and clipping are public, and follow no number of rows but the noisy.
 
     Args:
         missing: what to do about gaps.
@@ -71,7 +78,7 @@ class Kamino(Synthesizer):
             the schema come before these, else smaller ones first.
         hidden: how many units the hidden layer of the shared network has; by default some where the budget and the
             noisy number of rows leave little noise, else none.
-        steps: how many steps each training has.
+        steps: how many steps each training has; by default 200 for the shared network, 100 for one of several.
     """
 
     name = "kamino"
@@ -80,7 +87,7 @@ class Kamino(Synthesizer):
     architecture: Architecture = "shared"
     order: Sequence[str] | None = None
     hidden: int | None = None
-    steps: int = STEPS
+    steps: int | None = None
 
     def check(self, fitting: Fitting) -> None:
         """Refuse settings that are none, and columns whose network would be too large."""
@@ -103,7 +110,9 @@ class Kamino(Synthesizer):
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         order = order_of(fitting.schema, self.order)
-        model = _shared(self, fitting, order) if self.architecture == "shared" else _columns(self, fitting, order)
+        columns = _measured(fitting)
+        networks = _shared if self.architecture == "shared" else _columns
+        model = AutoregressiveModel(networks(self, fitting, order, columns)).raked(dict(enumerate(columns)))
         fitting.tell("completing", 0, 1)
         names = fitting.schema.names
         return fitting.fitted(
@@ -128,28 +137,36 @@ def order_of(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
     return tuple(placed)
 
 
-def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> AutoregressiveModel:
-    """One network for all columns, its columns raked to what was measured."""
+def _measured(fitting: Fitting) -> list[Floats]:
+    """The law of each column by itself, as noisy counts tell it, no cell quite impossible."""
     spend = fitting.prepare()
     fitting.tell("measuring", 0, 1)
-    alone = len(fitting.columns) == 1  # there is nothing to train
-    measured = fitting.measure(fitting.columns, spend if alone else spend * COLUMNS_SHARE)
     laws = [np.ones(size) / size for size in fitting.sizes]
-    for marginal in measured:
-        laws[marginal.columns[0]] = _law(marginal)
+    for marginal in fitting.measure(fitting.columns, spend * COLUMNS_SHARE if _several(fitting) else spend):
+        (column,) = marginal.columns
+        total = max(1.0, marginal.counts.sum())
+        law = np.maximum(project_to_simplex(marginal.counts, total) / total, LEAST)
+        laws[column] = law / law.sum()
+    return laws
+
+
+def _several(fitting: Fitting) -> bool:
+    """Whether there is anything to train: else all is told by one column."""
+    return len(fitting.columns) > 1
+
+
+def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int], laws: Sequence[Floats]) -> SharedLaws:
+    """One network for all columns."""
     columns = fitting.schema.columns
     points = tuple(centred(law, c.size, c.extended_size) for law, c in zip(laws, columns, strict=True))
     shown = tuple(map(len, points))
-    network = masked(shown, fitting.sizes, order, 0 if alone else _hidden(kamino, fitting))
-    numbers = network.start(np.random.default_rng(0))
-    weights, biases = network.layers[0].shapes
-    numbers[weights : weights + biases] = np.log(np.concatenate(laws))
-    if not alone:
+    network = masked(shown, fitting.sizes, order, _hidden(kamino, fitting) if _several(fitting) else 0)
+    numbers = begun(network, np.log(np.concatenate(laws)), place=network.layers[0].shapes[0])
+    if _several(fitting):
         every = tuple(range(len(columns)))
         cells = Cells(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=points)
         numbers = _trained(kamino, fitting, fitting.prepared, network, cells, begin=numbers, spend=fitting.grant.left)
-    model = AutoregressiveModel(SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points))
-    return model.raked(dict(enumerate(laws)))
+    return SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points)
 
 
 def _hidden(kamino: Kamino, fitting: Fitting) -> int:
@@ -157,33 +174,32 @@ def _hidden(kamino: Kamino, fitting: Fitting) -> int:
     if kamino.hidden is not None:
         return kamino.hidden
     distance = Sampled(fitting.table.protect.at_most)
+    course = _course(kamino)
     training = PrivateTraining.for_loss(
-        fitting.grant.left, distance, rate=RATE, steps=kamino.steps, clip=CLIP, numbers=1
+        fitting.grant.left, distance, rate=course.rate, steps=course.steps, clip=course.clip, numbers=1
     )
-    return HIDDEN if training.std <= QUIET * _lot(fitting) else 0
+    return HIDDEN if training.std <= QUIET * course.rate * max(1.0, fitting.total) else 0
 
 
-def _lot(fitting: Fitting) -> float:
-    """About how many rows a lot has."""
-    return RATE * max(1.0, fitting.total)
+def _course(kamino: Kamino) -> Course:
+    """That of the architecture, with as many steps as were asked for."""
+    course = COURSES[kamino.architecture]
+    return course if kamino.steps is None else replace(course, steps=kamino.steps)
 
 
-def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> AutoregressiveModel:
+def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int], laws: Sequence[Floats]) -> ColumnLaws:
     """A network for each column; where gaps are filled, each fills its own before the next is trained."""
-    spend = fitting.prepare()
-    table, names, columns = fitting.prepared, fitting.schema.names, fitting.schema.columns
+    table, names = fitting.prepared, fitting.schema.names
     telling = [column for column in order if (column,) in fitting.columns]
-    order = [*telling, *(column for column in order if column not in telling)]  # what tells nothing is shown to nobody
-    fitting.tell("measuring", 0, 1)
-    (measured,) = fitting.measure([(telling[0],)], spend / len(telling))
-    laws = {column: ColumnLaw((), 1, 1, WIDTH, np.zeros(1)) for column in order}
-    laws[telling[0]] = ColumnLaw((), size := fitting.sizes[telling[0]], size, WIDTH, np.log(_law(measured)))
+    found = {
+        column: ColumnLaw((), len(laws[column]), len(laws[column]), WIDTH, np.log(laws[column])) for column in order
+    }
     for place, column in enumerate(telling):
-        given = telling[:place]
-        called = [names[other] for other in given]
-        if given:
-            shown, size = tuple(fitting.sizes[other] for other in given), fitting.sizes[column]
+        called = [names[other] for other in telling[:place]]
+        if called:
+            shown, size = tuple(fitting.sizes[other] for other in telling[:place]), fitting.sizes[column]
             network = attentive(shown, size, WIDTH)
+            begin = begun(network, np.log(laws[column]), place=sum(network.shapes) - size)
             cells = Cells(given=tuple(range(place)), sizes=shown, targets=(place,), cells=(size,), coded=True)
             numbers = _trained(
                 kamino,
@@ -191,16 +207,17 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> Autoregr
                 table,
                 network,
                 cells,
-                begin=network.start(np.random.default_rng(0)),
+                begin=begin,
                 spend=fitting.grant.left / (len(telling) - place),
                 columns=[*called, names[column]],
                 done=place - 1,
                 of=len(telling) - 1,
             )
-            laws[column] = ColumnLaw(shown, size, size, WIDTH, numbers)
-        if _fills(kamino, fitting) and columns[column].gaps:
-            table = table.fill_column(names[column], laws[column], given=called)
-    return AutoregressiveModel(ColumnLaws(tuple(order), tuple(laws[column] for column in order)))
+            found[column] = ColumnLaw(shown, size, size, WIDTH, numbers)
+        if _fills(kamino, fitting) and fitting.schema.columns[column].gaps:
+            table = table.fill_column(names[column], found[column], given=called)
+    others = [column for column in order if column not in telling]  # they tell nothing, and are shown to nobody
+    return ColumnLaws((*telling, *others), tuple(found[column] for column in (*telling, *others)))
 
 
 def _fills(kamino: Kamino, fitting: Fitting) -> bool:
@@ -222,11 +239,12 @@ def _trained(
     of: int = 1,
 ) -> Floats:
     """The parameters after one training: on all rows, or on those observed on `columns`, whose last one is foretold."""
+    course = _course(kamino)
     program = Descent(
         network=network,
         cells=cells,
-        optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=kamino.steps, warmup=WARMUP)),
-        lot=_lot(fitting),
+        optimizer=Adam(rate=Cosine(rate=course.learning_rate, steps=course.steps, warmup=WARMUP)),
+        lot=course.rate * max(1.0, fitting.total),
         begin=begin,
     )
     return train(
@@ -234,13 +252,13 @@ def _trained(
         program,
         fitting.grant,
         spend=spend,
-        rate=RATE,
-        steps=kamino.steps,
-        clip=CLIP,
+        rate=course.rate,
+        steps=course.steps,
+        clip=course.clip,
         what="network" if columns is None else f"network for {columns[-1]}",
         columns=columns,
         needs=() if columns is None or fitting.extended else columns,
-        progress=lambda step: fitting.tell("training", done * kamino.steps + step, of * kamino.steps),
+        progress=lambda step: fitting.tell("training", done * course.steps + step, of * course.steps),
     ).value.numbers
 
 
@@ -253,9 +271,3 @@ def centred(law: Floats, cells: int, codes: int) -> Floats:
     points = np.eye(codes)
     points[:cells, :cells] -= law[:cells] / law[:cells].sum()
     return points
-
-
-def _law(marginal: Measurement) -> Floats:
-    """What a noisy table of one column says, no cell quite impossible."""
-    law = np.maximum(project_to_simplex(marginal.counts, total := max(1.0, marginal.counts.sum())) / total, LEAST)
-    return np.asarray(law / law.sum())

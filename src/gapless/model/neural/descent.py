@@ -91,3 +91,10 @@ class Descent:
         move, moments = self.optimizer.move(state.moments, noisy / self.lot, step, self.network.shapes)
         numbers = np.clip(state.numbers + move, -FARTHEST, FARTHEST)
         return Learned(numbers, self.network.unpack(numbers), moments)
+
+
+def begun(network: Layer, biases: Floats, *, place: int, seed: int = 0) -> Floats:
+    """First parameters, by a public seed, with these biases from `place` on."""
+    numbers = network.start(np.random.default_rng(seed))
+    numbers[place : place + len(biases)] = biases
+    return numbers
