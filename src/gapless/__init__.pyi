@@ -71,6 +71,7 @@ from gapless.synth import AIM as AIM
 from gapless.synth import MST as MST
 from gapless.synth import Auto as Auto
 from gapless.synth import Independent as Independent
+from gapless.synth import Kamino as Kamino
 from gapless.synth import Mixture as Mixture
 from gapless.synth import PrivBayes as PrivBayes
 from gapless.synth import load as load

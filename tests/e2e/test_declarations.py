@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from gapless.missing import STRATEGIES
-from gapless.synth import METHODS
+from gapless.synth import METHODS, TREATMENTS
 from throwaway import Chain
 
 
@@ -26,13 +25,13 @@ def plain(out):
 @pytest.mark.parametrize("command", ["fit", "synth"])
 def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     _, out, _ = run_here(command, "--help")
-    assert "auto, mixture, aim, mst, privbayes or independent. [default: auto]" in plain(out)
-    assert all(name in plain(out) for name in [*METHODS, *STRATEGIES])
-    assert "with --delta" not in plain(out)
+    needing = "kamino: with --delta above 0 only."
+    assert f"auto, kamino, mixture, aim, mst, privbayes or independent. {needing} [default: auto]" in plain(out)
+    assert all(name in plain(out) for name in [*METHODS, *TREATMENTS])
     monkeypatch.setitem(METHODS, "chain", Chain)
     _, out, _ = run_here(command, "--help")
-    assert "chain, auto, mixture, aim, mst, privbayes or independent. chain: with --delta above 0 only." in plain(out)
-    assert "impute-mode or impute-distribution. chain: not extended." in plain(out)
+    assert f"chain, auto, kamino, mixture, aim, mst, privbayes or independent. {needing} chain: with" in plain(out)
+    assert "impute-distribution or impute-kamino. chain: not extended." in plain(out)
 
 
 @pytest.mark.parametrize("command", ["fit", "synth"])
@@ -57,6 +56,22 @@ def test_what_is_not_declared_is_refused_before_a_ledger_is_made(
     left, _, told = run_here(command, "t.csv", "-s", "t.toml", "-o", "x", "-m", "chain", "--epsilon", "1", *options)
     assert (left, told.endswith(said)) == (code, True), told
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("asked", [("-m", "kamino"), ("-m", "mst", "--missing", "impute-kamino")])
+def test_training_needs_delta_and_is_refused_before_a_ledger_is_made(asked, folder, run_here):
+    before = sorted(folder.iterdir())
+    code, _, told = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", "--epsilon", "1", *asked)
+    assert code == 3
+    assert "Kamino.fit: this method cannot promise δ = 0" in told
+    assert sorted(folder.iterdir()) == before
+
+
+def test_gaps_are_filled_by_kamino_first(folder, run_here):
+    asked = ("--epsilon", "1", "--delta", "1e-6", "-m", "independent", "--missing", "impute-kamino")
+    code, out, told = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", *asked)
+    assert code == 0, told
+    assert "FromModel(model=Kamino(" in out
 
 
 def test_a_declared_combination_is_fitted(folder, run_here, monkeypatch):

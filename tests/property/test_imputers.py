@@ -79,6 +79,7 @@ def frozen(name):
         "mst": gl.FromModel(model_of(gl.MST)),
         "aim": gl.FromModel(model_of(gl.AIM)),
         "privbayes": gl.FromModel(model_of(gl.PrivBayes)),
+        "kamino": gl.FromModel(model_of(gl.Kamino)),
         "mst, ruled": gl.FromModel(model_of(gl.MST, RULED)),
         "privbayes, ruled": gl.FromModel(model_of(gl.PrivBayes, RULED)),
         "independent, between": gl.FromModel(model_of(gl.Independent, BETWEEN)),
@@ -98,7 +99,7 @@ def frozen(name):
 
 
 IMPUTERS = ["domain", "distribution", "mode", "mean", "fits its own"]
-IMPUTERS += ["independent", "mst", "aim", "privbayes", "mst, ruled", "privbayes, ruled"]
+IMPUTERS += ["independent", "mst", "aim", "privbayes", "kamino", "mst, ruled", "privbayes, ruled"]
 IMPUTERS += ["independent, between", "mixture, between"]
 
 
@@ -146,7 +147,7 @@ def test_observed_cells_stay_and_gaps_become_observed(name, rows, seed):
 
 
 @pytest.mark.parametrize("portion", [1 << 22, 64])
-@pytest.mark.parametrize("name", ["mst", "aim", "privbayes"])
+@pytest.mark.parametrize("name", ["mst", "aim", "privbayes", "kamino"])
 def test_a_row_comes_out_the_same_to_the_last_bit_whoever_stands_beside_it(name, portion, monkeypatch):
     """Many rows of a wider table, alone and among others, in large and in small portions of memory."""
     rng = np.random.default_rng(0)
@@ -179,6 +180,41 @@ def test_the_chance_of_a_row_does_not_depend_on_those_after_it():
     assert all(np.array_equal(one, many()[:3]) for one in first)
     assert len({one[0] for one in first}) == 4
     assert not np.array_equal(filling.secret_chance(3)(), filling.secret_chance(3)())
+
+
+# ------------------------------------------------------------------ column by column
+
+
+@cache
+def column_laws():
+    """The laws of a model that was trained column by column, and the order of their columns."""
+    table = private(people(), SCHEMA, Path(tempfile.mkdtemp()), budget=gl.Budget(10.0, 1e-6))
+    with fixed_noise(3):
+        model = gl.Kamino(architecture="columns", steps=20, missing=gl.Observed()).fit(table, spend=table.ledger.left)
+    return model.filled.laws
+
+
+def filled_column_by_column(rows, seed):
+    """The table's rows after each column's gaps were filled by its law given the earlier ones, as KaminoI does."""
+    table, laws = private(rows, SCHEMA, Path(tempfile.mkdtemp())), column_laws()
+    names = [SCHEMA.names[place] for place in laws.order]
+    with mock.patch.object(filling.secrets, "randbits", return_value=seed):
+        for place, law in enumerate(laws.laws):
+            table = table.fill_column(names[place], law, given=names[:place])
+        assert not any(column.gaps for column in table.schema.columns)
+        return list(zip(*(codes.tolist() for codes in reveal(table._rows, table.ledger).columns), strict=True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(pair=neighbours)
+def test_with_models_frozen_a_row_more_is_one_filled_row_more(pair):
+    rows, more, seed = pair
+    less, greater = (filled_column_by_column(some, seed) for some in (rows, rows + more))
+    assert greater[: len(rows)] == less
+    assert len(greater) == len(rows) + len(more)
+    for before, after in zip(zip(*encoded(rows), strict=True), less, strict=True):
+        for code, cell, column in zip(before, after, SCHEMA.columns, strict=True):
+            assert cell == code if code < column.size else cell < column.size
 
 
 # ------------------------------------------------------------------ planted: the test finds what is not row by row

@@ -323,15 +323,14 @@ def verify(
 
 def _method(method: str, missing: str | None, expected_rows: int | None) -> dict[str, Any]:
     """The method and the treatment of gaps; None for the latter if nothing is said."""
-    from gapless.missing import STRATEGIES
     from gapless.schema.words import nearest
-    from gapless.synth import METHODS
+    from gapless.synth import METHODS, TREATMENTS
 
     if method not in METHODS:
         raise typer.BadParameter(f"no method {method!r}. Try: {nearest(method, METHODS)}")
-    if not (missing is None or missing in STRATEGIES):
-        raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, STRATEGIES)}")
-    treatment = None if missing is None else STRATEGIES[missing]()
+    if not (missing is None or missing in TREATMENTS):
+        raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, TREATMENTS)}")
+    treatment = None if missing is None else TREATMENTS[missing]()
     return {"method": method, "missing": treatment, "expected_rows": expected_rows}
 
 

@@ -30,12 +30,11 @@ def methods_told() -> str:
 
 def treatments_told() -> str:
     """The treatments of gaps, and the methods that do not take one of them."""
-    from gapless.missing import STRATEGIES
-    from gapless.synth import METHODS
+    from gapless.synth import METHODS, TREATMENTS
 
-    told = f"{_listed(list(STRATEGIES))}."
+    told = f"{_listed(list(TREATMENTS))}."
     for name, method in METHODS.items():
-        refused = [word for word, treatment in STRATEGIES.items() if not isinstance(treatment(), method.treatments)]
+        refused = [word for word, treatment in TREATMENTS.items() if not isinstance(treatment(), method.treatments)]
         told += f" {name}: not {_listed(refused)}." if refused else ""
     return told
 

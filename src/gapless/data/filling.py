@@ -49,6 +49,24 @@ class Filler(Protocol):
         ...
 
 
+class ColumnFiller(Protocol):
+    """What fills the gaps of one column: its law given other columns, made of released or public values alone."""
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The cells of each of the others."""
+        ...
+
+    @property
+    def cells(self) -> int:
+        """The cells of the column."""
+        ...
+
+    def draw(self, others: NDArray[np.int64], draws: NDArray[np.float64]) -> NDArray[np.int64]:
+        """A cell for each row, from rows × others: a map of each row and its own draw."""
+        ...
+
+
 def secret_chance(rows: int) -> Chance:
     """Numbers that nobody knows.
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from gapless.data.encode import encode
 from gapless.data.engine import Batch, Engine, HoldsRows
-from gapless.data.filling import Chance, Filler, draw_inside, fill_gaps, fill_given, secret_chance
+from gapless.data.filling import Chance, ColumnFiller, Filler, draw_inside, fill_gaps, fill_given, secret_chance
 from gapless.data.memory import Memory
 from gapless.data.neighbors import Links, Matching
-from gapless.data.own import is_own
+from gapless.data.own import all_own, is_own
 from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, parts
 from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
@@ -299,16 +299,50 @@ class PrivateTable(Sealed):
             "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
         )
 
-    def _filled_by(self, fill: Callable[[tuple[Codes, ...], Chance], tuple[Codes, ...]]) -> PrivateTable:
+    def fill_column(self, column: str, law: ColumnFiller, *, given: Sequence[str]) -> PrivateTable:
+        """Draw every gap of one column from a released law given other columns; from here on it may not be missing.
+
+        The law knows released values and public ones alone, and fills each row by itself with chance of its own: so
+        the distance stays. Only a law of this library is handed rows, and only columns without gaps are shown to it.
+        """
+        (place,), others = self.schema.positions([column]), self.schema.positions(given)
+        shown = [self.schema.columns[other] for other in others]
+        if not all_own(law):
+            raise ModelError("this law is not of this library, and would see every row", hint="a ColumnLaw")
+        fits = law.given == tuple(other.size for other in shown) and law.cells == self.schema[column].size
+        if not fits or (any(other.gaps for other in shown) and not self._filled):
+            raise ModelError(
+                f"this law of column {column!r} is for others than {', '.join(map(repr, given))}, or they have gaps",
+                hint="the columns and cells that it was trained with; fill these first",
+            )
+
+        def fill(columns: tuple[Codes, ...], chance: Chance) -> tuple[Codes, ...]:
+            codes, draws = columns[place], chance()
+            lacking = np.flatnonzero(codes >= law.cells)
+            rows = np.array([columns[other][lacking] for other in others], dtype=np.int64)
+            filled = codes.copy()
+            filled[lacking] = law.draw(rows.reshape(len(others), len(lacking)).T, draws[lacking])
+            return (*columns[:place], filled, *columns[place + 1 :])
+
+        return self._filled_by(fill, only=column)
+
+    def _filled_by(
+        self, fill: Callable[[tuple[Codes, ...], Chance], tuple[Codes, ...]], *, only: str | None = None
+    ) -> PrivateTable:
         check_held(self, "filling gaps")
 
         # A gap is filled with a bin, and that with one of its cells. The new codes are as wide as those that were read.
-        grouped = {place: (fine.size, fine.group(told)) for place, fine, told in grouping(self.schema)}
+        wanted = set(self.schema.positions(self.schema.names if only is None else [only]))
+        finer = [found for found in grouping(self.schema) if found[0] in wanted]
+        grouped = {place: (fine.size, fine.group(told)) for place, fine, told in finer}
 
         def filled(both: list[Any]) -> Memory:
             cells, rows = (held(engine) for engine in both)
             chance = secret_chance(rows.rows)
-            columns = list(fill(rows.columns, chance))
+            columns = [
+                drawn if place in wanted else codes
+                for place, (drawn, codes) in enumerate(zip(fill(rows.columns, chance), cells.columns, strict=True))
+            ]
             for place, (size, bins) in grouped.items():
                 inside = draw_inside(columns[place], bins[:size], chance)
                 codes = cells.columns[place]
@@ -316,7 +350,11 @@ class PrivateTable(Sealed):
             return Memory(tuple(columns), rows.rows)
 
         pair: Private[list[Any], None] = gather([self._cells, self._rows], key=self._key)
-        return self._with(filled, source=pair, filled=True)
+        if only is None:
+            return self._with(filled, source=pair, filled=True)
+        return self._with(
+            filled, source=pair, schema=self.schema.with_columns({only: self.schema[only].without_gaps()})
+        )
 
     def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
         """Move cells below `lowest` or above `highest` (public cells) to these. Row by row."""
@@ -357,7 +395,7 @@ class PrivateTable(Sealed):
             ),
             schema or self.schema,
             self.ledger,
-            engine=Memory if filled else self._engine,
+            engine=self._engine if source is None else Memory,
             required=self._required if self._filled else self._required | lacking(self.schema, required),
             filled=self._filled or filled,
         )

@@ -7,14 +7,14 @@ library: one that kept what it is shown would be no function of noisy sums.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from gapless.data.checks import check_private
 from gapless.data.engine import Engine
-from gapless.data.own import is_own
+from gapless.data.own import all_own
 from gapless.data.private_table import PrivateTable, lacking
 from gapless.errors import ModelError
 from gapless.privacy.budget import Loss
@@ -23,8 +23,6 @@ from gapless.privacy.private import Private, Released, Sampled
 from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
 
 S = TypeVar("S")
-
-_PLAIN = (int, float, str, bool, type(None), np.int64, np.float64)  # by the very type
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +131,3 @@ def _try(program: Program[S], sizes: Sequence[int]) -> None:
         ) from None
     if length != program.numbers:
         raise ModelError(f"a gradient has {length} numbers, not {program.numbers}", hint="numbers of all parameters")
-
-
-def all_own(thing: object) -> bool:
-    """Whether an object and all that it is made of are plain or of this library: no function is."""
-    if isinstance(thing, tuple):
-        return all(map(all_own, thing))
-    if is_dataclass(thing) and is_own(thing):
-        return all(all_own(getattr(thing, field.name)) for field in fields(thing))
-    if type(thing) is np.ndarray:
-        return not thing.dtype.hasobject  # objects are multiplied by what their own class says
-    return type(thing) in _PLAIN

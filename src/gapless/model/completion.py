@@ -103,7 +103,7 @@ def complete_model(
         filled = observed.copy()
         filled[lacking] = model.sample(int(lacking.sum()), rng, given=given)
         margins = [
-            gapped.total * _shrunk(np.bincount(codes, minlength=size) / ROWS, model.marginal([c]), (seen < 0).sum())
+            gapped.total * shrunk(np.bincount(codes, minlength=size) / ROWS, model.marginal([c]), (seen < 0).sum())
             for c, (codes, seen, size) in enumerate(zip(filled.T, observed.T, sizes, strict=True))
         ]
         tables = [
@@ -128,7 +128,7 @@ def _margin(columns: Marginal, tables: Sequence[Measurement], noise_std: float) 
     return Measurement(columns, told / known, noise_std)
 
 
-def _shrunk(sampled: Floats, before: Floats, drawn: int) -> Floats:
+def shrunk(sampled: Floats, before: Floats, drawn: int) -> Floats:
     """A sampled margin, drawn back to the one before as far as the chance in `drawn` filled cells explains the move.
 
     The positive-part James-Stein estimate: the move is kept if it is large beside the variance of the draws.

@@ -16,7 +16,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,6 +188,11 @@ class Column:
         if all(code.code for code in self.missing):
             declared.add("unknown")
         return tuple(kind for kind in GAP_KINDS if kind in declared)
+
+    def without_gaps(self) -> Self:
+        """The same column where no cell is a gap; *not applicable* stays a value."""
+        kept = tuple(code for code in self.missing if code.kind == "not-applicable")
+        return replace(self, may_be_missing=False, missing=kept, outside=None)
 
     @cached_property
     def gap_rule(self) -> GapRule:

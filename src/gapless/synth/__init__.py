@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from gapless.missing import STRATEGIES, FromModel, ImputeFirst, Missing, Observed
 from gapless.model import archive
 from gapless.synth.aim import AIM
 from gapless.synth.auto import Auto
 from gapless.synth.fitted import FittedModel
 from gapless.synth.fitting import Synthesizer
 from gapless.synth.independent import Independent
+from gapless.synth.kamino import Kamino
 from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
 from gapless.synth.privbayes import PrivBayes
 
 METHODS: dict[str, type[Synthesizer]] = {
-    method.name: method for method in (Independent, PrivBayes, MST, AIM, Mixture, Auto)
+    method.name: method for method in (Independent, PrivBayes, MST, AIM, Mixture, Kamino, Auto)
+}
+
+# Treatments of gaps by their names on the command line: some take a method.
+TREATMENTS: dict[str, Callable[[], Missing]] = STRATEGIES | {
+    "impute-kamino": lambda: ImputeFirst(FromModel(Kamino(missing=Observed()))),
 }
 
 __all__ = [
     "AIM",
     "METHODS",
     "MST",
+    "TREATMENTS",
     "Auto",
     "FittedModel",
     "Independent",
+    "Kamino",
     "Mixture",
     "PrivBayes",
     "load",

@@ -22,6 +22,7 @@ from gapless.data.checks import check_public
 from gapless.data.filling import Chance, fill_given
 from gapless.errors import ModelError
 from gapless.model import archive
+from gapless.model.autoregressive import AutoregressiveModel
 from gapless.model.distribution import CanFill, Distribution, HasMarginal
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import cramers_v
@@ -43,7 +44,7 @@ Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
 
 _DISTRIBUTIONS: dict[str, type[Distribution]] = {
-    kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork, MixtureModel)
+    kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork, MixtureModel, AutoregressiveModel)
 }
 _KNOWN_CELLS = 1 << 20  # of the marginal by which given cells are found impossible
 

@@ -95,6 +95,9 @@ def check_declared(synthesizer: Synthesizer, budget: Budget) -> None:
         raise ModelError(f"{to}: this method does not take missing = {missing!r}", hint=taken)
     if budget.order == PURE and not synthesizer.pure:
         raise BudgetError(f"{to}: this method cannot promise δ = 0", hint="another method, or a budget with delta=1e-6")
+    imputing = getattr(getattr(missing, "imputer", None), "model", None)
+    if isinstance(imputing, Synthesizer):  # it pays from the same budget, but later
+        check_declared(imputing, budget)
 
 
 class Fitting:

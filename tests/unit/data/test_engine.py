@@ -9,6 +9,7 @@ from gapless.data.engine import Engine, HoldsRows
 from gapless.data.memory import Memory
 from gapless.data.neighbors import Matching
 from gapless.data.sums import neighbour_sum
+from gapless.model.autoregressive import ColumnLaw
 from gapless.synth import METHODS
 from gapless.testing.tables import letters_schema, private
 
@@ -18,7 +19,7 @@ ROWS = [("a", "b", "a"), ("b", None, "?"), (None, "-", "b"), ("a", "n/a", "b"), 
 
 @pytest.fixture
 def far(tmp_path):
-    return chunked(private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1e3)), 3)
+    return chunked(private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1e3, 1e-6)), 3)
 
 
 class Broken(Chunks):
@@ -32,6 +33,10 @@ class Broken(Chunks):
 
 REFUSED = {
     "fill": lambda table: table.fill([np.ones(c.size) for c in table.schema.columns]),
+    "fill a column": lambda table: table.fill_column("x0", ColumnLaw((), 2, 2, 1, np.zeros(2)), given=[]),
+    "kamino column by column": lambda table: gl.Kamino(architecture="columns", missing=gl.Observed()).fit(
+        table, spend=table.ledger.left
+    ),
     "neighbours": lambda table: neighbour_sum(
         table, lambda rows: rows["x0"], targets=["x0"], matching=Matching(on=("x1",)), low=0, high=1
     ),

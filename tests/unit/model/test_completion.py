@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from gapless.model.completion import EM_STEPS, _margin, _rake, _shrunk, complete_model, complete_table
+from gapless.model.completion import EM_STEPS, _margin, _rake, complete_model, complete_table, shrunk
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 
@@ -329,10 +329,10 @@ def test_raking_a_table_with_empty_cells_and_an_empty_margin():
 
 def test_a_move_within_chance_is_not_made_and_a_large_one_is():
     before = np.array([0.5, 0.5])
-    assert _shrunk(np.array([0.5001, 0.4999]), before, 30_000).tolist() == [0.5, 0.5]
-    assert _shrunk(np.array([0.7, 0.3]), before, 3_000) == pytest.approx([0.7, 0.3], abs=1e-3)
-    assert _shrunk(before, before, 0).tolist() == [0.5, 0.5]
-    assert _shrunk(np.array([0.6, 0.4]), before, 0).tolist() == [0.6, 0.4]
+    assert shrunk(np.array([0.5001, 0.4999]), before, 30_000).tolist() == [0.5, 0.5]
+    assert shrunk(np.array([0.7, 0.3]), before, 3_000) == pytest.approx([0.7, 0.3], abs=1e-3)
+    assert shrunk(before, before, 0).tolist() == [0.5, 0.5]
+    assert shrunk(np.array([0.6, 0.4]), before, 0).tolist() == [0.6, 0.4]
 
 
 def test_a_smaller_table_is_told_by_the_larger_ones_as_well_as_each_can():

@@ -31,7 +31,8 @@ class Cells:
     """Which columns a network is shown and which it foretells, by their places in a block.
 
     `sizes` are the codes of each shown column, gaps included; `cells` the observed ones of each column that is
-    foretold. A column may be both, if the network's masks keep it from itself.
+    foretold. A column may be both, if the network's masks keep it from itself. `points` has a line for each code of a
+    shown column, which stands for it; by default a 1 in a place of its own.
     """
 
     given: tuple[int, ...]
@@ -39,10 +40,14 @@ class Cells:
     targets: tuple[int, ...]
     cells: tuple[int, ...]
     coded: bool = False  # for a network that begins with an `Embedding`
+    points: tuple[Floats, ...] | None = None
 
     def inputs(self, block: Block) -> Any:
         """What the network is shown of each row."""
         shown = tuple(block.columns[place] for place in self.given)
+        if self.points is not None:
+            looked = [points[codes] for points, codes in zip(self.points, shown, strict=True)]
+            return np.concatenate(looked, axis=1)
         return shown if self.coded else indicators(shown, self.sizes)
 
     def losses(self, outputs: Floats, block: Block) -> tuple[Floats, Floats]:
@@ -86,3 +91,10 @@ class Descent:
         move, moments = self.optimizer.move(state.moments, noisy / self.lot, step, self.network.shapes)
         numbers = np.clip(state.numbers + move, -FARTHEST, FARTHEST)
         return Learned(numbers, self.network.unpack(numbers), moments)
+
+
+def begun(network: Layer, biases: Floats, *, place: int, seed: int = 0) -> Floats:
+    """First parameters, by a public seed, with these biases from `place` on."""
+    numbers = network.start(np.random.default_rng(seed))
+    numbers[place : place + len(biases)] = biases
+    return numbers

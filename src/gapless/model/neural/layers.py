@@ -131,6 +131,7 @@ class Embedding:
 
     sizes: tuple[int, ...]
     width: int
+    gain: float = 1.0
 
     @property
     def shapes(self) -> tuple[int, ...]:
@@ -138,8 +139,8 @@ class Embedding:
         return (sum(self.sizes) * self.width,)
 
     def start(self, rng: np.random.Generator) -> Floats:
-        """At random, of variance 1/width."""
-        return rng.standard_normal(self.shapes[0]) / math.sqrt(self.width)
+        """At random, of variance gain²/width."""
+        return rng.standard_normal(self.shapes[0]) * (self.gain / math.sqrt(self.width))
 
     def unpack(self, numbers: Floats) -> list[Floats]:
         """A table for each column."""
