@@ -34,7 +34,7 @@ import pytest
 import gapless as gl
 from gapless.data import buckets, filling, private_table, sums, training, workload
 from gapless.data.training import RowsToLearn
-from gapless.missing import STRATEGIES, Observed, diagnosis
+from gapless.missing import Observed, diagnosis
 from gapless.privacy import (
     L1,
     L2,
