@@ -4,7 +4,7 @@ from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.privacy.budget import Budget, Loss, Rows
 from gapless.privacy.ground_truth import ground_truth
 from gapless.privacy.groups import StabilityCost, stability_cost
-from gapless.privacy.ledger import Grant, Ledger
+from gapless.privacy.ledger import Grant, Ledger, Plan
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
     ChoiceByGroup,
@@ -40,6 +40,7 @@ __all__ = [
     "Loss",
     "Mechanism",
     "MissingAtLeast",
+    "Plan",
     "Private",
     "PrivateTraining",
     "Released",
