@@ -48,6 +48,7 @@ from gapless.privacy import (
     KNorm,
     Linf,
     LinfByGroup,
+    Plan,
     PrivateTraining,
     Rows,
     Sampled,
@@ -93,12 +94,18 @@ class Event:
 @contextmanager
 def noted(past=None):
     """The releases of a `with` block; if there is a past, its answers are given again."""
-    events, waiting = [], []
-    real = Grant.release_all
+    events, waiting, names = [], [], {}
+    real_plan, real_release = Grant.plan, Plan.release
 
-    def release_all(grant, requests, *, together=False):
-        waiting.extend((grant.to, what, value) for value, _, what in requests)
-        return real(grant, requests, together=together)
+    def plan(grant, requests, *, together=False):
+        requests = list(requests)
+        made = real_plan(grant, requests, together=together)
+        names[made] = [(grant.to, what) for *_, what in requests]
+        return made
+
+    def release(made, value):
+        waiting.append((*names[made].pop(0), value))
+        return real_release(made, value)
 
     def noting(draw):
         def call(mechanism, raw, noise):
@@ -115,11 +122,13 @@ def noted(past=None):
         return call
 
     with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(Grant, "release_all", release_all))
+        patches.enter_context(mock.patch.object(Grant, "plan", plan))
+        patches.enter_context(mock.patch.object(Plan, "release", release))
         for kind in MECHANISMS:
             patches.enter_context(mock.patch.object(kind, "__call__", noting(kind.__call__)))
         yield events
     assert not waiting
+    assert not any(names.values()), "something was charged for and not released"
 
 
 def written(program):

@@ -2,7 +2,7 @@
 
 from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.privacy.budget import Budget, Loss, Rows
-from gapless.privacy.grant import Grant
+from gapless.privacy.grant import Grant, Plan
 from gapless.privacy.ground_truth import ground_truth
 from gapless.privacy.groups import StabilityCost, stability_cost
 from gapless.privacy.ledger import Ledger
@@ -43,6 +43,7 @@ __all__ = [
     "Loss",
     "Mechanism",
     "MissingAtLeast",
+    "Plan",
     "Private",
     "PrivateTraining",
     "Released",

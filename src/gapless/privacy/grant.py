@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gapless.errors import BudgetError
@@ -10,7 +10,7 @@ from gapless.privacy import noise
 from gapless.privacy.budget import Loss
 from gapless.privacy.first_batch import least_noise
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
-from gapless.privacy.private import L1, Linf, Private, Released, Sampled, Smooth, check_sealed
+from gapless.privacy.private import L1, Columns, Key, Linf, Private, Released, Sampled, Smooth, check_sealed
 from gapless.privacy.registry import check_known
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Grant:
         self, values: Sequence[Private[Any, Any]], spend: Loss, *, shares: Sequence[float] | None = None
     ) -> list[Loss]:
         """The same in parts of the relative size `shares`, in place of even ones."""
-        reads = [self._ledger._reads(value) for value in values]  # noqa: SLF001 one account
+        reads = [self._ledger._reads(value.reads) for value in values]  # noqa: SLF001 one account
         return self._ledger._split(reads, spend, shares or [1.0] * len(values))  # noqa: SLF001 one account
 
     def noise_for(
@@ -83,13 +83,25 @@ class Grant:
         requests = [(value, mechanism, what) for value, mechanism, what in requests]  # charged is what is read
         if not requests:
             return []
-        source, key = noise.current(), self._ledger._key  # noqa: SLF001 the gate is the one who holds it
-        losses = []
-        for value, mechanism, _ in requests:
-            check_sealed(value, key)  # nothing is charged for a value that could not be opened
-            check_known(mechanism, value.distance)
-            losses.append(mechanism.loss(value.distance, self._ledger.order))
-        reads = [self._ledger._reads(value) for value, *_ in requests]  # noqa: SLF001 one account
+        for value, *_ in requests:
+            check_sealed(value, self._ledger._key)  # noqa: SLF001 nothing is charged for a value that could not be opened
+        planned = [(value.distance, value.reads, mechanism, what) for value, mechanism, what in requests]
+        plan = self.plan(planned, together=together)
+        return [plan.release(value) for value, *_ in requests]
+
+    def plan(
+        self, requests: Iterable[tuple[Any, Columns | None, Mechanism[Any, Any, Any], str]], *, together: bool = False
+    ) -> Plan:
+        """Charge for all requests at once, each a distance, what it reads, a mechanism and its name; then read in turn.
+
+        What is read need not be known yet: it may follow from earlier answers of the plan (`Plan.release`).
+        """
+        requests = [(distance, reads, mechanism, what) for distance, reads, mechanism, what in requests]
+        source, losses = noise.current(), []
+        for distance, _, mechanism, _ in requests:
+            check_known(mechanism, distance)
+            losses.append(mechanism.loss(distance, self._ledger.order))
+        reads = [self._ledger._reads(columns) for _, columns, *_ in requests]  # noqa: SLF001 one account
         total = self._ledger._price(list(zip(losses, reads, strict=True)))  # noqa: SLF001 one account
         together = together and (price := self._ledger._together(requests)) < total.value  # noqa: SLF001 one account
         if together:
@@ -103,15 +115,50 @@ class Grant:
             )
         numbers = self._ledger._charge(  # noqa: SLF001 nobody else may write entries
             [
-                (loss, mechanism.parameters(), what, value.distance, columns)
-                for loss, columns, (value, mechanism, what) in zip(losses, reads, requests, strict=True)
+                (loss, mechanism.parameters(), what, distance, columns)
+                for loss, columns, (distance, _, mechanism, what) in zip(losses, reads, requests, strict=True)
             ],
             to=self.to,
             noise_name=noise.origin(source),
             together=together,
         )
         self.left -= total
-        return [
-            Released(mechanism(value._open(key), source), number)  # noqa: SLF001 nobody else opens a seal but into a new one
-            for number, (value, mechanism, _) in zip(numbers, requests, strict=True)
-        ]
+        waiting = [(*request[:3], number) for request, number in zip(requests, numbers, strict=True)]
+        return Plan(self._ledger._key, waiting, source)  # noqa: SLF001 the gate is the one who holds it
+
+
+class Plan:
+    """Releases that were charged at once, before the first read, to be read in their order.
+
+    Distance, `reads`, mechanism and loss of each were fixed with the charge; what it is of may follow from earlier
+    answers. So they are one batch, also for figures over patterns of gaps (docs/proofs/ground_truth.md, section 4).
+    """
+
+    def __init__(
+        self,
+        key: Key,
+        waiting: Iterable[tuple[Any, Columns | None, Mechanism[Any, Any, Any], int]],
+        source: noise.NoiseSource,
+    ) -> None:
+        self._key = key
+        self._waiting = list(waiting)
+        self._source = source
+
+    def release(self, value: Private[Any, Any]) -> Released[Any]:
+        """Read the next one: a value with the distance that was planned, which reads what was planned."""
+        check_sealed(value, self._key)
+        if not self._waiting:
+            raise BudgetError("all that was planned is released", hint="a plan that has this release in it")
+        distance, reads, mechanism, number = self._waiting[0]
+        if (value.distance, value.reads) != (distance, reads):
+            raise BudgetError(
+                f"planned was a value at {distance} that reads {_told(reads)}, not one at {value.distance} that reads "
+                f"{_told(value.reads)}",
+                hint="releases in the order of the plan, each as it was planned",
+            )
+        self._waiting.pop(0)  # before the read: none is read twice
+        return Released(mechanism(value._open(self._key), self._source), number)  # noqa: SLF001 nobody else opens a seal but into a new one
+
+
+def _told(reads: Columns | None) -> str:
+    return "every row" if reads is None else f"rows observed on {', '.join(sorted(reads))}"

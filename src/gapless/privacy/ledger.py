@@ -39,7 +39,7 @@ from gapless.privacy.ledger_file import (
     parse_header,
     today,
 )
-from gapless.privacy.private import Columns, Key, Linf, Private, Sampled, Smooth
+from gapless.privacy.private import Columns, Key, Linf, Sampled, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
 from gapless.privacy.record import Record
 from gapless.privacy.registry import UNKNOWN, recomputed_loss
@@ -211,14 +211,14 @@ class Ledger:
             return None
         return first_batch((Part.of(*release) for release in releases), self._budget, self.order)
 
-    def _together(self, requests: Iterable[tuple[Private[Any, Any], object, str]]) -> float:
+    def _together(self, requests: Iterable[tuple[Any, Columns | None, object, str]]) -> float:
         """The price of these releases as one mechanism; infinite where there is none."""
-        batch = self._first_batch((mechanism, value.distance) for value, mechanism, _ in requests)
+        batch = self._first_batch((mechanism, distance) for distance, _, mechanism, _ in requests)
         return math.inf if batch is None else batch.price(self.capacity.value)
 
-    def _reads(self, value: Private[Any, Any]) -> Columns | None:
+    def _reads(self, reads: Columns | None) -> Columns | None:
         """What a value of this reading reads, as an entry records it."""
-        return self._gaps.recorded(value.reads)
+        return self._gaps.recorded(reads)
 
     @property
     def left(self) -> Loss:

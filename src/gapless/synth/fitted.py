@@ -46,6 +46,7 @@ Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much i
 _DISTRIBUTIONS: dict[str, type[Distribution]] = {
     kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork, MixtureModel, AutoregressiveModel)
 }
+_PICTURED = 10_000  # rows in which pairs are counted
 _KNOWN_CELLS = 1 << 20  # of the marginal by which given cells are found impossible
 
 
@@ -303,13 +304,18 @@ class FittedModel:
         )
 
     def picture(self) -> str:
-        """An SVG drawing of the columns that are modelled together, from released values."""
-        edges = [(column, other, self._strength(column, other)) for column, other in self.facts.edges]
+        """An SVG drawing of the columns that are modelled together, from released values.
+
+        Where the model has no marginals, they are counted in a sample.
+        """
+        rows = None if isinstance(self.filled, HasMarginal) else self.sample(_PICTURED, seed=0)
+        edges = [(column, other, self._strength(column, other, rows)) for column, other in self.facts.edges]
         title = f"Columns of '{shortened(self.schema.name, 30)}' that are modelled together"
         return draw_structure(self.schema.names, edges, title=title)
 
-    def _strength(self, column: int, other: int) -> float:
-        law = self.marginal_if_known([self.schema.names[column], self.schema.names[other]])
+    def _strength(self, column: int, other: int, rows: Table | None) -> float:
+        names = [self.schema.names[column], self.schema.names[other]]
+        law = self.marginal_if_known(names) if rows is None else rows.marginal(names) / _PICTURED
         return 0.0 if law is None else cramers_v(law) or 0.0  # what is not known is a thin line
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:

@@ -20,12 +20,16 @@ from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total
 from gapless.privacy import (
     L1,
     Budget,
+    Columns,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
     Linf,
     Loss,
+    Plan,
     Private,
+    PrivateTraining,
+    Sampled,
     for_counts,
 )
 from gapless.privacy.budget import PURE
@@ -48,6 +52,7 @@ from gapless.synth.learning import (
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Counts: TypeAlias = Private[Integers, L1]
+Ahead: TypeAlias = tuple[Sampled, Columns | None, PrivateTraining, str]  # a training: what is planned of it
 
 RULE_SHARE, RULES_SHARE = 0.03, 0.1  # of the budget, to learn how often a constraint is broken; at the most, for all
 RULES_ROWS_SHARE = 0.1  # of that, for about how many rows there are to put into pairs
@@ -120,6 +125,7 @@ class Fitting:
         trees: counts of the cells of columns whose bins were learned, in groups.
         noise: that of each count in the latest batch.
         broken: the share of pairs of rows that break each constraint whose weight is learned, and the noise in it.
+        plan: what was charged with the latest batch and is still to be released.
     """
 
     def __init__(
@@ -137,6 +143,7 @@ class Fitting:
         self.trees: list[Measurement] = []
         self.noise: list[Noise] = []
         self.broken: dict[str, tuple[float, float]] = {}
+        self.plan: Plan
         self._method = synthesizer.name
         self._progress = progress
         self.read = table.schema
@@ -240,6 +247,7 @@ class Fitting:
         *,
         shares: Sequence[float] | None = None,
         together: bool = False,
+        ahead: Sequence[Ahead] = (),
     ) -> list[Measurement]:
         """Noisy counts of these marginals, and of the rows where no other count has told how many there are: one batch.
 
@@ -248,12 +256,13 @@ class Fitting:
             spend: for all of them together.
             shares: what each costs beside the others, the number of rows as little as any; by default all the same.
             together: price them by their exact total if nothing was released before (`Grant.noise_for`).
+            ahead: what is charged in the same batch, beyond `spend`, to be released later from `plan`.
         """
         requests = list(zip(self.counts(marginals), map(self.name, marginals), strict=True))
         if first := not (self.extended or self.rows):
             requests.append((self.table.marginal(()), "number of rows"))
             shares = shares and [*shares, min(shares)]
-        released = self.release(requests, spend, shares=shares, together=together)
+        released = self.release(requests, spend, shares=shares, together=together, ahead=ahead)
         fresh = [
             Measurement(marginal, counts, noise.noise_std)
             for marginal, counts, noise in zip([*marginals, ()], released, self.noise, strict=False)
@@ -270,6 +279,7 @@ class Fitting:
         *,
         shares: Sequence[float] | None = None,
         together: bool = False,
+        ahead: Sequence[Ahead] = (),
     ) -> list[Floats]:
         """Noisy counts, each with its name in the ledger: all are paid for before the first is read.
 
@@ -282,7 +292,11 @@ class Fitting:
             parts = self.grant.split(values, spend, shares=shares)
             self.noise = [for_counts(part, value.distance) for part, value in zip(parts, values, strict=True)]
         batch = [(value, noise, name) for (value, name), noise in zip(requests, self.noise, strict=True)]
-        return [answer.value.astype(np.float64) for answer in self.grant.release_all(batch, together=together)]
+        if not ahead:
+            return [answer.value.astype(np.float64) for answer in self.grant.release_all(batch, together=together)]
+        counted = [(value.distance, value.reads, noise, name) for value, noise, name in batch]
+        self.plan = self.grant.plan([*counted, *ahead])
+        return [self.plan.release(value).value.astype(np.float64) for value in values]
 
     def choose(self, scores: Private[Floats, Linf], spend: Loss, *, what: str) -> int:
         """The place of a candidate with a high score."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Literal, TypeAlias
 
@@ -12,7 +13,7 @@ import numpy as np
 from gapless.arguments import whole
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_held
-from gapless.data.training import train
+from gapless.data.training import train, trainable
 from gapless.errors import ModelError
 from gapless.missing import Observed
 from gapless.model.autoregressive import (
@@ -33,7 +34,7 @@ from gapless.privacy import Loss, PrivateTraining, Sampled
 from gapless.schema import Schema
 from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.fitting import Ahead, Fitting, Synthesizer
 
 Architecture: TypeAlias = Literal["shared", "columns"]
 
@@ -48,7 +49,7 @@ class Course:
     learning_rate: float
 
 
-COURSES = {"shared": Course(0.1, 200, 2.0, 0.03), "columns": Course(0.05, 100, 1.0, 0.04)}
+COURSES = {"shared": Course(0.1, 200, 2.0, 0.03), "columns": Course(0.05, 100, 3.0, 0.04)}
 COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
 WARMUP = 20  # steps
 HIDDEN = 32  # units of the hidden layer, where noise is small enough for one
@@ -110,9 +111,8 @@ class Kamino(Synthesizer):
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         order = order_of(fitting.schema, self.order)
-        columns = _measured(fitting)
-        networks = _shared if self.architecture == "shared" else _columns
-        model = AutoregressiveModel(networks(self, fitting, order, columns)).raked(dict(enumerate(columns)))
+        networks, columns = (_shared if self.architecture == "shared" else _columns)(self, fitting, order)
+        model = AutoregressiveModel(networks).raked(dict(enumerate(columns)))
         fitting.tell("completing", 0, 1)
         names = fitting.schema.names
         return fitting.fitted(
@@ -138,12 +138,11 @@ def order_of(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
     return tuple(placed)
 
 
-def _measured(fitting: Fitting) -> list[Floats]:
+def _measured(fitting: Fitting, spend: Loss, *, ahead: Sequence[Ahead] = ()) -> list[Floats]:
     """The law of each column by itself, as noisy counts tell it, no cell quite impossible."""
-    spend = fitting.prepare()
     fitting.tell("measuring", 0, 1)
     laws = [np.ones(size) / size for size in fitting.sizes]
-    for marginal in fitting.measure(fitting.columns, spend * COLUMNS_SHARE if _several(fitting) else spend):
+    for marginal in fitting.measure(fitting.columns, spend, ahead=ahead):
         (column,) = marginal.columns
         total = max(1.0, marginal.counts.sum())
         law = np.maximum(project_to_simplex(marginal.counts, total) / total, LEAST)
@@ -151,23 +150,30 @@ def _measured(fitting: Fitting) -> list[Floats]:
     return laws
 
 
-def _several(fitting: Fitting) -> bool:
-    """Whether there is anything to train: else all is told by one column."""
-    return len(fitting.columns) > 1
-
-
-def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int], laws: Sequence[Floats]) -> SharedLaws:
-    """One network for all columns."""
+def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[SharedLaws, list[Floats]]:
+    """One network for all columns, and the columns' own laws."""
+    spend, several = fitting.prepare(), len(fitting.columns) > 1
+    laws = _measured(fitting, spend * COLUMNS_SHARE if several else spend)
     columns = fitting.schema.columns
     points = tuple(centred(law, c.size, c.extended_size) for law, c in zip(laws, columns, strict=True))
     shown = tuple(map(len, points))
-    network = masked(shown, fitting.sizes, order, _hidden(kamino, fitting) if _several(fitting) else 0)
+    network = masked(shown, fitting.sizes, order, _hidden(kamino, fitting) if several else 0)
     numbers = begun(network, np.log(np.concatenate(laws)), place=network.layers[0].shapes[0])
-    if _several(fitting):
-        every = tuple(range(len(columns)))
+    if several:
+        every, course = tuple(range(len(columns))), _course(kamino)
         cells = Cells(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=points)
-        numbers = _trained(kamino, fitting, fitting.prepared, network, cells, begin=numbers, spend=fitting.grant.left)
-    return SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points)
+        numbers = train(
+            fitting.prepared,
+            _program(course, fitting, network, cells, begin=numbers),
+            fitting.grant,
+            spend=fitting.grant.left,
+            rate=course.rate,
+            steps=course.steps,
+            clip=course.clip,
+            what="network",
+            progress=lambda step: fitting.tell("training", step, course.steps),
+        ).value.numbers
+    return SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points), laws
 
 
 def _hidden(kamino: Kamino, fitting: Fitting) -> int:
@@ -188,37 +194,56 @@ def _course(kamino: Kamino) -> Course:
     return course if kamino.steps is None else replace(course, steps=kamino.steps)
 
 
-def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int], laws: Sequence[Floats]) -> ColumnLaws:
-    """A network for each column; where gaps are filled, each fills its own before the next is trained."""
-    table, names = fitting.prepared, fitting.schema.names
+def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[ColumnLaws, list[Floats]]:
+    """A network for each column; where gaps are filled, each fills its own before the next is trained.
+
+    All of it is charged in one batch, with the columns' own counts: what a network is trained on follows from earlier
+    answers, but neither its loss nor which rows it leaves out.
+    """
+    spend = fitting.prepare()
+    names, sizes, course = fitting.schema.names, fitting.sizes, _course(kamino)
     telling = [column for column in order if (column,) in fitting.columns]
-    found = {
-        column: ColumnLaw((), len(laws[column]), len(laws[column]), WIDTH, np.log(laws[column])) for column in order
-    }
-    for place, column in enumerate(telling):
-        called = [names[other] for other in telling[:place]]
-        if called:
-            shown, size = tuple(fitting.sizes[other] for other in telling[:place]), fitting.sizes[column]
-            network = attentive(shown, size, WIDTH)
+    shown = [tuple(sizes[other] for other in telling[:place]) for place in range(len(telling))]
+    networks = [attentive(given, sizes[column], WIDTH) for given, column in zip(shown, telling, strict=True)]
+    distance = Sampled(fitting.table.protect.at_most)
+    ahead: list[Ahead] = []
+    for column, network in zip(telling[1:], networks[1:], strict=True):
+        training = PrivateTraining.for_loss(
+            spend * ((1 - COLUMNS_SHARE) / (len(telling) - 1)),
+            distance,
+            rate=course.rate,
+            steps=course.steps,
+            clip=course.clip,
+            numbers=sum(network.shapes),
+        )
+        reads = fitting.prepared.marginal(names[column], rows=fitting.missing.rows).reads
+        ahead.append((distance, reads, training, f"network for {names[column]}"))
+    laws = _measured(fitting, spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
+    found = {column: ColumnLaw((), size, size, WIDTH, np.log(laws[column])) for column, size in enumerate(sizes)}
+    table = fitting.prepared
+    for place, (column, network) in enumerate(zip(telling, networks, strict=True)):
+        size, called = sizes[column], [names[other] for other in telling[: place + 1]]
+        if place:
             begin = begun(network, np.log(laws[column]), place=sum(network.shapes) - size)
-            cells = Cells(given=tuple(range(place)), sizes=shown, targets=(place,), cells=(size,), coded=True)
-            numbers = _trained(
-                kamino,
-                fitting,
+            cells = Cells(given=tuple(range(place)), sizes=shown[place], targets=(place,), cells=(size,), coded=True)
+            rows = trainable(
                 table,
-                network,
-                cells,
-                begin=begin,
-                spend=fitting.grant.left / (len(telling) - place),
-                columns=[*called, names[column]],
-                done=place - 1,
-                of=len(telling) - 1,
+                _program(course, fitting, network, cells, begin=begin),
+                columns=called,
+                needs=() if fitting.extended else called,
+                progress=partial(_tell_steps, fitting, place - 1, len(telling) - 1, course.steps),
             )
-            found[column] = ColumnLaw(shown, size, size, WIDTH, numbers)
+            numbers = fitting.plan.release(rows).value.numbers
+            found[column] = ColumnLaw(shown[place], size, size, WIDTH, numbers)
         if _fills(kamino, fitting) and fitting.schema.columns[column].gaps:
-            table = table.fill_column(names[column], found[column], given=called)
+            table = table.fill_column(names[column], found[column], given=called[:-1])
     others = [column for column in order if column not in telling]  # they tell nothing, and are shown to nobody
-    return ColumnLaws((*telling, *others), tuple(found[column] for column in (*telling, *others)))
+    return ColumnLaws((*telling, *others), tuple(found[column] for column in (*telling, *others))), laws
+
+
+def _tell_steps(fitting: Fitting, done: int, of: int, each: int, step: int) -> None:
+    """Progress of one of several trainings."""
+    fitting.tell("training", done * each + step, of * each)
 
 
 def _fills(kamino: Kamino, fitting: Fitting) -> bool:
@@ -226,41 +251,15 @@ def _fills(kamino: Kamino, fitting: Fitting) -> bool:
     return kamino.architecture == "columns" and isinstance(fitting.missing, Observed)
 
 
-def _trained(
-    kamino: Kamino,
-    fitting: Fitting,
-    table: PrivateTable,
-    network: Layer,
-    cells: Cells,
-    *,
-    begin: Floats,
-    spend: Loss,
-    columns: Sequence[str] | None = None,
-    done: int = 0,
-    of: int = 1,
-) -> Floats:
-    """The parameters after one training: on all rows, or on those observed on `columns`, whose last one is foretold."""
-    course = _course(kamino)
-    program = Descent(
+def _program(course: Course, fitting: Fitting, network: Layer, cells: Cells, *, begin: Floats) -> Descent:
+    """What is trained."""
+    return Descent(
         network=network,
         cells=cells,
         optimizer=Adam(rate=Cosine(rate=course.learning_rate, steps=course.steps, warmup=WARMUP)),
         lot=course.rate * max(1.0, fitting.total),
         begin=begin,
     )
-    return train(
-        table,
-        program,
-        fitting.grant,
-        spend=spend,
-        rate=course.rate,
-        steps=course.steps,
-        clip=course.clip,
-        what="network" if columns is None else f"network for {columns[-1]}",
-        columns=columns,
-        needs=() if columns is None or fitting.extended else columns,
-        progress=lambda step: fitting.tell("training", done * course.steps + step, of * course.steps),
-    ).value.numbers
 
 
 def centred(law: Floats, cells: int, codes: int) -> Floats:

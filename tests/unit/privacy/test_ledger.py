@@ -213,6 +213,48 @@ def test_releases_of_one_batch_get_the_tighter_total(table):
     assert "fixed in advance" in guarantee.basis
 
 
+def planned(table, *names):
+    """A plan for the counts of these columns, each with a fifth of the budget."""
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    values = table.marginals(list(names))
+    noise = DiscreteGaussian.for_loss(grant.left / 5, values[0].distance)
+    return grant.plan([(value.distance, value.reads, noise, "x") for value in values])
+
+
+def test_a_plan_is_charged_at_once_and_read_in_turn(table):
+    plan = planned(table, "x0", "x1")
+    assert [entry.batch for entry in table.ledger.entries] == [1, 1]
+    assert table.ledger.spent.value == pytest.approx(table.ledger.capacity.value * 0.4)
+    answers = [plan.release(table.marginal(name)) for name in ("x0", "x1")]
+    assert [answer.entry for answer in answers] == [1, 2]
+    with pytest.raises(BudgetError, match="all that was planned is released"):
+        plan.release(table.marginal("x1"))
+    assert len(table.ledger.entries) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda table: table.marginal("x1"),  # which reads other rows
+        lambda table: table.marginal("x0", rows="extended"),
+        lambda table: table.grouped("x0", [np.array([0, 0])])[0].distance,
+        lambda table: table,
+    ],
+)
+def test_a_value_that_was_not_planned_is_not_read(table, other):
+    plan = planned(table, "x0")
+    with pytest.raises((BudgetError, SealedError), match=r"planned was a value at|is no sealed value"):
+        plan.release(other(table))
+    assert plan.release(table.marginal("x0")).entry == 1
+
+
+def test_a_value_of_another_table_is_not_read(table, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = private(ROWS, letters_schema([2, 2]), tmp_path / "other")
+    with pytest.raises(SealedError):
+        planned(table, "x0").release(other.marginal("x0"))
+
+
 def test_adaptive_releases_get_the_filters_promise(table):
     spend(table, 40)
     spend(table, 40)

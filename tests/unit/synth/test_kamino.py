@@ -7,6 +7,7 @@ import pytest
 import gapless as gl
 from chunks import chunked
 from gapless.missing import STRATEGIES
+from gapless.privacy.budget import Loss, epsilon_of
 from gapless.schema import Constraint
 from gapless.synth import TREATMENTS, kamino
 from gapless.synth.kamino import order_of
@@ -104,6 +105,24 @@ def test_each_network_of_its_own_reads_its_column(tmp_path):
     assert [entry.loss / whole for entry in entries] == pytest.approx([0.04] * 5 + [0.8 / 3] * 3)
 
 
+def test_every_network_has_its_factor_for_the_people_behind_the_gaps(tmp_path):
+    """All was charged in one batch, so sets and losses are known in advance: a sum over columns."""
+    (tmp_path / "t").mkdir()
+    table = private(people(), schema(), tmp_path / "t", budget=gl.Budget(1.0, 1e-6))
+    gl.Kamino(architecture="columns", steps=5, missing=gl.Observed()).fit(table, spend=table.ledger.left)
+    ledger = table.ledger
+    assert {entry.batch for entry in ledger.entries} == {1}
+    losses = {name: sum(e.loss for e in ledger.entries if e.reads == [name]) for name in "bcd"}
+    every = sum(entry.loss for entry in ledger.entries if entry.reads is None)
+    order = ledger.order
+    bound = every + sum(np.log1p(0.5 * np.expm1((order - 1) * loss)) / (order - 1) for loss in losses.values())
+    found = ledger.ground_truth(gl.MCAR(0.5))
+    assert found.epsilon == pytest.approx(epsilon_of(Loss(bound, order), 1e-6), rel=1e-6)
+    assert found.epsilon < 0.95
+    _, entries = fit(tmp_path / "shared")
+    assert {entry.batch for entry in entries} == {1, 6}  # there the network follows from the noisy number of rows
+
+
 def test_complete_rows_read_all_columns_that_may_be_missing(tmp_path):
     for architecture in ("shared", "columns"):
         _, entries = fit(tmp_path / architecture, "complete-rows", architecture=architecture)
@@ -167,9 +186,7 @@ def together(table):
 def test_columns_that_go_together_still_do(architecture, missing, tmp_path):
     table = private(people(4000), schema(), tmp_path, budget=gl.Budget(20.0, 1e-6))
     with fixed_noise(1):
-        model = gl.Kamino(architecture=architecture, missing=STRATEGIES[missing](), steps=60).fit(
-            table, spend=table.ledger.left
-        )
+        model = gl.Kamino(architecture=architecture, missing=STRATEGIES[missing]()).fit(table, spend=table.ledger.left)
     assert together(model.sample(4000, seed=0)) == pytest.approx(
         together(gl.Table.read(people(4000, gaps=0), table.schema)), abs=0.08
     )
@@ -203,6 +220,15 @@ def test_a_private_table_is_filled_by_a_model_that_is_paid_for(tmp_path):
     assert sum(entry.loss for entry in first) / whole == pytest.approx(0.25)
     assert all(entry.reads is None for entry in table.ledger.entries if entry.to == "MST.fit")
     assert model.sample(10, seed=0).to_polars().null_count().sum_horizontal().item() == 0
+
+
+def test_a_picture_shows_what_goes_together(tmp_path):
+    """Counted in a sample: the model has no marginals."""
+    model, _ = fit(tmp_path, budget=gl.Budget(50.0, 1e-6), rows=3000, steps=60)
+    assert model.marginal_if_known(["a", "b"]) is None
+    with pytest.raises(gl.ModelError, match="a model by kamino has no marginals"):
+        model.marginal("a")
+    assert 'class="strong"' in model.picture()
 
 
 # ------------------------------------------------------------------ refusals
