@@ -18,9 +18,9 @@ as well. In *blocks* three to five columns hang on one hidden class, apart from 
 repeats any one before it, in part; in *classes* all hang on one of twelve hidden classes; in *parents* each on two of
 the columns before it. The rule of `Auto` was chosen on all of these.
 
-Fresh ones are drawn likewise, after the rule was fixed. In a *chain* each column depends on the one before it; in
-*hubs* each on two of the first three; *normal* ones are bins of normal variables, any two of which are correlated; in
-*islands* every other column hangs on one of six hidden classes, and the rest on nothing.
+Fresh ones are drawn likewise, and were measured after the rule was fixed. In a *chain* each column depends on the one
+before it; in *hubs* each on two of the first three; *normal* ones are bins of normal variables, any two of which are
+correlated; in *islands* every other column hangs on one of six hidden classes, and the rest on nothing.
 
 Each is a line of bench/results/choose.jsonl; what is there is not measured again (delete it when the source changes).
 No real table is looked at.
