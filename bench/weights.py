@@ -439,7 +439,7 @@ def main():
     elif asked.what == "tables":
         section_4(asked.tables, asked.epsilons, asked.runs or 10, asked.share)
     else:
-        by_share(asked.tables, asked.epsilons, asked.runs or 5, (0, 10, 20, 50, 90))
+        by_share(asked.tables, asked.epsilons, asked.runs or 3, (0, 10, 20, 50, 90))
     print(f"\n{time.process_time() - started:.0f} seconds of processor time", file=sys.stderr)
 
 

@@ -9,7 +9,15 @@ from gapless.data.training import train
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Linear
 from gapless.model.neural.optimizers import SGD, Cosine
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace, ExponentialChoice, Ledger, PrivateTraining, SmoothCauchy
+from gapless.privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialChoice,
+    KNorm,
+    Ledger,
+    PrivateTraining,
+    SmoothCauchy,
+)
 from gapless.privacy.ledger_file import seal_of
 from gapless.release.report import release_page
 from gapless.release.statement import privacy_statement
@@ -40,6 +48,16 @@ def test_the_noise_is_described_by_the_mechanisms_that_were_used(tmp_path, delta
     gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.share(percent=10))
     assert ExponentialChoice.told in noise_line(statement(table))
     assert "integer" not in statement(table)
+
+
+def test_noise_on_coefficients_is_told(tmp_path):
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0))
+    fake = gl.Table(SCHEMA, [[0, 1, 1], [0, 1, 2]], rows=3)
+    weights = gl.LogisticWeights(noise="knorm", debias=False)
+    weights.fit(table, fake, spend=table.ledger.share(percent=50))
+    text = statement(table)
+    assert noise_line(text).endswith(f"entropy: {KNorm.told}; {DiscreteLaplace.told}.")
+    assert "| 1 | 50.00% | LogisticWeights.fit | coefficients | KNorm(" in text
 
 
 def test_a_training_is_one_entry_with_its_constants(tmp_path):
