@@ -130,7 +130,7 @@ DECIDES = "t1.x0 == t2.x0 and t1.x1 != t2.x1"
 row = st.tuples(*(st.sampled_from(cells) for cells in CELLS))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     rows=st.lists(row, max_size=12),
     more=st.lists(row, min_size=1, max_size=3),
