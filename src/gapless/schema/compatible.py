@@ -41,8 +41,8 @@ from gapless.schema.violations import (
 )
 
 BLOCK = 1024  # combinations that are compared with each other at once
-GENTLE, STEEPER = 0.05, 1.05  # a weight that grows until a rule is broken as seldom as it should be
-STEPS = 250
+GENTLE, STEEPER, STEEPEST = 0.05, 1.05, 1e4  # a weight that grows until a rule is broken as seldom as it should be
+STEPS, SETTLED = 1000, 1e-9
 
 Chance = Callable[[], Floats]
 
@@ -264,9 +264,7 @@ class Between:
         chosen, waiting = [np.flatnonzero(free)], np.flatnonzero(~free)
         while len(waiting):
             head, waiting = waiting[:BLOCK], waiting[BLOCK:]
-            first, second = some(rows, head[:, None]), some(rows, head[None, :])
-            clash = np.broadcast_to(hold(self.rule.terms, first, second), (len(head), len(head)))
-            clash = clash | clash.T
+            clash = self._clash(some(rows, head))
             out = np.zeros(len(head), dtype=np.bool_)
             for place in range(len(head)):
                 if not out[place]:
@@ -276,6 +274,12 @@ class Between:
             clashes = conflicts(self.rule, some(rows, waiting), ones, others=some(rows, chosen[-1]))
             waiting = waiting[clashes == 0]
         return np.concatenate(chosen)
+
+    def _clash(self, rows: Rows) -> Flags:
+        """Which of these rows break the rule with which, in either order."""
+        one_way = hold(self.rule.terms, some(rows, np.s_[:, None]), some(rows, np.s_[None, :]))
+        one_way = np.broadcast_to(one_way, (many(rows), many(rows)))
+        return one_way | one_way.T
 
     def _pinned(self, cells: Ints, rng: np.random.Generator) -> dict[int, Floats]:
         """The values of chosen combinations that must be the same in all rows, where other ones could break the rule.
@@ -317,25 +321,30 @@ class Between:
         .. math:: q(u) \propto p(u) \exp\bigl(-w \sum_v K(u, v)\, q(v)\bigr),
 
         with :math:`K(u, v) = 1` if two rows u and v break the rule, in either order. Of a weight that is given, q is
-        the fixed point; else w grows until a `share` of all pairs breaks the rule, and is 0 if no more do anyway.
+        the fixed point; else w grows until a `share` of all pairs breaks the rule, and is 0 if no more do anyway. What
+        is lacking in mass are rows without values, which break nothing.
         """
-        kept = mass > 0
-        cells, p = cells[kept], mass[kept] / max(mass.sum(), 1e-300)
+        kept, valued = mass > 0, max(float(mass.sum()), 1e-300)
+        cells, p = cells[kept], mass[kept] / valued
         rows = self.rows(cells)
+        clash = self._clash(rows).astype(np.float64) if len(cells) <= BLOCK else None
 
         def clashing(law: Floats) -> Floats:
-            return np.maximum(conflicts(self.rule, rows, law), 0.0)
+            return np.maximum(conflicts(self.rule, rows, law), 0.0) if clash is None else clash @ law
 
         q, broken, w = p, clashing(p), GENTLE if weight is None else weight
         for _ in range(STEPS):
-            if weight is None and q @ broken <= share:
+            if weight is None and (q @ broken * valued**2 <= share or w > STEEPEST):
                 break
             # A step down the slope of KL(q | p) + w/2 q'Kq, short enough not to go too far: K is at most 1.
-            part = 1 / (1 + w)
+            before, part = q, 1 / (1 + w)
             q = q ** (1 - part) * (p * np.exp(-w * broken)) ** part
             q /= q.sum()
             broken = clashing(q)
-            w *= STEEPER if weight is None else 1.0
+            if weight is None:
+                w *= STEEPER
+            elif np.abs(q - before).sum() < SETTLED:
+                break
         ratio = np.append(q / p, 1.0)  # of none at all, every row is kept
         keys = np.ravel_multi_index(tuple(cells.T), self.sizes)
         order = np.argsort(keys)
@@ -345,7 +354,7 @@ class Between:
             keys[order],
             chances=(ratio[:-1] / ratio.max())[order],
             otherwise=float(1 / ratio.max()),
-            share=float(q @ broken),
+            share=float(q @ broken) * valued**2,
         )
 
 

@@ -29,7 +29,7 @@ Values: TypeAlias = list[Floats | None]
 
 TRIES = 50
 LAW_CELLS = 1 << 21  # of a marginal from which combinations are chosen
-LAW_ROWS = 100_000  # of the sample in which they are counted if there is none
+LAW_ROWS = 20_000  # of the sample in which they are counted if there is none: less than most samples take
 
 
 @dataclass(frozen=True, eq=False)

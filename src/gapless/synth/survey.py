@@ -47,7 +47,8 @@ class Survey(Fitting):
         """Let these be chosen, if they are small enough; a column that fits in none of its marginals is an error."""
         self.marginals = within_cap(self, marginals, self.cap_cells)
         # Columns by themselves, and those that a rule between rows names together: what is always measured.
-        self._always = [*self.columns, *self.telling(rule.columns for rule in self._between)]
+        together = dict.fromkeys(rule.columns for rule in self._between)
+        self._always = [*self.columns, *self.telling(together)]
 
     def prepare(self) -> Loss:
         """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""

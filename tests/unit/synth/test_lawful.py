@@ -252,3 +252,18 @@ def test_pure_budgets_learn_weights_too(tmp_path):
     model, table = softened("learned", tmp_path, method="independent", budget=gl.Budget(5.0))
     assert table.ledger.left.value == 0
     assert set(model.facts.broken) == {SOFT}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "rows", [[], [("j1", 20.0, 0, 0, None, "2020-05-05", "A")], [(None, None, None, 0, None, "2020-05-05", None)] * 9]
+)
+def test_rules_on_tables_with_hardly_a_row(method, rows, tmp_path):
+    rules = [*map(Constraint, KEPT.values()), Constraint(SOFT, weight="learned")]
+    names = [column.name for column in COLUMNS]
+    frame = pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None)
+    table = private(frame, gl.Schema("people", COLUMNS, constraints=rules), tmp_path)
+    model = METHODS[method]().fit(table, spend=table.ledger.left)
+    for gaps in ("filled", "as observed"):
+        assert broken(model.sample(40, seed=0, gaps=gaps))[:5] == [0] * 5
+    assert model.sample(0).rows == 0
