@@ -116,17 +116,15 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     """
     if not isinstance(copies, Copies):
         raise ModelError(f"pool() takes copies, not a {type(copies).__name__}", hint="model.copies(20)")
-    model = copies.model
-    ask = _asker(estimator)
+    model, ask = copies.model, _asker(estimator)
+    columns: list[frozenset[int]] = []
+    if isinstance(estimator, _Question):  # what cannot be answered is told before anything is learned
+        columns = [frozenset(model.schema.positions(sorted(looked_at(estimator, model.schema))))]
     said = [ask(table) for table in copies]
     first = said[0]
     if any(each.names != first.names for each in said):
         raise ModelError("an estimator gave other names for some copies", hint="the same estimates for every table")
-    if isinstance(estimator, _Question):
-        columns = model.schema.positions(sorted(looked_at(estimator, model.schema)))
-        needs = [[frozenset(columns)]] * len(first.names)
-    else:
-        needs = needs_of(ask, copies[0], first)
+    needs = [columns] * len(first.names) if columns else needs_of(ask, copies[0], first)
     # A copy in which a group is empty says that there is too little to go by.
     values, variances = np.array([each.values for each in said]), np.array([each.variances for each in said])
     centre, half, noise, gaps = _intervals(copies, values, variances, ask)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from gapless.schema.words import listing
+from gapless.query import Mean, Proportion
+from gapless.query.condition import quoted
+from gapless.schema import Integer, Number, Schema
 from gapless.synth.copies import Copies
 
 _R_RUBIN = """\
@@ -17,10 +19,11 @@ rubin <- function(q, u) {
 }
 """
 _R_USE = """\
-copies <- split(read.csv("copies.csv.gz"), read.csv("copies.csv.gz")$copy)
-fits <- lapply(copies, function(d) lm(COLUMN ~ OTHER, d))
+rows <- read.csv("copies.csv.gz", check.names = FALSE)
+copies <- split(rows, rows$copy)
+fits <- lapply(copies, function(d) lm(EXPLAINED ~ BY, d))
 rubin(sapply(fits, function(f) coef(f)[2]), sapply(fits, function(f) vcov(f)[2, 2]))
-# The same: mice::pool(fits)
+# mice::pool(mice::as.mira(fits)) has the same estimates, variances and, but for small samples, degrees of freedom.
 """
 _R_GAPS = """\
 # With gaps: the larger half-width of Rubin's rule and of a bootstrap from replicates; copy 0 is the model itself.
@@ -30,19 +33,32 @@ with_gaps <- function(q, u, original, replicates) {
   half <- max((inner[["high"]] - inner[["low"]]) / 2, qt(0.975, B - 1) * sd(replicates) * sqrt(1 + 1 / B))
   c(estimate = centre, low = centre - half, high = centre + half)
 }
-again <- split(read.csv("replicates.csv.gz"), read.csv("replicates.csv.gz")$copy)
-slopes <- sapply(again, function(d) coef(lm(COLUMN ~ OTHER, d))[2])
+rows <- read.csv("replicates.csv.gz", check.names = FALSE)
+again <- split(rows, rows$copy)
+slopes <- sapply(again, function(d) coef(lm(EXPLAINED ~ BY, d))[2])
 with_gaps(sapply(fits, function(f) coef(f)[2]), sapply(fits, function(f) vcov(f)[2, 2]), slopes[1], slopes[-1])
 """
+
+
+def _example(schema: Schema, together: Sequence[Sequence[int]]) -> tuple[str, str, Mean | Proportion]:
+    """Something that the release supports, as far as it does: in R what is explained and by what, and a question."""
+    for columns in together:
+        for place in columns:
+            if isinstance(column := schema.columns[place], Integer | Number):
+                (by, *_) = (schema.names[other] for other in columns if other != place)
+                return f"`{column.name}`", by, Mean(column.name, by=by)
+    first, second = together[0][:2] if together else (0, 0)
+    named = schema.columns[second]
+    asked = Proportion(f"{quoted(named.name)} == '{named.cells[0]}'", by=schema.names[first] if together else None)
+    return f'(`{named.name}` == "{named.cells[0]}")', schema.names[first], asked
 
 
 def analysis_guide(copies: Copies) -> Iterator[str]:
     """The guide, for those who analyse the rows."""
     model, schema = copies.model, copies.model.schema
-    together = copies.evidence.together(schema)
-    tables = sorted(" × ".join(schema.names[c] for c in sorted(columns)) for columns in together if len(columns) > 1)
-    first = next((sorted(columns) for columns in together if len(columns) > 1), [0, 0])
-    names = schema.names[first[0]], schema.names[first[1]]
+    together = sorted(sorted(columns) for columns in copies.evidence.together(schema) if len(columns) > 1)
+    tables = [" × ".join(schema.names[c] for c in columns) for columns in together]
+    explained, by, question = _example(schema, together)
     gaps = bool(copies.replicates)
     yield from (
         f"# How to analyse {schema.name}",
@@ -64,7 +80,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "## What can be estimated",
         "",
         "Columns by themselves, and columns that were measured together in one table: "
-        + (f"{listing(tables)}." if tables else "none.")
+        + (f"{', '.join(tables)}." if tables else "none.")
         + " A linear regression needs each two of its columns in one of them. Anything else follows from assumptions "
         "and has no interval: not supported by this release.",
         "",
@@ -74,19 +90,17 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "import gapless as gl",
         "",
         f'copies = gl.load("synthetic.model").copies({len(copies)})',
-        f'print(gl.pool(copies, gl.Mean("{names[1]}", by="{names[0]}")))  # or Proportion, Median, Quantile',
-        "import statsmodels.formula.api as smf",
-        "",
-        f'print(gl.pool(copies, lambda table: smf.ols("{names[1]} ~ {names[0]}", table.to_pandas()).fit()))',
+        f"print(gl.pool(copies, {question!r}))",
         "```",
         "",
-        f'It says what is supported. Without Python: `gapless estimate . "mean({names[1]}) by {names[0]}"`.',
+        "It says what is supported; `lambda table: smf.ols(…, table.to_pandas()).fit()` in place of the question is a "
+        f"regression. Without Python: `gapless estimate . '{question}'`.",
         "",
         "## R",
         "",
         "```r",
         *(
-            line.replace("COLUMN", names[1]).replace("OTHER", names[0])
+            line.replace("EXPLAINED", explained).replace("BY", f"`{by}`")
             for line in (_R_RUBIN + _R_USE + _R_GAPS * gaps).splitlines()
         ),
         "```",
