@@ -68,6 +68,8 @@ PUBLIC_CHANCE = {
     "data.table",  # values inside bins of a public table
     "data.filling",  # chance of a row's own, from secret words
     "synth.fitted",  # samples
+    "synth.copies",  # released tables with noise once more, samples
+    "inference.support",  # other cells in a copy
     "missing.mechanisms",  # gaps in public tables
     "missing.diagnosis",  # simulation
     "evaluate.comparison",  # cuts a public truth into two parts

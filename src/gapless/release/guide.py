@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from gapless.query import Mean, Proportion
 from gapless.query.condition import quoted
@@ -40,17 +41,18 @@ with_gaps(sapply(fits, function(f) coef(f)[2]), sapply(fits, function(f) vcov(f)
 """
 
 
-def _example(schema: Schema, together: Sequence[Sequence[int]]) -> tuple[str, str, Mean | Proportion]:
-    """Something that the release supports, as far as it does: in R what is explained and by what, and a question."""
+def _example(schema: Schema, together: Sequence[Sequence[int]]) -> tuple[str, str, str, str]:
+    """Something that the release supports, as far as it does: in R what is explained and by what; a question twice."""
     for columns in together:
         for place in columns:
             if isinstance(column := schema.columns[place], Integer | Number):
                 (by, *_) = (schema.names[other] for other in columns if other != place)
-                return f"`{column.name}`", by, Mean(column.name, by=by)
+                asked = Mean(column.name, by=by)
+                return f"`{column.name}`", by, f"gl.Mean({column.name!r}, by={by!r})", str(asked)
     first, second = together[0][:2] if together else (0, 0)
     named = schema.columns[second]
-    asked = Proportion(f"{quoted(named.name)} == '{named.cells[0]}'", by=schema.names[first] if together else None)
-    return f'(`{named.name}` == "{named.cells[0]}")', schema.names[first], asked
+    of, by = f"{quoted(named.name)} == {named.cells[0]!r}", schema.names[first]
+    return f"(`{named.name}` == {named.cells[0]!r})", by, f"gl.Proportion({of!r})", str(Proportion(of))
 
 
 def analysis_guide(copies: Copies) -> Iterator[str]:
@@ -58,7 +60,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
     model, schema = copies.model, copies.model.schema
     together = sorted(sorted(columns) for columns in copies.evidence.together(schema) if len(columns) > 1)
     tables = [" × ".join(schema.names[c] for c in columns) for columns in together]
-    explained, by, question = _example(schema, together)
+    explained, by, question, text = _example(schema, together)
     gaps = bool(copies.replicates)
     yield from (
         f"# How to analyse {schema.name}",
@@ -90,11 +92,11 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "import gapless as gl",
         "",
         f'copies = gl.load("synthetic.model").copies({len(copies)})',
-        f"print(gl.pool(copies, {question!r}))",
+        f"print(gl.pool(copies, {question}))  # or Proportion, Median, Quantile",
         "```",
         "",
         "It says what is supported; `lambda table: smf.ols(…, table.to_pandas()).fit()` in place of the question is a "
-        f"regression. Without Python: `gapless estimate . '{question}'`.",
+        f"regression. Without Python: `gapless estimate . {quote(text)}`.",
         "",
         "## R",
         "",
