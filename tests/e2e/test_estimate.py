@@ -72,7 +72,8 @@ def test_a_release_with_copies_is_whole_and_says_how_to_analyse_it(folder, run_h
     assert sorted(copies["copy"].unique()) == [1, 2, 3]
     assert copies.null_count().sum_horizontal().item() == 0
     replicates = pl.read_csv(folder / "out" / "replicates.csv.gz")
-    assert sorted(replicates["copy"].unique()) == [0, 1, 2, 3]
+    assert sorted(replicates["copy"].unique()) == [1, 2, 3]
+    assert len(pl.read_csv(folder / "out" / "original.csv.gz")) == 40_000
     guide = (folder / "out" / "analysis.md").read_text()
     assert "age × sex" in guide
     (python,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
@@ -137,6 +138,9 @@ def test_slips_with_copies_are_told_before_anything_is_spent(folder, monkeypatch
     promise = {"protect": gl.Rows(1), "budget": gl.Budget(1.0, 1e-6)}
     with pytest.raises(gl.ModelError, match="copies = 1"):
         gl.make_release("people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=1)
+    other = gl.Schema.from_toml(TABLE.replace("column.sex", "column.copy"))
+    with pytest.raises(gl.ModelError, match="the schema has a column 'copy' of its own"):
+        gl.make_release("people.csv", other, "out", **promise, copies=5)
     assert not (folder / "people.ledger").exists()
 
 

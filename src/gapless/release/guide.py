@@ -10,34 +10,33 @@ from gapless.query.condition import quoted
 from gapless.schema import Integer, Number, Schema
 from gapless.synth.copies import Copies
 
-_R_RUBIN = """\
-# Estimates and their variances, one row for each copy: q and u.
-rubin <- function(q, u) {
+_R = """\
+# Estimates q and their variances u, of each copy; the estimate of original.csv.gz.
+rubin <- function(q, u, original) {
   m <- length(q); b <- (1 + 1 / m) * var(q); w <- mean(u)
-  df <- min((m - 1) * (1 + w / b)^2, 1e6)
-  half <- qt(0.975, df) * sqrt(w + b)
-  c(estimate = mean(q), low = mean(q) - half, high = mean(q) + half)
-}
-"""
-_R_USE = """\
-rows <- read.csv("copies.csv.gz", check.names = FALSE)
-copies <- split(rows, rows$copy)
-fits <- lapply(copies, function(d) lm(EXPLAINED ~ BY, d))
-rubin(sapply(fits, function(f) coef(f)[2]), sapply(fits, function(f) vcov(f)[2, 2]))
-# mice::pool(mice::as.mira(fits)) has the same estimates, variances and, but for small samples, degrees of freedom.
-"""
-_R_GAPS = """\
-# With gaps: the larger half-width of Rubin's rule and of a bootstrap from replicates; copy 0 is the model itself.
-with_gaps <- function(q, u, original, replicates) {
-  B <- length(replicates); inner <- rubin(q, u)
-  centre <- 2 * original - mean(replicates)
-  half <- max((inner[["high"]] - inner[["low"]]) / 2, qt(0.975, B - 1) * sd(replicates) * sqrt(1 + 1 / B))
+  centre <- 2 * original - mean(q)
+  half <- qt(0.975, min((m - 1) * (1 + w / b)^2, 1e6)) * sqrt(w + b)
   c(estimate = centre, low = centre - half, high = centre + half)
 }
-rows <- read.csv("replicates.csv.gz", check.names = FALSE)
-again <- split(rows, rows$copy)
-slopes <- sapply(again, function(d) coef(lm(EXPLAINED ~ BY, d))[2])
-with_gaps(sapply(fits, function(f) coef(f)[2]), sapply(fits, function(f) vcov(f)[2, 2]), slopes[1], slopes[-1])
+tables <- function(file) { rows <- read.csv(file, check.names = FALSE); split(rows, rows$copy) }
+estimate <- function(rows) lm(EXPLAINED ~ BY, rows)  # your analysis
+q <- function(fit) coef(fit)[[2]]
+u <- function(fit) vcov(fit)[2, 2]
+fits <- lapply(tables("copies.csv.gz"), estimate)
+original <- q(estimate(read.csv("original.csv.gz", check.names = FALSE)))
+rubin(sapply(fits, q), sapply(fits, u), original)
+# mice::pool(mice::as.mira(fits)) has the same variances; its centre is the mean of the copies.
+"""
+_R_GAPS = """\
+# With gaps: the larger half-width of that and of a bootstrap.
+with_gaps <- function(pooled, original, replicates) {
+  B <- length(replicates)
+  centre <- 2 * original - mean(replicates)
+  half <- max((pooled[["high"]] - pooled[["low"]]) / 2, qt(0.975, B - 1) * sd(replicates) * sqrt(1 + 1 / B))
+  c(estimate = centre, low = centre - half, high = centre + half)
+}
+replicates <- sapply(lapply(tables("replicates.csv.gz"), estimate), q)
+with_gaps(rubin(sapply(fits, q), sapply(fits, u), original), original, replicates)
 """
 
 
@@ -72,11 +71,8 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "nothing.",
         "",
         "- `copies.csv.gz`: all copies, told apart by the first column, `copy`.",
-        *(
-            ["- `replicates.csv.gz`: as many tables that show what gaps do; `copy` 0 is the model itself, many rows."]
-            if gaps
-            else []
-        ),
+        "- `original.csv.gz`: many rows of the model without a second noise, with which copies are compared.",
+        *(["- `replicates.csv.gz`: as many tables that show what gaps do."] if gaps else []),
         "- `synthetic.csv` is one table, for a look, for testing code and for training. It is no copy.",
         "",
         "## What can be estimated",
@@ -101,10 +97,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "## R",
         "",
         "```r",
-        *(
-            line.replace("EXPLAINED", explained).replace("BY", f"`{by}`")
-            for line in (_R_RUBIN + _R_USE + _R_GAPS * gaps).splitlines()
-        ),
+        *(line.replace("EXPLAINED", explained).replace("BY", f"`{by}`") for line in (_R + _R_GAPS * gaps).splitlines()),
         "```",
         "",
         f"Method: {model.method}. Noise and sampling are in the intervals"
