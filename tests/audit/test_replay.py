@@ -463,6 +463,13 @@ def test_every_release_of_every_synthesizer(method, treatment, budget):
     assert not violations(act, EMPTY, PERSON, unit=5, budget=BUDGETS[budget])
 
 
+@pytest.mark.parametrize("treatment", [gl.Extended(), gl.Observed()])
+def test_every_release_of_what_is_always_measured(treatment):
+    aim = gl.AIM(missing=treatment, always=[("sex", "town"), ("sex", "grade", "town")])
+    for row in COMING[:2]:
+        assert not violations(lambda table: aim.fit(table, spend=table.ledger.left), SMALL, [row])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize(("method", "treatment"), [*product(METHODS, ["extended", "observed", "impute-random"])])

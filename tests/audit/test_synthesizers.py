@@ -19,7 +19,7 @@ import pytest
 
 from gapless import AIM, MST, Budget, BudgetError, Categorical, Mixture, Observed, PrivBayes, Schema
 from gapless.privacy.grant import Grant
-from gapless.synth import aim, mixture, privbayes
+from gapless.synth import aim, evidence, privbayes
 from gapless.testing.audit import one_run_epsilon
 from gapless.testing.noise import scaled_noise, shared_noise
 from gapless.testing.tables import private
@@ -37,13 +37,13 @@ def one_round(monkeypatch):
 @pytest.fixture
 def released(monkeypatch):
     """The measurements that a mixture was fitted to, by their columns."""
-    tables, plain = {}, mixture.fit_mixture
+    tables, plain = {}, evidence.fit_mixture
 
     def watched(sizes, measurements, **named):
         tables.update({measurement.columns: measurement.counts for measurement in measurements})
         return plain(sizes, measurements, **named)
 
-    monkeypatch.setattr(mixture, "fit_mixture", watched)
+    monkeypatch.setattr(evidence, "fit_mixture", watched)
     return tables
 
 
@@ -65,6 +65,13 @@ def test_aim_keeps_its_promise_in_one_run(epsilon, tmp_path, one_round):
     """Four fifths of the budget measure the pair: honest runs show some 0.5 of 1 and 2.2 of 3."""
     assert audited_epsilon(AIM(), tmp_path, epsilon, contextlib.nullcontext()) <= epsilon
     assert audited_epsilon(AIM(), tmp_path, epsilon, scaled_noise(0.4)) > epsilon
+
+
+def test_aim_keeps_its_promise_with_what_is_always_measured(tmp_path, one_round):
+    """The pair is measured for certain, and once more."""
+    always = AIM(always=[("x", "y")])
+    assert audited_epsilon(always, tmp_path, 1.0, contextlib.nullcontext()) <= 1
+    assert audited_epsilon(always, tmp_path, 1.0, scaled_noise(0.3)) > 1
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])

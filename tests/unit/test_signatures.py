@@ -69,6 +69,8 @@ PUBLIC_CHANCE = {
     "data.filling",  # chance of a row's own, from secret words
     "synth.fitted",  # samples
     "synth.lawful",  # what is chosen by chance for a model's rules, always the same
+    "synth.copies",  # released tables with noise once more, samples
+    "inference.support",  # other cells in a copy
     "missing.mechanisms",  # gaps in public tables
     "missing.diagnosis",  # simulation
     "evaluate.comparison",  # cuts a public truth into two parts

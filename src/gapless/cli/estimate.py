@@ -52,12 +52,14 @@ def estimate(
     as_json: Json = False,
 ) -> None:
     """Estimate from a release, with intervals that noise, sampling and gaps are in. Free: no private row is read."""
-    from gapless.inference import pool
+    from gapless.inference import looked_at, pool
     from gapless.query import parse_question
     from gapless.release import model_of
 
-    asked = [parse_question(text) for text in questions]
     model = model_of(release)
+    asked = [parse_question(text) for text in questions]
+    for question in asked:
+        looked_at(question, model.schema)  # what cannot be answered is told before anything is learned
     with _working("learning"):
         tables = model.copies(many, seed=seed)
         pooled = [pool(tables, question) for question in asked]

@@ -16,7 +16,7 @@ from gapless.inference.estimates import FORMS, Estimates, estimates_of
 from gapless.inference.rubin import bootstrap, quantile, rubin
 from gapless.inference.support import needs_of, not_measured
 from gapless.model.marginal import Floats
-from gapless.query.questions import AnyQuestion, _Question
+from gapless.query.questions import AnyQuestion, Proportion, _Question
 from gapless.schema.line import _Binned
 from gapless.schema.words import listing
 from gapless.synth.copies import Copies
@@ -116,20 +116,21 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     """
     if not isinstance(copies, Copies):
         raise ModelError(f"pool() takes copies, not a {type(copies).__name__}", hint="model.copies(20)")
-    model = copies.model
-    ask = _asker(estimator)
+    model, ask = copies.model, _asker(estimator)
+    columns: list[frozenset[int]] = []
+    if isinstance(estimator, _Question):  # what cannot be answered is told before anything is learned
+        columns = [frozenset(model.schema.positions(sorted(looked_at(estimator, model.schema))))]
     said = [ask(table) for table in copies]
     first = said[0]
     if any(each.names != first.names for each in said):
         raise ModelError("an estimator gave other names for some copies", hint="the same estimates for every table")
-    if isinstance(estimator, _Question):
-        columns = model.schema.positions(sorted(looked_at(estimator, model.schema)))
-        needs = [[frozenset(columns)]] * len(first.names)
-    else:
-        needs = needs_of(ask, copies[0], first)
+    needs = [columns] * len(first.names) if columns else needs_of(ask, copies[0], first)
     # A copy in which a group is empty says that there is too little to go by.
     values, variances = np.array([each.values for each in said]), np.array([each.variances for each in said])
     centre, half, noise, gaps = _intervals(copies, values, variances, ask)
+    low, high = centre - half, centre + half
+    if isinstance(estimator, Proportion):  # the truth lies there
+        centre, low, high = (np.clip(ends, 0, 1) for ends in (centre, low, high))
     reasons = [
         _unsupported(model, need) or ("" if np.isfinite(width) else "no interval: too few rows in some copies")
         for need, width in zip(needs, half, strict=True)
@@ -140,7 +141,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
             PooledEstimate(
                 name=name,
                 value=float(centre[place]),
-                interval=None if reason else (float(centre[place] - half[place]), float(centre[place] + half[place])),
+                interval=None if reason else (float(low[place]), float(high[place])),
                 noise_factor=float(noise[place]),
                 gap_factor=float(gaps[place]),
                 unsupported=reason,
@@ -186,7 +187,7 @@ def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
         tables = [tuple(names[c] for c in sorted(columns)) for columns in lacking]
         return (
             f"not supported by this release: {listing(told)} {'was' if len(told) == 1 else 'were'} not measured; "
-            f"AIM(always={tables}) measures it"
+            f"AIM(always={tables}) measures {'it' if len(told) == 1 else 'them'}"
         )
     if not evidence.extended and any(column.gaps for column in model.schema.columns):
         return "not supported by this release: gaps were not measured; missing=Extended() measures them"

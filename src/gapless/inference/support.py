@@ -11,6 +11,7 @@ hold other cells. Sets of columns are halved until single ones are found.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations_with_replacement
 
@@ -69,7 +70,9 @@ def _changed(estimator: Estimator, table: Table, said: Estimates, columns: Seque
     for filling in fillings[: 1 if said.design is not None else 3]:  # a design is told by one look
         codes = [filling(sizes[c]) if c in columns else codes for c, codes in enumerate(table.codes)]
         try:
-            after = _shown(estimator(table.with_codes(codes, schema=table.schema, seed=1)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                after = _shown(estimator(table.with_codes(codes, schema=table.schema, seed=1)))
         except Exception:  # noqa: BLE001 whatever a function thinks of such rows: it looked at them
             return np.ones_like(changed)
         if after.shape != before.shape:

@@ -43,10 +43,10 @@ structure.svg                      which columns are modelled together
 ledger.json                        every release from the private table and its cost
 manifest.json                      versions and SHA-256 of these files
 """
-COPIES, REPLICATES, GUIDE = "copies.csv.gz", "replicates.csv.gz", "analysis.md"
+COPIES, ORIGINAL, REPLICATES, GUIDE = "copies.csv.gz", "original.csv.gz", "replicates.csv.gz", "analysis.md"
 _ABOUT_COPIES = """\
 analysis.md                        how to analyse this release, with code in Python and R that pools copies
-copies.csv.gz, replicates.csv.gz   copies for inference; replicates where there are gaps
+copies.csv.gz, original.csv.gz     copies for inference, and what they are compared with
 """
 LEDGERS = (".ledger", ".ledger.seal")
 BEGUN = "those that it was begun with, or another folder"
@@ -169,12 +169,13 @@ def write_folder(
 
 
 def _write_copies(folder: Path, copies: Copies) -> tuple[str, ...]:
-    """The copies in one file; and where there are gaps the model itself, as copy 0, with its replicates in another."""
+    """All that is pooled; replicates where there are gaps."""
     write_together(copies.tables, folder / COPIES)
+    copies.original.write(folder / ORIGINAL)
     if not copies.replicates:
-        return (COPIES,)
-    write_together([copies.original, *copies.replicates], folder / REPLICATES, first=0)
-    return (COPIES, REPLICATES)
+        return (COPIES, ORIGINAL)
+    write_together(copies.replicates, folder / REPLICATES)
+    return (COPIES, ORIGINAL, REPLICATES)
 
 
 def model_of(release: str | Path) -> FittedModel:

@@ -2,47 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from shlex import quote
 
-from gapless.schema.words import listing
+from gapless.query import Mean, Proportion
+from gapless.query.condition import quoted
+from gapless.schema import Integer, Number, Schema
 from gapless.synth.copies import Copies
 
-_R_RUBIN = """\
-# Estimates and their variances, one row for each copy: q and u.
-rubin <- function(q, u) {
+_R = """\
+# Estimates q and their variances u, of each copy; the estimate of original.csv.gz.
+rubin <- function(q, u, original) {
   m <- length(q); b <- (1 + 1 / m) * var(q); w <- mean(u)
-  df <- min((m - 1) * (1 + w / b)^2, 1e6)
-  half <- qt(0.975, df) * sqrt(w + b)
-  c(estimate = mean(q), low = mean(q) - half, high = mean(q) + half)
-}
-"""
-_R_USE = """\
-copies <- split(read.csv("copies.csv.gz"), read.csv("copies.csv.gz")$copy)
-fits <- lapply(copies, function(d) lm(COLUMN ~ OTHER, d))
-rubin(sapply(fits, function(f) coef(f)[2]), sapply(fits, function(f) vcov(f)[2, 2]))
-# The same: mice::pool(fits)
-"""
-_R_GAPS = """\
-# With gaps: the larger half-width of Rubin's rule and of a bootstrap from replicates; copy 0 is the model itself.
-with_gaps <- function(q, u, original, replicates) {
-  B <- length(replicates); inner <- rubin(q, u)
-  centre <- 2 * original - mean(replicates)
-  half <- max((inner[["high"]] - inner[["low"]]) / 2, qt(0.975, B - 1) * sd(replicates) * sqrt(1 + 1 / B))
+  centre <- 2 * original - mean(q)
+  half <- qt(0.975, min((m - 1) * (1 + w / b)^2, 1e6)) * sqrt(w + b)
   c(estimate = centre, low = centre - half, high = centre + half)
 }
-again <- split(read.csv("replicates.csv.gz"), read.csv("replicates.csv.gz")$copy)
-slopes <- sapply(again, function(d) coef(lm(COLUMN ~ OTHER, d))[2])
-with_gaps(sapply(fits, function(f) coef(f)[2]), sapply(fits, function(f) vcov(f)[2, 2]), slopes[1], slopes[-1])
+tables <- function(file) { rows <- read.csv(file, check.names = FALSE); split(rows, rows$copy) }
+estimate <- function(rows) lm(EXPLAINED ~ BY, rows)  # your analysis
+q <- function(fit) coef(fit)[[2]]
+u <- function(fit) vcov(fit)[2, 2]
+fits <- lapply(tables("copies.csv.gz"), estimate)
+original <- q(estimate(read.csv("original.csv.gz", check.names = FALSE)))
+rubin(sapply(fits, q), sapply(fits, u), original)
+# mice::pool(mice::as.mira(fits)) has the same variances; its centre is the mean of the copies.
 """
+_R_GAPS = """\
+# With gaps: the larger half-width of that and of a bootstrap.
+with_gaps <- function(pooled, original, replicates) {
+  B <- length(replicates)
+  centre <- 2 * original - mean(replicates)
+  half <- max((pooled[["high"]] - pooled[["low"]]) / 2, qt(0.975, B - 1) * sd(replicates) * sqrt(1 + 1 / B))
+  c(estimate = centre, low = centre - half, high = centre + half)
+}
+replicates <- sapply(lapply(tables("replicates.csv.gz"), estimate), q)
+with_gaps(rubin(sapply(fits, q), sapply(fits, u), original), original, replicates)
+"""
+
+
+def _example(schema: Schema, together: Sequence[Sequence[int]]) -> tuple[str, str, str, str]:
+    """Something that the release supports, as far as it does: in R what is explained and by what; a question twice."""
+    for columns in together:
+        for place in columns:
+            if isinstance(column := schema.columns[place], Integer | Number):
+                (by, *_) = (schema.names[other] for other in columns if other != place)
+                asked = Mean(column.name, by=by)
+                return f"`{column.name}`", by, f"gl.Mean({column.name!r}, by={by!r})", str(asked)
+    first, second = together[0][:2] if together else (0, 0)
+    named = schema.columns[second]
+    of, by = f"{quoted(named.name)} == {named.cells[0]!r}", schema.names[first]
+    return f"(`{named.name}` == {named.cells[0]!r})", by, f"gl.Proportion({of!r})", str(Proportion(of))
 
 
 def analysis_guide(copies: Copies) -> Iterator[str]:
     """The guide, for those who analyse the rows."""
     model, schema = copies.model, copies.model.schema
-    together = copies.evidence.together(schema)
-    tables = sorted(" × ".join(schema.names[c] for c in sorted(columns)) for columns in together if len(columns) > 1)
-    first = next((sorted(columns) for columns in together if len(columns) > 1), [0, 0])
-    names = schema.names[first[0]], schema.names[first[1]]
+    together = sorted(sorted(columns) for columns in copies.evidence.together(schema) if len(columns) > 1)
+    tables = [" × ".join(schema.names[c] for c in columns) for columns in together]
+    explained, by, question, text = _example(schema, together)
     gaps = bool(copies.replicates)
     yield from (
         f"# How to analyse {schema.name}",
@@ -54,17 +71,14 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "nothing.",
         "",
         "- `copies.csv.gz`: all copies, told apart by the first column, `copy`.",
-        *(
-            ["- `replicates.csv.gz`: as many tables that show what gaps do; `copy` 0 is the model itself, many rows."]
-            if gaps
-            else []
-        ),
+        "- `original.csv.gz`: many rows of the model without a second noise, with which copies are compared.",
+        *(["- `replicates.csv.gz`: as many tables that show what gaps do."] if gaps else []),
         "- `synthetic.csv` is one table, for a look, for testing code and for training. It is no copy.",
         "",
         "## What can be estimated",
         "",
         "Columns by themselves, and columns that were measured together in one table: "
-        + (f"{listing(tables)}." if tables else "none.")
+        + (f"{', '.join(tables)}." if tables else "none.")
         + " A linear regression needs each two of its columns in one of them. Anything else follows from assumptions "
         "and has no interval: not supported by this release.",
         "",
@@ -74,21 +88,16 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "import gapless as gl",
         "",
         f'copies = gl.load("synthetic.model").copies({len(copies)})',
-        f'print(gl.pool(copies, gl.Mean("{names[1]}", by="{names[0]}")))  # or Proportion, Median, Quantile',
-        "import statsmodels.formula.api as smf",
-        "",
-        f'print(gl.pool(copies, lambda table: smf.ols("{names[1]} ~ {names[0]}", table.to_pandas()).fit()))',
+        f"print(gl.pool(copies, {question}))  # or Proportion, Median, Quantile",
         "```",
         "",
-        f'It says what is supported. Without Python: `gapless estimate . "mean({names[1]}) by {names[0]}"`.',
+        "It says what is supported; `lambda table: smf.ols(…, table.to_pandas()).fit()` in place of the question is a "
+        f"regression. Without Python: `gapless estimate . {quote(text)}`.",
         "",
         "## R",
         "",
         "```r",
-        *(
-            line.replace("COLUMN", names[1]).replace("OTHER", names[0])
-            for line in (_R_RUBIN + _R_USE + _R_GAPS * gaps).splitlines()
-        ),
+        *(line.replace("EXPLAINED", explained).replace("BY", f"`{by}`") for line in (_R + _R_GAPS * gaps).splitlines()),
         "```",
         "",
         f"Method: {model.method}. Noise and sampling are in the intervals"

@@ -21,6 +21,7 @@ from gapless.release.table import Balance, Tell, open_table
 from gapless.schema import Schema
 from gapless.schema.words import nearest
 from gapless.synth import METHODS
+from gapless.synth.copies import COPY
 from gapless.synth.fitted import FittedModel, Gaps, Progress, seed_or_new
 from gapless.synth.fitting import Synthesizer, check_declared
 
@@ -126,7 +127,7 @@ def make_release(
     _check_gaps(gaps, synthesizer.missing)
     rows = None if rows is None else whole("rows", rows, error=ModelError)
     if copies is not None:
-        _check_copies(copies, synthesizer)
+        _check_copies(copies, synthesizer, schema)
     seed = seed_or_new(seed)
     place = _ledger_of(data, ledger, budget, percent)
     if budget is not None:
@@ -217,9 +218,11 @@ def _check_gaps(gaps: Gaps, missing: Missing) -> None:
         raise ModelError("this treatment does not measure the gaps", hint='missing=Extended(), or gaps="filled"')
 
 
-def _check_copies(copies: int, synthesizer: Synthesizer) -> None:
+def _check_copies(copies: int, synthesizer: Synthesizer, schema: Schema) -> None:
     if whole("copies", copies, error=ModelError) < 2:
         raise ModelError(f"copies = {copies}", hint="2 or more, or leave it out")
+    if COPY in schema.names:
+        raise ModelError(f"the schema has a column {COPY!r} of its own", hint="another name for it, or no copies")
     if not synthesizer.keeps_tables:
         raise ModelError(
             f"{synthesizer.name} is not learned from tables: there are no copies of it",

@@ -152,7 +152,7 @@ class Copies(Sequence[Table]):
         return table if self._weigh is None else table.with_weights(self._weigh(table))
 
 
-def write_together(tables: Sequence[Table], path: Path, *, first: int = 1) -> Path:
+def write_together(tables: Sequence[Table], path: Path) -> Path:
     """One file of all copies, the first column of which is the number of the copy."""
     check_ending(path)
     schema = tables[0].schema
@@ -160,7 +160,7 @@ def write_together(tables: Sequence[Table], path: Path, *, first: int = 1) -> Pa
         raise ModelError(f"the schema has a column {COPY!r} of its own", hint="a folder: one file for each copy")
     frames = [
         table.written(path).insert_column(0, pl.Series(COPY, np.full(table.rows, number, dtype=np.int64)))
-        for number, table in enumerate(tables, start=first)
+        for number, table in enumerate(tables, start=1)
     ]
     write_frame(pl.concat(frames), path, schema)
     return path

@@ -1,0 +1,149 @@
+"""`gapless copies`, `gapless estimate` and releases with copies, from the command line and in one call."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.release import model_of
+
+TABLE = """
+[table]
+name = "people"
+
+[column.age]
+kind = "integer"
+bounds = [0, 9]
+bins = 10
+
+[column.sex]
+kind = "categorical"
+levels = ["F", "M"]
+
+[column.income]
+kind = "integer"
+bounds = [0, 4]
+bins = 5
+may_be_missing = true
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(1)
+    rows = [
+        f"{rng.integers(10)},{'FM'[rng.integers(2)]},{rng.integers(5) if rng.random() < 0.9 else ''}"
+        for _ in range(400)
+    ]
+    (tmp_path / "people.toml").write_text(TABLE)
+    (tmp_path / "people.csv").write_text("age,sex,income\n" + "\n".join(rows) + "\n")
+    return tmp_path
+
+
+SYNTH = (
+    "synth",
+    "people.csv",
+    "-s",
+    "people.toml",
+    "--epsilon",
+    3,
+    "--delta",
+    1e-6,
+    "-o",
+    "out",
+    "--method",
+    "mixture",
+)
+
+
+def test_a_release_with_copies_is_whole_and_says_how_to_analyse_it(folder, run_here):
+    code, _, _ = run_here(*SYNTH, "--copies", 3, "--seed", 5)
+    assert code == 0
+    code, told, _ = run_here("verify", "out")
+    assert code == 0, told
+    copies = pl.read_csv(folder / "out" / "copies.csv.gz")
+    assert copies.columns == ["copy", "age", "sex", "income"]
+    assert sorted(copies["copy"].unique()) == [1, 2, 3]
+    assert copies.null_count().sum_horizontal().item() == 0
+    replicates = pl.read_csv(folder / "out" / "replicates.csv.gz")
+    assert sorted(replicates["copy"].unique()) == [1, 2, 3]
+    assert len(pl.read_csv(folder / "out" / "original.csv.gz")) == 40_000
+    guide = (folder / "out" / "analysis.md").read_text()
+    assert "age × sex" in guide
+    (python,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    told = subprocess.run(
+        [sys.executable, "-c", python],
+        cwd=folder / "out",
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert "by noise" in told
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
+def test_the_guide_pools_in_r_as_gapless_does(folder, run_here):
+    run_here(*SYNTH, "--copies", 3, "--seed", 5)
+    (code,) = re.findall(r"```r\n(.*?)```", (folder / "out" / "analysis.md").read_text(), re.DOTALL)
+    subprocess.run(["Rscript", "-e", code], cwd=folder / "out", check=True)
+
+
+def test_estimates_are_printed_with_intervals_and_spend_nothing(folder, run_here):
+    run_here(*SYNTH, "--spend", "50%")
+    before = (folder / "people.ledger").read_bytes()
+    code, told, _ = run_here("estimate", "out", "mean(age) by sex", "median(income)", "--copies", 3, "--seed", 2)
+    assert code == 0
+    assert "by noise" in told
+    assert "nothing was spent" in told
+    code, told, _ = run_here("estimate", "out/synthetic.model", "mean(age) by sex", "--copies", 3, "--json")
+    (pooled,) = json.loads(told)
+    assert [each["name"] for each in pooled["estimates"]] == ["F", "M"]
+    assert all(each["interval"] for each in pooled["estimates"])
+    assert (folder / "people.ledger").read_bytes() == before
+
+
+def test_what_is_not_supported_says_so_at_a_terminal(folder, run_here):
+    run_here(*SYNTH)
+    code, told, _ = run_here("estimate", "out", "mean(age) where sex == F and income >= 2", "--copies", 2)
+    assert code == 0
+    assert "not supported by this release: age × sex × income was not measured" in told
+
+
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [("count()", 2), ("mean(nothing)", 2), ("mean(sex)", 2), ("mean(income) where age is missing", 2)],
+)
+def test_what_cannot_be_estimated_is_refused(question, code, folder, run_here):
+    run_here(*SYNTH)
+    assert run_here("estimate", "out", question)[0] == code
+
+
+def test_copies_are_written_and_replace_nothing(folder, run_here):
+    run_here(*SYNTH)
+    code, told, _ = run_here("copies", "out", "-o", "all.parquet", "--copies", 2)
+    assert (code, "2 copies in all.parquet" in told) == (0, True)
+    assert run_here("copies", "out", "-o", "people.csv", "--copies", 2)[0] == 1
+    code, told, _ = run_here("copies", "out", "-o", "each", "--copies", 2, "--json")
+    assert json.loads(told) == {"files": ["each/copy-1.csv", "each/copy-2.csv"], "copies": 2}
+
+
+def test_slips_with_copies_are_told_before_anything_is_spent(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    promise = {"protect": gl.Rows(1), "budget": gl.Budget(1.0, 1e-6)}
+    with pytest.raises(gl.ModelError, match="copies = 1"):
+        gl.make_release("people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=1)
+    other = gl.Schema.from_toml(TABLE.replace("column.sex", "column.copy"))
+    with pytest.raises(gl.ModelError, match="the schema has a column 'copy' of its own"):
+        gl.make_release("people.csv", other, "out", **promise, copies=5)
+    assert not (folder / "people.ledger").exists()
+
+
+def test_a_model_is_found_in_a_folder_and_by_its_file(folder, run_here):
+    run_here(*SYNTH)
+    assert model_of(folder / "out").schema == model_of(folder / "out" / "synthetic.model").schema

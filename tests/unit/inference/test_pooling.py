@@ -1,0 +1,175 @@
+"""Pooling: forms of estimators, what is supported, and what is said where nothing is."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.inference.estimates import Estimates, estimates_of
+from gapless.inference.support import needs_of
+from gapless.schema import Categorical, Integer, Schema
+from gapless.testing.noise import fixed_noise
+from gapless.testing.tables import private
+from gapless.weights import Estimate
+
+SCHEMA = Schema(
+    "people",
+    [
+        Integer("age", bounds=(0, 9), bins=10),
+        Categorical("sex", ["F", "M"]),
+        Integer("income", bounds=(0, 4), bins=5),
+        Categorical("town", ["x", "y", "z"]),
+    ],
+)
+
+
+def people(rows=3000):
+    rng = np.random.default_rng(1)
+    sex = rng.integers(2, size=rows)
+    age = np.clip(rng.integers(8, size=rows) + sex, 0, 9)
+    income = np.clip(rng.integers(3, size=rows) + (age > 4), 0, 4)
+    town = rng.integers(3, size=rows)
+    return pl.DataFrame(
+        {"age": age, "sex": np.array(["F", "M"])[sex], "income": income, "town": np.array(["x", "y", "z"])[town]}
+    )
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory):
+    table = private(people(), SCHEMA, tmp_path_factory.mktemp("copies"), budget=gl.Budget(5.0, 1e-6))
+    with fixed_noise(1):
+        model = gl.AIM(workload={("age", "sex"): 1.0, ("age", "income"): 1.0}).fit(table, spend=table.ledger.left)
+    return model.copies(4, seed=1)
+
+
+def test_a_question_is_answered_as_it_would_be_asked(copies):
+    pooled = gl.pool(copies, gl.Mean("age", by="sex"))
+    truth = dict(people().group_by("sex").agg(pl.col("age").mean()).iter_rows())
+    assert [each.name for each in pooled.estimates] == ["F", "M"]
+    for each in pooled.estimates:
+        low, high = each.interval
+        assert low < truth[each.name] < high
+        assert high - low < 1
+        assert each.noise_factor > 1
+        assert each.gap_factor == 1
+    assert "nothing was spent" in str(pooled)
+
+
+@pytest.mark.parametrize(
+    ("question", "column"),
+    [(gl.Median("age"), "age"), (gl.Quantile("income", 0.9), "income"), (gl.Proportion("sex == F"), "sex")],
+)
+def test_other_questions_have_their_truth_in_the_interval(question, column, copies):
+    (found,) = gl.pool(copies, question).estimates
+    values = people()[column]
+    truth = (values == "F").mean() if column == "sex" else values.quantile(question.q, "lower")
+    assert found.interval[0] <= truth <= found.interval[1]
+
+
+def test_what_was_not_measured_has_no_interval_and_says_what_to_measure(copies):
+    pooled = gl.pool(copies, gl.Mean("income", by="town"))
+    for each in pooled.estimates:
+        assert each.interval is None
+        assert "not supported by this release: income × town was not measured" in each.unsupported
+        assert "AIM(always=[('income', 'town')])" in each.unsupported
+    assert "not supported" in str(pooled)
+    assert pooled.to_dict()["estimates"][0]["interval"] is None
+
+
+def test_columns_that_a_function_looks_at_are_found_for_each_of_its_numbers(copies):
+    def means(table):
+        age, income, town = table["age"].to_numpy(), table["income"].to_numpy(), table.codes[3]
+        return {
+            "age": (age.mean(), age.var() / len(age)),
+            "both": ((age * income).mean(), (age * income).var() / len(age)),
+            "town": (income[town == 0].mean(), 0.01),
+            "sure": (1.0, 0.0),
+        }
+
+    needs = needs_of(lambda table: estimates_of(means(table)), copies[0], estimates_of(means(copies[0])))
+    assert needs == [[{0}], [{0, 2}], [{2, 3}], [frozenset()]]
+    pooled = gl.pool(copies, means)
+    assert [each.interval is None for each in pooled.estimates] == [False, False, True, False]
+
+
+def test_statsmodels_works_as_it_is_and_needs_pairs_alone(copies):
+    smf = pytest.importorskip("statsmodels.formula.api")
+    pooled = gl.pool(copies, lambda table: smf.ols("income ~ age", table.to_pandas(nullable=False)).fit())
+    assert [each.name for each in pooled.estimates] == ["Intercept", "age"]
+    low, high = pooled["age"].interval
+    assert low < np.polyfit(people()["age"], people()["income"], 1)[0] < high
+    pooled = gl.pool(copies, lambda table: smf.ols("age ~ income + sex", table.to_pandas(nullable=False)).fit())
+    assert "sex × income was not measured" in pooled["income"].unsupported
+    pooled = gl.pool(copies, lambda table: smf.ols("income ~ age * sex", table.to_pandas(nullable=False)).fit())
+    assert "age × sex × income was not measured" in pooled["age"].unsupported
+
+
+def test_a_regression_of_several_columns_is_inside_if_all_pairs_are(tmp_path):
+    smf = pytest.importorskip("statsmodels.formula.api")
+    table = private(people(), SCHEMA, tmp_path, budget=gl.Budget(5.0, 1e-6))
+    with fixed_noise(1):
+        copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(3, seed=2)
+    pooled = gl.pool(copies, lambda table: smf.ols("income ~ age + sex", table.to_pandas(nullable=False)).fit())
+    assert all(each.interval is not None for each in pooled.estimates)
+    pooled = gl.pool(copies, lambda t: (t["age"].to_numpy()[(t.codes[1] == 0) & (t.codes[3] == 0)].mean(), 0.01))
+    assert pooled.estimates[0].interval is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ([1.0, 2.0], [0.1, 0.2]),
+        {"a": (1.0, 0.1), "b": (2.0, 0.2)},
+        {"a": Estimate(1.0, 0.1**0.5), "b": Estimate(2.0, 0.2**0.5)},
+        Estimates(("a", "b"), np.array([1.0, 2.0]), np.array([0.1, 0.2])),
+    ],
+)
+def test_forms_that_an_estimator_may_return(said):
+    found = estimates_of(said)
+    assert found.values.tolist() == [1.0, 2.0]
+    assert found.variances.tolist() == pytest.approx([0.1, 0.2])
+
+
+@pytest.mark.parametrize("said", [None, 3.0, "text", ([1.0], [0.1, 0.2]), (1.0, -1.0), {}])
+def test_other_forms_are_refused(said):
+    with pytest.raises(gl.ModelError, match="an estimator returned"):
+        estimates_of(said)
+
+
+def test_questions_that_count_one_table_are_refused(copies):
+    with pytest.raises(gl.QuestionError, match="not estimated from copies"):
+        gl.pool(copies, gl.Count())
+    with pytest.raises(gl.ModelError, match="pool\\(\\) takes copies, not a Table"):
+        gl.pool(copies[0], gl.Mean("age"))
+    with pytest.raises(gl.ModelError, match="an estimator that is a str"):
+        gl.pool(copies, "mean(age)")
+
+
+def test_an_empty_group_has_no_interval(copies):
+    (found,) = gl.pool(copies, lambda table: (np.nan, np.nan) if len(table) == len(copies[0]) else (1.0, 0.1)).estimates
+    assert found.interval is None
+    assert "too few rows" in found.unsupported
+
+
+def test_gaps_that_were_not_measured_are_named(tmp_path):
+    schema = Schema("people", [replace(column, may_be_missing=True) for column in SCHEMA.columns])
+    table = private(people(500), schema, tmp_path)
+    copies = gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.left).copies(2, seed=1)
+    (found,) = gl.pool(copies, gl.Mean("age")).estimates
+    assert found.interval is None
+    assert "gaps were not measured; missing=Extended() measures them" in found.unsupported
+
+
+def test_bins_are_named_whose_inside_was_not_measured(tmp_path):
+    schema = Schema("people", [Integer("age", bounds=(0, 9), bins=2)])
+    table = private(people(500)[["age"]], schema, tmp_path)
+    copies = gl.Independent().fit(table, spend=table.ledger.left).copies(2, seed=1)
+    assert any("Where in its bin a value of age" in note for note in gl.pool(copies, gl.Mean("age")).notes)
+
+
+def test_weights_of_copies_are_respected(copies):
+    heavy = copies.with_weights(lambda table: np.where(table.codes[1] == 0, 1.0, 1e-9))
+    (mine,), female = gl.pool(heavy, gl.Mean("age")).estimates, gl.pool(copies, gl.Mean("age", by="sex"))["F"]
+    assert mine.value == pytest.approx(female.value, abs=1e-4)
