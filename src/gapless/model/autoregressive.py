@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,46 +38,12 @@ _CELLS = 1 << 20  # working memory
 _FARTHEST = 500.0  # of a logit, so that its power is finite
 
 
-class Laws(Protocol):
-    """The logits of columns, each given those before it: in whole blocks a function of each row, to the last bit."""
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """The columns, the first one first."""
-        ...
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The cells of each column."""
-        ...
-
-    def logits(self, column: int, codes: Ints) -> Floats:
-        """Rows × cells of the column; columns that do not come before it are not looked at."""
-        ...
-
-    def scores(self, column: int, codes: Ints) -> Floats:
-        """Rows × cells of the column: the logarithm of its chance given all other columns, but for a constant."""
-        ...
-
-    def cut(self, sizes: Sequence[int]) -> Self:
-        """The laws given that every column is in its first cells."""
-        ...
-
-    def shifted(self, column: int, shift: Floats) -> Self:
-        """The laws with the logits of a column moved."""
-        ...
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """What a model file holds of them."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class SharedLaws:
     """One network for all columns: each sees the earlier ones through a linear skip and a hidden layer.
 
-    Cells of all columns lie one after the other. `skip` is cells × cells, `first` cells × units, `last` units × cells;
-    what a column may not see is zero.
+    In blocks of one size its numbers are a function of each row, to the last bit. Cells of all columns lie one after
+    the other. `skip` is cells × cells, `first` cells × units, `last` units × cells; what a column may not see is zero.
     """
 
     order: tuple[int, ...]
@@ -87,6 +53,9 @@ class SharedLaws:
     first: Floats
     first_bias: Floats
     last: Floats
+
+    def __post_init__(self) -> None:
+        _keep_plain(self, "bias", "skip", "first", "first_bias", "last")
 
     @classmethod
     def of(cls, weights: Any, order: tuple[int, ...], sizes: tuple[int, ...], points: Sequence[Floats]) -> Self:
@@ -101,13 +70,16 @@ class SharedLaws:
         return cls(order, sizes, bias + more, looked_up(skip), looked_up(first), first_bias, last)
 
     def logits(self, column: int, codes: Ints) -> Floats:
-        """Rows × cells of the column."""
+        """Rows × cells of the column; columns that do not come before it are not looked at."""
         span, earlier = self._span(column), self.order[: self.order.index(column)]
         sums, hidden = self._looked_up(codes, earlier, span)
         return np.clip(sums + np.maximum(hidden, 0.0) @ self.last[:, span], -_FARTHEST, _FARTHEST)
 
     def scores(self, column: int, codes: Ints) -> Floats:
-        """The law of the column times that of what follows, for each of its cells."""
+        """Rows × cells of the column: the logarithm of its chance given all other columns, but for a constant.
+
+        It is the law of the column times that of what follows.
+        """
         place = self.order.index(column)
         later, own = self.order[place + 1 :], self._span(column)
         found = self.logits(column, codes)
@@ -132,7 +104,7 @@ class SharedLaws:
         return found
 
     def cut(self, sizes: Sequence[int]) -> Self:
-        """Without the cells beyond."""
+        """The laws given that every column is in its first cells."""
         spans = zip(self.starts[:-1], sizes, strict=True)
         kept = np.concatenate([np.arange(start, start + size) for start, size in spans])
         return replace(
@@ -145,7 +117,7 @@ class SharedLaws:
         )
 
     def shifted(self, column: int, shift: Floats) -> Self:
-        """In the bias."""
+        """The laws with the logits of a column moved."""
         bias = self.bias.copy()
         bias[self._span(column)] += shift
         return replace(self, bias=bias)
@@ -203,6 +175,9 @@ class ColumnLaw:
     width: int
     numbers: Floats
 
+    def __post_init__(self) -> None:
+        _keep_plain(self, "numbers")
+
     def logits(self, others: Ints) -> Floats:
         """Rows × cells, from rows × others."""
         if not self.given:
@@ -246,7 +221,7 @@ class ColumnLaws:
         return self.laws[place].logits(codes[:, self.order[:place]])
 
     def scores(self, column: int, codes: Ints) -> Floats:
-        """The law of the column times that of what follows, one cell after the other."""
+        """As those of a shared network, one cell after the other."""
         found, tried = self.logits(column, codes), codes.copy()
         for cell in range(found.shape[1]):
             tried[:, column] = cell
@@ -257,12 +232,12 @@ class ColumnLaws:
         return found
 
     def cut(self, sizes: Sequence[int]) -> Self:
-        """Without the outputs beyond."""
+        """The laws given that every column is in its first cells."""
         laws = zip(self.order, self.laws, strict=True)
         return replace(self, laws=tuple(replace(law, cells=sizes[column]) for column, law in laws))
 
     def shifted(self, column: int, shift: Floats) -> Self:
-        """In the biases of the column's own network."""
+        """The laws with the logits of a column moved: in the biases of its own network."""
         place = self.order.index(column)
         law = self.laws[place]
         numbers = law.numbers.copy()
@@ -411,6 +386,12 @@ def complete(gapped: AutoregressiveModel, sizes: Sequence[int]) -> Autoregressiv
 
 def _shares(codes: Ints, size: int) -> Floats:
     return np.bincount(codes, minlength=size) / len(codes)
+
+
+def _keep_plain(laws: object, *names: str) -> None:
+    """Arrays of numpy's own class, which nobody else holds: they are indexed by rows when gaps are filled."""
+    for name in names:
+        object.__setattr__(laws, name, np.array(getattr(laws, name), dtype=np.float64))
 
 
 def _blocks(rows: Ints) -> Iterator[tuple[Ints, Ints]]:
