@@ -32,7 +32,6 @@ RAKES = 8  # steps of a column towards its table
 LEAST = 1e-5  # share of a cell that shifts can tell
 ALIKE = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
 
-_GOLDEN = (math.sqrt(5) - 1) / 2
 _BLOCK = 1024  # rows that are filled at once, always as many: then what a row gets does not depend on the others
 _CELLS = 1 << 20  # working memory
 _FARTHEST = 500.0  # of a logit, so that its power is finite
@@ -289,30 +288,25 @@ class AutoregressiveModel:
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         """Rows × columns of codes, column by column.
 
-        The draws of a column are spread evenly (multiples of the golden ratio) over rows that are sorted by some
-        earlier columns: so its tables with these are closer to the law's than independent draws would bring them.
+        Every cell follows its law given the row's earlier ones. In each column the draws of rows depend on each other:
+        along rows that are sorted by some earlier columns, as many take a cell as expected, but for one (`_allotted`).
+        So tables of the column, also with these, are closer to the law's than independent draws would bring them.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=_dtype(self.sizes), order="F")
         for place, column in enumerate(self.laws.order):
-            draws = self._spread(codes, place, rng)
-            for some in self._portions(rows, column):
-                codes[some, column] = _pick(self.laws.logits(column, codes[some].astype(np.int64)), draws[some])
+            for some in self._portions(codes, place, rng):
+                codes[some, column] = _allotted(self.laws.logits(column, codes[some].astype(np.int64)), rng)
         return codes
 
-    def _spread(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Floats:
+    def _portions(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Iterator[Ints]:
+        """All rows, sorted by some columns before this place, in parts of bounded memory."""
         key = np.zeros(len(codes), dtype=np.int64)
         for column in rng.permutation(np.array(self.laws.order[:place], dtype=np.int64))[:ALIKE]:
             key = key * self.sizes[column] + codes[:, column]
         shuffled = rng.permutation(len(codes))
-        draws = np.empty(len(codes))
-        draws[shuffled[np.argsort(key[shuffled], kind="stable")]] = (
-            np.arange(len(codes)) * _GOLDEN + rng.random()
-        ) % 1.0
-        return draws
-
-    def _portions(self, rows: int, column: int) -> Iterator[slice]:
-        step = max(_BLOCK, _CELLS // self.sizes[column])
-        return (slice(begin, min(begin + step, rows)) for begin in range(0, rows, step))
+        order = shuffled[np.argsort(key[shuffled], kind="stable")]
+        step = max(_BLOCK, _CELLS // self.sizes[self.laws.order[place]])
+        return (order[begin : begin + step] for begin in range(0, len(codes), step))
 
     def raked(self, targets: Mapping[int, Floats]) -> Self:
         """The model whose columns, in a large sample, have these laws; the others follow.
@@ -327,11 +321,11 @@ class AutoregressiveModel:
                 target = np.maximum(targets[column] / targets[column].sum(), LEAST)
                 shift = np.zeros(len(target))
                 for _ in range(RAKES):
-                    mean = _chances(logits + shift)
-                    mean = (mean / mean.sum(axis=1, keepdims=True)).mean(axis=0)
+                    mean = _chances(logits + shift).mean(axis=0)
                     shift += np.log(target / np.maximum(mean, LEAST / 10))
                 laws, logits = laws.shifted(column, shift), logits + shift
-            codes[:, column] = _pick(logits, self._spread(codes, place, rng))
+            for some in self._portions(codes, place, rng):
+                codes[some, column] = _allotted(logits[some], rng)
         return replace(self, laws=laws)
 
     def fill(self, given: Ints, chance: Chance) -> Ints:
@@ -402,12 +396,31 @@ def _blocks(rows: Ints) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _chances(logits: Floats) -> Floats:
-    """In proportion to the chances, row by row."""
-    return np.asarray(np.exp(logits - logits.max(axis=1, keepdims=True)))
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def _pick(logits: Floats, draws: Floats) -> Ints:
     return pick(_chances(logits), np.arange(len(logits)), draws)
+
+
+def _allotted(logits: Floats, rng: np.random.Generator) -> Ints:
+    """A cell for each row by its own law; along the rows each cell is taken as evenly as its chances add up.
+
+    Cell by cell, rows that have none yet take it by systematic sampling: a comb with teeth one apart, put down at
+    random on the sum of their chances to have it. A tooth falls on a row with exactly this chance.
+    """
+    chances = _chances(logits)
+    cells = np.full(len(chances), chances.shape[1] - 1, dtype=np.int64)
+    waiting, left = np.arange(len(chances)), np.ones(len(chances))
+    for cell in range(chances.shape[1] - 1):
+        share = np.clip(chances[waiting, cell] / np.maximum(left, 1e-300), 0.0, 1.0)
+        start = rng.random()
+        taken = np.diff(np.floor(np.cumsum(share) + start), prepend=0.0) >= 1
+        cells[waiting[taken]] = cell
+        left = (left - chances[waiting, cell])[~taken]
+        waiting = waiting[~taken]
+    return cells
 
 
 def _dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:
