@@ -59,7 +59,9 @@ class SharedLaws:
     @classmethod
     def of(cls, weights: Any, order: tuple[int, ...], sizes: tuple[int, ...], points: Sequence[Floats]) -> Self:
         """From the weights of a `masked` network that was shown these points, of which the first `sizes` are left."""
-        (skip, bias), ((first, first_bias), _, (last, more)) = weights
+        (skip, bias), *hidden = weights
+        nothing = (np.zeros((len(skip), 0)), np.zeros(0)), None, (np.zeros((0, len(bias))), 0.0)
+        (first, first_bias), _, (last, more) = hidden[0] if hidden else nothing
         spans = list(pairwise(accumulate(map(len, points), initial=0)))
 
         def looked_up(matrix: Floats) -> Floats:
