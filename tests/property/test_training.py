@@ -16,6 +16,7 @@ from chunks import chunked
 from gapless.data.training import trainable
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
+from gapless.model.neural.masked import masked
 from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, SLACK
@@ -38,8 +39,13 @@ SHARED = Sum(
     )
 )
 COLUMN = Chain((Embedding(EXTENDED[:2], 3), Attention(2, 3), Linear(3, 4), ReLU(), Linear(4, 2)))
+POINTS = tuple(np.random.default_rng(5).standard_normal((size, size)) for size in EXTENDED)
 PROGRAMS = {
     "shared": (SHARED, {"given": (0, 1, 2), "sizes": EXTENDED, "targets": (0, 1, 2), "cells": OBSERVED}),
+    "by points": (
+        masked(EXTENDED, OBSERVED, (2, 0, 1), 4),
+        {"given": (0, 1, 2), "sizes": EXTENDED, "targets": (0, 1, 2), "cells": OBSERVED, "points": POINTS},
+    ),
     "column": (COLUMN, {"given": (0, 1), "sizes": EXTENDED[:2], "targets": (2,), "cells": (2,), "coded": True}),
 }
 

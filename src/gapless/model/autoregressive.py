@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,52 +32,17 @@ RAKES = 8  # steps of a column towards its table
 LEAST = 1e-5  # share of a cell that shifts can tell
 ALIKE = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
 
-_GOLDEN = (math.sqrt(5) - 1) / 2
 _BLOCK = 1024  # rows that are filled at once, always as many: then what a row gets does not depend on the others
 _CELLS = 1 << 20  # working memory
 _FARTHEST = 500.0  # of a logit, so that its power is finite
-
-
-class Laws(Protocol):
-    """The logits of columns, each given those before it: in whole blocks a function of each row, to the last bit."""
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """The columns, the first one first."""
-        ...
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The cells of each column."""
-        ...
-
-    def logits(self, column: int, codes: Ints) -> Floats:
-        """Rows × cells of the column; columns that do not come before it are not looked at."""
-        ...
-
-    def scores(self, column: int, codes: Ints) -> Floats:
-        """Rows × cells of the column: the logarithm of its chance given all other columns, but for a constant."""
-        ...
-
-    def cut(self, sizes: Sequence[int]) -> Self:
-        """The laws given that every column is in its first cells."""
-        ...
-
-    def shifted(self, column: int, shift: Floats) -> Self:
-        """The laws with the logits of a column moved."""
-        ...
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """What a model file holds of them."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
 class SharedLaws:
     """One network for all columns: each sees the earlier ones through a linear skip and a hidden layer.
 
-    Cells of all columns lie one after the other. `skip` is cells × cells, `first` cells × units, `last` units × cells;
-    what a column may not see is zero.
+    In blocks of one size its numbers are a function of each row, to the last bit. Cells of all columns lie one after
+    the other. `skip` is cells × cells, `first` cells × units, `last` units × cells; what a column may not see is zero.
     """
 
     order: tuple[int, ...]
@@ -88,10 +53,15 @@ class SharedLaws:
     first_bias: Floats
     last: Floats
 
+    def __post_init__(self) -> None:
+        _keep_plain(self, "bias", "skip", "first", "first_bias", "last")
+
     @classmethod
     def of(cls, weights: Any, order: tuple[int, ...], sizes: tuple[int, ...], points: Sequence[Floats]) -> Self:
         """From the weights of a `masked` network that was shown these points, of which the first `sizes` are left."""
-        (skip, bias), ((first, first_bias), _, (last, more)) = weights
+        (skip, bias), *hidden = weights
+        nothing = (np.zeros((len(skip), 0)), np.zeros(0)), None, (np.zeros((0, len(bias))), 0.0)
+        (first, first_bias), _, (last, more) = hidden[0] if hidden else nothing
         spans = list(pairwise(accumulate(map(len, points), initial=0)))
 
         def looked_up(matrix: Floats) -> Floats:
@@ -101,13 +71,16 @@ class SharedLaws:
         return cls(order, sizes, bias + more, looked_up(skip), looked_up(first), first_bias, last)
 
     def logits(self, column: int, codes: Ints) -> Floats:
-        """Rows × cells of the column."""
+        """Rows × cells of the column; columns that do not come before it are not looked at."""
         span, earlier = self._span(column), self.order[: self.order.index(column)]
         sums, hidden = self._looked_up(codes, earlier, span)
         return np.clip(sums + np.maximum(hidden, 0.0) @ self.last[:, span], -_FARTHEST, _FARTHEST)
 
     def scores(self, column: int, codes: Ints) -> Floats:
-        """The law of the column times that of what follows, for each of its cells."""
+        """Rows × cells of the column: the logarithm of its chance given all other columns, but for a constant.
+
+        It is the law of the column times that of what follows.
+        """
         place = self.order.index(column)
         later, own = self.order[place + 1 :], self._span(column)
         found = self.logits(column, codes)
@@ -132,7 +105,7 @@ class SharedLaws:
         return found
 
     def cut(self, sizes: Sequence[int]) -> Self:
-        """Without the cells beyond."""
+        """The laws given that every column is in its first cells."""
         spans = zip(self.starts[:-1], sizes, strict=True)
         kept = np.concatenate([np.arange(start, start + size) for start, size in spans])
         return replace(
@@ -145,7 +118,7 @@ class SharedLaws:
         )
 
     def shifted(self, column: int, shift: Floats) -> Self:
-        """In the bias."""
+        """The laws with the logits of a column moved."""
         bias = self.bias.copy()
         bias[self._span(column)] += shift
         return replace(self, bias=bias)
@@ -203,6 +176,9 @@ class ColumnLaw:
     width: int
     numbers: Floats
 
+    def __post_init__(self) -> None:
+        _keep_plain(self, "numbers")
+
     def logits(self, others: Ints) -> Floats:
         """Rows × cells, from rows × others."""
         if not self.given:
@@ -246,7 +222,7 @@ class ColumnLaws:
         return self.laws[place].logits(codes[:, self.order[:place]])
 
     def scores(self, column: int, codes: Ints) -> Floats:
-        """The law of the column times that of what follows, one cell after the other."""
+        """As those of a shared network, one cell after the other."""
         found, tried = self.logits(column, codes), codes.copy()
         for cell in range(found.shape[1]):
             tried[:, column] = cell
@@ -257,12 +233,12 @@ class ColumnLaws:
         return found
 
     def cut(self, sizes: Sequence[int]) -> Self:
-        """Without the outputs beyond."""
+        """The laws given that every column is in its first cells."""
         laws = zip(self.order, self.laws, strict=True)
         return replace(self, laws=tuple(replace(law, cells=sizes[column]) for column, law in laws))
 
     def shifted(self, column: int, shift: Floats) -> Self:
-        """In the biases of the column's own network."""
+        """The laws with the logits of a column moved: in the biases of its own network."""
         place = self.order.index(column)
         law = self.laws[place]
         numbers = law.numbers.copy()
@@ -314,30 +290,25 @@ class AutoregressiveModel:
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         """Rows × columns of codes, column by column.
 
-        The draws of a column are spread evenly (multiples of the golden ratio) over rows that are sorted by some
-        earlier columns: so its tables with these are closer to the law's than independent draws would bring them.
+        Every cell follows its law given the row's earlier ones. In each column the draws of rows depend on each other:
+        along rows that are sorted by some earlier columns, as many take a cell as expected, but for one (`_allotted`).
+        So tables of the column, also with these, are closer to the law's than independent draws would bring them.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=_dtype(self.sizes), order="F")
         for place, column in enumerate(self.laws.order):
-            draws = self._spread(codes, place, rng)
-            for some in self._portions(rows, column):
-                codes[some, column] = _pick(self.laws.logits(column, codes[some].astype(np.int64)), draws[some])
+            for some in self._portions(codes, place, rng):
+                codes[some, column] = _allotted(self.laws.logits(column, codes[some].astype(np.int64)), rng)
         return codes
 
-    def _spread(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Floats:
+    def _portions(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Iterator[Ints]:
+        """All rows, sorted by some columns before this place, in parts of bounded memory."""
         key = np.zeros(len(codes), dtype=np.int64)
         for column in rng.permutation(np.array(self.laws.order[:place], dtype=np.int64))[:ALIKE]:
             key = key * self.sizes[column] + codes[:, column]
         shuffled = rng.permutation(len(codes))
-        draws = np.empty(len(codes))
-        draws[shuffled[np.argsort(key[shuffled], kind="stable")]] = (
-            np.arange(len(codes)) * _GOLDEN + rng.random()
-        ) % 1.0
-        return draws
-
-    def _portions(self, rows: int, column: int) -> Iterator[slice]:
-        step = max(_BLOCK, _CELLS // self.sizes[column])
-        return (slice(begin, min(begin + step, rows)) for begin in range(0, rows, step))
+        order = shuffled[np.argsort(key[shuffled], kind="stable")]
+        step = max(_BLOCK, _CELLS // self.sizes[self.laws.order[place]])
+        return (order[begin : begin + step] for begin in range(0, len(codes), step))
 
     def raked(self, targets: Mapping[int, Floats]) -> Self:
         """The model whose columns, in a large sample, have these laws; the others follow.
@@ -352,11 +323,11 @@ class AutoregressiveModel:
                 target = np.maximum(targets[column] / targets[column].sum(), LEAST)
                 shift = np.zeros(len(target))
                 for _ in range(RAKES):
-                    mean = _chances(logits + shift)
-                    mean = (mean / mean.sum(axis=1, keepdims=True)).mean(axis=0)
+                    mean = _chances(logits + shift).mean(axis=0)
                     shift += np.log(target / np.maximum(mean, LEAST / 10))
                 laws, logits = laws.shifted(column, shift), logits + shift
-            codes[:, column] = _pick(logits, self._spread(codes, place, rng))
+            for some in self._portions(codes, place, rng):
+                codes[some, column] = _allotted(logits[some], rng)
         return replace(self, laws=laws)
 
     def fill(self, given: Ints, chance: Chance) -> Ints:
@@ -413,6 +384,12 @@ def _shares(codes: Ints, size: int) -> Floats:
     return np.bincount(codes, minlength=size) / len(codes)
 
 
+def _keep_plain(laws: object, *names: str) -> None:
+    """Arrays of numpy's own class, which nobody else holds: they are indexed by rows when gaps are filled."""
+    for name in names:
+        object.__setattr__(laws, name, np.array(getattr(laws, name), dtype=np.float64))
+
+
 def _blocks(rows: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Some rows in blocks of one size, and the same filled up: then a row's numbers do not depend on the others."""
     for begin in range(0, len(rows), _BLOCK):
@@ -421,12 +398,31 @@ def _blocks(rows: Ints) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _chances(logits: Floats) -> Floats:
-    """In proportion to the chances, row by row."""
-    return np.asarray(np.exp(logits - logits.max(axis=1, keepdims=True)))
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def _pick(logits: Floats, draws: Floats) -> Ints:
     return pick(_chances(logits), np.arange(len(logits)), draws)
+
+
+def _allotted(logits: Floats, rng: np.random.Generator) -> Ints:
+    """A cell for each row by its own law; along the rows each cell is taken as evenly as its chances add up.
+
+    Cell by cell, rows that have none yet take it by systematic sampling: a comb with teeth one apart, put down at
+    random on the sum of their chances to have it. A tooth falls on a row with exactly this chance.
+    """
+    chances = _chances(logits)
+    cells = np.full(len(chances), chances.shape[1] - 1, dtype=np.int64)
+    waiting, left = np.arange(len(chances)), np.ones(len(chances))
+    for cell in range(chances.shape[1] - 1):
+        share = np.clip(chances[waiting, cell] / np.maximum(left, 1e-300), 0.0, 1.0)
+        start = rng.random()
+        taken = np.diff(np.floor(np.cumsum(share) + start), prepend=0.0) >= 1
+        cells[waiting[taken]] = cell
+        left = (left - chances[waiting, cell])[~taken]
+        waiting = waiting[~taken]
+    return cells
 
 
 def _dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:

@@ -185,6 +185,19 @@ def test_foreign_laws_are_refused():
             AutoregressiveModel(foreign)
 
 
+def test_arrays_of_another_class_are_not_kept():
+    """They would be asked for the numbers of a row."""
+
+    class Watching(np.ndarray):
+        def __getitem__(self, place):
+            raise AssertionError("shown a row")
+
+    laws, one = shared(), columns().laws[1]
+    kept = replace(laws, skip=laws.skip.view(Watching), first=laws.first.view(Watching))
+    assert type(kept.skip) is type(kept.first) is np.ndarray
+    assert type(replace(one, numbers=one.numbers.view(Watching)).numbers) is np.ndarray
+
+
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_gaps_that_hang_on_another_column_are_completed(order):
     """Column 0 has a gap in 9 of 13 rows with 1 in column 1, and in no other: whichever comes first."""

@@ -14,6 +14,7 @@ from gapless.model.neural.cells import cross_entropy, indicators
 from gapless.model.neural.descent import FARTHEST, Cells, Descent
 from gapless.model.neural.gradients import Joint, Outer, Plain
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
+from gapless.model.neural.masked import masked
 from gapless.model.neural.optimizers import SGD, Adam, Cosine
 from gapless.privacy.sgd import BLOCK, Block
 
@@ -23,6 +24,7 @@ EARLIER = ORDER[0][:, None] < ORDER[1]
 HIDDEN = np.arange(6) % 2 + 1
 ALL = {"given": (0, 1, 2), "sizes": SIZES, "targets": (0, 1, 2), "cells": OBSERVED}
 LAST = {"given": (0, 1), "sizes": SIZES[:2], "targets": (2,), "cells": OBSERVED[2:]}
+POINTS = tuple(np.random.default_rng(5).standard_normal((size, size)) for size in SIZES)
 
 NETWORKS = {
     "linear": (Linear(10, 7), ALL),
@@ -38,6 +40,7 @@ NETWORKS = {
         ),
         ALL,
     ),
+    "shared, by points": (masked(SIZES, OBSERVED, (1, 2, 0), 4), ALL | {"points": POINTS}),
     "attention": (Chain((Embedding(SIZES[:2], 4), Attention(2, 4), Linear(4, 2))), LAST | {"coded": True}),
     "attention, deep": (
         Chain((Embedding(SIZES[:2], 4), Attention(2, 4), Linear(4, 5), ReLU(), Linear(5, 2))),

@@ -23,15 +23,8 @@ def masked(shown: Sequence[int], cells: Sequence[int], order: Sequence[int], hid
     places = np.argsort(order)
     of_shown, of_cells = np.repeat(places, shown), np.repeat(places, cells)
     units = 1 + np.arange(hidden) % max(1, len(places) - 1)
-    return Sum(
-        (
-            MaskedLinear(np.less.outer(of_shown, of_cells), gain=0.0),
-            Chain(
-                (
-                    MaskedLinear(np.less.outer(of_shown, units)),
-                    ReLU(),
-                    MaskedLinear(np.less_equal.outer(units, of_cells), gain=0.0),
-                )
-            ),
-        )
-    )
+    skip = MaskedLinear(np.less.outer(of_shown, of_cells), gain=0.0)
+    if not hidden:
+        return Sum((skip,))
+    into, out = np.less.outer(of_shown, units), np.less_equal.outer(units, of_cells)
+    return Sum((skip, Chain((MaskedLinear(into), ReLU(), MaskedLinear(out, gain=0.0)))))
