@@ -68,13 +68,13 @@ def adult():
         yield tables, schema, truth, folder
 
 
-def must_show(runs):
+def must_show(runs, tables_with_gaps):
     """Adult, ε = 1: with calibration beside everything on synthesis."""
     rows = []
     with adult() as (tables, schema, truth, folder):
         for name, (percent, required, aim) in AT_MOST.items():
             method = SYNTHESIZERS[name]
-            for gaps in ("adult", "adult_MCAR_0.2", "adult_MAR_0.2"):
+            for gaps in ("adult", *tables_with_gaps):
                 data = tables.truth("adult") if gaps == "adult" else tables.data(gaps)
                 found = []
                 for run in range(runs):
@@ -423,13 +423,14 @@ def main():
     )
     parser.add_argument("--runs", type=int)
     parser.add_argument("--tables", nargs="*", default=["iris", "breast", "diabetes", "banknote"])
+    parser.add_argument("--gaps", nargs="*", default=["adult_MCAR_0.2", "adult_MAR_0.2"], help="tables beside Adult")
     parser.add_argument("--epsilons", nargs="*", type=float, default=[1.0, 6.0])
     parser.add_argument("--share", type=int, default=20, help="percent of the budget for weights, in `tables`")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", FewRowsWarning)
     started = time.process_time()
     if asked.what == "adult":
-        must_show(asked.runs or 5)
+        must_show(asked.runs or 5, asked.gaps)
     elif asked.what == "split":
         split(asked.runs or 3)
     elif asked.what == "bias":

@@ -45,7 +45,8 @@ class LogisticWeights:
 
     Args:
         noise: "gaussian"; for pure budgets too "knorm", noise by the length of the whole vector, or "laplace", noise on
-            each coefficient, which is more of it. Gaussian noise is the least from some twenty coefficients on.
+            each coefficient, which is more of it. With δ > 0 Gaussian noise is the least, unless there are hardly any
+            coefficients.
         debias: divide by the mean of what noise does to each weight.
         regularization: Λ, a public number; more of it means less noise and coefficients closer to 0. By default a tenth
             of the number of synthetic rows, the λ = 0.1 of [IW].
