@@ -264,6 +264,7 @@ def table(options):
         "s all",
     )
     print(" ".join(h.rjust(10 if i else 20) for i, h in enumerate(head)))
+    told = {}
     for cell in dict.fromkeys(record["cell"] for record in records):
         some = [record for record in records if record["cell"] == cell]
         hits, naive, outside, widths = {}, {}, [], []
@@ -294,6 +295,7 @@ def table(options):
             np.median([record["all"] for record in some]),
         ]
         print(cell.rjust(20), str(len(some)).rjust(10), *(f"{number:.3f}".rjust(10) for number in row), worst)
+        told |= _against_targets(cell, row)
         if options.verbose:
             for name, found in hits.items():
                 value = [record["found"][name] for record in some if record["found"][name]["pooled"][1] is not None]
@@ -302,6 +304,25 @@ def table(options):
                 width = np.median([f["pooled"][1] / f["real"][1] for f in value])
                 told = f"{np.mean(found):.3f}  width {width:.2f}  bias {bias:+.2f}  sd {spread:.2f}"
                 print(f"    {name:<18} {len(found):4d} {told}")
+
+    print()
+    for target, holds in told.items():
+        print(f"{'holds' if holds else 'FAILS'}   {target}")
+
+
+def _against_targets(cell, row):
+    """What must be shown of a cell, and whether it is."""
+    one_way, inside, worst, width = row[:4]
+    _, epsilon, *gaps = cell.split(",")
+    if gaps:
+        return {f"{cell}: inside {inside:.3f} ≥ .92": inside >= 0.92}
+    most = 1.7 if epsilon == "1" else 1.25
+    targets = {
+        f"{cell}: one-way {one_way:.3f} ≥ .92": one_way >= 0.92,
+        f"{cell}: inside {inside:.3f} ≥ .93": inside >= 0.93,
+        f"{cell}: width {width:.2f} ≤ {most}": width <= most,
+    }
+    return targets if np.isnan(worst) else targets | {f"{cell}: worst {worst:.3f} ≥ .88": worst >= 0.88}
 
 
 def speed(_):
