@@ -239,7 +239,7 @@ def test_columns_of_one_cell_are_measured_by_nobody(method, missing, others, tmp
 
 
 @pytest.mark.parametrize(
-    "method", [pytest.param(m, marks=pytest.mark.slow) if m in {"aim", "columns"} else m for m in OWN]
+    "method", [pytest.param(m, marks=pytest.mark.slow) if m in LONG else m for m in OWN]
 )
 def test_two_hundred_columns(method, tmp_path):
     rng = np.random.default_rng(0)
