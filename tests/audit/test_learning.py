@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from gapless import Budget, Independent, Integer, Schema
-from gapless.synth import fitting
+from gapless.synth import evidence, fitting
 from gapless.testing.audit import one_run_epsilon
 from gapless.testing.noise import scaled_noise
 from gapless.testing.tables import private
@@ -24,13 +24,13 @@ SCHEMA = Schema("canaries", [Integer("x", bounds=(0, CANARIES - 1), bins="learne
 @pytest.fixture
 def released(monkeypatch):
     """The noisy counts of every level, as the cells are told from them; all of the budget goes there."""
-    tables, plain = [], fitting.settle
+    tables, plain = [], evidence.settle
 
     def watched(counts, noise_std):
         tables[:] = counts
         return plain(counts, noise_std)
 
-    monkeypatch.setattr(fitting, "settle", watched)
+    monkeypatch.setattr(evidence, "settle", watched)
     monkeypatch.setattr(fitting, "BINS_SHARE", 0.999)
     return tables
 

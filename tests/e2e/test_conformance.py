@@ -238,9 +238,7 @@ def test_columns_of_one_cell_are_measured_by_nobody(method, missing, others, tmp
     assert set(model.sample(20, seed=0).to_polars()["alike"]) == {"x"}
 
 
-@pytest.mark.parametrize(
-    "method", [pytest.param(m, marks=pytest.mark.slow) if m in {"aim", "columns"} else m for m in OWN]
-)
+@pytest.mark.parametrize("method", [pytest.param(m, marks=pytest.mark.slow) if m in LONG else m for m in OWN])
 def test_two_hundred_columns(method, tmp_path):
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({f"c{i}": rng.choice(["a", "b", "c", ""], 500) for i in range(200)})

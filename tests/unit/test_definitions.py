@@ -67,9 +67,9 @@ def test_a_level_that_never_occurs_does_not_lower_an_association():
     columns = gl.Categorical("x", ["a", "b", "c"]), gl.Categorical("y", ["a", "b", "c"])
     model = SimpleNamespace(schema=gl.Schema("t", columns), marginal_if_known=lambda _names: law)
     assert ev.association(law, columns) == pytest.approx(0.6)
-    assert FittedModel._strength(model, 0, 1) == pytest.approx(0.6)
+    assert FittedModel._strength(model, 0, 1, None) == pytest.approx(0.6)
     model.marginal_if_known = lambda _names: np.array([[0.5, 0.0], [0.5, 0.0]])
-    assert FittedModel._strength(model, 0, 1) == 0  # one column does not vary
+    assert FittedModel._strength(model, 0, 1, None) == 0  # one column does not vary
 
 
 def test_a_public_table_where_a_private_one_is_paid_for_is_one_error():

@@ -115,12 +115,11 @@ class FromModel:
             model = self.model
         else:
             raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
-        filled = table.fill_given(model)  # refuses a model that is not ours; no row is read yet
-        if not isinstance(model.filled, CanFill):
+        if is_own(model) and not isinstance(model.filled, CanFill):
             raise ModelError(
                 "this model cannot be drawn from given some cells of a row", hint="FromModel(MST()), FromModel(AIM())"
             )
-        return filled
+        return table.fill_given(model)  # refuses a model that is not ours
 
 
 @dataclass(frozen=True, slots=True)

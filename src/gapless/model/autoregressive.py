@@ -162,7 +162,7 @@ class SharedLaws:
         return cls(order, sizes, *(arrays[name] for name in ("bias", "skip", "first", "first_bias", "last")))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ColumnLaw:
     """The law of one column given others: their cells embedded, a mean of these by attention, softmax (AimNet).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gapless.errors import BudgetError
@@ -98,8 +99,9 @@ class Grant:
         """
         requests = [(distance, reads, mechanism, what) for distance, reads, mechanism, what in requests]
         source, losses = noise.current(), []
-        for distance, _, mechanism, _ in requests:
+        for distance, columns, mechanism, _ in requests:
             check_known(mechanism, distance)
+            _check_plain(distance, columns)
             losses.append(mechanism.loss(distance, self._ledger.order))
         reads = [self._ledger._reads(columns) for _, columns, *_ in requests]  # noqa: SLF001 one account
         total = self._ledger._price(list(zip(losses, reads, strict=True)))  # noqa: SLF001 one account
@@ -149,8 +151,10 @@ class Plan:
         check_sealed(value, self._key)
         if not self._waiting:
             raise BudgetError("all that was planned is released", hint="a plan that has this release in it")
+        if noise.current() is not self._source:
+            raise BudgetError("the source of noise is another than at the charge", hint="release it under the same one")
         distance, reads, mechanism, number = self._waiting[0]
-        if (value.distance, value.reads) != (distance, reads):
+        if (distance, reads) != (value.distance, value.reads):
             raise BudgetError(
                 f"planned was a value at {distance} that reads {_told(reads)}, not one at {value.distance} that reads "
                 f"{_told(value.reads)}",
@@ -158,6 +162,14 @@ class Plan:
             )
         self._waiting.pop(0)  # before the read: none is read twice
         return Released(mechanism(value._open(self._key), self._source), number)  # noqa: SLF001 nobody else opens a seal but into a new one
+
+
+def _check_plain(distance: Linf | Smooth | Sampled, reads: object) -> None:
+    """Refuse what could say of itself that it equals another: numbers, texts and sets are of their very types."""
+    numbers = [getattr(distance, field.name) for field in fields(distance)]
+    plain = all(type(number) in (int, float) for number in numbers)
+    if not plain or not (reads is None or (type(reads) is frozenset and all(type(column) is str for column in reads))):
+        raise BudgetError("this distance, or what is read, is not made of plain numbers and names", hint="plain ones")
 
 
 def _told(reads: Columns | None) -> str:

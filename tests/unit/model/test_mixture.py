@@ -178,7 +178,7 @@ def test_the_gradient_is_that_of_the_loss(observed, blocks, monkeypatch):
     measurements = tables_of(codes, SIZES, 0.5)
     measurements = [Measurement(m.columns, m.counts, 0.5 + i % 3) for i, m in enumerate(measurements)]
     monkeypatch.setattr(_Tables, "_pace", lambda *_: 1.0)  # no chance added to the noise
-    tables = _Tables(SIZES, observed, measurements, total, ())
+    tables = _Tables(SIZES, observed, measurements, total, (), denoised=True)
     logits = _Logits(tables, 3, rng)
     logits.rates += rng.normal(size=logits.rates.shape).astype(np.float32)
     laws = logits.laws()
@@ -197,7 +197,7 @@ def test_the_gradient_is_that_of_the_loss(observed, blocks, monkeypatch):
 def test_chi_square_of_each_table():
     total = 100.0
     measurements = [Measurement((0,), np.array([60.0, 40.0]), 2.0), Measurement((0, 1), np.full((2, 2), 25.0), 1.0)]
-    tables = _Tables((2, 2), (2, 2), measurements, total, ())
+    tables = _Tables((2, 2), (2, 2), measurements, total, (), denoised=True)
     squares, _ = tables.compare(np.full((4, 6), 0.5, dtype=np.float32))
     agreed = 50 + 10 * (1 / 4) / (1 / 4 + 1 / 2)  # inverse-variance mean of 60 ± 2 and 50 ± √2
     assert squares[0, 0] == pytest.approx(2 * ((agreed - 50) / 2) ** 2, rel=1e-4)
