@@ -73,7 +73,7 @@ def test_a_release_with_copies_is_whole_and_says_how_to_analyse_it(folder, run_h
     assert copies.null_count().sum_horizontal().item() == 0
     replicates = pl.read_csv(folder / "out" / "replicates.csv.gz")
     assert sorted(replicates["copy"].unique()) == [1, 2, 3]
-    assert len(pl.read_csv(folder / "out" / "original.csv.gz")) == 40_000
+    assert len(pl.read_csv(folder / "out" / "model_rows.csv.gz")) == 40_000
     guide = (folder / "out" / "analysis.md").read_text()
     assert "age × sex" in guide
     (python,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)

@@ -62,6 +62,10 @@ class ColumnFiller(Protocol):
         """The cells of the column."""
         ...
 
+    def remade(self) -> ColumnFiller:
+        """The same, made anew of plain numbers; a law whose numbers are too few, or not finite, is refused."""
+        ...
+
     def draw(self, others: NDArray[np.int64], draws: NDArray[np.float64]) -> NDArray[np.int64]:
         """A cell for each row, from rows × others: a map of each row and its own draw."""
         ...

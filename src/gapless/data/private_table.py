@@ -29,7 +29,7 @@ from gapless.privacy.budget import Budget, Loss, Rows, check_budget
 from gapless.privacy.grant import Grant
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.mechanisms import Integers
-from gapless.privacy.private import L1, Columns, Private, Sealed
+from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed
 from gapless.privacy.sealing import gather, transform
 from gapless.schema import Schema
 from gapless.schema.columns import Codes
@@ -62,6 +62,7 @@ class PrivateTable(Sealed):
 
     __slots__ = (
         "_cells",
+        "_drawn",
         "_engine",
         "_filled",
         "_key",
@@ -82,6 +83,7 @@ class PrivateTable(Sealed):
         engine: type[Engine],
         required: Columns = frozenset(),
         filled: bool = False,
+        drawn: bool = False,
     ) -> None:
         self._cells = cells  # codes by `schema.fine`: what was read
         self._schema = schema
@@ -90,6 +92,7 @@ class PrivateTable(Sealed):
         self._key = ledger._key  # noqa: SLF001 what it transforms sealed values with
         self._required = required  # columns on which a row had to be observed to be still here
         self._filled = filled  # gaps were filled: from then on a row is read whether or not it had them
+        self._drawn = drawn  # gaps of some columns were: what a row adds hangs on which of its cells were gaps
         grouped = {place: fine.group(told) for place, fine, told in grouping(schema)}
         # Codes by `schema`: each cell's bin, row by row, so that the distance stays.
         self._rows = transform(
@@ -160,9 +163,16 @@ class PrivateTable(Sealed):
             counts,
             lambda all_counts: all_counts[number],
             distance=L1(self.protect.at_most),
-            reads=(self._required | named) or None,
+            reads=self._told(self._required | named),
             key=self._key,
         )
+
+    def _told(self, reads: Columns) -> Columns | None:
+        """What a value reads, as it may be told: every row, where what an observed row adds hangs on its other gaps.
+
+        Figures of loss distributions over patterns of gaps take it not to (docs/proofs/ground_truth_pld.md).
+        """
+        return None if self._drawn else reads or None
 
     def grouped(
         self, column: str, groups: Sequence[Integers], *, rows: WhichRows = "observed"
@@ -309,6 +319,7 @@ class PrivateTable(Sealed):
         shown = [self.schema.columns[other] for other in others]
         if not all_own(law):
             raise ModelError("this law is not of this library, and would see every row", hint="a ColumnLaw")
+        law = law.remade()  # nothing that was put into it by hand is handed rows
         fits = law.given == tuple(other.size for other in shown) and law.cells == self.schema[column].size
         if not fits or (any(other.gaps for other in shown) and not self._filled):
             raise ModelError(
@@ -352,9 +363,8 @@ class PrivateTable(Sealed):
         pair: Private[list[Any], None] = gather([self._cells, self._rows], key=self._key)
         if only is None:
             return self._with(filled, source=pair, filled=True)
-        return self._with(
-            filled, source=pair, schema=self.schema.with_columns({only: self.schema[only].without_gaps()})
-        )
+        schema = self.schema.with_columns({only: self.schema[only].without_gaps()})
+        return self._with(filled, source=pair, schema=schema, drawn=True)
 
     def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
         """Move cells below `lowest` or above `highest` (public cells) to these. Row by row."""
@@ -373,6 +383,8 @@ class PrivateTable(Sealed):
 
     def _sealed(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
         """A sealed function of the rows, computed at most once."""
+        if reads is not None and not isinstance(distance, Sampled):  # of training no such figure is told
+            reads = self._told(reads)
         return transform(self._rows, once(function), distance=distance, reads=reads, key=self._key)
 
     def _with(
@@ -383,6 +395,7 @@ class PrivateTable(Sealed):
         schema: Schema | None = None,
         required: Iterable[str] = (),
         filled: bool = False,
+        drawn: bool = False,
     ) -> PrivateTable:
         """A table whose cells are a stable function of this one's."""
         return PrivateTable(
@@ -398,6 +411,7 @@ class PrivateTable(Sealed):
             engine=self._engine if source is None else Memory,
             required=self._required if self._filled else self._required | lacking(self.schema, required),
             filled=self._filled or filled,
+            drawn=self._drawn or drawn,
         )
 
     def __repr__(self) -> str:

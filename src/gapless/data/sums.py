@@ -108,7 +108,7 @@ def rank_scores(
             counted,
             partial(scores, shift=int(shift)),
             distance=LinfByGroup(table.protect.at_most * max(part, parts - part)),
-            reads=(table._required | needed) or None,
+            reads=table._told(table._required | needed),
             key=table._key,
         )
         for shift in shifts

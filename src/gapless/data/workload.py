@@ -192,7 +192,8 @@ class Views:
         self._unit = table.protect.at_most
         required = table._required  # noqa: SLF001 one room
         named = rows == "observed" and not table._filled  # noqa: SLF001 one room
-        self._reads = [required | {column.name} if named and column.gaps else required for column in columns]
+        reads = [required | {column.name} if named and column.gaps else required for column in columns]
+        self._reads = [table._told(some) or frozenset() for some in reads]  # noqa: SLF001 one room
         places, recoded = [c for c, _ in views], {view: codes for view, (_, codes) in enumerate(views)}
         self._rows = table._sealed(  # noqa: SLF001 one room
             lambda engine: engine.select(places).recode(recoded), distance=table.protect, reads=None

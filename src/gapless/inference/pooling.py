@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gapless.data import Table
 from gapless.errors import ModelError
@@ -127,7 +128,8 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     needs = [columns] * len(first.names) if columns else needs_of(ask, copies[0], first)
     # A copy in which a group is empty says that there is too little to go by.
     values, variances = np.array([each.values for each in said]), np.array([each.variances for each in said])
-    centre, half, noise, gaps = _intervals(copies, values, variances, ask)
+    gappy = [any(model.schema.columns[c].gaps for c in frozenset().union(*need)) for need in needs]
+    centre, half, noise, gaps = _intervals(copies, values, variances, ask, np.array(gappy))
     low, high = centre - half, centre + half
     if isinstance(estimator, Proportion):  # the truth lies there
         centre, low, high = (np.clip(ends, 0, 1) for ends in (centre, low, high))
@@ -163,18 +165,18 @@ def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> Callable[[Table],
 
 
 def _intervals(
-    copies: Copies, values: Floats, variances: Floats, ask: Callable[[Table], Estimates]
+    copies: Copies, values: Floats, variances: Floats, ask: Callable[[Table], Estimates], gappy: NDArray[np.bool_]
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Centres, half-widths, and by what noise and gaps widen them."""
+    """Centres, half-widths, and by what noise and gaps widen them; gaps only where columns are `gappy`."""
     original = ask(copies.original).values
     pooled = rubin(original, values, variances)
     with np.errstate(divide="ignore", invalid="ignore"):
         noise = pooled.half / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
-        if not copies.replicates:
+        if not (gappy.any() and copies.replicates):
             return pooled.centre, pooled.half, noise, np.ones_like(noise)
         with_gaps = bootstrap(original, np.array([ask(table).values for table in copies.replicates]))
-        half = np.maximum(pooled.half, with_gaps.half)
-        return with_gaps.centre, half, noise, half / pooled.half
+        half = np.where(gappy, np.maximum(pooled.half, with_gaps.half), pooled.half)
+        return np.where(gappy, with_gaps.centre, pooled.centre), half, noise, half / pooled.half
 
 
 def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:

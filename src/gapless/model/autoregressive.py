@@ -179,6 +179,13 @@ class ColumnLaw:
     def __post_init__(self) -> None:
         _keep_plain(self, "numbers")
 
+    def remade(self) -> ColumnLaw:
+        """The same, made anew of plain numbers; a law whose numbers are too few, or not finite, is refused."""
+        wanted = sum(attentive(self.given, self.outputs, self.width).shapes) if self.given else self.outputs
+        if self.numbers.shape != (wanted,) or not np.isfinite(self.numbers).all() or self.cells > self.outputs:
+            raise ModelError(f"a law of {self.cells} cells with other numbers than it needs", hint="fit it again")
+        return ColumnLaw(self.given, self.outputs, self.cells, self.width, np.array(self.numbers))
+
     def logits(self, others: Ints) -> Floats:
         """Rows × cells, from rows × others."""
         if not self.given:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -87,16 +89,19 @@ class Grant:
         for value, *_ in requests:
             check_sealed(value, self._ledger._key)  # noqa: SLF001 nothing is charged for a value that could not be opened
         planned = [(value.distance, value.reads, mechanism, what) for value, mechanism, what in requests]
-        plan = self.plan(planned, together=together)
+        plan = self._plan(planned, together=together)
         return [plan.release(value) for value, *_ in requests]
 
-    def plan(
-        self, requests: Iterable[tuple[Any, Columns | None, Mechanism[Any, Any, Any], str]], *, together: bool = False
-    ) -> Plan:
+    def plan(self, requests: Iterable[tuple[Any, Columns | None, Mechanism[Any, Any, Any], str]]) -> Plan:
         """Charge for all requests at once, each a distance, what it reads, a mechanism and its name; then read in turn.
 
         What is read need not be known yet: it may follow from earlier answers of the plan (`Plan.release`).
         """
+        return self._plan(requests, together=False)
+
+    def _plan(
+        self, requests: Iterable[tuple[Any, Columns | None, Mechanism[Any, Any, Any], str]], *, together: bool
+    ) -> Plan:
         requests = [(distance, reads, mechanism, what) for distance, reads, mechanism, what in requests]
         source, losses = noise.current(), []
         for distance, columns, mechanism, _ in requests:
@@ -145,23 +150,31 @@ class Plan:
         self._key = key
         self._waiting = list(waiting)
         self._source = source
+        self._process = os.getpid()  # a forked child would read everything once more
+        self._lock = threading.Lock()
 
     def release(self, value: Private[Any, Any]) -> Released[Any]:
         """Read the next one: a value with the distance that was planned, which reads what was planned."""
         check_sealed(value, self._key)
-        if not self._waiting:
-            raise BudgetError("all that was planned is released", hint="a plan that has this release in it")
-        if noise.current() is not self._source:
-            raise BudgetError("the source of noise is another than at the charge", hint="release it under the same one")
-        distance, reads, mechanism, number = self._waiting[0]
-        if (distance, reads) != (value.distance, value.reads):
-            raise BudgetError(
-                f"planned was a value at {distance} that reads {_told(reads)}, not one at {value.distance} that reads "
-                f"{_told(value.reads)}",
-                hint="releases in the order of the plan, each as it was planned",
-            )
-        self._waiting.pop(0)  # before the read: none is read twice
+        mechanism, number = self._claimed(value)
         return Released(mechanism(value._open(self._key), self._source), number)  # noqa: SLF001 nobody else opens a seal but into a new one
+
+    def _claimed(self, value: Private[Any, Any]) -> tuple[Mechanism[Any, Any, Any], int]:
+        """The mechanism and the entry whose turn it is, which are used up: before the read, and by one thread."""
+        with self._lock:
+            if os.getpid() != self._process or type(noise.current()) is not type(self._source):
+                raise BudgetError("this plan was charged by another process or under other noise", hint="its own plan")
+            if not self._waiting:
+                raise BudgetError("all that was planned is released", hint="a plan that has this release in it")
+            distance, reads, mechanism, number = self._waiting[0]
+            if (distance, reads) != (value.distance, value.reads):
+                raise BudgetError(
+                    f"planned was a value at {distance} that reads {_told(reads)}, not one at {value.distance} that "
+                    f"reads {_told(value.reads)}",
+                    hint="releases in the order of the plan, each as it was planned",
+                )
+            self._waiting.pop(0)
+            return mechanism, number
 
 
 def _check_plain(distance: Linf | Smooth | Sampled, reads: object) -> None:

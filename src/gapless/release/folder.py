@@ -43,10 +43,11 @@ structure.svg                      which columns are modelled together
 ledger.json                        every release from the private table and its cost
 manifest.json                      versions and SHA-256 of these files
 """
-COPIES, ORIGINAL, REPLICATES, GUIDE = "copies.csv.gz", "original.csv.gz", "replicates.csv.gz", "analysis.md"
+COPIES, MODEL_ROWS, REPLICATES, GUIDE = "copies.csv.gz", "model_rows.csv.gz", "replicates.csv.gz", "analysis.md"
 _ABOUT_COPIES = """\
 analysis.md                        how to analyse this release, with code in Python and R that pools copies
-copies.csv.gz, original.csv.gz     copies for inference, and what they are compared with
+copies.csv.gz                      copies for inference; model_rows.csv.gz is what they are compared with,
+                                   replicates.csv.gz, if there are gaps, what gaps do: all of them synthetic
 """
 LEDGERS = (".ledger", ".ledger.seal")
 BEGUN = "those that it was begun with, or another folder"
@@ -171,11 +172,11 @@ def write_folder(
 def _write_copies(folder: Path, copies: Copies) -> tuple[str, ...]:
     """All that is pooled; replicates where there are gaps."""
     write_together(copies.tables, folder / COPIES)
-    copies.original.write(folder / ORIGINAL)
+    copies.original.write(folder / MODEL_ROWS)
     if not copies.replicates:
-        return (COPIES, ORIGINAL)
+        return (COPIES, MODEL_ROWS)
     write_together(copies.replicates, folder / REPLICATES)
-    return (COPIES, ORIGINAL, REPLICATES)
+    return (COPIES, MODEL_ROWS, REPLICATES)
 
 
 def model_of(release: str | Path) -> FittedModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from shlex import quote
 
 from gapless.query import Mean, Proportion
@@ -11,7 +12,7 @@ from gapless.schema import Integer, Number, Schema
 from gapless.synth.copies import Copies
 
 _R = """\
-# Estimates q and their variances u, of each copy; the estimate of original.csv.gz.
+# Estimates q and their variances u, of each copy; the estimate of model_rows.csv.gz.
 rubin <- function(q, u, original) {
   m <- length(q); b <- (1 + 1 / m) * var(q); w <- mean(u)
   centre <- 2 * original - mean(q)
@@ -23,7 +24,7 @@ estimate <- function(rows) lm(EXPLAINED ~ BY, rows)  # your analysis
 q <- function(fit) coef(fit)[[2]]
 u <- function(fit) vcov(fit)[2, 2]
 fits <- lapply(tables("copies.csv.gz"), estimate)
-original <- q(estimate(read.csv("original.csv.gz", check.names = FALSE)))
+original <- q(estimate(read.csv("model_rows.csv.gz", check.names = FALSE)))
 rubin(sapply(fits, q), sapply(fits, u), original)
 # mice::pool(mice::as.mira(fits)) has the same variances; its centre is the mean of the copies.
 """
@@ -59,6 +60,8 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
     model, schema = copies.model, copies.model.schema
     together = sorted(sorted(columns) for columns in copies.evidence.together(schema) if len(columns) > 1)
     tables = [" × ".join(schema.names[c] for c in columns) for columns in together]
+    if together == [list(pair) for pair in combinations(range(len(schema.columns)), 2)]:
+        tables = ["every pair of columns"]
     explained, by, question, text = _example(schema, together)
     gaps = bool(copies.replicates)
     yield from (
@@ -71,7 +74,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "nothing.",
         "",
         "- `copies.csv.gz`: all copies, told apart by the first column, `copy`.",
-        "- `original.csv.gz`: many rows of the model without a second noise, with which copies are compared.",
+        "- `model_rows.csv.gz`: many rows of the model without a second noise, with which copies are compared.",
         *(["- `replicates.csv.gz`: as many tables that show what gaps do."] if gaps else []),
         "- `synthetic.csv` is one table, for a look, for testing code and for training. It is no copy.",
         "",

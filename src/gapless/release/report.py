@@ -21,7 +21,6 @@ from gapless.evaluate.parts import MOST_COLUMNS, footer, left_out, mark
 from gapless.evaluate.verdict import Grade
 from gapless.missing.check import crowded_bin
 from gapless.privacy import Ledger
-from gapless.query.numbers import numbers_of
 from gapless.schema import Column, Integer, Number
 from gapless.schema.words import listing
 from gapless.synth.fitted import FittedModel
@@ -144,7 +143,8 @@ def _mean(sample: Table, column: Column, noise_std: float, rows: float) -> tuple
     values = sample[column.name].drop_nulls()
     if not isinstance(column, Integer | Number) or len(values) < 2:
         return None
-    middles = numbers_of(sample.schema, column.name, None).values
+    first, last = column.ends_of_bins()
+    middles = first / 2 + last / 2
     mean, variance = float(values.mean()), float(values.var())  # type: ignore[arg-type]  # numbers
     noise = (noise_std / rows) ** 2 * float(((middles - mean) ** 2).sum())
     return mean, 1.96 * math.sqrt(noise + variance / rows)

@@ -146,7 +146,7 @@ class FittedModel:
         if self.evidence is None:
             raise ModelError(
                 f"this model by {self.method} keeps no released tables from which it could be learned again",
-                hint="fit it with this version of gapless, by mst, aim, mixture, privbayes or independent",
+                hint="a model by mst, aim, mixture, privbayes or independent, fitted by this gapless or a newer one",
             )
         return Copies(self, many, seed_or_new(seed), self.evidence)
 

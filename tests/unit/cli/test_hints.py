@@ -37,6 +37,7 @@ evaluate.private: compare(truth, fake), for a truth that is public
 evaluate.private: pairs=[("age", "sex")]
 evaluate.tasks: labels=[?]
 evaluate.tasks: labels=[…, ?]
+inference.pooling: model.copies(20)
 missing.diagnosis: patterns(table), for free
 missing.imputers: FromModel(MST()), FromModel(AIM())
 missing.imputers: FromModel(MST()), or FromModel(load('people.model'))
@@ -64,6 +65,8 @@ query.preview: budget=Budget(epsilon=1.0), or people.ledger.budget
 query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
+synth.aim: always=[("age", "income")]
+synth.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
 weights.estimates: table.ask(Mean(…), spend=…)
 weights.logistic: a larger regularization= or spend=, noise="gaussian", or debias=False
 weights.logistic: noise="knorm"

@@ -1,5 +1,8 @@
+import contextlib
 import json
 import math
+import os
+import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -17,10 +20,11 @@ from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Linear
 from gapless.model.neural.optimizers import SGD, Cosine
-from gapless.privacy import MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
+from gapless.privacy import L1, MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
 from gapless.privacy.ledger_file import RESTORE, append, hash_of, seal_of
 from gapless.privacy.noise import SystemNoise
 from gapless.privacy.registry import MECHANISMS
+from gapless.privacy.sealing import transform
 from gapless.testing.noise import FixedNoise, _active, fixed_noise
 from gapless.testing.tables import letters_schema, private
 
@@ -238,6 +242,9 @@ def test_a_plan_is_charged_at_once_and_read_in_turn(table):
         lambda table: table.marginal("x1"),  # which reads other rows
         lambda table: table.marginal("x0", rows="extended"),
         lambda table: table.grouped("x0", [np.array([0, 0])])[0].distance,
+        lambda table: transform(
+            table.marginal("x0"), list, distance=L1(2.0), reads=table.marginal("x0").reads, key=table.ledger._key
+        ),
         lambda table: table,
     ],
 )
@@ -245,6 +252,82 @@ def test_a_value_that_was_not_planned_is_not_read(table, other):
     plan = planned(table, "x0")
     with pytest.raises((BudgetError, SealedError), match=r"planned was a value at|is no sealed value"):
         plan.release(other(table))
+    assert plan.release(table.marginal("x0")).entry == 1
+
+
+class Anything(float):
+    """A number that equals every other."""
+
+    def __eq__(self, _):
+        return True
+
+    __hash__ = float.__hash__
+
+
+class Whatever(frozenset):
+    """A set that equals every other."""
+
+    def __eq__(self, _):
+        return True
+
+    __hash__ = frozenset.__hash__
+
+
+@pytest.mark.parametrize("lie", [(L1(Anything(1e-6)), None), (L1(1), Whatever({"x0"})), (L1(1), {"x0"})])
+def test_what_is_planned_is_made_of_plain_numbers_and_names(table, lie):
+    """Else it could say of itself that it equals what is read, and cost less."""
+    grant = table.ledger.grant(table.ledger.share(percent=20), to="test")
+    with pytest.raises(BudgetError, match="not made of plain numbers and names"):
+        grant.plan([(*lie, DiscreteGaussian(100.0), "x")])
+    assert not table.ledger.entries
+    assert grant.left.value == pytest.approx(table.ledger.share(percent=20).value)
+
+
+def test_a_plan_takes_from_its_grant(table):
+    grant = table.ledger.grant(table.ledger.share(percent=20), to="test")
+    value = table.marginal("x0")
+    noise = DiscreteGaussian.for_loss(grant.left, value.distance)
+    grant.plan([(value.distance, value.reads, noise, "x")])
+    with pytest.raises(BudgetError, match="of this grant is left"):
+        grant.plan([(value.distance, value.reads, noise, "x")])
+
+
+def test_an_entry_of_a_plan_is_used_once_whoever_asks(table):
+    """It is used up before the read: neither a read that fails, nor a thread, nor a child gets it again."""
+    broken = transform(
+        table.marginal("x0"),
+        lambda _: 1 / 0,
+        distance=table.marginal("x0").distance,
+        reads=table.marginal("x0").reads,
+        key=table.ledger._key,
+    )
+    plan = planned(table, "x0")
+    with pytest.raises(ZeroDivisionError):
+        plan.release(broken)
+    with pytest.raises(BudgetError, match="all that was planned is released"):
+        plan.release(table.marginal("x0"))
+    plan, found = planned(table, "x0", "x0"), []
+
+    def read():
+        with contextlib.suppress(BudgetError):
+            found.append(plan.release(table.marginal("x0")).entry)
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [2, 3]
+
+
+def test_a_plan_is_read_by_the_process_that_charged_and_under_its_noise(table, monkeypatch):
+    plan = planned(table, "x0")
+    with fixed_noise(1), pytest.raises(BudgetError, match="another process or under other noise"):
+        plan.release(table.marginal("x0"))
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(BudgetError, match="another process or under other noise"):
+        plan.release(table.marginal("x0"))
+    monkeypatch.undo()
     assert plan.release(table.marginal("x0")).entry == 1
 
 

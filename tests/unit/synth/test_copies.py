@@ -72,7 +72,7 @@ def test_a_file_of_version_2_opens_and_has_no_copies(tmp_path):
             old.writestr(name, content)
     loaded = gl.load(tmp_path / "old")
     assert len(loaded.sample(10, seed=1)) == 10
-    with pytest.raises(gl.ModelError, match=r"keeps no released tables .*\n.*fit it with this version of gapless"):
+    with pytest.raises(gl.ModelError, match=r"keeps no released tables .*\n.*a model by mst"):
         loaded.copies(5)
 
 
