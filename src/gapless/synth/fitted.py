@@ -255,7 +255,9 @@ class FittedModel:
         for rule in (constraint.forbidden for constraint in self.schema.constraints):
             if rule in soft:
                 counted = self.facts.broken.get(rule)
-                noisy = "" if counted is None else f" (a noisy count says {counted[0]:.2%} ± {1.96 * counted[1]:.2%})"
+                noisy = ""
+                if counted is not None:
+                    noisy = f" (of some pairs {counted[0]:.2%} did, ± {1.96 * counted[1]:.2%} by noise)"
                 told.append(f"constraint soft, {soft[rule].share:.2%} of pairs expected to break it{noisy}: {rule}")
             else:
                 told.append(f"constraint {'not enforced' if rule in not_enforced else 'kept'}: {rule}")

@@ -228,7 +228,7 @@ def test_a_learned_weight_is_paid_for_and_reached(method, tmp_path):
     assert loaded.sample(50, seed=1).to_polars().equals(model.sample(50, seed=1).to_polars())
     (line,) = model.constraints()
     assert line.startswith("constraint soft, ")
-    assert f"(a noisy count says {found:.2%} ± {1.96 * noise:.2%}): {SOFT}" in line
+    assert f"(of some pairs {found:.2%} did, ± {1.96 * noise:.2%} by noise): {SOFT}" in line
 
 
 def test_the_count_of_pairs_is_right_without_noise(tmp_path):
