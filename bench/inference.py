@@ -302,8 +302,8 @@ def table(options):
                 bias = np.mean([(f["pooled"][0] - truth[name]) / (f["real"][1] / 1.96) for f in value])
                 spread = np.std([(f["pooled"][0] - truth[name]) / (f["real"][1] / 1.96) for f in value])
                 width = np.median([f["pooled"][1] / f["real"][1] for f in value])
-                told = f"{np.mean(found):.3f}  width {width:.2f}  bias {bias:+.2f}  sd {spread:.2f}"
-                print(f"    {name:<18} {len(found):4d} {told}")
+                line = f"{np.mean(found):.3f}  width {width:.2f}  bias {bias:+.2f}  sd {spread:.2f}"
+                print(f"    {name:<18} {len(found):4d} {line}")
 
     print()
     for target, holds in told.items():

@@ -290,7 +290,7 @@ class _Tables:
         total: float,
         zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]],
         *,
-        denoised: bool,
+        denoised: bool = True,
     ) -> None:
         self.shape = _Shape(sizes, observed)
         self.ends = _ends(sizes)
