@@ -75,7 +75,7 @@ def test_a_release_with_copies_is_whole_and_says_how_to_analyse_it(folder, run_h
     assert sorted(replicates["copy"].unique()) == [1, 2, 3]
     assert len(pl.read_csv(folder / "out" / "model_rows.csv.gz")) == 40_000
     guide = (folder / "out" / "analysis.md").read_text()
-    assert "age × sex" in guide
+    assert "every pair of columns" in guide
     (python,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     told = subprocess.run(
         [sys.executable, "-c", python],

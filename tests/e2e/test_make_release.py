@@ -365,3 +365,17 @@ def test_questions_of_one_release_each_are_one_batch_priced_by_its_exact_total()
     singly = gl.preview(gl.Count(), people.schema, budget=gl.Budget(1.0, 1e-6), percent=100 / 3)
     assert answers[0].noise_std < 0.95 * singly.noise_std
     assert people.ledger.guarantee().epsilon == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_column_of_one_bin_stops_no_page():
+    """Bins that are learned from few rows may be one: the release is paid for, and is finished."""
+    told = TABLE.replace("bounds = [0, 1000]\nbins = 4", "bounds = [0, 1000]\nbins = 1")
+    made = gl.make_release("people.csv", gl.Schema.from_toml(told), "out", **PROMISE, method="independent")
+    assert (made.folder / "report.html").is_file()
+
+
+def test_columns_that_constraints_flatten_are_told():
+    rule = '[[constraint]]\nnot = "t1.income == t2.income and t1.age != t2.age"\n'
+    said = []
+    gl.make_release("people.csv", gl.Schema.from_toml(TABLE + rule), "out", **PROMISE, method="mst", tell=said.append)
+    assert any("bins have one value each where that is needed: " in line and "income" in line for line in said)

@@ -48,7 +48,7 @@ class PooledEstimate:
 
     def __str__(self) -> str:
         if self.interval is None:
-            return f"{self.value:.6g}  {self.unsupported}"
+            return f"({self.value:.6g})  {self.unsupported}"
         low, high = self.interval
         gaps = f", × {self.gap_factor:.2f} by gaps" if self.gap_factor > 1 else ""
         return f"{self.value:.6g}  [{low:.6g}, {high:.6g}]  × {self.noise_factor:.2f} by noise{gaps}"
@@ -101,7 +101,8 @@ class Pooled:
         else:
             width = max(len(each.name) for each in self.estimates)
             lines = [self.question, *(f"  {each.name:<{width}}  {each}" for each in self.estimates)]
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        notes = self.notes if any(each.interval for each in self.estimates) else ()
+        return "\n".join([*lines, *(f"  {note}" for note in notes)])
 
 
 def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Pooled:

@@ -151,7 +151,7 @@ def make_release(
             say(f"{begun}: it is finished with the model that was paid for. Nothing is spent.")
     phase("sampling", 0, 1)
     sample = model.sample(rows, seed=seed, gaps=gaps)
-    if caution := model.lost_in_noise():
+    for caution in filter(None, (model.lost_in_noise(), model.pinned())):
         say(f"Warning: {caution}")
     phase("writing", 0, 1)
     tables = None if copies is None else model.copies(copies, seed=seed)

@@ -40,7 +40,7 @@ def holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
         return _bins_hold(column, sign, value)
     if not isinstance(column, _Levels) or (sign not in ("==", "!=") and not isinstance(column, Ordinal)):
         raise SchemaError(f"column {column.name!r} has no order", hint="== or !=, or make it ordinal")
-    code = column.code_of(value)
+    code = _code_of(column, value)
     if code >= column.values_size:
         raise SchemaError(f"column {column.name!r} is compared with {value!r}", hint="one of its levels")
     levels: NDArray[np.bool_] = SIGNS[sign](np.arange(column.values_size), code)
@@ -51,7 +51,7 @@ def position_of(column: Column, value: str) -> float:
     """A public value as a number on a column's line; of levels, the place of one among them."""
     if isinstance(column, _Binned):
         return column.position(_moment(column, value))
-    return float(column.code_of(value))
+    return float(_code_of(column, value))
 
 
 def cell_of(column: Column, value: object) -> tuple[int, float]:
@@ -65,8 +65,6 @@ def cell_of(column: Column, value: object) -> tuple[int, float]:
     ((1, 50.0), (1, nan))
     """
     text = as_text(value)
-    if isinstance(column, Boolean):
-        text = as_text(column.spellings.get(text.lower(), text))
     if isinstance(column, _Binned) and text not in column.cells[: column.size]:
         position = column.position(_moment(column, text))
         if not column.within(np.array([position])).all():
@@ -74,7 +72,14 @@ def cell_of(column: Column, value: object) -> tuple[int, float]:
             steps = " in whole steps" if column.whole else ""
             raise SchemaError(f"column {column.name!r} has no value {text}", hint=f"from {first} to {last}{steps}")
         return int(column.bin_of(np.array([position]))[0]), position
-    return column.code_of(text), math.nan
+    return _code_of(column, text), math.nan
+
+
+def _code_of(column: Column, text: str) -> int:
+    """The code of a cell by its name; a boolean may be written as the file writes it."""
+    if isinstance(column, Boolean):
+        text = as_text({**column.spellings, **column.reads}.get(text.lower(), text))
+    return column.code_of(text)
 
 
 def _bins_hold(column: _Binned, sign: str, value: str) -> NDArray[np.bool_]:

@@ -231,14 +231,28 @@ class Between:
         """Combinations of codes, one in each row, as numbers."""
         return {column: self.numbers[column][cells[:, axis]] for axis, column in enumerate(self.columns)}
 
-    def choose(self, cells: Ints, mass: Floats, rng: np.random.Generator, *, by_chance: bool = False) -> Chosen:
+    def choose(
+        self,
+        cells: Ints,
+        mass: Floats,
+        rng: np.random.Generator,
+        *,
+        by_chance: bool = False,
+        first: Ints | None = None,
+    ) -> Chosen:
         """A set of these combinations of which any two may stand in one table, the heaviest first.
 
         `by_chance` takes them in the order of draws by mass: for a law that knows nothing of columns together, so
         that each column keeps its own law on average. Values of their own are drawn too, where combinations need them.
+        A combination that comes `first` is in the set whatever its mass, unless it breaks the rule with itself.
         """
         order = np.log(np.maximum(mass, 1e-300)) + (rng.gumbel(size=len(mass)) if by_chance else 0.0)
-        kept = self._kept(cells, np.where(mass > 0, order, -np.inf))
+        order = np.where(mass > 0, order, -np.inf)
+        if first is not None:
+            others = (cells != first).any(axis=1)
+            cells, order = np.vstack([first, cells[others]]), np.concatenate([[np.inf], order[others]])
+            mass = np.concatenate([[max(mass.max(initial=0.0), 1e-300)], mass[others]])
+        kept = self._kept(cells, order)
         keys = np.ravel_multi_index(tuple(cells[kept].T), self.sizes)
         kept = kept[np.argsort(keys)]
         return Chosen(
@@ -251,10 +265,14 @@ class Between:
             roles=(frozenset(self.rule.columns_of(0)), frozenset(self.rule.columns_of(1))),
         )
 
+    def keeps(self, cells: Ints) -> Flags:
+        """Which combinations keep the rule with rows like themselves."""
+        rows = self.rows(cells)
+        return ~hold(self.rule.terms, rows, rows)
+
     def _kept(self, cells: Ints, score: Floats) -> Ints:
         """The places of a set of combinations that keep the rule, those with a high score first."""
-        rows = self.rows(cells)
-        places = np.flatnonzero((score > -np.inf) & ~hold(self.rule.terms, rows, rows))
+        places = np.flatnonzero((score > -np.inf) & self.keeps(cells))
         places = places[np.argsort(-score[places], kind="stable")]
         return places[self._compatible(self.rows(cells[places]))]
 

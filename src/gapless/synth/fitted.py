@@ -120,6 +120,13 @@ class FittedModel:
             codes, broken = self._fill(law, known, lambda: rng.random(rows), rules)
         else:
             codes, broken = rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
+            if (
+                len(broken) == rows > 0
+                and (row := Lawful.possible_row(self.schema, self.filled, self.inside)) is not None
+            ):
+                rules = self._rules_given({}, row=row)  # chosen one by one, rules contradict each other
+                codes, broken = rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
+                codes[broken], broken = row, broken[:0]
         draw = partial(self._inside, rng)
         names = enumerate(self.schema.names)
         values = [draw(place, codes[:, place]) if name in self.inside else None for place, name in names]
@@ -161,11 +168,14 @@ class FittedModel:
         """The schema's rules as this model keeps them: a function of released values, computed once."""
         return self._rules_given({})
 
-    def _rules_given(self, values: Mapping[int, float]) -> Lawful:
-        """The same where all rows have these values; computed anew if a rule between rows looks at them."""
+    def _rules_given(self, values: Mapping[int, float], *, row: NDArray[np.int64] | None = None) -> Lawful:
+        """The same where all rows have these values, computed anew if a rule between rows looks at them.
+
+        Or so that a `row` is possible.
+        """
         if values and not self._rules.names(values):
             return self._rules
-        return Lawful.of(self.schema, self.filled, self.inside, self.facts.broken, values)
+        return Lawful.of(self.schema, self.filled, self.inside, self.facts.broken, values, row=row)
 
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
         """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
@@ -261,11 +271,18 @@ class FittedModel:
                 told.append(f"constraint soft, {soft[rule].share:.2%} of pairs expected to break it{noisy}: {rule}")
             else:
                 told.append(f"constraint {'not enforced' if rule in not_enforced else 'kept'}: {rule}")
+        return [*told, *([self.pinned()] if self.pinned() else [])]
+
+    def pinned(self) -> str:
+        """A sentence on the columns whose bins have one value each because of constraints, else nothing."""
         pinned = sorted({column for chosen in self._rules.chosen for column in chosen.pinned})
-        if pinned:
-            names = listing(self.schema.names[column] for column in pinned)
-            told.append(f"so that values keep the constraints, bins have one value each where that is needed: {names}")
-        return told
+        if not pinned:
+            return ""
+        names = listing(self.schema.names[column] for column in pinned)
+        return (
+            f"so that values keep the constraints, bins have one value each where that is needed: {names}. "
+            "Narrower bins, or edges in the schema, would keep more values"
+        )
 
     def not_enforced(self) -> list[str]:
         """The schema's rules that samples of this model may break."""

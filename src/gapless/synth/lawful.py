@@ -58,12 +58,15 @@ class Lawful:
         inside: Mapping[str, Floats],
         broken: Mapping[str, tuple[float, float]],
         given: Mapping[int, float] | None = None,
+        *,
+        row: NDArray[np.int64] | None = None,
     ) -> Lawful:
         """The rules of a schema as a law keeps them.
 
         What was released of the cells of columns lies `inside` bins; `broken` is the share of pairs that break a soft
         rule, and its noise; `given` are values that all rows have. A law that breaks a rule no more often than noise
-        allows stays as it is. Everything follows from public and released values, the same at each call.
+        allows stays as it is. What is chosen leaves a `row` possible, if one is passed. Everything follows from public
+        and released values, the same at each call.
         """
         forbidden, between, _ = constraints_of(schema, inside)
         combinations = _Combinations(law)
@@ -73,16 +76,33 @@ class Lawful:
             weight = None if soft.rule.weight == "learned" else soft.rule.weight
             share = sum(broken.get(soft.rule.text, (1.0,)))
             tilted[soft.rule.text] = soft.tilt(*combinations.of(soft), weight=weight, share=share)
+        chosen = []
+        for rule in between:
+            first = None if row is None else row[[*rule.columns]]
+            told = replace(rule, given=given or {})
+            chosen.append(told.choose(*combinations.of(rule), rng, by_chance=by_chance, first=first))
         return cls(
             schema,
             forbidden,
-            [
-                replace(rule, given=given or {}).choose(*combinations.of(rule), rng, by_chance=by_chance)
-                for rule in between
-            ],
+            chosen,
             tilted,
             rules_on_values(schema),
         )
+
+    @staticmethod
+    def possible_row(schema: Schema, law: Distribution, inside: Mapping[str, Floats]) -> NDArray[np.int64] | None:
+        """A row that keeps all rules with rows like itself: one of the law's if there is any, else of any cells.
+
+        Rules between rows are chosen one by one, by mass; where noise has spoilt a law they may contradict each other.
+        """
+        forbidden, between, _ = constraints_of(schema, inside)
+        rng, sizes = np.random.default_rng(0), [column.values_size for column in schema.columns]
+        rows = np.vstack([law.sample(LAW_ROWS, rng).astype(np.int64), rng.integers(sizes, size=(LAW_ROWS, len(sizes)))])
+        rows = rows[(rows < sizes).all(axis=1)]
+        rows = rows[~breaks(rows, forbidden)]
+        for rule in between:
+            rows = rows[rule.keeps(rows[:, rule.columns])]
+        return rows[0] if len(rows) else None
 
     def names(self, columns: Iterable[int]) -> bool:
         """Whether a rule between rows names one of these columns."""

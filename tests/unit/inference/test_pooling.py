@@ -162,6 +162,17 @@ def test_gaps_that_were_not_measured_are_named(tmp_path):
     assert "gaps were not measured; missing=Extended() measures them" in found.unsupported
 
 
+def test_gaps_widen_the_intervals_of_columns_that_may_be_missing_alone(tmp_path):
+    columns = [replace(column, may_be_missing=column.name == "income") for column in SCHEMA.columns]
+    rows = people().with_columns(income=pl.when(pl.col("age") < 4).then(None).otherwise(pl.col("income")))
+    table = private(rows, Schema("people", columns), tmp_path, budget=gl.Budget(5.0, 1e-6))
+    with fixed_noise(1):
+        copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(4, seed=1)
+    assert copies.replicates
+    assert [each.gap_factor for each in gl.pool(copies, gl.Mean("age", by="sex")).estimates] == [1, 1]
+    assert gl.pool(copies, gl.Mean("income")).estimates[0].gap_factor > 1
+
+
 def test_bins_are_named_whose_inside_was_not_measured(tmp_path):
     schema = Schema("people", [Integer("age", bounds=(0, 9), bins=2)])
     table = private(people(500)[["age"]], schema, tmp_path)

@@ -53,6 +53,13 @@ def test_a_forbidden_combination_is_a_table_of_cells():
     assert others == []
 
 
+@pytest.mark.parametrize("written", ["yes", "Ja", "true"])
+def test_a_boolean_is_compared_as_the_file_writes_it(written):
+    smoker = gl.Boolean("smoker", spelling=("Nein", "Ja"))
+    table = gl.Schema("t", [smoker], constraints=[Constraint(f"t1.smoker == '{written}'")])
+    assert constraints_of(table)[0][0].table.tolist() == [False, True]
+
+
 def test_orders_of_ordinals_and_not_applicable():
     (rule,), _, _ = constraints_of(schema("t1.school >= 'low' and t1.age <= 14"))
     assert rule.columns == (2, 0)

@@ -10,10 +10,12 @@ import pytest
 import gapless as gl
 from gapless.evaluate.rules import compare_rules
 from gapless.missing import Observed
+from gapless.model.product import Product
 from gapless.release.report import release_page
 from gapless.release.statement import privacy_statement
 from gapless.schema import Constraint
 from gapless.synth import METHODS
+from gapless.synth.lawful import Lawful
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import private
 
@@ -252,6 +254,21 @@ def test_pure_budgets_learn_weights_too(tmp_path):
     model, table = softened("learned", tmp_path, method="independent", budget=gl.Budget(5.0))
     assert table.ledger.left.value == 0
     assert set(model.facts.broken) == {SOFT}
+
+
+def test_a_law_in_which_every_row_breaks_a_rule_still_has_samples():
+    """What is chosen by mass may be nothing, or contradict another rule: then around a row that is possible."""
+    schema = gl.Schema(
+        "t",
+        [gl.Integer("x", bounds=(0, 2), bins=3), gl.Integer("y", bounds=(0, 2), bins=3)],
+        constraints=[Constraint("t1.x < t2.y"), Constraint("t1.x == 2")],
+    )
+    points = [np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])]  # x = 0 and y = 2, always
+    assert Lawful.of(schema, Product(tuple(points)), {}, {}).breaks(np.array([[0, 2]])).all()
+    row = Lawful.possible_row(schema, Product(tuple(points)), {})
+    assert row[0] >= row[1]
+    assert row[0] < 2
+    assert not Lawful.of(schema, Product(tuple(points)), {}, {}, row=row).breaks(row[None]).any()
 
 
 @pytest.mark.parametrize("method", METHODS)
