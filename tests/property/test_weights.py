@@ -45,6 +45,26 @@ def coefficients(rows, fake, *, regularization, k=1, norm="L2"):
     return value, reveal(value, table.ledger)
 
 
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize("many", [1, 7])
+@pytest.mark.parametrize("regularization", [0.1, 30.0])
+def test_distances_are_those_that_are_proved(k, many, regularization):
+    """docs/proofs/weights.md, sections 1 and 6: tests that move rows see a bound that is twice too small only."""
+    table, fake, points = (
+        private([], SCHEMA, Path(tempfile.mkdtemp()), protect=Rows(k)),
+        public([CORNER] * many),
+        Points.of(SCHEMA),
+    )
+    moved = (k * points.radius + 2 * points.radius * 2.0**-10) / regularization
+    length = moved / grid(points, regularization) + 2 * math.sqrt(points.numbers)
+    of = {norm: logistic_coefficients(table, fake, regularization=regularization, norm=norm) for norm in ("L1", "L2")}
+    assert of["L2"].distance == L2(pytest.approx(length))
+    assert of["L1"].distance == L1(pytest.approx(math.sqrt(points.numbers) * length))
+    odds, step = logistic_odds(table, fake, regularization=regularization, largest=8.0)
+    cut = 8.0 * (1 - math.exp(-points.radius * moved)) / step + 2
+    assert odds.distance == L2(pytest.approx(math.sqrt(many) * cut))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     pair=neighbours,
