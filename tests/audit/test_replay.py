@@ -95,9 +95,9 @@ class Event:
 def noted(past=None):
     """The releases of a `with` block; if there is a past, its answers are given again."""
     events, waiting, names = [], [], {}
-    real_plan, real_release = Grant.plan, Plan.release
+    real_plan, real_release = Grant._plan, Plan.release
 
-    def plan(grant, requests, *, together=False):
+    def plan(grant, requests, *, together):
         requests = list(requests)
         made = real_plan(grant, requests, together=together)
         names[made] = [(grant.to, what) for *_, what in requests]
@@ -122,7 +122,7 @@ def noted(past=None):
         return call
 
     with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(Grant, "plan", plan))
+        patches.enter_context(mock.patch.object(Grant, "_plan", plan))
         patches.enter_context(mock.patch.object(Plan, "release", release))
         for kind in MECHANISMS:
             patches.enter_context(mock.patch.object(kind, "__call__", noting(kind.__call__)))
