@@ -226,9 +226,10 @@ def test_rules_hold_in_samples(gaps, tmp_path):
 
 
 def test_without_the_rules_noise_breaks_them(tmp_path):
-    """So the test above can fail."""
-    sample = fitted(private(ruled_rows(), ruled(), tmp_path, budget=gl.Budget(0.3, 1e-6))).sample(5000, seed=0)
-    frame = sample.to_polars()
+    """So the test above can fail; under some noise the cell that nobody is in stays empty."""
+    with fixed_noise(3):
+        model = fitted(private(ruled_rows(), ruled(), tmp_path, budget=gl.Budget(0.3, 1e-6)))
+    frame = model.sample(5000, seed=0).to_polars()
     assert not frame.filter((pl.col("town") == "b") & (pl.col("other") == "d")).is_empty()
     assert frame.group_by("zip").agg(pl.col("town").n_unique())["town"].max() > 1
 
