@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from gapless.errors import ModelError
 from gapless.model.completion import ROUNDS, ROWS, shrunk
 from gapless.model.marginal import Floats
+from gapless.model.neural.cells import indicators
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear
 from gapless.model.sampling import Chance, Codes, Ints, pick
 
@@ -30,6 +31,8 @@ __all__ = ["AutoregressiveModel", "ColumnLaw", "ColumnLaws", "SharedLaws", "comp
 SWEEPS = 3  # of Gibbs sampling over the gaps of a row
 RAKES = 8  # steps of a column towards its table
 LEAST = 1e-5  # share of a cell that shifts can tell
+FILLING = 1 << 30  # rows times cells squared, of a round of filling: fewer rows where there are many cells
+FEW_ROWS = 2_000  # but not fewer
 ALIKE = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
 
 _BLOCK = 1024  # rows that are filled at once, always as many: then what a row gets does not depend on the others
@@ -89,7 +92,9 @@ class SharedLaws:
         cells = np.concatenate([np.arange(self.starts[other], self.starts[other + 1]) for other in later])
         begins = np.cumsum([0, *(self.sizes[other] for other in later)])
         seen = begins[:-1] + codes[:, later]
-        sums, hidden = self._looked_up(codes, [other for other in self.order if other != column], cells)
+        shown = indicators(list(codes.T), self.sizes)
+        shown[:, own] = 0.0
+        sums, hidden = self.bias[cells] + shown @ self.skip[:, cells], self.first_bias + shown @ self.first
         last, step = self.last[:, cells], max(1, _CELLS // (len(codes) * len(cells)))
         for begin in range(0, self.sizes[column], step):
             some = slice(begin, min(begin + step, self.sizes[column]))
@@ -370,18 +375,19 @@ def complete(gapped: AutoregressiveModel, sizes: Sequence[int]) -> Autoregressiv
     observed in them; then columns are raked to the result, as far as chance does not explain it.
     """
     rng = np.random.default_rng(0)  # public: the same released values always give the same model
-    rows = gapped.sample(ROWS, rng).astype(np.int64)
+    drawn = min(ROWS, max(FEW_ROWS, FILLING // sum(sizes) ** 2))
+    rows = gapped.sample(drawn, rng).astype(np.int64)
     observed = np.where(rows < np.array(sizes), rows, -1)
     filled = AutoregressiveModel(gapped.laws.cut(sizes))
     if not (observed < 0).any():
         return filled
     for _ in range(ROUNDS):
-        before = filled.sample(ROWS, rng).astype(np.int64)
-        after = filled.fill(observed, lambda: rng.random(ROWS))
+        before = filled.sample(drawn, rng).astype(np.int64)
+        after = filled.fill(observed, lambda: rng.random(drawn))
         filled = filled.raked(
             {
-                column: shrunk(_shares(after[:, column], size), _shares(before[:, column], size), int(drawn))
-                for column, (size, drawn) in enumerate(zip(sizes, (observed < 0).sum(axis=0), strict=True))
+                column: shrunk(_shares(after[:, column], size), _shares(before[:, column], size), int(gaps))
+                for column, (size, gaps) in enumerate(zip(sizes, (observed < 0).sum(axis=0), strict=True))
             }
         )
     return filled
