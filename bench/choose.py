@@ -4,6 +4,7 @@
     python bench/choose.py --minutes 20     stop measuring after so many
     python bench/choose.py --only-print     the tables and the picture again, from what was measured before
     python bench/choose.py --fresh          tables on which nothing was chosen, of other makes and sizes; no picture
+    python bench/choose.py --large          those of a million rows alone, and --gaps those with gaps; no picture
 
 Columns have 2, 3, 4, 6, 10 or 20 cells. In a *dense* table each depends on three latent factors, their squares and
 products; in a *tree* on one of the five columns before it, and on nothing else; in a *mix* every other column is of the
@@ -70,6 +71,7 @@ AIM_COLUMNS = 60  # with more, it comes last
 PAIRS, TRIPLES = 150, 50  # that are compared
 NARROW = 25  # columns, in the picture
 GAPS = 0.2
+LARGE = 1_000_000  # rows
 
 
 def grid():
@@ -79,13 +81,13 @@ def grid():
         ((20_000,), (40, 100), (1.0, 0.1), (DELTA,), (False,)),
         ((20_000,), (15,), (1.0, 10.0), (0.0,), (False,)),
         ((20_000,), (15,), (1.0, 10.0), (DELTA,), (True,)),
-        ((1_000_000,), (15,), (1.0,), (DELTA,), (False,)),
+        ((LARGE,), (15,), (1.0,), (DELTA,), (False,)),
         ((20_000,), (100, 40), (10.0,), (DELTA,), (False,)),
         ((200_000,), (40, 100), (1.0,), (DELTA,), (False,)),
         ((20_000,), (40,), (1.0, 10.0), (DELTA, 0.0), (False, True)),
         ((2_000,), (40, 100), (1.0, 10.0), (DELTA,), (False,)),
         ((200_000,), (40, 100), (10.0, 0.1), (DELTA,), (False,)),
-        ((1_000_000,), (15, 40), (1.0, 10.0, 0.1), (DELTA,), (False,)),
+        ((LARGE,), (15, 40), (1.0, 10.0, 0.1), (DELTA,), (False,)),
         ((2_000, 200_000), (15, 40), (1.0,), (DELTA,), (True,)),
         ((2_000,), (40, 100), (0.1,), (DELTA,), (False,)),
     ]
@@ -110,6 +112,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--only-print", action="store_true")
     parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--gaps", action="store_true")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--picture", type=Path, default=PICTURE)
     asked = parser.parse_args()
@@ -118,6 +122,8 @@ def main():
     known = {key(line): line for line in map(json.loads, asked.results.open())} if asked.results.exists() else {}
     if not asked.only_print:
         plan = drawn_grid(FRESH, (6, 18, 35), seed=2028) if asked.fresh else grid()
+        if asked.large or asked.gaps:
+            plan = [table for table in plan if (asked.large and table[0] == LARGE) or (asked.gaps and table[4])]
         measure_all(plan, known, asked.results, time.monotonic() + 60 * asked.minutes)
     tables = defaultdict(dict)
     for line in known.values():
@@ -127,7 +133,7 @@ def main():
     show(tables, known)
     regret(tables)
     against(tables)
-    if not asked.fresh:
+    if not (asked.fresh or asked.large or asked.gaps):
         asked.picture.write_text(picture(tables), encoding="utf-8")
 
 
