@@ -273,9 +273,10 @@ def _duckdb_frames(path: Path, columns: Sequence[str] | None) -> Iterator[pl.Dat
     connection = _duckdb().connect(config={"memory_limit": MEMORY})
     try:
         table = connection.read_parquet(str(path))
-        chosen = table if columns is None else table.select(*(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in columns))
-        yield pl.from_arrow(chosen.limit(0).to_arrow_table())
-        for batch in chosen.to_arrow_reader(PART_ROWS):
-            yield pl.DataFrame(pl.from_arrow(batch))
+        if columns is not None:
+            table = table.select(*('"' + name.replace('"', '""') + '"' for name in columns))
+        yield pl.DataFrame(table.limit(0).to_arrow_table())
+        for batch in table.to_arrow_reader(PART_ROWS):
+            yield pl.DataFrame(batch)
     finally:
         connection.close()

@@ -90,8 +90,8 @@ def _parts(frames: Iterable[pl.DataFrame], schema: Schema) -> Iterator[tuple[pl.
         for place, encoder in enumerate(encoders):
             found, told = encoder.codes(frame[encoder.column.name])
             codes.append(found)
-            for order, error in told.items():
-                wrong.setdefault((place, order), error)
+            for order, refusal in told.items():
+                wrong.setdefault((place, order), refusal)
         if not wrong:
             yield frame, codes
     if wrong:

@@ -32,6 +32,7 @@ README = "README.txt"
 ROWS = ("synthetic.csv", "synthetic.parquet")
 SCHEMA = "schema.toml"
 LEDGER = "ledger.json"
+JOURNAL = "released.journal"  # until there is a model
 _UNFINISHED = "This release is not finished"
 _CONTENTS = """\
 synthetic.csv, synthetic.parquet   synthetic rows: no row is a person
@@ -72,7 +73,7 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         begun, finished = is_begun(folder), (folder / MANIFEST).exists()
-        if not (finished or begun) and any(not path.name.endswith(LEDGERS) for path in folder.iterdir()):
+        if not (finished or begun) and any(not path.name.endswith((*LEDGERS, JOURNAL)) for path in folder.iterdir()):
             raise ReadError(f"{folder} holds other files", hint="a folder of its own for the release")
         for other in folder.glob(f"*{LEDGERS[0]}"):  # where earlier versions kept it
             if not (ledger.exists() and other.samefile(ledger)):
@@ -99,8 +100,9 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
 
 def is_begun(folder: Path) -> bool:
     """Whether a release was begun there and not finished."""
-    readme = folder / README
-    return readme.exists() and readme.read_bytes().startswith(_UNFINISHED.encode())
+    readme, journal = folder / README, folder / JOURNAL
+    fitting = journal.exists() and journal.stat().st_size > 0
+    return fitting or (readme.exists() and readme.read_bytes().startswith(_UNFINISHED.encode()))
 
 
 def keep_model(folder: Path, model: FittedModel, ledger: Ledger) -> None:
