@@ -40,13 +40,14 @@ class Asked:
 
     content: dict[str, Any]
     after: int  # entries of the ledger at that time
+    until: int | None = None  # and when the run asked for something again: its charge lies between
     answers: dict[int, Any] = field(default_factory=dict)  # by the number of the entry that paid
 
     def paid_by(self, entries: Sequence[Entry]) -> list[Entry]:
         """The entries that paid; none if the charge was not made."""
         wanted = [(self.content["to"], self.content["noise"], *map(_plain, one)) for one in self.content["requests"]]
-        many = len(wanted)
-        for start in range(self.after, len(entries) - many + 1):
+        many, end = len(wanted), len(entries) if self.until is None else self.until
+        for start in range(self.after, end - many + 1):
             found = entries[start : start + many]
             if [_told(entry) for entry in found] == wanted:
                 return list(found)
@@ -237,14 +238,19 @@ def _lines(descriptor: int) -> list[dict[str, Any]]:
 
 def _events(lines: Iterable[Mapping[str, Any]]) -> list[Asked | tuple[str, float]]:
     events: list[Asked | tuple[str, float]] = []
+    batches: list[Asked] = []
     for line in lines:
         if "grant" in line:
             events.append((str(line["grant"]), float(line["spend"])))
         elif "asked" in line:
-            events.append(Asked(dict(line["asked"]), int(line["after"])))
+            asked = Asked(dict(line["asked"]), int(line["after"]))
+            if batches:
+                batches[-1].until = asked.after
+            batches.append(asked)
+            events.append(asked)
         else:
-            asked = next(event for event in reversed(events) if isinstance(event, Asked))
-            asked.answers[int(line["entry"])] = _unpacked(line["value"])
+            answered = next(asked for asked in reversed(batches) if asked.after < int(line["entry"]))
+            answered.answers[int(line["entry"])] = _unpacked(line["value"])
     return events
 
 
