@@ -23,6 +23,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 SPAN = 1 << 16  # between the least and the largest of whole numbers that are looked up in a table
 WORTH = 4  # cells for each number in a table, from which on it is worth making
 
+_NO_CODES = np.zeros(0, dtype=np.uint8)
 _NONE = -1  # no code: a gap or a cell outside the schema
 _CHECK = "`gapless check` shows them to you, the holder"
 
@@ -70,10 +71,12 @@ def _joined(parts: Sequence[Sequence[Codes]]) -> Batch:
 
 def check(frames: Iterable[pl.DataFrame], schema: Schema) -> int:
     """The number of rows of these frames, in which nothing is wrong: else the error that `encode` would raise."""
-    return sum(len(codes[0]) for _, codes in _parts(frames, schema))
+    return sum(frame.height for frame, _ in _parts(frames, schema, coded=False))
 
 
-def _parts(frames: Iterable[pl.DataFrame], schema: Schema) -> Iterator[tuple[pl.DataFrame, list[Codes]]]:
+def _parts(
+    frames: Iterable[pl.DataFrame], schema: Schema, *, coded: bool = True
+) -> Iterator[tuple[pl.DataFrame, list[Codes]]]:
     """Each frame and the codes of its columns. Refusals name the column and the rule, never a cell.
 
     They come after the last frame, the first column's first: the same, however rows are cut into frames.
@@ -88,7 +91,8 @@ def _parts(frames: Iterable[pl.DataFrame], schema: Schema) -> Iterator[tuple[pl.
             continue
         codes = []
         for place, encoder in enumerate(encoders):
-            found, told = encoder.codes(frame[encoder.column.name])
+            series = frame[encoder.column.name]
+            found, told = encoder.codes(series) if coded else (_NO_CODES, encoder.wrong(series))
             codes.append(found)
             for order, refusal in told.items():
                 wrong.setdefault((place, order), refusal)
@@ -175,22 +179,38 @@ class Encoder:
             )
         return coded.codes, wrong
 
+    def wrong(self, series: pl.Series) -> dict[int, GaplessError]:
+        """What is wrong with a part of the column: no cell is looked at if nothing can be."""
+        known = self._table(series)
+        if known is not None and not (known[1].refused.any() or known[1].lost.any()):
+            return {}
+        return self.codes(series)[1]
+
     def _looked_up(self, series: pl.Series) -> _Coded | None:
         """The same by a table; None where there is none."""
+        known = self._table(series)
+        if known is None:
+            return None
+        least, table = known
+        places = series.cast(pl.Int64) - least
+        return table.at(places.fill_null(len(table.codes) - 1).to_numpy())
+
+    def _table(self, series: pl.Series) -> tuple[int, _Coded] | None:
+        """The least number of a table that has all numbers of this part, and the table, with null last."""
         if not series.dtype.is_integer() or series.null_count() == len(series):
             return None
         low, high = cast("int", series.min()), cast("int", series.max())
         known = self._tables.get(str(series.dtype))
-        if known is None or low < known[0] or high >= known[0] + len(known[1].codes) - 1:
-            if known is not None:
-                low, high = min(low, known[0]), max(high, known[0] + len(known[1].codes) - 2)
-            if not (high - low < min(SPAN, len(series) // WORTH) and -(2**62) < low <= high < 2**62):
-                return None
-            numbers = pl.Series([*range(low, high + 1), None], dtype=series.dtype)
-            known = self._tables[str(series.dtype)] = low, _Coded.of(numbers, self.column)
-        least, table = known
-        places = series.cast(pl.Int64) - least
-        return table.at(places.fill_null(len(table.codes) - 1).to_numpy())
+        if known is not None:
+            last = known[0] + len(known[1].codes) - 2
+            if known[0] <= low and high <= last:
+                return known
+            low, high = min(low, known[0]), max(high, last)
+        if not (high - low < min(SPAN, len(series) // WORTH) and -(2**62) < low <= high < 2**62):
+            return None
+        numbers = pl.Series([*range(low, high + 1), None], dtype=series.dtype)
+        self._tables[str(series.dtype)] = low, _Coded.of(numbers, self.column)
+        return self._tables[str(series.dtype)]
 
 
 @without_cells
