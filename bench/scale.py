@@ -74,7 +74,7 @@ def bare(path):
     return {"rows": int(counts[0, 1].sum())}
 
 
-def opened(path, engine, columns=len(SIZES)):
+def opened(path, engine, columns=15):
     return gl.read(
         path,
         schema_of(columns),
@@ -196,7 +196,9 @@ def engines(told, folder, rows):
 
 
 def wide(told, folder, rows):
-    print(f"\nEnd to end by `disk`, {rows:,} rows of 30 columns\n\n| method | processor s | s | MB |\n|---|---|---|---|")
+    print(
+        f"\nEnd to end by `disk`, {rows:,} rows of 30 columns\n\n| method | processor s | s | MB |\n|---|---|---|---|"
+    )
     path = made(folder, rows, 30)
     for method in ("mst", "aim"):
         print(f"| {method} {shown(told('fit', path, 'disk', method, 30))}")
@@ -221,8 +223,8 @@ def on_paper(results, workers=10, rows=10**9):
     largest = max(counted, key=lambda result: result["rows"])
     each = largest["count_cpu"] / largest["rows"]
     print(
-        f"\nOn paper: {rows:,} rows at {1e6 * each:.3f} µs for a row are {rows * each / 60:.1f} processor minutes for all "
-        f"pairs in one pass, {rows * each / workers:.0f} s on {workers} workers; what comes back is the same counts."
+        f"\nOn paper: {rows:,} rows at {1e6 * each:.3f} µs for a row are {rows * each / 60:.1f} processor "
+        f"minutes for all pairs in one pass, {rows * each / workers:.0f} s on {workers} workers; what comes back is the same counts."
     )
 
 

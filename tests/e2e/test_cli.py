@@ -804,11 +804,11 @@ def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
     assert 0 < account.spent.value < account.capacity.value
     _, left = account.percentages()
     assert err == (
-        f"Stopped. {account.percent(account.spent)} of the budget of 'nhanes' was spent since the command began and is "
-        f"gone; {left:.2f}% is left in {ledger}\n  Try: the same command, its --spend at most {left:.2f}%; a release "
-        "that has its model is finished for free by the same command\n"
+        f"Stopped. {account.percent(account.spent)} of the budget of 'nhanes' was spent since the command began; "
+        f"{left:.2f}% is left in {ledger}\n  Try: the same command; synth and fit go on from what they have released, "
+        "and pay nothing twice\n"
     )
-    assert not (tmp_path / "out").exists()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["released.journal"]
 
 
 def test_a_release_that_was_stopped_is_finished_for_free(folder, run_here, monkeypatch):

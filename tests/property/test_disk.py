@@ -38,7 +38,9 @@ FLOATS = st.sampled_from([0.0, -0.0, 2.5, 5.0, 10.0, 10.000001, -9.0, 77.0, math
 WHOLE = st.one_of(st.integers(-10, 25), st.sampled_from([77, -9, 100, None]))
 # What a column of each kind may hold, by the type it has in Parquet.
 TYPED = {
-    pl.String: st.sampled_from(["a", "ü 漢", " a ", "1", "1.0", 'q"', "?", "", "2.5", "-9", "true", "2003-05-06", None]),
+    pl.String: st.sampled_from(
+        ["a", "ü 漢", " a ", "1", "1.0", 'q"', "?", "", "2.5", "-9", "true", "2003-05-06", None]
+    ),
     pl.Int8: st.one_of(st.integers(-128, 127), st.none()),
     pl.UInt8: st.one_of(st.integers(0, 255), st.none()),
     pl.Int16: WHOLE,
@@ -139,7 +141,9 @@ rows_of_codes = st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=10)
 maps = st.lists(
     st.one_of(
         st.tuples(st.just("select"), st.lists(st.integers(0, 2), min_size=1, max_size=3)),
-        st.tuples(st.just("recode"), st.dictionaries(st.integers(0, 2), st.lists(st.integers(0, 3), min_size=4, max_size=4))),
+        st.tuples(
+            st.just("recode"), st.dictionaries(st.integers(0, 2), st.lists(st.integers(0, 3), min_size=4, max_size=4))
+        ),
         st.tuples(st.just("keep"), st.dictionaries(st.integers(0, 2), st.lists(st.booleans(), min_size=4, max_size=4))),
     ),
     max_size=5,
@@ -185,6 +189,4 @@ def test_rows_that_are_refused_are_refused_at_reading(engine, tmp_path):
         gl.read(tmp_path / "t.parquet", schema, protect=gl.Rows(1), budget=gl.Budget(1, 1e-6), engine=engine)
     assert not (tmp_path / "t.ledger").exists()
     lax = replace(COLUMNS["strict"], outside="clamp")
-    gl.read(
-        tmp_path / "t.parquet", gl.Schema("t", [lax]), protect=gl.Rows(1), budget=gl.Budget(1, 1e-6), engine=engine
-    )
+    gl.read(tmp_path / "t.parquet", gl.Schema("t", [lax]), protect=gl.Rows(1), budget=gl.Budget(1, 1e-6), engine=engine)

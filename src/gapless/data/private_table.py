@@ -17,8 +17,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.encode import encode
 from gapless.data.disk import Disk
+from gapless.data.encode import encode
 from gapless.data.engine import Batch, Engine, HoldsRows
 from gapless.data.filling import Chance, ColumnFiller, Filler, draw_inside, fill_gaps, fill_given, secret_chance
 from gapless.data.memory import Memory
@@ -568,7 +568,9 @@ def ledger_beside(data: Any) -> Path:
         if folder.is_symlink() or folder.name in ("", ".."):
             folder = folder.resolve()
         if not folder.name:
-            raise LedgerError(f"{data} lies in no folder that has a name", hint='ledger="people.ledger", whenever it is read')
+            raise LedgerError(
+                f"{data} lies in no folder that has a name", hint='ledger="people.ledger", whenever it is read'
+            )
         return folder.with_name(f"{folder.name}.ledger")
     if path.is_symlink():
         path = path.resolve()  # a link to the data is no other table

@@ -192,6 +192,7 @@ def whole_file(path: Path) -> Iterator[None]:
 
 
 def parquet_frames(path: Path, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+    """A Parquet file some rows at a time, with these columns or all; a row group is held as a whole."""
     scan = pl.scan_parquet(path) if columns is None else pl.scan_parquet(path).select(columns)
     yield scan.head(0).collect()  # what columns it has, though there may be no row
     yield from scan.collect_batches(chunk_size=PART_ROWS)
@@ -221,6 +222,7 @@ def _sheet(path: Path, *, for_holder: bool) -> pl.DataFrame:
 
 
 def text_frames(path: Path, encoding: str, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
+    """A text file some rows at a time, all cells as text."""
     pieces = _pieces(path, encoding)
     try:
         yield from _parsed(_blocks(pieces), path, separator, for_holder=for_holder)

@@ -232,9 +232,7 @@ class Plan:
             return Released(self._past.answers[number], number)
         return self._grant._again((distance, reads, mechanism, what), value)  # noqa: SLF001 one gate
 
-    def _claimed(
-        self, value: Private[Any, Any]
-    ) -> tuple[Any, Columns | None, Mechanism[Any, Any, Any], str, int]:
+    def _claimed(self, value: Private[Any, Any]) -> tuple[Any, Columns | None, Mechanism[Any, Any, Any], str, int]:
         """The request and the entry whose turn it is, which are used up: before the read, and by one thread."""
         with self._lock:
             if os.getpid() != self._process or type(noise.current()) is not type(self._source):

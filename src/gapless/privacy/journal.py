@@ -1,4 +1,4 @@
-"""The journal of a run: what was asked and what came out, so that a run that was stopped goes on and pays nothing twice.
+"""The journal of a run: what was asked and what came out, so that a stopped run goes on and pays nothing twice.
 
 Answers are public, so keeping them costs nothing. A line is written before each charge, with all that is asked for in
 one batch, and one for each answer before it is handed out. A run that begins again asks the same questions, since what
@@ -127,11 +127,15 @@ class Journal:
             return None
         paid, books = known.paid_by(self.ledger.entries), self.books()
         self._place += 1
-        charges = [(Loss(entry.loss, books.order), None if entry.reads is None else frozenset(entry.reads)) for entry in paid]
+        charges = [
+            (Loss(entry.loss, books.order), None if entry.reads is None else frozenset(entry.reads)) for entry in paid
+        ]
         return books._price(charges)  # noqa: SLF001 one account
 
     def asked(
-        self, requests: Iterable[tuple[str, Mapping[str, Any], Mapping[str, float], list[str] | None, float]], **more: Any
+        self,
+        requests: Iterable[tuple[str, Mapping[str, Any], Mapping[str, float], list[str] | None, float]],
+        **more: Any,
     ) -> Past | None:
         """How the same batch went in an earlier run; None, and it is written down, if it is new."""
         content = json.loads(json.dumps({**more, "requests": [list(request) for request in requests]}))

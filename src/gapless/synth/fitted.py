@@ -162,7 +162,10 @@ class FittedModel:
 
         Args:
             path: the file.
-            rows, seed, gaps, given: as of `sample`.
+            rows: how many; by default the noisy number of rows of the private table.
+            seed: repeat a sample; by default every sample is new.
+            gaps: "filled" or "as observed".
+            given: what every row has in some columns, by their names.
             progress: called with the phase, how many parts are done, of how many.
         """
         rows = whole("rows", max(0, round(self.total)) if rows is None else rows, error=ModelError)

@@ -49,12 +49,17 @@ def model(tmp_path_factory):
 def test_parts_are_the_rows_that_sample_draws(name, model, tmp_path):
     told = []
     with mock.patch.object(fitted, "PART_ROWS", 100):
-        assert model.write_sample(tmp_path / name, 250, seed=3, gaps="as observed", progress=lambda *p: told.append(p)) == 250
+        assert (
+            model.write_sample(tmp_path / name, 250, seed=3, gaps="as observed", progress=lambda *p: told.append(p))
+            == 250
+        )
     assert told == [("sampling", done, 3) for done in range(4)]
     seeds = [fitted._seed_of(3, part) for part in range(3)]
     assert len(set(seeds)) == 3
     assert seeds[0] == 3
-    tables = [model.sample(many, seed=seed, gaps="as observed") for many, seed in zip([100, 100, 50], seeds, strict=True)]
+    tables = [
+        model.sample(many, seed=seed, gaps="as observed") for many, seed in zip([100, 100, 50], seeds, strict=True)
+    ]
     read = gl.Table.read(tmp_path / name, model.schema)
     assert read.rows == 250
     for place, codes in enumerate(read.codes):
