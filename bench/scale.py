@@ -224,7 +224,8 @@ def on_paper(results, workers=10, rows=10**9):
     each = largest["count_cpu"] / largest["rows"]
     print(
         f"\nOn paper: {rows:,} rows at {1e6 * each:.3f} µs for a row are {rows * each / 60:.1f} processor "
-        f"minutes for all pairs in one pass, {rows * each / workers:.0f} s on {workers} workers; what comes back is the same counts."
+        f"minutes for all pairs in one pass, {rows * each / workers:.0f} s on {workers} workers; "
+        "what comes back are the same counts."
     )
 
 

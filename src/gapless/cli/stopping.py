@@ -67,8 +67,8 @@ def told() -> str:
         if (spent := ledger.spent if before is None else ledger.spent - before).value > 0:
             _, left = ledger.percentages()
             return (
-                f"Stopped. {ledger.percent(spent)} of the budget of '{ledger.table}' was spent since the command began; "
-                f"{left:.2f}% is left in {ledger.path}\n"
+                f"Stopped. {ledger.percent(spent)} of the budget of '{ledger.table}' was spent since the command "
+                f"began; {left:.2f}% is left in {ledger.path}\n"
                 "  Try: the same command; synth and fit go on from what they have released, and pay nothing twice"
             )
     return "Stopped. Nothing was spent."
