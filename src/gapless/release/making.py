@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from gapless.schema import Schema
 from gapless.schema.words import nearest
 from gapless.synth import METHODS
 from gapless.synth.copies import COPY
-from gapless.synth.fitted import FittedModel, Gaps, Progress, seed_or_new
+from gapless.synth.fitted import PART_ROWS, FittedModel, Gaps, Progress, seed_or_new
 from gapless.synth.fitting import Synthesizer, check_declared
 
 
@@ -154,16 +155,18 @@ def make_release(
             (folder / JOURNAL).unlink(missing_ok=True)  # a crash came between the model and this
             say(f"{begun}: it is finished with the model that was paid for. Nothing is spent.")
     phase("sampling", 0, 1)
-    sample = model.sample(rows, seed=seed, gaps=gaps)
+    many = max(0, round(model.total)) if rows is None else rows
+    sample = model.sample(min(many, PART_ROWS), seed=seed, gaps=gaps)  # all rows, or the first of them
+    write = None if many == sample.rows else partial(model.write_sample, rows=many, seed=seed, gaps=gaps)
     for caution in filter(None, (model.lost_in_noise(), model.pinned())):
         say(f"Warning: {caution}")
     phase("writing", 0, 1)
     tables = None if copies is None else model.copies(copies, seed=seed)
-    files = write_folder(folder, model, sample, people.ledger, copies=tables)
+    files = write_folder(folder, model, sample, people.ledger, rows=many, write=write, copies=tables)
     return Release(
         folder=folder,
         files=files,
-        rows=sample.rows,
+        rows=many,
         taken_up=kept is not None,
         model=model,
         guarantee=people.ledger.guarantee(),
