@@ -220,3 +220,25 @@ def test_plans_are_taken_up_where_they_were_stopped(table, tmp_path):
     assert left == pytest.approx(0.2 - 0.4 / 6)
     assert [answer.entry for answer in run(3)[0]] == [1, 2, 4]
     assert len(table.ledger.entries) == 4
+
+
+def test_entries_of_another_process_that_look_the_same_are_not_taken_for_ours(table, tmp_path):
+    def ask(journal):
+        with gl.resumable(table.ledger, journal):
+            grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+            value = table.marginal("x0")
+            return grant.release(value, for_counts(grant.left, value.distance), what="x0")
+
+    charge = Ledger._charge
+
+    def late(ledger, *args, **kwargs):
+        with mock.patch.object(Ledger, "_charge", charge):
+            ask(tmp_path / "other")  # comes between what is written down and the charge
+        return charge(ledger, *args, **kwargs)
+
+    with mock.patch.object(Ledger, "_charge", late):
+        first = ask(tmp_path / "run")
+    again, other = ask(tmp_path / "run"), ask(tmp_path / "other")
+    assert (other.entry, first.entry, again.entry) == (1, 2, 2)
+    assert np.array_equal(first.value, again.value)
+    assert len(table.ledger.entries) == 2
