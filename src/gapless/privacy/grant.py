@@ -13,7 +13,7 @@ from gapless.privacy import noise
 from gapless.privacy.budget import Loss
 from gapless.privacy.first_batch import least_noise
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
-from gapless.privacy.private import L1, Columns, Linf, Private, Released, Sampled, Smooth, check_sealed
+from gapless.privacy.private import L1, Columns, Key, Linf, Private, Released, Sampled, Smooth, check_sealed
 from gapless.privacy.registry import check_known
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Grant:
             numbers = past.numbers
         self._left -= total / self._share
         waiting = [(*request, number) for request, number in zip(requests, numbers, strict=True)]
-        return Plan(self, waiting, source, past)
+        return Plan(self._ledger._key, self, waiting, source, past)  # noqa: SLF001 the gate is the one who holds it
 
     def _past(self, charges: Sequence[Charge], *, noise_name: str, together: bool) -> Past | None:
         """The same batch in an earlier run of the same call; None if it is new, and is to be charged now."""
@@ -199,13 +199,14 @@ class Plan:
 
     def __init__(
         self,
+        key: Key,
         grant: Grant,
         waiting: Iterable[tuple[Any, Columns | None, Mechanism[Any, Any, Any], str, int]],
         source: noise.NoiseSource,
         past: Past | None,
     ) -> None:
+        self._key = key
         self._grant = grant
-        self._key = grant._ledger._key  # noqa: SLF001 the gate is the one who holds it
         self._waiting = list(waiting)
         self._source = source
         self._past = past
