@@ -42,6 +42,7 @@ from gapless.privacy import Loss as Loss
 from gapless.privacy import MissingAtLeast as MissingAtLeast
 from gapless.privacy import Rows as Rows
 from gapless.privacy import ground_truth as ground_truth
+from gapless.privacy import resumable as resumable
 from gapless.privacy import stability_cost as stability_cost
 from gapless.query import Answer as Answer
 from gapless.query import Count as Count

@@ -539,7 +539,7 @@ def test_a_refused_release_leaves_nothing_behind(folder, run_here):
 
 def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("gapless.release.folder.release_page", lambda *_: 1 / 0)
+        patch.setattr("gapless.release.folder.release_page", lambda *_, **__: 1 / 0)
         assert run_here(*SYNTH, "--epsilon", 1, "--spend", "50%", "-o", "out")[0] == 1
     assert "not finished" in (folder / "out" / "README.txt").read_text()
     paid = (folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()
@@ -557,7 +557,7 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
 def test_a_release_is_finished_with_the_method_it_was_begun_with_or_not_at_all(folder, run_here, monkeypatch):
     begun = ("--method", "mst", "--missing", "observed")
     with monkeypatch.context() as patch:
-        patch.setattr("gapless.release.folder.release_page", lambda *_: 1 / 0)
+        patch.setattr("gapless.release.folder.release_page", lambda *_, **__: 1 / 0)
         assert run_here(*SYNTH, "--epsilon", 1, *begun, "-o", "out")[0] == 1
     before = sorted(folder.rglob("*"))
     for other in (("--method", "independent"), ("--missing", "extended"), (*begun[:3], "complete-rows")):
@@ -574,7 +574,7 @@ def test_a_release_is_not_finished_under_a_ledger_with_equal_entries(folder, run
     """Another table of the same schema, released in the same way on the same day."""
     synth = (*SYNTH, "--epsilon", 1, "--spend", "50%", "-m", "independent")
     with monkeypatch.context() as patch:
-        patch.setattr("gapless.release.folder.release_page", lambda *_: 1 / 0)
+        patch.setattr("gapless.release.folder.release_page", lambda *_, **__: 1 / 0)
         assert run_here(*synth, "-o", "out")[0] == 1
     assert run_here(*synth, "--ledger", "other.ledger", "-o", "other")[0] == 0
     code, _, err = run_here(*synth, "--ledger", "other.ledger", "-o", "out")
@@ -804,16 +804,16 @@ def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
     assert 0 < account.spent.value < account.capacity.value
     _, left = account.percentages()
     assert err == (
-        f"Stopped. {account.percent(account.spent)} of the budget of 'nhanes' was spent since the command began and is "
-        f"gone; {left:.2f}% is left in {ledger}\n  Try: the same command, its --spend at most {left:.2f}%; a release "
-        "that has its model is finished for free by the same command\n"
+        f"Stopped. {account.percent(account.spent)} of the budget of 'nhanes' was spent since the command began; "
+        f"{left:.2f}% is left in {ledger}\n  Try: the same command; synth and fit go on from what they have released, "
+        "and pay nothing twice\n"
     )
-    assert not (tmp_path / "out").exists()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["released.journal"]
 
 
 def test_a_release_that_was_stopped_is_finished_for_free(folder, run_here, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("gapless.release.folder.release_page", lambda *_: signal.raise_signal(signal.SIGTERM))
+        patch.setattr("gapless.release.folder.release_page", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
         code, _, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out")
     assert code == 128 + signal.SIGTERM
     assert "Stopped. 100.00% of the budget of 'people' was spent" in err

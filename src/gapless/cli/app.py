@@ -295,12 +295,14 @@ def sample(
     from gapless.synth import load
 
     check_writable(output, new=True)  # it might be the private table, or part of a release
-    table = load(model).sample(rows, seed=seed, gaps=_gaps(gaps), given=_given(given or []))
-    table.write(output)
+    with _progress("sample") as progress:
+        drawn = load(model).write_sample(
+            output, rows, seed=seed, gaps=_gaps(gaps), given=_given(given or []), progress=progress
+        )
     if as_json:
-        print(json.dumps({"file": str(output), "rows": table.rows}))
+        print(json.dumps({"file": str(output), "rows": drawn}))
     else:
-        console.print(f"{table.rows} rows in {output}")
+        console.print(f"{drawn} rows in {output}")
 
 
 @app.command(epilog="Example: `gapless verify release/`")

@@ -66,10 +66,9 @@ def told() -> str:
             return f"Stopped. What was spent stays spent, but the ledger cannot be read: {error}"
         if (spent := ledger.spent if before is None else ledger.spent - before).value > 0:
             _, left = ledger.percentages()
-            again = f"the same command, its --spend at most {left:.2f}%" if left else "only what is paid for"
             return (
-                f"Stopped. {ledger.percent(spent)} of the budget of '{ledger.table}' was spent since the command began "
-                f"and is gone; {left:.2f}% is left in {ledger.path}\n"
-                f"  Try: {again}; a release that has its model is finished for free by the same command"
+                f"Stopped. {ledger.percent(spent)} of the budget of '{ledger.table}' was spent since the command "
+                f"began; {left:.2f}% is left in {ledger.path}\n"
+                "  Try: the same command; synth and fit go on from what they have released, and pay nothing twice"
             )
     return "Stopped. Nothing was spent."

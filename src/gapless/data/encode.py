@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,10 @@ from gapless.schema.words import listing, nearest
 
 Flags: TypeAlias = NDArray[np.bool_]
 
+SPAN = 1 << 16  # between the least and the largest of whole numbers that are looked up in a table
+WORTH = 4  # cells for each number in a table, from which on it is worth making
+
+_NO_CODES = np.zeros(0, dtype=np.uint8)
 _NONE = -1  # no code: a gap or a cell outside the schema
 _CHECK = "`gapless check` shows them to you, the holder"
 
@@ -65,19 +69,33 @@ def _joined(parts: Sequence[Sequence[Codes]]) -> Batch:
     return Batch(columns, len(columns[0]))
 
 
-def _parts(frames: Iterable[pl.DataFrame], schema: Schema) -> Iterator[tuple[pl.DataFrame, list[Codes]]]:
+def check(frames: Iterable[pl.DataFrame], schema: Schema) -> int:
+    """The number of rows of these frames, in which nothing is wrong: else the error that `encode` would raise."""
+    return sum(frame.height for frame, _ in _parts(frames, schema, coded=False))
+
+
+def _parts(
+    frames: Iterable[pl.DataFrame], schema: Schema, *, coded: bool = True
+) -> Iterator[tuple[pl.DataFrame, list[Codes]]]:
     """Each frame and the codes of its columns. Refusals name the column and the rule, never a cell.
 
     They come after the last frame, the first column's first: the same, however rows are cut into frames.
     """
     wrong: dict[tuple[int, int], GaplessError] = {}  # by column, and by what is told first of a column
+    encoders = [Encoder(column) for column in schema.columns]
     for frame in frames:
         try:
             check_names(frame.columns, schema)
         except SchemaError as error:
             wrong[-1, 0] = error
             continue
-        codes = [_codes(frame[column.name], column, place, wrong) for place, column in enumerate(schema.columns)]
+        codes = []
+        for place, encoder in enumerate(encoders):
+            series = frame[encoder.column.name]
+            found, told = encoder.codes(series) if coded else (_NO_CODES, encoder.wrong(series))
+            codes.append(found)
+            for order, refusal in told.items():
+                wrong.setdefault((place, order), refusal)
         if not wrong:
             yield frame, codes
     if wrong:
@@ -105,29 +123,94 @@ def check_names(names: list[str], schema: Schema) -> None:
         )
 
 
-def _codes(series: pl.Series, column: Column, place: int, wrong: dict[tuple[int, int], GaplessError]) -> Codes:
-    """The codes of one column by the schema's rules, of no meaning where something is wrong."""
-    try:
+@dataclass(frozen=True, slots=True)
+class _Coded:
+    """Cells of a column by the schema's rules."""
+
+    codes: Codes  # of no meaning where something is wrong
+    refused: Flags  # outside the schema, where that is refused
+    lost: Flags  # gaps and unreadable cells, where there may be none
+
+    @classmethod
+    def of(cls, series: pl.Series, column: Column) -> _Coded:
         cells = classify(series, column)
-    except ReadError as error:
-        wrong.setdefault((place, 0), error)
-        return np.zeros(0, dtype=code_type(column))
-    codes, outside = cells.codes, cells.outside
-    if column.outside == "refuse" and outside.any():
-        wrong[place, 1] = ReadError(
-            f"column {column.name!r} has cells outside its schema, and outside = 'refuse'",
-            hint=f"{_CHECK}; mend them, or choose another rule for outside",
-        )
-    lost = cells.empty | (outside & ((codes == _NONE) | (column.outside == "missing")))
-    if lost.any():
+        codes, outside = cells.codes, cells.outside
+        refused = outside if column.outside == "refuse" else np.zeros(len(series), dtype=np.bool_)
+        lost = cells.empty | (outside & ((codes == _NONE) | (column.outside == "missing")))
         if column.may_be_missing:
             codes = np.where(lost, column.code_of_gap(column.gaps[0]), codes)
-        else:
-            wrong[place, 2] = ReadError(
+            lost = np.zeros(len(series), dtype=np.bool_)
+        return cls(codes.astype(code_type(column)), refused, lost)
+
+    def at(self, places: NDArray[Any]) -> _Coded:
+        return _Coded(
+            self.codes.take(places),
+            self.refused.take(places) if self.refused.any() else self.refused[:0],
+            self.lost.take(places) if self.lost.any() else self.lost[:0],
+        )
+
+
+class Encoder:
+    """The codes of one column, by the schema's public rules alone.
+
+    Whole numbers that lie close together are looked up in a table, which holds what the same rules say of each of them.
+    """
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self._tables: dict[str, tuple[int, _Coded]] = {}  # by type: the least number, and what each one is; null last
+
+    def codes(self, series: pl.Series) -> tuple[Codes, dict[int, GaplessError]]:
+        """The codes of a part of the column, and what is wrong with it, by what is told first."""
+        column, wrong = self.column, dict[int, GaplessError]()
+        try:
+            coded = self._looked_up(series) or _Coded.of(series, column)
+        except ReadError as error:
+            return np.zeros(0, dtype=code_type(column)), {0: error}
+        if coded.refused.any():
+            wrong[1] = ReadError(
+                f"column {column.name!r} has cells outside its schema, and outside = 'refuse'",
+                hint=f"{_CHECK}; mend them, or choose another rule for outside",
+            )
+        if coded.lost.any():
+            wrong[2] = ReadError(
                 f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true",
                 hint=f"{_CHECK}; declare may_be_missing = true, or mend them",
             )
-    return codes.astype(code_type(column))
+        return coded.codes, wrong
+
+    def wrong(self, series: pl.Series) -> dict[int, GaplessError]:
+        """What is wrong with a part of the column: no cell is looked at if nothing can be."""
+        known = self._table(series)
+        if known is not None and not (known[1].refused.any() or known[1].lost.any()):
+            return {}
+        return self.codes(series)[1]
+
+    def _looked_up(self, series: pl.Series) -> _Coded | None:
+        """The same by a table; None where there is none."""
+        known = self._table(series)
+        if known is None:
+            return None
+        least, table = known
+        places = series.cast(pl.Int64) - least
+        return table.at(places.fill_null(len(table.codes) - 1).to_numpy())
+
+    def _table(self, series: pl.Series) -> tuple[int, _Coded] | None:
+        """The least number of a table that has all numbers of this part, and the table, with null last."""
+        if not series.dtype.is_integer() or series.null_count() == len(series):
+            return None
+        low, high = cast("int", series.min()), cast("int", series.max())
+        known = self._tables.get(str(series.dtype))
+        if known is not None:
+            last = known[0] + len(known[1].codes) - 2
+            if known[0] <= low and high <= last:
+                return known
+            low, high = min(low, known[0]), max(high, last)
+        if not (high - low < min(SPAN, len(series) // WORTH) and -(2**62) < low <= high < 2**62):
+            return None
+        numbers = pl.Series([*range(low, high + 1), None], dtype=series.dtype)
+        self._tables[str(series.dtype)] = low, _Coded.of(numbers, self.column)
+        return self._tables[str(series.dtype)]
 
 
 @without_cells

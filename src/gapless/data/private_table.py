@@ -7,21 +7,24 @@ tests/property/test_stability.py.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.data.disk import Disk
 from gapless.data.encode import encode
 from gapless.data.engine import Batch, Engine, HoldsRows
 from gapless.data.filling import Chance, ColumnFiller, Filler, draw_inside, fill_gaps, fill_given, secret_chance
 from gapless.data.memory import Memory
 from gapless.data.neighbors import Links, Matching
 from gapless.data.own import all_own, is_own
-from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, parts
+from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, is_pattern, parts
 from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
@@ -485,17 +488,22 @@ def read(
     ledger: str | Path | None = None,
     budget: Budget | None = None,
     encoding: str | None = None,
+    engine: str | None = None,
 ) -> PrivateTable:
     """Read a sensitive table and seal it.
 
     Args:
-        data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table.
+        data: a path (CSV, TSV, gzip, Parquet), a pattern that names several files (`big/*.parquet`), or a pandas,
+            polars or Arrow table.
         schema: what is publicly known of it.
         protect: the protected unit, `Rows(1)` or the most rows that one person has.
         ledger: the file that remembers what was spent on this table; it is created if there is none. By default it
             lies beside the data, `people.ledger` for `people.csv`; a frame lies nowhere, so that it must be named.
         budget: the promise; needed for a new ledger, and must agree with an existing one.
         encoding: of a text file, by default the schema's, else UTF-8.
+        engine: where the rows are while they are counted: "memory"; "disk", where files of any size stay and are read
+            once for each round; "duckdb", the same with Parquet read by DuckDB, for files with very large row groups.
+            By default a pattern stays on the disk, and all else is in memory. Counts are the same.
 
     A cell outside the schema follows the schema's public rule. Errors are raised here, for the holder's
     eyes, before anything is released.
@@ -519,17 +527,34 @@ def read(
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     constraints_of(cut_schema(schema, {}, 1))  # a rule that cannot be read is told before anything is spent
     place = ledger_beside(data) if ledger is None else Path(ledger)
-    encoded = encode(parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema.fine)
-    held = Memory(encoded.columns, encoded.rows)
+    held = _opened(data, schema, engine or ("disk" if is_pattern(data) else "memory"), encoding)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
-    return PrivateTable(rows, schema, account, engine=Memory)
+    return PrivateTable(rows, schema, account, engine=type(held))
+
+
+def _opened(data: Any, schema: Schema, engine: str, encoding: str | None) -> Engine:
+    """The rows in the engine of this name."""
+    if engine == "memory":
+        encoded = encode(parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema.fine)
+        return Memory(encoded.columns, encoded.rows)
+    if engine not in ("disk", "duckdb"):
+        raise EngineError(f"no engine called {engine!r}", hint="memory, disk or duckdb")
+    if not isinstance(data, str | Path):
+        raise EngineError(
+            f"a {type(data).__name__} lies in memory, not on a disk", hint="leave engine= out, or write it to a file"
+        )
+    return Disk.at(data, schema.fine, encoding=encoding, by_duckdb=engine == "duckdb")
 
 
 def ledger_beside(data: Any) -> Path:
     """Where the ledger of a file lies unless another place is named: beside it, so that every release finds it.
 
+    That of several files lies beside their folder: another pattern of the same files is no other table.
+
     >>> ledger_beside("survey/people.csv.gz").as_posix()
+    'survey/people.ledger'
+    >>> ledger_beside("survey/people/*.parquet").as_posix()
     'survey/people.ledger'
     """
     if not isinstance(data, str | Path):
@@ -538,6 +563,15 @@ def ledger_beside(data: Any) -> Path:
             hint='ledger="people.ledger", the same file whenever this table is read',
         )
     path = Path(data)
+    if is_pattern(data):
+        folder = Path(*takewhile(lambda part: not glob.has_magic(part), path.parts))
+        if folder.is_symlink() or folder.name in ("", ".."):
+            folder = folder.resolve()
+        if not folder.name:
+            raise LedgerError(
+                f"{data} lies in no folder that has a name", hint='ledger="people.ledger", whenever it is read'
+            )
+        return folder.with_name(f"{folder.name}.ledger")
     if path.is_symlink():
         path = path.resolve()  # a link to the data is no other table
     known = [

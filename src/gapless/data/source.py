@@ -11,12 +11,13 @@ from __future__ import annotations
 import codecs
 import csv
 import datetime as dt
+import glob
 import gzip
 import io
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import wraps
 from io import BufferedReader
 from itertools import chain, islice, pairwise
@@ -87,7 +88,7 @@ def parts(
     for frame in _frames(data, encoding or "utf-8", separator, for_holder=for_holder):
         if frame.width == 0:
             raise ReadError("the data have no columns", hint="a table with a header and rows")
-        yield pl.DataFrame({series.name: _within_reach(series) for series in frame})  # by name: one may be empty
+        yield pl.DataFrame({series.name: within_reach(series) for series in frame})  # by name: one may be empty
 
 
 @without_cells
@@ -100,7 +101,9 @@ def load(
 
 def _frames(data: Any, encoding: str, separator: str | None, *, for_holder: bool) -> Iterable[pl.DataFrame]:
     if isinstance(data, str | Path):
-        return _file_frames(Path(data), encoding, separator, for_holder=for_holder)
+        return chain.from_iterable(
+            _file_frames(path, encoding, separator, for_holder=for_holder) for path in files_of(data)
+        )
     if not isinstance(data, pl.LazyFrame):
         return [_load_frame(data)]
     try:
@@ -115,7 +118,7 @@ def is_plain(series: pl.Series) -> bool:
     return dtype.is_numeric() or dtype.base_type() in _PLAIN
 
 
-def _within_reach(series: pl.Series) -> pl.Series:
+def within_reach(series: pl.Series) -> pl.Series:
     """Moments near years that people write.
 
     Bounds are dates from year 1 to 9999. A moment beyond a year more is as far outside as any, and polars panics when
@@ -129,8 +132,26 @@ def _within_reach(series: pl.Series) -> pl.Series:
     return series.to_physical().clip(first, last).cast(series.dtype)
 
 
+def is_pattern(data: Any) -> bool:
+    """Whether it stands for several files, as in `big/*.parquet`, and is no file itself."""
+    return isinstance(data, str | Path) and glob.has_magic(str(data)) and not Path(data).exists()
+
+
+def files_of(data: str | Path) -> list[Path]:
+    """The files that a path or a pattern names, by their names in order."""
+    if not is_pattern(data):
+        return [Path(data)]
+    found = sorted(map(Path, glob.glob(str(data), recursive=True)))  # noqa: PTH207 a pattern may be absolute
+    if not found:
+        raise ReadError(f"no file matches {data}", hint="check the pattern")
+    return found
+
+
 def check_there(path: Path) -> None:
-    """Refuse a path at which no file lies."""
+    """Refuse a path or a pattern at which no file lies."""
+    if is_pattern(path):
+        files_of(path)
+        return
     if not path.exists():
         raise ReadError(f"no file {path}", hint="check the path")
     if path.is_dir():
@@ -145,31 +166,36 @@ def separator_of(path: Path, declared: str | None) -> str:
 def _file_frames(path: Path, encoding: str, separator: str | None, *, for_holder: bool) -> Iterator[pl.DataFrame]:
     name = path.name.lower()
     check_there(path)
-    try:
+    with whole_file(path):
         if name.endswith(PARQUET_ENDINGS):
-            yield from _parquet_frames(path)
-            return
-        if name.endswith(TEXT_ENDINGS):
-            yield from _text_frames(path, encoding, separator_of(path, separator), for_holder=for_holder)
-            return
-        if name.endswith(EXCEL_ENDINGS):
+            yield from parquet_frames(path)
+        elif name.endswith(TEXT_ENDINGS):
+            yield from text_frames(path, encoding, separator_of(path, separator), for_holder=for_holder)
+        elif name.endswith(EXCEL_ENDINGS):
             yield _sheet(path, for_holder=for_holder)
-            return
+        else:
+            raise ReadError(
+                f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet, .xlsx; or a data frame"
+            )
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[None]:
+    """What can be wrong with a file as such, in words."""
+    try:
+        yield
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or "it is cut off or damaged"
         raise ReadError(f"cannot read {path}: {why}", hint="a whole file that you may read") from None
     except pl.exceptions.PolarsError:  # its text may quote cells
         raise ReadError(f"{path} is not a valid Parquet file", hint="write it again, or use CSV") from None
-    raise ReadError(
-        f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet, .xlsx; or a data frame"
-    )
 
 
-def _parquet_frames(path: Path) -> Iterator[pl.DataFrame]:
-    scan = pl.scan_parquet(path)
-    rows = scan.select(pl.len()).collect().item()
-    for start in range(0, max(1, rows), PART_ROWS):
-        yield scan.slice(start, PART_ROWS).collect()
+def parquet_frames(path: Path, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+    """A Parquet file some rows at a time, with these columns or all; a row group is held as a whole."""
+    scan = pl.scan_parquet(path) if columns is None else pl.scan_parquet(path).select(columns)
+    yield scan.head(0).collect()  # what columns it has, though there may be no row
+    yield from scan.collect_batches(chunk_size=PART_ROWS)
 
 
 def _sheet(path: Path, *, for_holder: bool) -> pl.DataFrame:
@@ -195,7 +221,8 @@ def _sheet(path: Path, *, for_holder: bool) -> pl.DataFrame:
 # ---------------------------------------------------------------------- text
 
 
-def _text_frames(path: Path, encoding: str, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
+def text_frames(path: Path, encoding: str, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
+    """A text file some rows at a time, all cells as text."""
     pieces = _pieces(path, encoding)
     try:
         yield from _parsed(_blocks(pieces), path, separator, for_holder=for_holder)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import errno
 import gzip
-import io
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import IO, TYPE_CHECKING, Any, overload
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
+from polars.io.plugins import register_io_source
 
 from gapless.arguments import whole
 from gapless.data.encode import code_type, encode_public
@@ -345,30 +348,64 @@ def _numbers(weights: Sequence[pl.Series]) -> NDArray[np.float64]:
 
 def write_frame(frame: pl.DataFrame, path: Path, schema: Schema) -> None:
     """Write a public frame as its name says: CSV (also .gz, .tsv), as the schema writes it, or Parquet."""
+    write_frames(iter([frame]), path, schema)
+
+
+def write_frames(frames: Iterator[pl.DataFrame], path: Path, schema: Schema) -> None:
+    """Write public frames of the same columns, one after the other, into one file; one of them is held at a time."""
     check_ending(path)
-    content = io.BytesIO()
-    if _is_parquet(path):
-        frame.write_parquet(content)
-    else:
-        text = _encoded(frame.write_csv(separator=separator_of(path, schema.separator)), schema.encoding or "utf-8")
-        content.write(gzip.compress(text, mtime=0) if path.name.lower().endswith(".gz") else text)
     with replace(path) as partial:
-        partial.write_bytes(content.getvalue())
+        if _is_parquet(path):
+            _write_parquet(frames, partial)
+            return
+        encoder = codecs.getincrementalencoder(schema.encoding or "utf-8")()
+        separator, zipped = separator_of(path, schema.separator), path.name.lower().endswith(".gz")
+        with partial.open("wb") as file, _gzip(file) if zipped else contextlib.nullcontext(file) as whole:
+            for number, frame in enumerate(frames):
+                text = frame.write_csv(separator=separator, include_header=number == 0)
+                try:
+                    whole.write(encoder.encode(text))
+                except UnicodeEncodeError:
+                    raise ReadError(
+                        f"{schema.encoding} has no letter for something in this table",
+                        hint='[table] encoding = "utf-8", or Parquet',
+                    ) from None
+
+
+def _gzip(file: IO[bytes]) -> gzip.GzipFile:
+    return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+
+
+def _write_parquet(frames: Iterator[pl.DataFrame], path: Path) -> None:
+    """Polars takes frames as they come; what goes wrong while they are made is told as it is."""
+    first, wrong = next(frames), list[BaseException]()
+
+    def source(*_: object) -> Iterator[pl.DataFrame]:
+        try:
+            yield from chain([first], frames)
+        except BaseException as error:
+            wrong.append(error)
+            raise
+
+    with path.open("wb") as file:
+        try:
+            register_io_source(source, schema=first.schema).sink_parquet(file)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise (wrong[0] if wrong else _not_written(error)) from None
+
+
+def _not_written(error: Exception) -> OSError:
+    """What the system said: polars tells it in its own words."""
+    if isinstance(error, OSError):
+        return error
+    known = [number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) if os.strerror(number) in str(error)]
+    return OSError(*(known or [errno.EIO]), os.strerror(known[0]) if known else str(error))
 
 
 def check_ending(path: Path) -> None:
     """Refuse a name that does not say what kind of file to write."""
     if not (_is_parquet(path) or path.name.lower().endswith(TEXT_ENDINGS)):
         raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
-
-
-def _encoded(text: str, encoding: str) -> bytes:
-    try:
-        return text.encode(encoding)
-    except UnicodeEncodeError:
-        raise ReadError(
-            f"{encoding} has no letter for something in this table", hint='[table] encoding = "utf-8", or Parquet'
-        ) from None
 
 
 def _spelled(series: pl.Series, column: Column) -> pl.Series:

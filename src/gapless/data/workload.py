@@ -202,14 +202,32 @@ class Views:
         self._score = _remembered(self._dependences)
 
     def counts(self, marginal: tuple[int, ...]) -> Private[Integers, L1]:
-        """The counts of one marginal. A row is in at most one cell of it, as in `PrivateTable.marginal`."""
-        return transform(
+        """The counts of one marginal."""
+        return self.counts_of([marginal])[0]
+
+    def counts_of(self, marginals: Sequence[tuple[int, ...]]) -> list[Private[Integers, L1]]:
+        """The counts of each marginal, all of them in one pass when the first is opened.
+
+        A row is in at most one cell of each, as in `PrivateTable.marginal`.
+        """
+        marginals = list(marginals)
+        counted = transform(
             self._rows,
-            once(lambda engine: self._count(engine, [marginal])[0]),
-            distance=L1(self._unit),
-            reads=frozenset().union(*(self._reads[view] for view in marginal)) or None,
+            once(lambda engine: self._count(engine, marginals)),
+            distance=None,
+            reads=None,
             key=self._key,
         )
+        return [
+            transform(
+                counted,
+                itemgetter(number),
+                distance=L1(self._unit),
+                reads=frozenset().union(*(self._reads[view] for view in marginal)) or None,
+                key=self._key,
+            )
+            for number, marginal in enumerate(marginals)
+        ]
 
     def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
         """As `Workload.dependence`. What was computed for an earlier choice is not computed again."""

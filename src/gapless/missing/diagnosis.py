@@ -206,10 +206,10 @@ def _count(
     merged = [_merged(column) for column in columns]
     views = [(place, _state(columns[place])) for place in gappy] + list(enumerate(merged))
     data = Views(table, views, rows="extended")
-    singles = [data.counts((states[place],)) for place in gappy]
     pairs = [(g, c) for g in gappy for c in range(len(columns)) if c != g]
     pairs = pairs[:: math.ceil(len(pairs) / MOST_TABLES) or 1]
-    joints = [data.counts((states[g], len(gappy) + c)) for g, c in pairs]
+    counts = data.counts_of([*((states[place],) for place in gappy), *((states[g], len(gappy) + c) for g, c in pairs)])
+    singles, joints = counts[: len(gappy)], counts[len(gappy) :]
     distance = singles[0].distance
     noise = for_counts(spend * RATES_SHARE / len(singles), distance)
     table_noise = for_counts(spend * (1 - RATES_SHARE - PATTERNS_SHARE) / max(1, len(pairs)), distance)

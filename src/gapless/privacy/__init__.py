@@ -5,6 +5,7 @@ from gapless.privacy.budget import Budget, Loss, Rows
 from gapless.privacy.grant import Grant, Plan
 from gapless.privacy.ground_truth import ground_truth
 from gapless.privacy.groups import StabilityCost, stability_cost
+from gapless.privacy.journal import Journal, resumable
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.mechanisms import (
@@ -36,6 +37,7 @@ __all__ = [
     "Grant",
     "GroundTruth",
     "Guarantee",
+    "Journal",
     "KNorm",
     "Ledger",
     "Linf",
@@ -55,5 +57,6 @@ __all__ = [
     "StabilityCost",
     "for_counts",
     "ground_truth",
+    "resumable",
     "stability_cost",
 ]

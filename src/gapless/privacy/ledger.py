@@ -22,8 +22,9 @@ from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, check_per
 from gapless.privacy.cautions import cautions
 from gapless.privacy.first_batch import MARGIN, FirstBatch, Part, first_batch
 from gapless.privacy.gaps import Gaps, check_estimated
-from gapless.privacy.grant import Grant
+from gapless.privacy.grant import Charge, Grant, recorded
 from gapless.privacy.ground_truth import calibrated, mean_exp
+from gapless.privacy.journal import journal_of
 from gapless.privacy.ledger_file import (
     RESTORE,
     VERSION,
@@ -39,7 +40,7 @@ from gapless.privacy.ledger_file import (
     parse_header,
     today,
 )
-from gapless.privacy.private import Columns, Key, Linf, Sampled, Smooth
+from gapless.privacy.private import Columns, Key
 from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
 from gapless.privacy.record import Record
 from gapless.privacy.registry import UNKNOWN, recomputed_loss
@@ -260,12 +261,22 @@ class Ledger:
         """Permission to spend up to `spend`, if that much is left."""
         if not isinstance(spend, Loss) or spend.order != self.order:
             raise BudgetError(f"{to}: spend is not a loss of this ledger", hint="spend=table.ledger.share(percent=50)")
+        journal = journal_of(self)
+        if journal is not None and (begun := journal.granted(to)) is not None:
+            return Grant(self, begun, to, journal=journal)  # its first part may be spent already
         if spend.value <= 0:
             raise BudgetError(f"{to}: spend is nothing", hint="a share of the budget above 0%")
         self.refresh()
         if not spend.fits_in(self.left):
             raise self._overspent(spend, to, "spend asks for")
-        return Grant(self, spend, to)
+        if journal is not None:
+            journal.grant(to, spend)
+        return Grant(self, spend, to, journal=journal)
+
+    def _as_of(self, entries: int) -> Ledger:
+        """The same account after so many entries: what was priced then is priced by it."""
+        with account(self._path) as lines_after:
+            return Ledger(self._path, lines_after(Seen())[: 1 + entries], self._gaps.reading)
 
     def refresh(self) -> None:
         """Look at the file again: other processes may have spent."""
@@ -282,7 +293,7 @@ class Ledger:
 
     def _charge(
         self,
-        charges: Sequence[tuple[Loss, dict[str, Any], str, Linf | Smooth | Sampled, Columns | None]],
+        charges: Sequence[Charge],
         *,
         to: str,
         noise_name: str,
@@ -312,7 +323,7 @@ class Ledger:
                     to=to,
                     what=what,
                     mechanism=parameters,
-                    distance={type(distance).__name__: distance.at_most},
+                    distance=recorded(distance),
                     reads=None if reads is None else sorted(reads),
                     noise=noise_name,
                     time=today(),

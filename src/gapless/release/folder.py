@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ README = "README.txt"
 ROWS = ("synthetic.csv", "synthetic.parquet")
 SCHEMA = "schema.toml"
 LEDGER = "ledger.json"
+JOURNAL = "released.journal"  # until there is a model
 _UNFINISHED = "This release is not finished"
 _CONTENTS = """\
 synthetic.csv, synthetic.parquet   synthetic rows: no row is a person
@@ -72,7 +73,7 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         begun, finished = is_begun(folder), (folder / MANIFEST).exists()
-        if not (finished or begun) and any(not path.name.endswith(LEDGERS) for path in folder.iterdir()):
+        if not (finished or begun) and any(not path.name.endswith((*LEDGERS, JOURNAL)) for path in folder.iterdir()):
             raise ReadError(f"{folder} holds other files", hint="a folder of its own for the release")
         for other in folder.glob(f"*{LEDGERS[0]}"):  # where earlier versions kept it
             if not (ledger.exists() and other.samefile(ledger)):
@@ -99,8 +100,9 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
 
 def is_begun(folder: Path) -> bool:
     """Whether a release was begun there and not finished."""
-    readme = folder / README
-    return readme.exists() and readme.read_bytes().startswith(_UNFINISHED.encode())
+    readme, journal = folder / README, folder / JOURNAL
+    fitting = journal.exists() and journal.stat().st_size > 0
+    return fitting or (readme.exists() and readme.read_bytes().startswith(_UNFINISHED.encode()))
 
 
 def keep_model(folder: Path, model: FittedModel, ledger: Ledger) -> None:
@@ -131,21 +133,31 @@ def _paid_by(identity: str, entries: Sequence[Entry]) -> str:
 
 
 def write_folder(
-    folder: Path, model: FittedModel, sample: Table, ledger: Ledger, *, copies: Copies | None = None
+    folder: Path,
+    model: FittedModel,
+    sample: Table,
+    ledger: Ledger,
+    *,
+    rows: int | None = None,
+    write: Callable[[Path], object] | None = None,
+    copies: Copies | None = None,
 ) -> tuple[str, ...]:
     """Write all files of a release beside its model, which was kept; gives their names.
+
+    If there are more `rows` than the first ones in `sample`, `write` puts them into a file.
 
     README.txt last: until then it says that the release is not finished and which entries paid for it. So whatever
     stops the writing, at any moment, the release can be taken up again.
     """
+    rows = sample.rows if rows is None else rows
     for name in ROWS:
-        sample.write(folder / name)
+        (write or sample.write)(folder / name)
     texts = {
         SCHEMA: sample.schema.to_toml(),
         "dictionary.md": "\n".join(dictionary(sample.schema)),
-        "privacy.md": "\n".join(privacy_statement(model, sample, ledger)),
+        "privacy.md": "\n".join(privacy_statement(model, sample, ledger, rows=rows)),
         LEDGER: _json(ledger.summary()),
-        "report.html": release_page(model, sample, ledger),
+        "report.html": release_page(model, sample, ledger, rows=rows),
         "structure.svg": model.picture(),
     }
     more = () if copies is None else _write_copies(folder, copies)
@@ -154,15 +166,15 @@ def write_folder(
     for name, text in texts.items():
         _write(folder / name, text)
     readme = _CONTENTS + _ABOUT_COPIES * bool(more) + _ABOUT_LEDGER * any(folder.glob(f"*{LEDGERS[0]}"))
-    hashed = {name: (folder / name).read_bytes() for name in (*texts, MODEL, *ROWS, *more)}
-    hashed[README] = readme.encode()
+    hashed = {name: digest_of(folder / name) for name in (*texts, MODEL, *ROWS, *more)}
+    hashed[README] = hashlib.sha256(readme.encode()).hexdigest()
     manifest = {
         "table": sample.schema.name,
         "method": model.method,
-        "rows": sample.rows,
+        "rows": rows,
         "guarantee": str(ledger.guarantee()),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
-        "sha256": {name: hashlib.sha256(hashed[name]).hexdigest() for name in sorted(hashed)},
+        "sha256": {name: hashed[name] for name in sorted(hashed)},
     }
     _write(folder / MANIFEST, _json(manifest))
     _write(folder / README, readme)
@@ -183,6 +195,15 @@ def model_of(release: str | Path) -> FittedModel:
     """The model of a release folder, or of a model file."""
     path = Path(release)
     return load(path / MODEL if path.is_dir() else path)
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ReadError(f"{path}: {error.strerror}", hint="a folder that you may read") from None
 
 
 def _json(content: Any) -> str:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gapless.arguments import whole
+from gapless.data import PrivateTable
 from gapless.data.private_table import ledger_beside
 from gapless.data.source import check_there
 from gapless.errors import ModelError, ReadError
 from gapless.files import check_writable, free_name
 from gapless.missing import Extended, Missing
-from gapless.privacy import Budget, Guarantee, Rows
+from gapless.privacy import Budget, Guarantee, Loss, Rows, resumable
 from gapless.privacy.budget import check_budget, check_percent
 from gapless.privacy.ledger import Ledger, check_promised
 from gapless.privacy.ledger_file import seal_of
-from gapless.release.folder import is_begun, keep_model, kept_model, open_folder, write_folder
+from gapless.release.folder import JOURNAL, is_begun, keep_model, kept_model, open_folder, write_folder
 from gapless.release.table import Balance, Tell, open_table
 from gapless.schema import Schema
 from gapless.schema.words import nearest
 from gapless.synth import METHODS
 from gapless.synth.copies import COPY
-from gapless.synth.fitted import FittedModel, Gaps, Progress, seed_or_new
+from gapless.synth.fitted import PART_ROWS, FittedModel, Gaps, Progress, seed_or_new
 from gapless.synth.fitting import Synthesizer, check_declared
 
 
@@ -99,8 +103,8 @@ def make_release(
 ) -> Release:
     """Make a release folder from a sensitive table: synthetic rows, statement, report, dictionary, model, manifest.
 
-    What is wrong is told before anything is spent. The model is kept as soon as it is paid for: if anything stops the
-    release afterwards, the same call takes it up again and spends nothing.
+    What is wrong is told before anything is spent. What is released on the way is kept, and the model as soon as it is
+    paid for: if anything stops the release, the same call takes it up again and pays nothing twice.
 
     Args:
         data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table.
@@ -142,24 +146,27 @@ def make_release(
         people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
         kept = kept_model(folder, schema, people.ledger)
         if kept is None:
-            spend = people.ledger.share_as_told(percent=percent)
-            model = synthesizer.fit(people, spend=spend, progress=progress)
-            keep_model(folder, model, people.ledger)
+            with _run(people, folder / JOURNAL, synthesizer, percent, say) as spend:
+                model = synthesizer.fit(people, spend=spend, progress=progress)
+                keep_model(folder, model, people.ledger)
         else:
             model = kept
             begun = _begun_with(folder, model, method, missing)
+            (folder / JOURNAL).unlink(missing_ok=True)  # a crash came between the model and this
             say(f"{begun}: it is finished with the model that was paid for. Nothing is spent.")
     phase("sampling", 0, 1)
-    sample = model.sample(rows, seed=seed, gaps=gaps)
+    many = max(0, round(model.total)) if rows is None else rows
+    sample = model.sample(min(many, PART_ROWS), seed=seed, gaps=gaps)  # all rows, or the first of them
+    write = None if many == sample.rows else partial(model.write_sample, rows=many, seed=seed, gaps=gaps)
     for caution in filter(None, (model.lost_in_noise(), model.pinned())):
         say(f"Warning: {caution}")
     phase("writing", 0, 1)
     tables = None if copies is None else model.copies(copies, seed=seed)
-    files = write_folder(folder, model, sample, people.ledger, copies=tables)
+    files = write_folder(folder, model, sample, people.ledger, rows=many, write=write, copies=tables)
     return Release(
         folder=folder,
         files=files,
-        rows=sample.rows,
+        rows=many,
         taken_up=kept is not None,
         model=model,
         guarantee=people.ledger.guarantee(),
@@ -195,13 +202,27 @@ def make_model(
     if progress is not None:
         progress("reading", 0, 1)
     people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
-    spend = people.ledger.share_as_told(percent=percent)
-    model = synthesizer.fit(people, spend=spend, progress=progress)
-    saved = free_name(Path(path))
-    model.save(saved)
+    journal = Path(f"{path}.journal")
+    with _run(people, journal, synthesizer, percent, tell or (lambda _: None)) as spend:
+        model = synthesizer.fit(people, spend=spend, progress=progress)
+        saved = free_name(Path(path))
+        model.save(saved)
     return ModelFile(
         path=saved, model=model, guarantee=people.ledger.guarantee(), balance=Balance.of(people.ledger, place)
     )
+
+
+@contextmanager
+def _run(
+    people: PrivateTable, journal: Path, synthesizer: Synthesizer, percent: float | None, say: Tell
+) -> Iterator[Loss]:
+    """What a fit may spend. What it releases is kept until its model is: one that was stopped goes on from there."""
+    call = {"synthesizer": repr(synthesizer), "percent": percent, "schema": people.schema.to_toml()}
+    with resumable(people.ledger, journal, call=call) as run:
+        if run.begun:
+            say(f"{journal} holds what an earlier call has released: it goes on from there, and nothing is paid twice.")
+        yield people.ledger.capacity if run.begun else people.ledger.share_as_told(percent=percent)
+        run.discard()
 
 
 def _synthesizer(method: str, missing: Missing | None, expected_rows: int | None) -> Synthesizer:

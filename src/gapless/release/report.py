@@ -73,7 +73,7 @@ class NoisyColumn:
         return 1.96 * self.std * self.column.size
 
 
-def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
+def release_page(model: FittedModel, sample: Table, ledger: Ledger, *, rows: int | None = None) -> str:
     """How much noise is in a release, and what was measured, from released values only: free, and safe to publish.
 
     It shows the synthetic rows alone. That they follow the model from which they were drawn says nothing about the
@@ -81,8 +81,9 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
 
     Args:
         model: the fitted model; its marginals and noise levels are released values.
-        sample: the synthetic rows of the release.
+        sample: the synthetic rows of the release, or the first of them.
         ledger: whose promise is quoted.
+        rows: how many there are, if they are more.
     """
     seen_of = cache(partial(_seen, model))  # in a large network each one takes a while
     columns = [
@@ -96,7 +97,7 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger) -> str:
         tag("div", tag("p", f"Warning: {caution}"), class_="note warn")
         if (caution := model.lost_in_noise())
         else Html(""),
-        _noise(model, sample, columns),
+        _noise(model, sample.rows if rows is None else rows, sample.rows, columns),
         _measured(model, columns),
         _columns(columns, of=len(sample.schema.columns)),
         _gaps(model, seen_of),
@@ -153,15 +154,16 @@ def _mean(sample: Table, column: Column, noise_std: float, rows: float) -> tuple
 # ---------------------------------------------------------------------- how much noise
 
 
-def _noise(model: FittedModel, sample: Table, columns: Sequence[NoisyColumn]) -> Html:
+def _noise(model: FittedModel, many: int, shown: int, columns: Sequence[NoisyColumn]) -> Html:
     measured = [column for column in columns if column.noise_std is not None]
     if not measured:
         return Html("")
     words = [word for column in measured for word in column.clarity]
     counts = {word: words.count(word) for word in _GRADES}
     reach = 1.96 * float(np.median([column.noise_std for column in measured]))
+    first = "" if shown == many else f" (the first {shown:,} are shown)"
     sentence = (
-        f"About {max(0.0, model.total):,.0f} private rows, {sample.rows:,} synthetic ones, by {model.method}. Of "
+        f"About {max(0.0, model.total):,.0f} private rows, {many:,} synthetic ones{first}, by {model.method}. Of "
         f"{len(words)} cells in {len(measured)} columns:"
     )
     told = {

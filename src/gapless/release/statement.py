@@ -15,8 +15,9 @@ from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel
 
 
-def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iterator[str]:
+def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows: int | None = None) -> Iterator[str]:
     """The privacy statement, for the people in the data and for a review board."""
+    many = sample.rows if rows is None else rows
     guarantee = ledger.guarantee()
     promises = guarantee if ledger.budget.ground_truth is None else ledger.ground_truth()
     first, *beside = str(promises).split("\n")
@@ -48,7 +49,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger) -> Iter
         *(f"- {line[0].upper()}{line[1:]}." for line in model.constraints()),
         *(f"- Warning: {caution}" for caution in (model.lost_in_noise(),) if caution),
         "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
-        f"- Rows in this release: {sample.rows}. The model's own estimate of the size, used by default, is noisy.",
+        f"- Rows in this release: {many}. The model's own estimate of the size, used by default, is noisy.",
         "",
         *recorded(ledger),
     )

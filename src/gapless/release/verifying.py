@@ -15,7 +15,7 @@ import numpy as np
 from gapless.data import Table
 from gapless.errors import GaplessError, ReadError
 from gapless.privacy import Guarantee, Rows
-from gapless.release.folder import LEDGER, LEDGERS, MANIFEST, MODEL, README, ROWS, SCHEMA, is_begun
+from gapless.release.folder import LEDGER, LEDGERS, MANIFEST, MODEL, README, ROWS, SCHEMA, digest_of, is_begun
 from gapless.schema import Schema
 from gapless.synth import load
 
@@ -98,20 +98,12 @@ def _files(folder: Path, hashes: dict[str, str]) -> Iterator[str]:
             yield f"{name} is not there"
         elif path.is_symlink() or not path.is_file():
             yield f"{name} is no file of this folder"
-        elif _digest(path) != digest:
+        elif digest_of(path) != digest:
             yield f"{name} was changed"
     for name, path in sorted(found.items()):
         kept = "/" not in name and name.endswith(LEDGERS) and path.is_file()
         if name not in (*hashes, MANIFEST) and not kept:
             yield f"{name} does not belong to the release"
-
-
-def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ReadError(f"{path}: {error.strerror}", hint="a folder that you may read") from None
 
 
 def _contents(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:

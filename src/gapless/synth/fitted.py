@@ -6,7 +6,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import prod
@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from gapless.arguments import whole
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.data.filling import Chance, fill_given
+from gapless.data.table import write_frames
 from gapless.errors import ModelError
 from gapless.model import archive
 from gapless.model.autoregressive import AutoregressiveModel
@@ -46,6 +48,7 @@ Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much i
 _DISTRIBUTIONS: dict[str, type[Distribution]] = {
     kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork, MixtureModel, AutoregressiveModel)
 }
+PART_ROWS = 1 << 20  # of a sample that is written
 _PICTURED = 10_000  # rows in which pairs are counted
 _KNOWN_CELLS = 1 << 20  # of the marginal by which given cells are found impossible
 
@@ -140,6 +143,45 @@ class FittedModel:
             kept[out] = rng.choice(np.flatnonzero(~out), int(out.sum()))
             codes, values = codes[kept], [None if known is None else known[kept] for known in values]
         return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=values)
+
+    def write_sample(
+        self,
+        path: str | Path,
+        rows: int | None = None,
+        *,
+        seed: int | None = None,
+        gaps: Gaps = "filled",
+        given: Mapping[str, object] | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Draw synthetic rows into a CSV (also .gz, .tsv) or Parquet file; how many they are.
+
+        A million rows are drawn and written at a time, so that memory does not grow with their number. Each of these
+        parts is a sample as `sample` draws it, the first with the very seed, the others with seeds that follow from it.
+        A file that is cut short, by a full disk or Ctrl-C, is not there, and one that was there before stays.
+
+        Args:
+            path: the file.
+            rows: how many; by default the noisy number of rows of the private table.
+            seed: repeat a sample; by default every sample is new.
+            gaps: "filled" or "as observed".
+            given: what every row has in some columns, by their names.
+            progress: called with the phase, how many parts are done, of how many.
+        """
+        rows = whole("rows", max(0, round(self.total)) if rows is None else rows, error=ModelError)
+        seed, path = seed_or_new(seed), Path(path)
+        parts = max(1, -(-rows // PART_ROWS))
+        tell = progress or (lambda *_: None)
+
+        def frames() -> Iterator[pl.DataFrame]:
+            for part in range(parts):
+                tell("sampling", part, parts)
+                many = min(PART_ROWS, rows - part * PART_ROWS)
+                yield self.sample(many, seed=_seed_of(seed, part), gaps=gaps, given=given).written(path)
+            tell("sampling", parts, parts)
+
+        write_frames(frames(), path, self.schema)
+        return rows
 
     def copies(self, many: int = 20, *, seed: int | None = None) -> Copies:
         """Tables that might have come out as well, for honest intervals by `gapless.pool`: free, as all samples are.
@@ -394,6 +436,11 @@ class FittedModel:
         released = _within(arrays, "evidence")
         evidence = Evidence.from_arrays(released) if released else None
         return cls(schema, filled, parts["gapped"], head["total"], Facts.from_json(head["facts"]), inside, evidence)
+
+
+def _seed_of(seed: int, part: int) -> int:
+    """The seed of a part of a sample: that of the first is the sample's own."""
+    return seed if part == 0 else int(np.random.SeedSequence([seed, part]).generate_state(1, np.uint64)[0])
 
 
 def _within(arrays: Mapping[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:

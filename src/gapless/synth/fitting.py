@@ -300,7 +300,7 @@ class Fitting:
 
     def choose(self, scores: Private[Floats, Linf], spend: Loss, *, what: str) -> int:
         """The place of a candidate with a high score."""
-        chooser = ExponentialChoice.for_loss(spend, scores.distance)
+        chooser = ExponentialChoice.for_loss(self.grant.afford(spend), scores.distance)
         return self.grant.release(scores, chooser, what=what).value
 
     @property

@@ -209,7 +209,7 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Co
     ahead: list[Ahead] = []
     for column, network in zip(telling[1:], networks[1:], strict=True):
         training = PrivateTraining.for_loss(
-            spend * ((1 - COLUMNS_SHARE) / (len(telling) - 1)),
+            fitting.grant.afford(spend) * ((1 - COLUMNS_SHARE) / (len(telling) - 1)),
             distance,
             rate=course.rate,
             steps=course.steps,

@@ -204,7 +204,7 @@ class _Growth(Fitting):
     def measure_families(self, spend: Loss) -> None:
         """The table of every family, in one batch with even shares."""
         self.tell("counting", 0, 1)
-        counts = [self.data.counts((*parents, column)) for column, *parents in self.families]
+        counts = self.data.counts_of([(*parents, column) for column, *parents in self.families])
         self.tables = self.release(list(zip(counts, map(self.name, self.families), strict=True)), spend)
         self.noise_std = self.noise[0].noise_std
         may_lack = {column.name for column in self.schema.columns if column.gaps}

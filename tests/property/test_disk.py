@@ -1,0 +1,192 @@
+"""Files that stay on the disk give the codes, counts and errors of files that are read into memory.
+
+Written and cut in every way: CSV and Parquet, one file or several, parts of every size, and by DuckDB.
+"""
+
+import datetime as dt
+import itertools
+import math
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gapless as gl
+from gapless.data import disk, encode, source
+from gapless.data.disk import Disk
+from gapless.data.memory import Memory
+from seals import reveal
+
+COLUMNS = {
+    "level": gl.Categorical("level", ["a", "ü 漢", "1", 'q"'], may_be_missing=True, missing=("?",)),
+    "number": gl.Categorical("number", [0, 1, 2, -3], may_be_missing=True, missing=("9",), outside="other", other=2),
+    "whole": gl.Integer("whole", bounds=(0, 20), bins=4, may_be_missing=True, missing=("-9", "77")),
+    "edge": gl.Number("edge", bounds=(0, 10), edges=(0, 2.5, 5, 10), may_be_missing=True, outside="missing"),
+    "clamped": gl.Number("clamped", bounds=(-1, 1), bins=3, may_be_missing=True),
+    "yes": gl.Boolean("yes", may_be_missing=True),
+    "day": gl.Date("day", bounds=("2000-01-01", "2009-12-31"), bins=5, may_be_missing=True),
+    "moment": gl.DateTime("moment", bounds=("2000-01-01", "2000-12-31"), bins=3, may_be_missing=True),
+    "strict": gl.Integer("strict", bounds=(0, 3), outside="refuse"),
+}
+FLOATS = st.sampled_from([0.0, -0.0, 2.5, 5.0, 10.0, 10.000001, -9.0, 77.0, math.nan, math.inf, -math.inf, 1e300, None])
+WHOLE = st.one_of(st.integers(-10, 25), st.sampled_from([77, -9, 100, None]))
+# What a column of each kind may hold, by the type it has in Parquet.
+TYPED = {
+    pl.String: st.sampled_from(
+        ["a", "ü 漢", " a ", "1", "1.0", 'q"', "?", "", "2.5", "-9", "true", "2003-05-06", None]
+    ),
+    pl.Int8: st.one_of(st.integers(-128, 127), st.none()),
+    pl.UInt8: st.one_of(st.integers(0, 255), st.none()),
+    pl.Int16: WHOLE,
+    pl.Int32: WHOLE,
+    pl.Int64: st.one_of(WHOLE, st.sampled_from([2**62, -(2**63), 2**63 - 1])),
+    pl.UInt64: st.sampled_from([0, 1, 9, 2**64 - 1, None]),
+    pl.Float32: FLOATS,
+    pl.Float64: FLOATS,
+    pl.Boolean: st.sampled_from([True, False, None]),
+    pl.Date: st.one_of(st.dates(), st.sampled_from([dt.date(2004, 1, 1), None])),
+    pl.Datetime("us"): st.one_of(st.datetimes(), st.none()),
+}
+
+
+@st.composite
+def frames(draw):
+    """A few columns of any types, whatever the schema says of them."""
+    names = draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=3, unique=True))
+    rows = draw(st.integers(0, 9))
+    cells = {}
+    for name in names:
+        dtype = draw(st.sampled_from(list(TYPED)))
+        column = draw(st.lists(TYPED[dtype], min_size=rows, max_size=rows))
+        cells[name] = pl.Series(name, column, dtype=dtype, strict=False)
+    return pl.DataFrame(cells)
+
+
+def outcome(path, schema, folder, engine):
+    """The class of the engine, the codes of all rows and all counts; or what is told."""
+    number = len(list(folder.glob("*.ledger")))
+    try:
+        table = gl.read(
+            path,
+            schema,
+            protect=gl.Rows(1),
+            ledger=folder / f"{number}.ledger",
+            budget=gl.Budget(1.0, 1e-6),
+            engine=engine,
+        )
+    except gl.GaplessError as error:
+        return type(error).__name__, str(error)
+    held = reveal(table._cells, table.ledger)
+    assert isinstance(held, Memory if engine == "memory" else Disk)
+    rows = [row for batch in held.batches(range(len(schema.names))) for row in zip(*batch.columns, strict=True)]
+    sets = [s for n in range(3) for s in itertools.combinations(schema.names, n)]
+    counts = [reveal(value, table.ledger).tolist() for value in table.marginals(sets, rows="extended")]
+    return [tuple(map(int, row)) for row in rows], counts
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    frame=frames(),
+    files=st.integers(1, 3),
+    kind=st.sampled_from(["csv", "parquet"]),
+    size=st.integers(1, 4),
+    data=st.data(),
+)
+def test_the_same_codes_counts_and_errors_from_the_disk_as_from_memory(frame, files, kind, size, data):
+    folder = Path(tempfile.mkdtemp())
+    cuts = sorted(data.draw(st.lists(st.integers(0, frame.height), min_size=files - 1, max_size=files - 1)))
+    for number, (start, stop) in enumerate(itertools.pairwise([0, *cuts, frame.height])):
+        part = frame[start:stop]
+        if kind == "csv":
+            part.write_csv(folder / f"{number}.csv")
+        else:
+            part.write_parquet(folder / f"{number}.parquet", row_group_size=2)
+    schema = gl.Schema("t", [COLUMNS[name] for name in frame.columns])
+    pattern = folder / f"*.{kind}"
+    whole = outcome(pattern, schema, folder, "memory")
+    small = {"PART": 4, "PART_ROWS": size}
+    with (
+        mock.patch.multiple(source, **small),
+        mock.patch.multiple(disk, ROWS=size, PART_ROWS=size),
+        mock.patch.multiple(encode, WORTH=0.1),  # tables for the smallest parts
+    ):
+        for engine in ("disk", "duckdb"):
+            assert outcome(pattern, schema, folder, engine) == whole
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_a_table_of_numbers_says_what_the_rules_say_of_each(data):
+    dtype = data.draw(st.sampled_from([dtype for dtype in TYPED if dtype.is_integer()]))
+    column = COLUMNS[data.draw(st.sampled_from(list(COLUMNS)))]
+    looked_up, plain = encode.Encoder(column), encode.Encoder(column)
+    for _ in range(3):  # tables grow
+        series = pl.Series(column.name, data.draw(st.lists(TYPED[dtype], max_size=6)), dtype=dtype)
+        with mock.patch.object(encode, "WORTH", 0.01):
+            found = looked_up.codes(series)
+        with mock.patch.object(encode, "SPAN", 0):
+            codes, wrong = plain.codes(series)
+        assert np.array_equal(found[0], codes)
+        assert found[0].dtype == codes.dtype
+        assert {order: str(error) for order, error in found[1].items()} == {o: str(e) for o, e in wrong.items()}
+
+
+rows_of_codes = st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=10)
+maps = st.lists(
+    st.one_of(
+        st.tuples(st.just("select"), st.lists(st.integers(0, 2), min_size=1, max_size=3)),
+        st.tuples(
+            st.just("recode"), st.dictionaries(st.integers(0, 2), st.lists(st.integers(0, 3), min_size=4, max_size=4))
+        ),
+        st.tuples(st.just("keep"), st.dictionaries(st.integers(0, 2), st.lists(st.booleans(), min_size=4, max_size=4))),
+    ),
+    max_size=5,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows=rows_of_codes, maps=maps, size=st.integers(1, 4))
+def test_views_of_views_are_what_memory_makes_of_them(rows, maps, size):
+    path = Path(tempfile.mkdtemp()) / "t.parquet"
+    frame = pl.DataFrame(rows, schema=dict.fromkeys("abc", pl.Int64), orient="row")
+    frame.write_parquet(path)
+    schema = gl.Schema("t", [gl.Categorical(name, [0, 1, 2, 3]) for name in "abc"])
+    far = Disk.at(path, schema, encoding=None)
+    near = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in "abc"), frame.height)
+    for name, given_ in maps:
+        width = len(near.columns)
+        arguments = given_
+        if name == "select":
+            arguments = [column % width for column in given_]
+        if name == "recode":
+            arguments = {column % width: np.array(codes) for column, codes in given_.items()}
+        if name == "keep":
+            arguments = {column % width: np.array(marks) for column, marks in given_.items()}
+        near, far = getattr(near, name)(arguments), getattr(far, name)(arguments)
+    width = len(near.columns)
+    everything = [s for n in range(3) for s in itertools.permutations(range(width), n)]
+    with mock.patch.multiple(disk, ROWS=size):
+        for shown in ([4] * width, [3] * width):
+            here, there = (engine.count(everything, [4] * width, shown) for engine in (near, far))
+            assert all(map(np.array_equal, here, there))
+        ones = lambda rows: np.ones(rows, dtype=np.bool_)  # noqa: E731 the marks of a lot of all rows
+        drawn = far.lot(range(width), ones)
+    assert drawn.rows == near.rows
+    assert all(map(np.array_equal, drawn.columns, near.columns))
+
+
+@pytest.mark.parametrize("engine", ["disk", "duckdb"])
+def test_rows_that_are_refused_are_refused_at_reading(engine, tmp_path):
+    pl.DataFrame({"strict": [1, 2, 9]}).write_parquet(tmp_path / "t.parquet")
+    schema = gl.Schema("t", [COLUMNS["strict"]])
+    with pytest.raises(gl.ReadError, match="outside = 'refuse'"):
+        gl.read(tmp_path / "t.parquet", schema, protect=gl.Rows(1), budget=gl.Budget(1, 1e-6), engine=engine)
+    assert not (tmp_path / "t.ledger").exists()
+    lax = replace(COLUMNS["strict"], outside="clamp")
+    gl.read(tmp_path / "t.parquet", gl.Schema("t", [lax]), protect=gl.Rows(1), budget=gl.Budget(1, 1e-6), engine=engine)

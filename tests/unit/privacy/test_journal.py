@@ -1,0 +1,244 @@
+"""A stopped run goes on: answers are taken from its journal, and no row is read without a charge of its own."""
+
+import json
+import math
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import gapless as gl
+from gapless.privacy import Ledger, Plan, Private, for_counts
+from gapless.synth import METHODS
+from gapless.testing.tables import letters_schema, private
+from steady import SteadyNoise, steady_noise
+
+SCHEMA = letters_schema([2, 3, 2, 2])
+RNG = np.random.default_rng(3)
+ROWS = [tuple(RNG.choice(list("ab")) if RNG.random() > 0.1 else None for _ in range(4)) for _ in range(400)]
+RESUMABLE = ["independent", "mst", "aim", "privbayes", "mixture", "kamino"]
+
+
+class CrashError(Exception):
+    """The process is gone."""
+
+
+def crash_at(turn, function):
+    """The function, which is never entered at this turn."""
+    turns = iter(range(10**6))
+
+    def crashing(*args, **kwargs):
+        if next(turns) == turn:
+            raise CrashError
+        return function(*args, **kwargs)
+
+    return crashing
+
+
+@pytest.fixture
+def table(tmp_path):
+    return private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
+
+
+def fit(method, table, journal, missing=None):
+    with gl.resumable(table.ledger, journal), steady_noise(5):
+        return METHODS[method](missing=missing or gl.Extended()).fit(table, spend=table.ledger.share(percent=90))
+
+
+def facts(model):
+    return model.sample(60, seed=1).to_polars().rows(), model.facts.settings, model.facts.structure
+
+
+def entries(ledger):
+    return [(entry.what, entry.mechanism, entry.loss, entry.together) for entry in ledger.entries]
+
+
+@pytest.mark.parametrize("missing", [gl.Extended(), gl.Observed()])
+@pytest.mark.parametrize("method", RESUMABLE)
+def test_stopped_between_releases_it_ends_as_if_it_had_not_been_stopped(method, missing, tmp_path):
+    uninterrupted = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
+    wanted = facts(fit(method, uninterrupted, tmp_path / "whole", missing))
+    charges = len({entry.batch for entry in uninterrupted.ledger.entries})
+    if method == "kamino":
+        charges -= 1  # what a training gives is no plain number, and is not kept
+    for turn in sorted({0, 1, charges // 2, charges - 1} & set(range(charges))):
+        table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
+        journal = tmp_path / f"run {turn}"
+        with mock.patch.object(Ledger, "_charge", crash_at(turn, Ledger._charge)), pytest.raises(CrashError):
+            fit(method, table, journal, missing)
+        assert facts(fit(method, table, journal, missing)) == wanted
+        assert entries(table.ledger) == entries(uninterrupted.ledger)
+
+
+def test_stopped_again_and_again_it_goes_on_from_where_it_was(table, tmp_path):
+    uninterrupted = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
+    wanted = facts(fit("aim", uninterrupted, tmp_path / "whole"))
+    charges = len({entry.batch for entry in uninterrupted.ledger.entries})
+    for done in range(1, charges):
+        with mock.patch.object(Ledger, "_charge", crash_at(1, Ledger._charge)), pytest.raises(CrashError):
+            fit("aim", table, tmp_path / "run")
+        assert len({entry.batch for entry in table.ledger.entries}) == done
+    assert facts(fit("aim", table, tmp_path / "run")) == wanted
+    assert entries(table.ledger) == entries(uninterrupted.ledger)
+
+
+@pytest.mark.parametrize("method", RESUMABLE)
+def test_a_charge_without_an_answer_is_spent_and_all_that_is_read_is_charged(method, table, tmp_path):
+    whole = table.ledger.share(percent=90).value
+    reads = []
+    opened = Plan._release
+
+    def release(plan, value):
+        live = plan._past is None
+        answer = opened(plan, value)
+        if live:
+            reads.append(answer.entry)
+        return answer
+
+    with mock.patch.object(Plan, "_release", release):
+        for turn in (0, 1, 2):  # three crashes, each after a charge, while rows are read
+            with mock.patch.object(SteadyNoise, "_fixed", crash_at(turn, SteadyNoise._fixed)):
+                try:
+                    fit(method, table, tmp_path / "run")
+                except CrashError:
+                    continue
+                except gl.BudgetError:
+                    assert method in ("independent", "mixture", "kamino")  # all that they had was in the lost batch
+        try:
+            fit(method, table, tmp_path / "run")
+        except gl.BudgetError:
+            assert method in ("independent", "mixture", "kamino")
+    assert len(set(reads)) == len(reads)  # each entry paid for one read at most
+    assert set(reads) <= {entry.number for entry in table.ledger.entries}
+    assert math.fsum(entry.loss for entry in table.ledger.entries) <= whole * (1 + 1e-9)
+
+
+def test_a_finished_run_is_free_and_reads_nothing(table, tmp_path):
+    first = facts(fit("aim", table, tmp_path / "run"))
+    before = table.ledger.entries
+    with mock.patch.object(Private, "_open", side_effect=AssertionError("read again")):
+        assert facts(fit("aim", table, tmp_path / "run")) == first
+    assert table.ledger.entries == before
+
+
+def test_another_call_another_ledger_and_lost_entries_are_refused(table, tmp_path):
+    fit("mst", table, tmp_path / "run")
+    before = table.ledger.entries
+    with pytest.raises(gl.ReadError, match="asked for something else"):
+        fit("aim", table, tmp_path / "run")
+    with pytest.raises(gl.ReadError, match="asked for something else"):
+        fit("mst", table, tmp_path / "run", gl.Observed())
+    assert table.ledger.entries == before
+    other = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
+    with pytest.raises(gl.ReadError, match="under another ledger"):
+        fit("mst", other, tmp_path / "run")
+    with (
+        pytest.raises(gl.ReadError, match="by another call"),
+        gl.resumable(table.ledger, tmp_path / "run", call={"a": 1}),
+    ):
+        pass
+    assert not other.ledger.entries
+
+
+def test_answers_that_nobody_paid_for_are_refused(table, tmp_path):
+    """A journal that is copied beside the ledger's backup of an earlier day, or mended by hand."""
+    fit("independent", table, tmp_path / "run")
+    lines = (tmp_path / "run").read_text().splitlines()
+    asked = json.loads(lines[2])
+    asked["asked"]["requests"][0][4] *= 0.5
+    (tmp_path / "run").write_text("\n".join([*lines[:2], json.dumps(asked), *lines[3:]]) + "\n")
+    with pytest.raises(gl.ReadError, match="asked for something else"):
+        fit("independent", table, tmp_path / "run")
+    (tmp_path / "run").write_text(
+        "\n".join([*lines[:3], *(line.replace('"entry": 1,', '"entry": 999,') for line in lines[3:])]) + "\n"
+    )
+    with pytest.raises(gl.ReadError, match="the ledger does not know"):
+        fit("independent", table, tmp_path / "run")
+
+
+def test_an_answer_that_is_taken_out_of_the_journal_is_charged_again(table, tmp_path):
+    grant_of = lambda: table.ledger.grant(table.ledger.share(percent=20), to="test")  # noqa: E731 one line
+
+    def ask():
+        with gl.resumable(table.ledger, tmp_path / "run"):
+            grant = grant_of()
+            value = table.marginal("x0")
+            return grant.release(value, for_counts(grant.afford(grant.left / 2), value.distance), what="x0").value
+
+    first = ask()
+    assert np.array_equal(ask(), first)
+    assert len(table.ledger.entries) == 1
+    lines = (tmp_path / "run").read_text().splitlines()
+    (tmp_path / "run").write_text("\n".join(lines[:-1]) + "\n")
+    ask()
+    assert len(table.ledger.entries) == 2
+    share = [entry.loss / table.ledger.capacity.value for entry in table.ledger.entries]
+    assert share[0] == pytest.approx(0.1)
+    assert share[1] == pytest.approx(0.05)  # the lost half is missing in all that was to come
+
+
+def test_half_a_line_is_cut_off(table, tmp_path):
+    fit("independent", table, tmp_path / "run")
+    text = (tmp_path / "run").read_bytes()
+    with gl.resumable(table.ledger, tmp_path / "run") as whole:
+        answers = whole._events[-1].answers
+    (tmp_path / "run").write_bytes(text[:-7])
+    with gl.resumable(table.ledger, tmp_path / "run") as cut:
+        assert len(cut._events[-1].answers) == len(answers) - 1
+    assert (tmp_path / "run").read_bytes() == text[: text[:-1].rindex(b"\n") + 1]
+
+
+def test_nothing_is_left_of_a_run_that_asked_for_nothing(table, tmp_path):
+    with pytest.raises(gl.ModelError), gl.resumable(table.ledger, tmp_path / "run"):
+        gl.AIM(always=[("x0", "x1", "x2", "x3")], cap_cells=3).fit(table, spend=table.ledger.left)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_first_batch_keeps_its_price(table, tmp_path):
+    """Priced together: the account is looked at as it stood when the batch was asked for."""
+    with steady_noise(5):
+        first = fit("mixture", table, tmp_path / "run")
+        assert all(entry.together for entry in table.ledger.entries)
+        assert facts(fit("mixture", table, tmp_path / "run")) == facts(first)
+
+
+def test_plans_are_taken_up_where_they_were_stopped(table, tmp_path):
+    def run(stop):
+        with gl.resumable(table.ledger, tmp_path / "run"):
+            grant = table.ledger.grant(table.ledger.share(percent=40), to="test")
+            values = table.marginals(["x0", "x1", "x2"])
+            noise = for_counts(grant.left / 6, values[0].distance)
+            plan = grant.plan([(value.distance, value.reads, noise, str(n)) for n, value in enumerate(values)])
+            answers = [plan.release(value) for value in values[:stop]]
+            return answers, grant.afford(grant.left).value / table.ledger.capacity.value
+
+    first, left = run(2)
+    assert left == pytest.approx(0.2)
+    again, left = run(3)
+    assert [answer.entry for answer in again] == [1, 2, 4]  # the third was charged, and never read
+    assert all(np.array_equal(one.value, other.value) for one, other in zip(first, again, strict=False))
+    assert left == pytest.approx(0.2 - 0.4 / 6)
+    assert [answer.entry for answer in run(3)[0]] == [1, 2, 4]
+    assert len(table.ledger.entries) == 4
+
+
+def test_entries_of_another_process_that_look_the_same_are_not_taken_for_ours(table, tmp_path):
+    def ask(journal):
+        with gl.resumable(table.ledger, journal):
+            grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+            value = table.marginal("x0")
+            return grant.release(value, for_counts(grant.left, value.distance), what="x0")
+
+    charge = Ledger._charge
+
+    def late(ledger, *args, **kwargs):
+        with mock.patch.object(Ledger, "_charge", charge):
+            ask(tmp_path / "other")  # comes between what is written down and the charge
+        return charge(ledger, *args, **kwargs)
+
+    with mock.patch.object(Ledger, "_charge", late):
+        first = ask(tmp_path / "run")
+    again, other = ask(tmp_path / "run"), ask(tmp_path / "other")
+    assert (other.entry, first.entry, again.entry) == (1, 2, 2)
+    assert np.array_equal(first.value, again.value)
+    assert len(table.ledger.entries) == 2
