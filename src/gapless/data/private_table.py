@@ -15,12 +15,14 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.data.address import is_database
 from gapless.data.encode import encode
 from gapless.data.engine import Batch, Engine, HoldsRows
 from gapless.data.filling import Chance, ColumnFiller, Filler, draw_inside, fill_gaps, fill_given, secret_chance
 from gapless.data.memory import Memory
 from gapless.data.neighbors import Links, Matching
 from gapless.data.own import all_own, is_own
+from gapless.data.reading import pushed
 from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, parts
 from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
@@ -485,17 +487,23 @@ def read(
     ledger: str | Path | None = None,
     budget: Budget | None = None,
     encoding: str | None = None,
+    engine: str | None = None,
+    query: str | None = None,
 ) -> PrivateTable:
     """Read a sensitive table and seal it.
 
     Args:
-        data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table.
+        data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table; the URL of a PostgreSQL database;
+            a Spark DataFrame.
         schema: what is publicly known of it.
         protect: the protected unit, `Rows(1)` or the most rows that one person has.
         ledger: the file that remembers what was spent on this table; it is created if there is none. By default it
             lies beside the data, `people.ledger` for `people.csv`; a frame lies nowhere, so that it must be named.
         budget: the promise; needed for a new ledger, and must agree with an existing one.
         encoding: of a text file, by default the schema's, else UTF-8.
+        engine: where the rows are counted: "memory", "sql" or "spark". By default where they lie; files in memory.
+        query: what is read from a database, a SELECT. The table is what it gives: each person is in at most as many of
+            its rows as `protect` says, and changes no other.
 
     A cell outside the schema follows the schema's public rule. Errors are raised here, for the holder's
     eyes, before anything is released.
@@ -519,11 +527,13 @@ def read(
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     constraints_of(cut_schema(schema, {}, 1))  # a rule that cannot be read is told before anything is spent
     place = ledger_beside(data) if ledger is None else Path(ledger)
-    encoded = encode(parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema.fine)
-    held = Memory(encoded.columns, encoded.rows)
+    held = pushed(data, schema.fine, engine, query)  # the rows of a database, which stay there; else None
+    if held is None:
+        encoded = encode(parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema.fine)
+        held = Memory(encoded.columns, encoded.rows)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
-    return PrivateTable(rows, schema, account, engine=Memory)
+    return PrivateTable(rows, schema, account, engine=type(held))
 
 
 def ledger_beside(data: Any) -> Path:
@@ -532,9 +542,9 @@ def ledger_beside(data: Any) -> Path:
     >>> ledger_beside("survey/people.csv.gz").as_posix()
     'survey/people.ledger'
     """
-    if not isinstance(data, str | Path):
+    if is_database(data) or not isinstance(data, str | Path):
         raise LedgerError(
-            f"a {type(data).__name__} has no place beside it for its ledger",
+            f"a {'database' if is_database(data) else type(data).__name__} has no place beside it for its ledger",
             hint='ledger="people.ledger", the same file whenever this table is read',
         )
     path = Path(data)

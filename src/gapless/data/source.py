@@ -26,6 +26,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import polars as pl
 
+from gapless.data.address import is_database
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import toml
 from gapless.schema.columns import as_text
@@ -131,6 +132,8 @@ def _within_reach(series: pl.Series) -> pl.Series:
 
 def check_there(path: Path) -> None:
     """Refuse a path at which no file lies."""
+    if is_database(path):  # its URL may have a password
+        raise ReadError("a database is not read here", hint="read(url, schema, query=…), for what is released of it")
     if not path.exists():
         raise ReadError(f"no file {path}", hint="check the path")
     if path.is_dir():
