@@ -215,9 +215,11 @@ def _float(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
 @cache
 def _small_letters() -> dict[str, str]:
     """Every letter whose small one is another single letter, as files are read."""
-    letters = [chr(number) for number in range(0x110000) if not 0xD800 <= number < 0xE000]
-    small = pl.Series(letters).str.to_lowercase()
-    return {one: other for one, other in zip(letters, small, strict=True) if one != other and len(other) == 1}
+    letters = pl.Series([chr(number) for number in range(0x20000) if not 0xD800 <= number < 0xE000])  # all large ones
+    small = letters.str.to_lowercase()
+    changed = small != letters
+    pairs = zip(letters.filter(changed), small.filter(changed), strict=True)
+    return {letter: other for letter, other in pairs if len(other) == 1}
 
 
 def _writable(text: str) -> bool:
@@ -409,9 +411,9 @@ class _Coder:
             return self.dialect.whole(f"LEAST(GREATEST({step}, {low}), {high})")
         return self.dialect.bucket(position, cuts.tolist())
 
-    def _after_gaps(self, on_line: str, written: str) -> str:
+    def _after_gaps(self, on_line: str, written: str, unsure: str = "") -> str:
         """The code of a text on a line: first codes of gaps, then an empty cell, then what is no position."""
-        none = f"WHEN {self.cleaned} = '' THEN {self.lost} WHEN {self.placed} IS NULL THEN {self.unreadable}"
+        none = f"WHEN {self.cleaned} = '' THEN {self.lost} {unsure} WHEN {self.placed} IS NULL THEN {self.unreadable}"
         code = f"CASE {none} {on_line} END"
         if not self.gaps:
             return code
@@ -440,7 +442,7 @@ class _Coder:
         steps = f"CASE WHEN {valid} THEN {self._steps(column, f'({moment})')} END"
         unsure = f"WHEN {sql.matches(text, '.*[0-9].*')} AND NOT {sql.matches(text, sure)} THEN {UNSURE}"
         trimmed = f"COALESCE({sql.trim(sql.text(self.raw, self.kind), SPACE)}, '')"
-        return Coding(trimmed, steps, self._after_gaps(f"{unsure} {self._on_line(column, self.placed)}", text))
+        return Coding(trimmed, steps, self._after_gaps(self._on_line(column, self.placed), text, unsure))
 
     def _zone(self, text: str) -> str:
         """The offset of a text's time zone in microseconds; 0 if it has none."""

@@ -225,8 +225,6 @@ class Postgres:
             with self._connection.transaction(), self._connection.cursor() as cursor, cursor.copy(copied) as copy:
                 yield from _unpacked(copy, columns)
         except psycopg.Error as error:
-            import os
-            if os.environ.get("DBG"): print(error, copied[:6000])
             problem = self._failed(error)
         if problem is not None:  # raised here and not above, where it would carry the other error with it
             raise problem

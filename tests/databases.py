@@ -1,0 +1,57 @@
+"""A PostgreSQL server for tests, and tables for it."""
+
+import math
+
+import polars as pl
+
+from gapless.data import PrivateTable
+from gapless.data.sql import Postgres, Sql
+from gapless.privacy.sealing import transform
+
+TYPES = {
+    pl.String: "text",
+    pl.Boolean: "boolean",
+    pl.Int16: "smallint",
+    pl.Int64: "bigint",
+    pl.Float32: "real",
+    pl.Float64: "double precision",
+    pl.Decimal: "numeric",
+    pl.Date: "date",
+    pl.Datetime: "timestamp",
+}
+
+
+def type_of(dtype):
+    return "timestamptz" if getattr(dtype, "time_zone", None) else TYPES[dtype.base_type()]
+
+
+def literal(value, dtype):
+    """A value as PostgreSQL writes it, to the last bit."""
+    if value is None:
+        return f"NULL::{type_of(dtype)}"
+    text = str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        text = {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+    return "'" + text.replace("'", "''") + f"'::{type_of(dtype)}"
+
+
+def query_of(frame):
+    """A query that gives the rows of a frame."""
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in frame.columns)
+    rows = [
+        "(" + ", ".join(literal(cell, dtype) for cell, dtype in zip(row, frame.dtypes, strict=True)) + ")"
+        for row in frame.iter_rows()
+    ]
+    none = "(" + ", ".join(f"NULL::{type_of(dtype)}" for dtype in frame.dtypes) + ")"
+    said = f"SELECT * FROM (VALUES {', '.join(rows or [none])}) AS told({names})"
+    return said if rows else f"{said} WHERE false"
+
+
+def in_postgres(table, frame, url, query=None):
+    """The same sealed table with the rows of this frame in a database."""
+
+    def moved(_):
+        return Sql.read(Postgres(url, query or query_of(frame)), table.schema.fine)
+
+    rows = transform(table._cells, moved, distance=table.protect, reads=None, key=table._key)
+    return PrivateTable(rows, table.schema, table.ledger, engine=Sql)
