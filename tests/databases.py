@@ -1,10 +1,11 @@
-"""A PostgreSQL server for tests, and tables for it."""
+"""Tables for tests in PostgreSQL and Spark."""
 
 import math
 
 import polars as pl
 
 from gapless.data import PrivateTable
+from gapless.data.private_table import once
 from gapless.data.sql import Postgres, Sql
 from gapless.privacy.sealing import transform
 
@@ -47,11 +48,31 @@ def query_of(frame):
     return said if rows else f"{said} WHERE false"
 
 
+SPARK_TYPES = TYPES | {
+    pl.String: "string",
+    pl.Float32: "float",
+    pl.Float64: "double",
+    pl.Datetime: "timestamp_ntz",
+}
+
+
+def spark_frame(session, frame):
+    """The same rows on a Spark cluster."""
+
+    def type_there(dtype):
+        if isinstance(dtype, pl.Decimal):
+            return f"decimal({dtype.precision},{dtype.scale})"
+        return "timestamp" if getattr(dtype, "time_zone", None) else SPARK_TYPES[dtype.base_type()]
+
+    fields = ", ".join(f"`{name}` {type_there(dtype)}" for name, dtype in frame.schema.items())
+    return session.createDataFrame(list(frame.iter_rows()), fields)
+
+
 def in_postgres(table, frame, url, query=None):
     """The same sealed table with the rows of this frame in a database."""
 
     def moved(_):
         return Sql.read(Postgres(url, query or query_of(frame)), table.schema.fine)
 
-    rows = transform(table._cells, moved, distance=table.protect, reads=None, key=table._key)
+    rows = transform(table._cells, once(moved), distance=table.protect, reads=None, key=table._key)
     return PrivateTable(rows, table.schema, table.ledger, engine=Sql)

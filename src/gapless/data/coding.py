@@ -49,9 +49,7 @@ _CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-5][0-9](\.[0-9]{1,6})?)?"
 _ZONE = r"[0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])"
 SURE = rf"{_YEAR}-[0-9]{{2}}-[0-9]{{2}}([T ]{_CLOCK}|T{_ZONE})?"
 _LEAP = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
-_DAY = (
-    "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
-)
+_DAY = "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
 IN_CALENDAR = rf"([0-9]{{4}}-{_DAY}|{_LEAP}-02-29)([T ]([01][0-9]|2[0-3]):[0-5][0-9].*)?"
 _PARTS = {"Y": "[0-9]{4}", **dict.fromkeys("mdHM", "[0-9]{2}"), "S": "[0-5][0-9]"}
 
@@ -66,6 +64,7 @@ FIRST, LAST = (
 class Dialect(Protocol):
     """How a database says what the coding is made of. Arguments are SQL, unless they are named as public values."""
 
+    double_type: str
     fence: str  # behind a query: what it computes is not computed again by the one around it
 
     def literal(self, text: str) -> str:
@@ -394,7 +393,7 @@ class _Coder:
         lower, upper = (self.dialect.double(end) for end in column._ends)  # noqa: SLF001 as `within` compares
         within = f"{position} >= {lower} AND {position} <= {upper}"
         if column.whole:
-            within += f" AND {position} = FLOOR({position})"
+            within += f" AND {position} = FLOOR(LEAST(GREATEST({position}, {lower}), {upper}))"
         bins = self._bins(column, position)
         if column.outside == "clamp":
             return f"ELSE {bins}"
@@ -406,9 +405,8 @@ class _Coder:
             return "0"
         first = cuts[0] - 1
         if column.whole and np.array_equal(cuts, first + np.arange(1, cuts.size + 1)):  # each value a bin
-            step = f"FLOOR({position}) - {self.dialect.double(first)}"
-            low, high = self.dialect.double(0), self.dialect.double(cuts.size)
-            return self.dialect.whole(f"LEAST(GREATEST({step}, {low}), {high})")
+            low, high = self.dialect.double(first), self.dialect.double(cuts[-1])
+            return self.dialect.whole(f"FLOOR(LEAST(GREATEST({position}, {low}), {high})) - {low}")
         return self.dialect.bucket(position, cuts.tolist())
 
     def _after_gaps(self, on_line: str, written: str, unsure: str = "") -> str:
@@ -448,11 +446,11 @@ class _Coder:
         """The offset of a text's time zone in microseconds; 0 if it has none."""
         sql = self.dialect
         part = {
-            name: sql.number(sql.sub(text, rf"^.*([+-])([0-9]{{2}}):([0-9]{{2}})$", by))
+            name: sql.number(sql.sub(text, r"^.*([+-])([0-9]{2}):([0-9]{2})$", by))
             for name, by in (("hours", r"\1\2"), ("minutes", r"\1\3"))
         }
         offset = sql.whole(f"({part['hours']} * 60 + {part['minutes']}) * 60000000")
-        return f"CASE WHEN {sql.matches(text, rf'.*T.*[+-][0-9]{{2}}:[0-9]{{2}}')} THEN {offset} ELSE 0 END"
+        return f"CASE WHEN {sql.matches(text, r'.*T.*[+-][0-9]{2}:[0-9]{2}')} THEN {offset} ELSE 0 END"
 
     def _iso(self, column: _Calendar) -> tuple[str, str, str]:
         """The pattern of texts that are surely read alike, one of them as ISO 8601 writes it, and what is in a calendar.
@@ -489,4 +487,4 @@ class _Coder:
         return self._double(f"{sql.divide(f'({months} + 23640)', 12)} - 1970")
 
     def _double(self, whole: str) -> str:
-        return f"CAST({whole} AS DOUBLE PRECISION)"
+        return f"CAST({whole} AS {self.dialect.double_type})"

@@ -542,7 +542,8 @@ def ledger_beside(data: Any) -> Path:
     >>> ledger_beside("survey/people.csv.gz").as_posix()
     'survey/people.ledger'
     """
-    if is_database(data) or not isinstance(data, str | Path):
+    remote = isinstance(data, str) and "://" in data
+    if remote or not isinstance(data, str | Path):
         raise LedgerError(
             f"a {'database' if is_database(data) else type(data).__name__} has no place beside it for its ledger",
             hint='ledger="people.ledger", the same file whenever this table is read',

@@ -48,7 +48,11 @@ class Source(Protocol):
         ...
 
     def numbers(self, query: str, columns: int) -> Iterator[Integers]:
-        """The whole numbers that a query gives, rows by columns, some rows at a time."""
+        """The whole numbers that a query gives, which counts: rows by columns, some rows at a time."""
+        ...
+
+    def stream(self, query: str, columns: int) -> Iterator[Integers]:
+        """The same for a query that gives every row, of which some are held at a time."""
         ...
 
 
@@ -193,7 +197,7 @@ class Pushed:
                 yield Batch(tuple(c.astype(kind) for c, kind in zip(codes, types, strict=True)), len(some))
             return
         codes_of = ", ".join(self._code(column) for column in columns)
-        for part in self.coded.source.numbers(f"SELECT {codes_of} FROM {self._kept(set(columns))}", len(columns)):
+        for part in self.coded.source.stream(f"SELECT {codes_of} FROM {self._kept(set(columns))}", len(columns)):
             _check(part)
             yield Batch(tuple(codes.astype(kind) for codes, kind in zip(part.T, types, strict=True)), len(part))
 

@@ -22,7 +22,7 @@ def pushed(data: Any, schema: Schema, engine: str | None, query: str | None) -> 
     found = own_engine(data)
     if query is not None and found != "sql":
         raise ReadError("a query is for a database", hint='"postgresql://ada@localhost/registry", or no query')
-    if engine not in (None, "memory", found) and not (engine == "spark" and isinstance(data, str | Path)):
+    if engine not in (None, "memory", found) and not (engine == "spark" and is_file(data)):
         raise ReadError(f"the engine {engine} does not read this", hint=f"engine={found!r}, or leave it out")
     rows: Pushed
     if found == "sql":
@@ -44,3 +44,8 @@ def own_engine(data: Any) -> str:
         return "sql"
     modules = (kind.__module__ for kind in type(data).__mro__)
     return "spark" if any(module.startswith("pyspark.sql") for module in modules) else "memory"
+
+
+def is_file(data: Any, engine: str | None = None) -> bool:
+    """Whether it is read from a file here; what Spark reads may lie anywhere, and be a folder."""
+    return isinstance(data, str | Path) and not is_database(data) and engine != "spark"

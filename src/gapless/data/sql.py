@@ -63,6 +63,7 @@ class PostgresSql:
     """How PostgreSQL says what the coding is made of."""
 
     fence = " OFFSET 0"
+    double_type = "DOUBLE PRECISION"
 
     def literal(self, text: str) -> str:
         return "'" + text.replace("'", "''") + "'"
@@ -91,12 +92,15 @@ class PostgresSql:
 
     def number(self, text: str) -> str:
         """Texts of usual length are cast; others after a look at where their first digit stands, since a cast fails
-        where a double ends: in front of the digits of the largest, and behind half of the smallest."""
+        where a double ends: in front of the digits of the largest, and behind half of the smallest.
+        """
         usual = r"[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?0*1?[0-9]{1,2})?"
         cast = f"{text}::double precision"
         power = f"LTRIM({self.sub(text, '^[^eE]*[eE]?', '')}, '+')"
         figures = f"LTRIM({self.sub(text, '[eE].*$', '')}, '+-')"
-        parts = f"SELECT {power} AS power, SPLIT_PART({figures}, '.', 1) AS before, SPLIT_PART({figures}, '.', 2) AS after"
+        parts = (
+            f"SELECT {power} AS power, SPLIT_PART({figures}, '.', 1) AS before, SPLIT_PART({figures}, '.', 2) AS after"
+        )
         far = "CASE WHEN LENGTH(LTRIM(power, '-0')) > 9 THEN 999999999 ELSE ('0' || LTRIM(power, '-'))::bigint END"
         sign = "CASE WHEN power LIKE '-%' THEN -1 ELSE 1 END"
         first = "LENGTH(before) - 1 - (LENGTH(before || after) - LENGTH(LTRIM(before || after, '0')))"
@@ -228,6 +232,10 @@ class Postgres:
             problem = self._failed(error)
         if problem is not None:  # raised here and not above, where it would carry the other error with it
             raise problem
+
+    def stream(self, query: str, columns: int) -> Iterator[Integers]:
+        """As all numbers are: the server sends rows as they are asked for."""
+        return self.numbers(query, columns)
 
     def _not_understood(self, error: Any) -> ReadError:
         """Nothing was read yet: what the query says wrong is told without quoting it."""
