@@ -16,7 +16,7 @@ from gapless.data.coding import SURE
 from gapless.data.encode import encode
 from gapless.data.pushed import hold
 from gapless.data.sql import Postgres, Sql
-from odd_cells import DATES, DAYS, FORMS, LEVELS, MOMENTS, NUMBERS, WORDS, near
+from odd_cells import DATES, DAYS, FAR, FORMS, LEVELS, MOMENTS, NUMBERS, WORDS, near
 
 
 def coded(frame, schema, url):
@@ -143,7 +143,7 @@ def test_dates_and_moments_have_the_same_codes(name, moments, postgres):
     column = DATES[name]
     lower, upper = (dt.datetime.fromisoformat(str(bound)) for bound in column.bounds)
     ends = [end + dt.timedelta(microseconds=step) for end in (lower, upper) for step in (0, 1) if end.year < 9999]
-    cells = [lower, upper, *ends, dt.datetime.min, dt.datetime(1969, 12, 31, 23, 59, 59, 999999), *moments]
+    cells = [lower, upper, *ends, *FAR, *moments]
     cells += [None] * column.may_be_missing
     check(cells, column, postgres, pl.Datetime("us"))
     check([cell and cell.date() for cell in cells], column, postgres, pl.Date)

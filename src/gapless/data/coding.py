@@ -1,6 +1,6 @@
 r"""The schema's coding as SQL: for each column an expression from the raw value to its code.
 
-It is what `encode.py` does to cells, said to a database. Each expression looks at one cell, and what it holds besides is
+It is what `encode.py` does to cells, said to a database. Each expression looks at one cell, and is else made of what is
 public: levels, codes, bounds. Columns are coded in three steps, so that nothing is computed twice: `r0` is the raw
 value, `t0` the same *cleaned* (text trimmed, a number as a double, a moment as a whole number), `x0` its *position* on
 the column's line where the text must be read first, `c0` its code.
@@ -305,8 +305,8 @@ class _Coder:
         minus = self.dialect.negative(number)
         zero = f"WHEN {number} = 0 THEN CASE WHEN {minus} THEN {zeros[True]} ELSE {zeros[False]} END"
         none = f"WHEN {number} IS NULL THEN {self.empty}"
-        code = f"CASE {none} {zero} {' '.join(cases)} ELSE {self._outside} END"
-        return Coding(self.dialect.as_double(self.raw, self.kind), None, code)
+        cased = f"CASE {none} {zero} {' '.join(cases)} ELSE {self._outside} END"
+        return Coding(self.dialect.as_double(self.raw, self.kind), None, cased)
 
     def _levels_as_moments(self, codes: Mapping[str, int]) -> Coding:
         cases = self._moment_cases(codes)
@@ -339,7 +339,8 @@ class _Coder:
         if digits:
             others = "".join(sorted(digits - set("0123456789")))
             whole = rf"(-*[0-9{others}]+)\.0+"
-            text = f"CASE WHEN {text} LIKE '%.0%' THEN {self.dialect.sub(text, f'^{whole}$', chr(92) + '1')} ELSE {text} END"
+            plain = self.dialect.sub(text, f"^{whole}$", r"\1")
+            text = f"CASE WHEN {text} LIKE '%.0%' THEN {plain} ELSE {text} END"
         if not known:
             return "CAST(NULL AS INTEGER)"
         if len(known) > PARALLEL_CASES:
@@ -376,7 +377,7 @@ class _Coder:
         trimmed = f"COALESCE({sql.trim(sql.text(self.raw, self.kind), SPACE)}, '')"
         written, plain = text, text
         if not column.written_plainly:
-            # As in `_Numeric.plain`: other signs left out, the decimal one a point, which is not the last of the digits.
+            # As in `_Numeric.plain`: other signs left out, the decimal one a point, and none behind the last digit.
             signs = column.decimal + {" ": " \u00a0\u202f", "'": "'’"}.get(column.thousands, column.thousands)
             point = sql.sub(sql.translate(text, signs, "."), r"\.([eE]|$)", r"\1")
             own = column._pattern.pattern  # noqa: SLF001 what a file writes
@@ -453,7 +454,7 @@ class _Coder:
         return f"CASE WHEN {sql.matches(text, r'.*T.*[+-][0-9]{2}:[0-9]{2}')} THEN {offset} ELSE 0 END"
 
     def _iso(self, column: _Calendar) -> tuple[str, str, str]:
-        """The pattern of texts that are surely read alike, one of them as ISO 8601 writes it, and what is in a calendar.
+        """A pattern of texts that are surely read alike, such a text as ISO 8601 writes it, and what is in a calendar.
 
         By a format, only years of four digits are years, and those from 1000 on.
         """

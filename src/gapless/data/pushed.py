@@ -96,7 +96,7 @@ class Coded:
         return replace(coded, rows=rows)
 
     def table(self, columns: Iterable[int]) -> str:
-        """A table expression of the codes of these columns, called by their place in the source: `c0`, `c1`, …"""
+        """A table expression of the codes of these columns, each called by its place in the source: `c0` and so on."""
         chosen = [(self.places[column], self.codings[column]) for column in sorted(set(columns))]
         rows = self.source.table([f"r{place}" for place in range(len(self.source.fields))])
         steps = [
@@ -116,7 +116,7 @@ class Coded:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pushed:
-    """A view of coded rows: columns, each with a public map of its codes, and public marks on the rows that are kept."""
+    """A view of coded rows: columns, each with a public map of its codes, and public marks on rows that are kept."""
 
     coded: Coded
     columns: tuple[int, ...]  # of the schema that it was read by
@@ -183,7 +183,7 @@ class Pushed:
         return Batch(tuple(np.concatenate(codes) for codes in zip(*parts, strict=True)), many)
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
-        """Where combinations of codes are few, so many rows of each; else the codes of all rows, one after the other."""
+        """Where combinations of codes are few, so many rows of each; else the codes of all rows, one after another."""
         sizes = [self._size(column) for column in columns]
         types = [self._type(column) for column in columns]
         if math.prod(sizes) <= MOST_KEYS:

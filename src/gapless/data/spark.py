@@ -12,6 +12,7 @@ import re
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -179,10 +180,8 @@ class Spark(Pushed):
 
 
 def _forget(session: Any, name: str) -> None:
-    try:
+    with suppress(Exception):  # the session may be gone, and the name with it
         session.catalog.dropTempView(name)
-    except Exception:  # noqa: BLE001, S110 the session is gone, and the name with it
-        pass
 
 
 def _quiet(function: Callable[[], T]) -> T:

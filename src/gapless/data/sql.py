@@ -91,8 +91,10 @@ class PostgresSql:
         return f"(({self.literal(json.dumps(dict(codes), ensure_ascii=False))}::jsonb) ->> {text})::integer"
 
     def number(self, text: str) -> str:
-        """Texts of usual length are cast; others after a look at where their first digit stands, since a cast fails
-        where a double ends: in front of the digits of the largest, and behind half of the smallest.
+        """A cast, which fails where doubles end: texts of unusual length are looked at before.
+
+        The place of their first digit tells; beside the ends, the digits: those halfway from the largest double to the
+        next, and from 0 to the smallest.
         """
         usual = r"[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?0*1?[0-9]{1,2})?"
         cast = f"{text}::double precision"
@@ -218,7 +220,7 @@ class Postgres:
         return f"({self._query}\n) AS said({', '.join(names)})"
 
     def numbers(self, query: str, columns: int) -> Iterator[Integers]:
-        """What the query gives, as binary numbers: in a savepoint, so that one that fails does not end the transaction."""
+        """What the query gives, as binary numbers; in a savepoint, so that one that fails does not end the snapshot."""
         import psycopg  # noqa: PLC0415 an extra
 
         names = [f"n{place}" for place in range(columns)]
