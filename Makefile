@@ -12,7 +12,7 @@ test: $(VENV)/dev           ## the tests, slow tier left out
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 test-all: $(VENV)/dev       ## all tests
-	$(BIN)/pip install -q -e ".[bayes]" "mbi==2.0.*" "jax-privacy==2.0.*"
+	$(BIN)/pip install -q -e ".[bayes,spark]" "mbi==2.0.*" "jax-privacy==2.0.*"
 	$(BIN)/python -m pytest -q -n 2
 
 check: $(VENV)/dev          ## lint, types, import rules

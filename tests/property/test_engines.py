@@ -1,7 +1,7 @@
-"""The same numbers wherever the rows lie: chunks and files against memory, for everything but what needs all rows.
+"""The same numbers wherever the rows lie: chunks, files, PostgreSQL and Spark against memory.
 
 Random tables with gaps of every kind, empty ones and chunks of every size included. What is refused on an engine that
-holds no rows: tests/unit/data/test_engine.py.
+holds no rows: tests/unit/data/test_engine.py. How cells are coded: tests/property/test_coding.py.
 """
 
 import itertools
@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from chunks import Chunks, chunked
+from databases import in_postgres
 from gapless.data import disk
 from gapless.data.disk import Disk
+from gapless.data.sql import Sql
 from gapless.data.sums import hot_deck_sum, plain_sum, rank_scores
 from gapless.data.tally import Groups, Tally
 from gapless.data.workload import Views, Workload
@@ -165,6 +167,24 @@ def test_the_same_noise_gives_the_same_release_from_files(kind, engine, methods,
             # Lots are of rows by their places, and two files have others than one.
             told[-1] += [] if method == "kamino" else model.sample(50, seed=1).to_polars().rows()
         assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("value", VALUES)
+@settings(max_examples=6, deadline=None)
+@given(rows=rows_of_letters, name=st.sampled_from(list(MAPS)))
+def test_every_transformation_gives_the_same_in_postgresql_as_in_memory(value, rows, name, postgres):
+    if name == "select" and ("workload" in value or "views" in value):
+        name = "itself"
+    memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
+    near, far = (MAPS[name](table) for table in (memory, in_postgres(memory, letters_frame(rows), postgres)))
+    assert isinstance(reveal(far._rows, far.ledger), Sql)
+    for here, there in zip(VALUES[value](near), VALUES[value](far), strict=True):
+        assert (here.distance, here.reads) == (there.distance, there.reads)
+        assert np.array_equal(reveal(here, near.ledger), reveal(there, far.ledger))
+
+
+def letters_frame(rows):
+    return pl.DataFrame(list(rows), schema=dict.fromkeys(SCHEMA.names, pl.String), orient="row")
 
 
 @pytest.mark.parametrize("method", METHODS)

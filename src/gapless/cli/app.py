@@ -19,6 +19,7 @@ from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.cli.methods import FitCommand
 from gapless.cli.stopping import watch
 from gapless.cli.words import spoken
+from gapless.data.address import is_database
 from gapless.errors import BudgetError, ReadError, SchemaError
 
 if TYPE_CHECKING:
@@ -45,6 +46,26 @@ console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 notes = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .tsv), Parquet or .xlsx file.")]
+PrivateData = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        parser=lambda text: text if is_database(text) else Path(text),  # a path would lose a slash of a URL
+        help="A CSV (also .gz, .tsv), Parquet or .xlsx file; or postgresql://user@host/database, with --query.",
+    ),
+]
+Query = Annotated[
+    str | None,
+    typer.Option("--query", help='What to read from a database: "select age, sex from people".', show_default=False),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        help="Where rows are counted: memory, disk, duckdb, sql or spark. By default where they lie; a file in memory.",
+        show_default=False,
+    ),
+]
 SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema, a TOML file.")]
 Epsilon = Annotated[float | None, typer.Option(help="The promise ε, for a new ledger.")]
 Delta = Annotated[float, typer.Option(help="The promise δ; 0 for pure differential privacy.")]
@@ -183,10 +204,13 @@ def check(data: Data, schema: SchemaOption, encoding: Encoding = None, as_json: 
 
 @app.command(
     cls=FitCommand,
-    epilog="Example: `gapless synth people.csv --schema people.toml --epsilon 1 --delta 1e-6 -o release/`",
+    epilog="Example: `gapless synth people.csv --schema people.toml --epsilon 1 --delta 1e-6 -o release/`\n\n"
+    'From a database: `gapless synth postgresql://ada@localhost/registry --query "select age, sex from people" '
+    "--schema people.toml --ledger people.ledger --epsilon 1 --delta 1e-6 -o release/`, the password in PGPASSWORD or "
+    "~/.pgpass",
 )
 def synth(
-    data: Data,
+    data: PrivateData,
     schema: SchemaOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The release folder.")],
     epsilon: Epsilon = None,
@@ -202,6 +226,8 @@ def synth(
     ledger: LedgerOption = None,
     spend: Spend = None,
     encoding: Encoding = None,
+    engine: Engine = None,
+    query: Query = None,
     expected_rows: ExpectedRows = None,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -224,7 +250,7 @@ def synth(
             seed=seed,
             percent=None if spend is None else _percent(spend),
             progress=progress,
-            **_account(public, _ledger(data, ledger), epsilon, delta, encoding),
+            **_account(public, _ledger(data, ledger), epsilon, delta, encoding, engine, query),
         )
     if as_json:
         written = {"folder": str(output), "files": release.files, "rows": release.rows}
@@ -240,7 +266,7 @@ def synth(
     epilog="Example: `gapless fit people.csv -s people.toml --epsilon 1 --delta 1e-6 --spend 50% -o people.model`",
 )
 def fit(
-    data: Data,
+    data: PrivateData,
     schema: SchemaOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
     epsilon: Epsilon = None,
@@ -250,6 +276,8 @@ def fit(
     ledger: LedgerOption = None,
     spend: Spend = None,
     encoding: Encoding = None,
+    engine: Engine = None,
+    query: Query = None,
     expected_rows: ExpectedRows = None,
     as_json: Json = False,
 ) -> None:
@@ -266,7 +294,7 @@ def fit(
             **_method(method, missing, expected_rows),
             percent=None if spend is None else _percent(spend),
             progress=progress,
-            **_account(public, _ledger(data, ledger), epsilon, delta, encoding),
+            **_account(public, _ledger(data, ledger), epsilon, delta, encoding, engine, query),
         )
     if as_json:
         written = {"model": str(made.path), "guarantee": asdict(made.guarantee)}
@@ -336,7 +364,7 @@ def _method(method: str, missing: str | None, expected_rows: int | None) -> dict
     return {"method": method, "missing": treatment, "expected_rows": expected_rows}
 
 
-def _ledger(data: Path, ledger: Path | None) -> Path:
+def _ledger(data: Any, ledger: Path | None) -> Path:
     """Where the ledger lies; a command that is stopped tells what it has spent from it."""
     from gapless.data.private_table import ledger_beside
 
@@ -345,7 +373,15 @@ def _ledger(data: Path, ledger: Path | None) -> Path:
     return place
 
 
-def _account(schema: Schema, ledger: Path, epsilon: float | None, delta: float, encoding: str | None) -> dict[str, Any]:
+def _account(
+    schema: Schema,
+    ledger: Path,
+    epsilon: float | None,
+    delta: float,
+    encoding: str | None,
+    engine: str | None = None,
+    query: str | None = None,
+) -> dict[str, Any]:
     """Under what a private table is read: what is protected, the promise, and the file that remembers it."""
     from gapless.privacy import Budget, Rows
 
@@ -354,6 +390,8 @@ def _account(schema: Schema, ledger: Path, epsilon: float | None, delta: float, 
         "budget": None if epsilon is None else Budget(epsilon, delta),
         "ledger": ledger,
         "encoding": encoding,
+        "engine": engine,
+        "query": query,
         "tell": lambda sentence: notes.print(spoken(sentence)),
     }
 

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gapless.cli.app import (
-    Data,
     Delta,
     Encoding,
+    Engine,
     Epsilon,
     Json,
     LedgerOption,
+    PrivateData,
+    Query,
     SchemaOption,
     _account,
     _ledger,
@@ -47,7 +49,7 @@ COMMENT = re.compile(r"""^((?:[^#"']|"[^"]*"|'[^']*')*)#.*""")  # a # within quo
 
 @app.command(epilog=EXAMPLES)
 def ask(
-    data: Data,
+    data: PrivateData,
     schema: SchemaOption,
     spend: Annotated[str, typer.Option(help="Share of the whole budget for all questions together, such as 10%.")],
     text: Annotated[
@@ -64,6 +66,8 @@ def ask(
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
     encoding: Encoding = None,
+    engine: Engine = None,
+    query: Query = None,
     preview: Annotated[
         bool, typer.Option("--preview", help="Tell the noise to expect; reads and spends nothing.")
     ] = False,
@@ -81,7 +85,7 @@ def ask(
     questions = _questions(text, file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = _percent(spend)
     place = _ledger(data, ledger)
-    account = _account(public, place, epsilon, delta, encoding)
+    account = _account(public, place, epsilon, delta, encoding, engine, query)
     check_promised(place, account["budget"])
     # What cannot be answered, or not with so little, is told before anything is read.
     promise = account["budget"] or Ledger.open(place).budget

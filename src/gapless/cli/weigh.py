@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from gapless.cli.app import (
-    Data,
     Delta,
     Encoding,
+    Engine,
     Epsilon,
     Json,
     LedgerOption,
+    PrivateData,
+    Query,
     SchemaOption,
     Spend,
     _account,
@@ -28,7 +30,7 @@ from gapless.cli.app import (
 
 @app.command(epilog="Example: `gapless weigh people.csv release/ -s people.toml --spend 20% -o weighted.csv`")
 def weigh(
-    data: Data,
+    data: PrivateData,
     fake: Annotated[Path, typer.Argument(metavar="FAKE", help="Synthetic rows: a file, or a release folder.")],
     schema: SchemaOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="A CSV (also .gz, .tsv) or Parquet file.")],
@@ -38,6 +40,8 @@ def weigh(
     ledger: LedgerOption = None,
     spend: Spend = None,
     encoding: Encoding = None,
+    engine: Engine = None,
+    query: Query = None,
     as_json: Json = False,
 ) -> None:
     """Weight synthetic rows by a private table: they are written again with a column `weight`."""
@@ -54,7 +58,7 @@ def weigh(
             output,
             percent=None if spend is None else _percent(spend),
             method=CalibrationWeights(pairs=pairs),
-            **_account(public, _ledger(data, ledger), epsilon, delta, encoding),
+            **_account(public, _ledger(data, ledger), epsilon, delta, encoding, engine, query),
         )
     if as_json:
         told = {"file": str(made.path), "statement": str(made.statement), "report": str(made.report)}

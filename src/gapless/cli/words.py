@@ -10,12 +10,13 @@ _VALUES = {
     "CompleteRows()": "complete-rows",
     "ImputeFirst()": "impute-random",
 }
-_OPTIONS = "spend|delta|ledger|method|missing|on|neighbors|scheme|cover|limit|seed|gaps"
+_OPTIONS = "engine|spend|delta|ledger|method|missing|on|neighbors|scheme|cover|limit|seed|gaps"
 _PHRASES = (
     (r"leave budget= out: the ledger knows it", "leave --epsilon and --delta out: the ledger knows them"),
     (r"(?:budget=)?Budget\(epsilon=1\.0, delta=1e-6\)", "--epsilon 1 --delta 1e-6"),
     (r"delta=(\S+)", r"--delta \1"),
     (r'ledger="([^"]+)"', r"--ledger \1"),
+    (r'query="([^"]+)"', r'--query "\1"'),
     (r"protect=Rows\((\d+)\)", r"rows_per_person = \1 in the schema"),
     (r'ledger\.ground_truth\(MCAR\({"income": 0\.2}\)\)', "--mcar income=0.2"),
     (r'MCAR\({"income": 0\.2}\)', "--mcar income=0.2"),

@@ -17,14 +17,14 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.disk import Disk
-from gapless.data.encode import encode
+from gapless.data.address import is_database
 from gapless.data.engine import Batch, Engine, HoldsRows
 from gapless.data.filling import Chance, ColumnFiller, Filler, draw_inside, fill_gaps, fill_given, secret_chance
 from gapless.data.memory import Memory
 from gapless.data.neighbors import Links, Matching
 from gapless.data.own import all_own, is_own
-from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, is_pattern, parts
+from gapless.data.reading import opened
+from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, is_pattern
 from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
@@ -489,12 +489,13 @@ def read(
     budget: Budget | None = None,
     encoding: str | None = None,
     engine: str | None = None,
+    query: str | None = None,
 ) -> PrivateTable:
     """Read a sensitive table and seal it.
 
     Args:
         data: a path (CSV, TSV, gzip, Parquet), a pattern that names several files (`big/*.parquet`), or a pandas,
-            polars or Arrow table.
+            polars or Arrow table; the URL of a PostgreSQL database; a Spark DataFrame.
         schema: what is publicly known of it.
         protect: the protected unit, `Rows(1)` or the most rows that one person has.
         ledger: the file that remembers what was spent on this table; it is created if there is none. By default it
@@ -502,8 +503,10 @@ def read(
         budget: the promise; needed for a new ledger, and must agree with an existing one.
         encoding: of a text file, by default the schema's, else UTF-8.
         engine: where the rows are while they are counted: "memory"; "disk", where files of any size stay and are read
-            once for each round; "duckdb", the same with Parquet read by DuckDB, for files with very large row groups.
-            By default a pattern stays on the disk, and all else is in memory. Counts are the same.
+            once for each round; "duckdb", the same with Parquet read by DuckDB, for files with very large row groups;
+            "sql"; "spark". By default where they lie, a single file in memory. Counts are the same.
+        query: what is read from a database, a SELECT. The table is what it gives: each person is in at most as many of
+            its rows as `protect` says, and changes no other.
 
     A cell outside the schema follows the schema's public rule. Errors are raised here, for the holder's
     eyes, before anything is released.
@@ -527,24 +530,10 @@ def read(
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     constraints_of(cut_schema(schema, {}, 1))  # a rule that cannot be read is told before anything is spent
     place = ledger_beside(data) if ledger is None else Path(ledger)
-    held = _opened(data, schema, engine or ("disk" if is_pattern(data) else "memory"), encoding)
+    held = opened(data, schema, engine=engine, query=query, encoding=encoding)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
     return PrivateTable(rows, schema, account, engine=type(held))
-
-
-def _opened(data: Any, schema: Schema, engine: str, encoding: str | None) -> Engine:
-    """The rows in the engine of this name."""
-    if engine == "memory":
-        encoded = encode(parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema.fine)
-        return Memory(encoded.columns, encoded.rows)
-    if engine not in ("disk", "duckdb"):
-        raise EngineError(f"no engine called {engine!r}", hint="memory, disk or duckdb")
-    if not isinstance(data, str | Path):
-        raise EngineError(
-            f"a {type(data).__name__} lies in memory, not on a disk", hint="leave engine= out, or write it to a file"
-        )
-    return Disk.at(data, schema.fine, encoding=encoding, by_duckdb=engine == "duckdb")
 
 
 def ledger_beside(data: Any) -> Path:
@@ -557,9 +546,10 @@ def ledger_beside(data: Any) -> Path:
     >>> ledger_beside("survey/people/*.parquet").as_posix()
     'survey/people.ledger'
     """
-    if not isinstance(data, str | Path):
+    remote = isinstance(data, str) and "://" in data
+    if remote or not isinstance(data, str | Path):
         raise LedgerError(
-            f"a {type(data).__name__} has no place beside it for its ledger",
+            f"a {'database' if is_database(data) else type(data).__name__} has no place beside it for its ledger",
             hint='ledger="people.ledger", the same file whenever this table is read',
         )
     path = Path(data)

@@ -27,6 +27,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import polars as pl
 
+from gapless.data.address import is_database
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import toml
 from gapless.schema.columns import as_text
@@ -149,6 +150,8 @@ def files_of(data: str | Path) -> list[Path]:
 
 def check_there(path: Path) -> None:
     """Refuse a path or a pattern at which no file lies."""
+    if is_database(path):  # its URL may have a password
+        raise ReadError("a database is not read here", hint="read(url, schema, query=…), for what is released of it")
     if is_pattern(path):
         files_of(path)
         return

@@ -12,6 +12,7 @@ from typing import Any
 from gapless.arguments import whole
 from gapless.data import PrivateTable
 from gapless.data.private_table import ledger_beside
+from gapless.data.reading import is_file
 from gapless.data.source import check_there
 from gapless.errors import ModelError, ReadError
 from gapless.files import check_writable, free_name
@@ -98,6 +99,8 @@ def make_release(
     seed: int | None = None,
     expected_rows: int | None = None,
     encoding: str | None = None,
+    engine: str | None = None,
+    query: str | None = None,
     progress: Progress | None = None,
     tell: Tell | None = None,
 ) -> Release:
@@ -107,7 +110,7 @@ def make_release(
     paid for: if anything stops the release, the same call takes it up again and pays nothing twice.
 
     Args:
-        data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table.
+        data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table; a database or a Spark DataFrame.
         schema: what is publicly known of it.
         folder: a folder of its own, made if there is none; a finished release is never touched.
         protect: the protected unit, `Rows(1)` or the most rows that one person has.
@@ -122,6 +125,8 @@ def make_release(
         seed: repeat a sample; noise cannot be seeded.
         expected_rows: about how many rows there are, if public, for `method="auto"`; by default the schema's.
         encoding: of a text file, by default the schema's, else UTF-8.
+        engine: where the rows are counted, as `read` takes it.
+        query: what is read from a database, as `read` takes it.
         progress: called with the phase, how much of it is done, of how much.
         tell: called with sentences for the holder: what is weak about the promise, before it is spent; that a release
             was taken up; that noise dominates.
@@ -133,7 +138,7 @@ def make_release(
     if copies is not None:
         _check_copies(copies, synthesizer, schema)
     seed = seed_or_new(seed)
-    place = _ledger_of(data, ledger, budget, percent)
+    place = _ledger_of(data, ledger, budget, percent, engine)
     if budget is not None:
         check_declared(synthesizer, budget)  # before a ledger is made, whose δ is for good
     phase, say = progress or (lambda *_: None), tell or (lambda _: None)
@@ -143,7 +148,8 @@ def make_release(
             if budget in (None, known.budget):
                 known.share_as_told(percent=None)  # a budget that is spent is told before the table is read
         phase("reading", 0, 1)
-        people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
+        source = {"encoding": encoding, "engine": engine, "query": query}
+        people = open_table(data, schema, protect=protect, budget=budget, ledger=place, tell=tell, **source)
         kept = kept_model(folder, schema, people.ledger)
         if kept is None:
             with _run(people, folder / JOURNAL, synthesizer, percent, say) as spend:
@@ -187,6 +193,8 @@ def make_model(
     missing: Missing | None = None,
     expected_rows: int | None = None,
     encoding: str | None = None,
+    engine: str | None = None,
+    query: str | None = None,
     progress: Progress | None = None,
     tell: Tell | None = None,
 ) -> ModelFile:
@@ -195,13 +203,14 @@ def make_model(
     No file is replaced. If one has appeared at `path` meanwhile, the model, which was paid for, gets a name beside it.
     """
     synthesizer = _synthesizer(method, missing, expected_rows)
-    place = _ledger_of(data, ledger, budget, percent)
+    place = _ledger_of(data, ledger, budget, percent, engine)
     if budget is not None:
         check_declared(synthesizer, budget)  # before a ledger is made, whose δ is for good
     check_writable(Path(path), unlike=(place, seal_of(place)), new=True)
     if progress is not None:
         progress("reading", 0, 1)
-    people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
+    source = {"encoding": encoding, "engine": engine, "query": query}
+    people = open_table(data, schema, protect=protect, budget=budget, ledger=place, tell=tell, **source)
     journal = Path(f"{path}.journal")
     with _run(people, journal, synthesizer, percent, tell or (lambda _: None)) as spend:
         model = synthesizer.fit(people, spend=spend, progress=progress)
@@ -251,12 +260,14 @@ def _check_copies(copies: int, synthesizer: Synthesizer, schema: Schema) -> None
         )
 
 
-def _ledger_of(data: Any, ledger: str | Path | None, budget: Budget | None, percent: float | None) -> Path:
+def _ledger_of(
+    data: Any, ledger: str | Path | None, budget: Budget | None, percent: float | None, engine: str | None
+) -> Path:
     """Where the ledger lies, after a look at what does not need the data: a slip is told before anything is made."""
     if percent is not None:
         check_percent(percent)
     check_budget(budget)
-    if isinstance(data, str | Path):
+    if is_file(data, engine):
         check_there(Path(data))
     place = ledger_beside(data) if ledger is None else Path(ledger)
     check_promised(place, budget)

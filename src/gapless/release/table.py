@@ -44,10 +44,14 @@ def open_table(
     ledger: Path,
     encoding: str | None,
     tell: Tell | None,
+    engine: str | None = None,
+    query: str | None = None,
 ) -> PrivateTable:
     """What `gapless.read` gives; `tell` hears what the holder should weigh before anything is spent under it."""
     new = not ledger.exists()
-    people = read(data, schema, protect=protect, ledger=ledger, budget=budget, encoding=encoding)
+    people = read(
+        data, schema, protect=protect, ledger=ledger, budget=budget, encoding=encoding, engine=engine, query=query
+    )
     if tell is not None:
         if new and people.ledger.budget.delta == 0:
             tell(f"{ledger} is new, and for pure differential privacy: without delta= its δ is 0 for good.")

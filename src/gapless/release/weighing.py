@@ -11,6 +11,7 @@ from typing import Any
 from gapless.data import Table
 from gapless.data.checks import check_comparable
 from gapless.data.private_table import ledger_beside
+from gapless.data.reading import is_file
 from gapless.data.source import check_there
 from gapless.data.table import check_ending
 from gapless.files import check_writable, replace
@@ -62,6 +63,8 @@ def make_weights(
     percent: float | None = None,
     method: CalibrationWeights | None = None,
     encoding: str | None = None,
+    engine: str | None = None,
+    query: str | None = None,
     tell: Tell | None = None,
 ) -> WeightedFile:
     """Weight synthetic rows by a sensitive table, and write them with a column `weight`, a statement and a report.
@@ -77,13 +80,15 @@ def make_weights(
         percent: the share of the whole budget to spend; by default all that is left.
         method: how to weight; by default `CalibrationWeights()`.
         encoding: of the sensitive table, if it is a text file.
+        engine: where the sensitive rows are counted, as `read` takes it.
+        query: what is read from a database, as `read` takes it.
         tell: called with sentences for the holder.
     """
     fake, path = Path(fake), Path(path)
     if percent is not None:
         check_percent(percent)
     check_budget(budget)
-    if isinstance(data, str | Path):
+    if is_file(data, engine):
         check_there(Path(data))
     place = ledger_beside(data) if ledger is None else Path(ledger)
     check_promised(place, budget)
@@ -93,7 +98,8 @@ def make_weights(
     statement, report = (path.with_name(f"{path.name}.{ending}") for ending in ("privacy.md", "report.html"))
     for written in (path, statement, report):
         check_writable(written, unlike=(fake, place, seal_of(place)), new=True)
-    people = open_table(data, schema, protect=protect, budget=budget, ledger=place, encoding=encoding, tell=tell)
+    source = {"encoding": encoding, "engine": engine, "query": query}
+    people = open_table(data, schema, protect=protect, budget=budget, ledger=place, tell=tell, **source)
     check_comparable(people.schema, rows.schema)
     before = people.ledger.percentages()[0]
     spend = people.ledger.share_as_told(percent=percent)

@@ -1,0 +1,32 @@
+"""Where a table lies that is no file: the URL of a database, and what of it may be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+SCHEMES = ("postgresql", "postgres")
+
+
+def is_database(data: object) -> bool:
+    """Whether this names a database; as a path, too, which has lost a slash.
+
+    >>> is_database("postgresql://ada@localhost/registry"), is_database("people.csv")
+    (True, False)
+    """
+    return isinstance(data, str | Path) and str(data).partition(":/")[0].lower() in SCHEMES
+
+
+def told(url: object) -> str:
+    """A database without the password, and whatever else a URL may carry.
+
+    >>> told("postgresql://ada:secret@localhost:5432/registry?sslpassword=secret")
+    'postgresql://localhost:5432/registry'
+    """
+    try:
+        parts = urlsplit(str(url))
+        place = (parts.hostname or "") + ("" if parts.port is None else f":{parts.port}")
+    except ValueError:  # a port that is no number may be the end of a password
+        return "this database"
+    path = parts.path if parts.path.count("/") == 1 else ""
+    return f"{parts.scheme}://{place}{path}" if "@" not in place + path else "this database"

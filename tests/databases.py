@@ -1,0 +1,78 @@
+"""Tables for tests in PostgreSQL and Spark."""
+
+import math
+
+import polars as pl
+
+from gapless.data import PrivateTable
+from gapless.data.private_table import once
+from gapless.data.sql import Postgres, Sql
+from gapless.privacy.sealing import transform
+
+TYPES = {
+    pl.String: "text",
+    pl.Boolean: "boolean",
+    pl.Int16: "smallint",
+    pl.Int64: "bigint",
+    pl.Float32: "real",
+    pl.Float64: "double precision",
+    pl.Decimal: "numeric",
+    pl.Date: "date",
+    pl.Datetime: "timestamp",
+}
+
+
+def type_of(dtype):
+    return "timestamptz" if getattr(dtype, "time_zone", None) else TYPES[dtype.base_type()]
+
+
+def literal(value, dtype):
+    """A value as PostgreSQL writes it, to the last bit."""
+    if value is None:
+        return f"NULL::{type_of(dtype)}"
+    text = str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        text = {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+    return "'" + text.replace("'", "''") + f"'::{type_of(dtype)}"
+
+
+def query_of(frame):
+    """A query that gives the rows of a frame."""
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in frame.columns)
+    rows = [
+        "(" + ", ".join(literal(cell, dtype) for cell, dtype in zip(row, frame.dtypes, strict=True)) + ")"
+        for row in frame.iter_rows()
+    ]
+    none = "(" + ", ".join(f"NULL::{type_of(dtype)}" for dtype in frame.dtypes) + ")"
+    said = f"SELECT * FROM (VALUES {', '.join(rows or [none])}) AS told({names})"
+    return said if rows else f"{said} WHERE false"
+
+
+SPARK_TYPES = TYPES | {
+    pl.String: "string",
+    pl.Float32: "float",
+    pl.Float64: "double",
+    pl.Datetime: "timestamp_ntz",
+}
+
+
+def spark_frame(session, frame):
+    """The same rows on a Spark cluster."""
+
+    def type_there(dtype):
+        if isinstance(dtype, pl.Decimal):
+            return f"decimal({dtype.precision},{dtype.scale})"
+        return "timestamp" if getattr(dtype, "time_zone", None) else SPARK_TYPES[dtype.base_type()]
+
+    fields = ", ".join(f"`{name}` {type_there(dtype)}" for name, dtype in frame.schema.items())
+    return session.createDataFrame(list(frame.iter_rows()), fields)
+
+
+def in_postgres(table, frame, url, query=None):
+    """The same sealed table with the rows of this frame in a database."""
+
+    def moved(_):
+        return Sql.read(Postgres(url, query or query_of(frame)), table.schema.fine)
+
+    rows = transform(table._cells, once(moved), distance=table.protect, reads=None, key=table._key)
+    return PrivateTable(rows, table.schema, table.ledger, engine=Sql)

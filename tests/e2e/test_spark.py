@@ -1,0 +1,177 @@
+"""A table on a Spark cluster, here in local mode: the same codes, counts and releases as from memory."""
+
+import datetime as dt
+import math
+import re
+from decimal import Decimal
+
+import polars as pl
+import pytest
+
+import gapless as gl
+from databases import spark_frame
+from gapless.data.coding import SURE
+from gapless.data.encode import encode
+from gapless.data.pushed import hold
+from gapless.data.spark import Spark, SparkFrame
+from gapless.synth import METHODS
+from gapless.testing.noise import fixed_noise
+from gapless.testing.tables import private
+from odd_cells import DATES, DAYS, FAR, FORMS, LEVELS, MOMENTS, NUMBERS, WORDS, near
+from seals import reveal
+
+pytestmark = pytest.mark.slow
+
+
+def check(columns, frame, session):
+    """Several columns at once, each of its own cells: the same codes, row by row."""
+    schema = gl.Schema("t", columns)
+    here = encode([frame], schema.fine).columns
+    there = hold(Spark.read(SparkFrame(spark_frame(session, frame)), schema.fine)).columns
+    rows = [sorted(zip(*(codes.tolist() for codes in side), strict=True)) for side in (here, there)]
+    assert rows[0] == rows[1]
+
+
+def columns_of(declared, cells_of):
+    """Columns that take any cell, each with cells of its own, and a number of the row."""
+    chosen = {name: column for name, column in declared.items() if column.may_be_missing and column.outside != "refuse"}
+    cells = {name: cells_of(name, column) for name, column in chosen.items()}
+    rows = max(map(len, cells.values()))
+    number = gl.Integer("row", bounds=(0, rows), bins=1)
+    return number, [(column, (cells[name] * rows)[:rows]) for name, column in chosen.items()], rows
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "texts",
+        "dates as texts",
+        pl.Float64,
+        pl.Float32,
+        pl.Int64,
+        pl.Decimal(30, 2),
+        pl.Boolean,
+        pl.Date,
+        pl.Datetime("us"),
+        pl.Datetime("us", "UTC"),
+    ],
+)
+def test_cells_have_the_codes_that_memory_gives_them(kind, spark):
+    declared = {"texts": LEVELS | NUMBERS, "dates as texts": DATES, pl.Boolean: LEVELS}.get(kind, NUMBERS)
+    if kind in (pl.Date, pl.Datetime("us"), pl.Datetime("us", "UTC")):
+        declared = DATES
+    dtype = pl.String if isinstance(kind, str) else kind
+    number, columns, rows = columns_of(declared, lambda name, column: cells_of(kind, name, column))
+    for column, cells in columns:
+        series = pl.Series("x", cells, dtype=dtype)
+        frame = pl.DataFrame({"row": pl.Series(range(rows), dtype=pl.Int64), "x": series})
+        check([number, column], frame, spark)
+
+
+def cells_of(kind, name, column):
+    if kind == "texts":
+        return [None, *WORDS]
+    if kind == "dates as texts":
+        known = re.compile(FORMS.get(name, SURE) + "|[^0-9]*")
+        written = [*MOMENTS, *DAYS, *(f"{day[8:]}.{day[5:7]}.{day[:4]}" for day in DAYS)]
+        return [cell for cell in written if known.fullmatch(cell.strip())]
+    if kind in (pl.Float64, pl.Float32):
+        return pl.Series(near(column), dtype=kind).to_list()
+    if kind == pl.Int64:
+        return [None if cell is None else int(cell) for cell in near(column) if cell is None or abs(cell) < 2**62]
+    if kind == pl.Boolean:
+        return [True, False, None]
+    if kind == pl.Decimal(30, 2):
+        return [None, *(Decimal(cents) / 100 for cents in (0, 1, 5, 10, 30, 100, 150, 250, 1000))]
+    bounds = [dt.datetime.fromisoformat(str(bound)) for bound in column.bounds]
+    skipped = dt.datetime.fromisoformat("2024-03-10 02:30:01.000005")  # an hour that New York left out
+    moments = [None, *bounds, *FAR, skipped]
+    if kind == pl.Date:
+        return [moment and moment.date() for moment in moments]
+    return pl.Series(moments, dtype=pl.Datetime("us")).dt.replace_time_zone(kind.time_zone).to_list()
+
+
+SCHEMA = gl.Schema(
+    "people",
+    [
+        gl.Categorical("sex", ["female", "male"], may_be_missing=True),
+        gl.Integer("age", bounds=(0, 99), bins=5),
+        gl.Number("income", bounds=(0, 1000), edges=(0, 10, 100, 1000), may_be_missing=True, missing=(-1,)),
+        gl.Date("born", bounds=("1920-01-01", "2020-12-31"), resolution="year", bins=4, may_be_missing=True),
+    ],
+)
+AGES = [(37 * row) % 120 for row in range(300)]
+PEOPLE = pl.DataFrame(
+    {
+        "sex": [("female", " male ", None, "other")[row * row % 4] for row in range(300)],
+        "age": AGES,
+        "income": [(-1.0, math.nan, math.inf, age * 3.7, None)[age % 5] for age in AGES],
+        "born": [None if age % 7 == 0 else dt.date(2020 - age, 1 + age % 12, 15) for age in AGES],
+    }
+)
+
+
+def far(spark, folder):
+    given = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6)}
+    return gl.read(spark_frame(spark, PEOPLE), SCHEMA, ledger=folder / "spark.ledger", **given)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in ("auto", "kamino")])
+def test_the_same_noise_gives_the_same_rows(method, spark, tmp_path):
+    made = []
+    for table in (private(PEOPLE, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6)), far(spark, tmp_path)):
+        with fixed_noise(3):
+            model = METHODS[method]().fit(table, spend=table.ledger.left)
+        made.append(model.sample(100, seed=1).to_polars().rows())
+    assert made[0] == made[1]
+
+
+def test_the_same_noise_gives_the_same_answers_and_diagnostics(spark, tmp_path):
+    questions = [gl.Mean("income", by="sex"), gl.Median("age"), gl.Mean("income", missing=gl.HotDeck(cells=["age"]))]
+    told = []
+    for table in (private(PEOPLE, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6)), far(spark, tmp_path)):
+        with fixed_noise(7):
+            told.append([str(table.ask(question, spend=table.ledger.share(percent=10))) for question in questions])
+            told[-1].append(str(gl.describe_gaps(table, spend=table.ledger.share(percent=40))))
+    assert told[0] == told[1]
+
+
+def test_paths_of_parquet_are_read_by_spark(spark, tmp_path):
+    folder = tmp_path / "people.parquet"
+    folder.mkdir()
+    for part in range(3):
+        PEOPLE[100 * part : 100 * part + 100].write_parquet(folder / f"{part}.parquet")
+    given = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6)}
+    table = gl.read(str(folder), SCHEMA, engine="spark", **given)
+    assert table._engine is Spark
+    assert (tmp_path / "people.ledger").exists()
+    memory = private(PEOPLE, SCHEMA, tmp_path)
+    for columns in ("sex", ("age", "born"), ("sex", "income", "age")):
+        here, there = (reveal(side.marginal(columns, rows="extended"), side.ledger) for side in (memory, table))
+        assert (here == there).all()
+    (folder / "0.parquet").unlink()
+    with pytest.raises(gl.ReadError, match=r"Spark cannot compute this|has changed since it was read"):
+        reveal(table.marginal("sex"), table.ledger)
+    with pytest.raises(gl.ReadError, match="Spark reads Parquet by its path"):
+        gl.read(tmp_path / "people.csv", SCHEMA, engine="spark", **given)
+
+
+def test_rows_that_come_or_go_between_two_scans_are_noticed(spark, tmp_path):
+    PEOPLE.write_parquet(tmp_path / "a.parquet")
+    frame = spark.read.parquet(str(tmp_path / "a.parquet"))
+    frame.createOrReplaceTempView("people_now")
+    table = gl.read(
+        spark.table("people_now"), SCHEMA, protect=gl.Rows(1), budget=gl.Budget(2.0, 1e-6), ledger=tmp_path / "x.ledger"
+    )
+    PEOPLE[:200].write_parquet(tmp_path / "a.parquet")
+    spark.catalog.clearCache()
+    with pytest.raises(gl.ReadError, match=r"Spark cannot compute this|has changed since it was read"):
+        reveal(table.marginal("sex"), table.ledger)
+
+
+def test_what_spark_says_of_cells_is_withheld(spark, tmp_path, capfd):
+    frame = spark_frame(spark, PEOPLE).selectExpr("sex", "CAST(CONCAT('secret', age) AS INT) AS age", "income", "born")
+    with pytest.raises(gl.ReadError, match="Spark cannot compute this") as error:
+        gl.read(frame, SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0), ledger=tmp_path / "x.ledger")
+    assert error.value.__context__ is None
+    assert not any("secret" in text for text in (str(error.value), *capfd.readouterr()))

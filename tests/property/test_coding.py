@@ -1,0 +1,151 @@
+"""The coding in SQL gives each cell the code that it has from a file or frame: gaps, codes, bounds, edges, dates."""
+
+import datetime as dt
+import math
+import re
+from decimal import Decimal
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gapless as gl
+from databases import query_of
+from gapless.data.coding import SURE
+from gapless.data.encode import encode
+from gapless.data.pushed import hold
+from gapless.data.sql import Postgres, Sql
+from odd_cells import DATES, DAYS, FAR, FORMS, LEVELS, MOMENTS, NUMBERS, WORDS, near
+
+
+def coded(frame, schema, url):
+    """The rows of codes from memory and from the database, sorted; or what each of them refuses."""
+    results = []
+    for read in (
+        lambda: encode([frame], schema.fine),
+        lambda: hold(Sql.read(Postgres(url, query_of(frame)), schema.fine)),
+    ):
+        try:
+            results.append(sorted(zip(*(column.tolist() for column in read().columns), strict=True)))
+        except gl.GaplessError as error:
+            results.append((type(error), error.wrong))
+    return results
+
+
+def check(cells, column, url, dtype):
+    frame = pl.DataFrame({"x": pl.Series(cells, dtype=dtype)})
+    memory, database = coded(frame, gl.Schema("t", [column]), url)
+    assert isinstance(memory, list)
+    if memory == database:
+        return
+    for cell in cells:  # the smallest example
+        memory, database = coded(pl.DataFrame({"x": pl.Series([cell], dtype=dtype)}), gl.Schema("t", [column]), url)
+        assert memory == database, cell
+    raise AssertionError(cells)
+
+
+letters = st.text(
+    st.one_of(st.sampled_from("0123456789+-.,eE '"), st.characters(codec="utf-8", exclude_characters="\0")), max_size=12
+)
+digits = st.from_regex(r"[+-]?[0-9]{0,25}[.,]?[0-9]{0,25}([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, c in (LEVELS | NUMBERS).items() if c.may_be_missing and c.outside != "refuse"]
+)
+@settings(max_examples=6, deadline=None)
+@given(more=st.lists(st.one_of(letters, digits), min_size=20, max_size=80))
+def test_texts_have_the_codes_that_a_file_gives_them(name, more, postgres):
+    check([None, *WORDS, *more], (LEVELS | NUMBERS)[name], postgres, pl.String)
+
+
+@pytest.mark.parametrize("name", ["plain", "refuse", "whole, refuse", "number, symlog"])
+def test_each_text_alone_is_refused_or_not_as_in_a_file(name, postgres):
+    for cell in [None, *WORDS[::6]]:
+        frame = pl.DataFrame({"x": pl.Series([cell], dtype=pl.String)})
+        memory, database = coded(frame, gl.Schema("t", [(LEVELS | NUMBERS)[name]]), postgres)
+        assert memory == database, cell
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@settings(max_examples=4, deadline=None)
+@given(more=st.lists(st.floats(), min_size=20, max_size=60))
+def test_doubles_on_edges_and_beside_them_fall_into_the_same_cells(name, more, postgres):
+    column = NUMBERS[name]
+    cells = near(column) + more
+    if column.outside == "refuse":
+        cells = [cell for cell in cells if cell is None or (0 <= cell <= 10 and cell == int(cell))]
+    if not column.may_be_missing:
+        cells = [cell for cell in cells if cell is not None and not math.isnan(cell)]
+    check(cells, column, postgres, pl.Float64)
+    check(cells, column, postgres, pl.Float32)
+    whole = [None if cell is None else int(cell) for cell in cells if cell is None or abs(cell) < 2**62]
+    check(whole, column, postgres, pl.Int64)
+    check([cell for cell in whole if cell is None or abs(cell) < 2**15], column, postgres, pl.Int16)
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_numbers_and_booleans_are_levels_by_their_text(name, postgres):
+    column = LEVELS[name]
+    numbers = [0.0, -0.0, 1.0, 13.0, 13.5, 1.5, 0.1, 1e16, math.inf, -9.0, 99.0]
+    gaps = [None, math.nan] if column.may_be_missing else []
+    for dtype, cells in {
+        pl.Float64: numbers + gaps,
+        pl.Float32: numbers + gaps,
+        pl.Int64: [0, 1, 13, -9, 99, *gaps[:1]],
+        pl.Boolean: [True, False, *gaps[:1]],
+        pl.Decimal(20, 2): [Decimal("1.50"), Decimal(13), Decimal("0.10"), Decimal(-9), *gaps[:1]],
+        pl.Date: [dt.date(2024, 2, 29), dt.date(1, 1, 1), *gaps[:1]],
+    }.items():
+        for some in [cells] if column.may_be_missing and column.outside != "refuse" else [[c] for c in cells[::3]]:
+            memory, database = coded(
+                pl.DataFrame({"x": pl.Series(some, dtype=dtype)}), gl.Schema("t", [column]), postgres
+            )
+            assert memory == database, (some, dtype)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_decimals_have_the_codes_of_doubles(name, postgres):
+    column = NUMBERS[name]
+    cells = [Decimal(n) / 100 for n in (0, 1, 5, 10, 30, 100, 150, 250, 1000)]
+    whole = column.outside != "refuse"
+    check(cells if whole else [Decimal(3)], column, postgres, pl.Decimal(30, 2))
+
+
+@pytest.mark.parametrize("name", [name for name, column in DATES.items() if column.may_be_missing])
+def test_texts_of_dates_have_the_codes_that_a_file_gives_them(name, postgres):
+    column = DATES[name]
+    known = re.compile(FORMS.get(name, SURE) + "|[^0-9]*|-9")
+    cells = [*MOMENTS, *DAYS, *(f"{day[8:]}.{day[5:7]}.{day[:4]}" for day in DAYS)]
+    cells += [f"{day[5:7]}/{day[8:]}/{day[:4]} {int(day[8:]) % 27:02}:{2 * int(day[8:]):02}" for day in DAYS]
+    cells = [cell for cell in cells if known.fullmatch(cell.strip()) and (cell != "-9" or column.missing)]
+    assert len(cells) > 3
+    check(cells, column, postgres, pl.String)
+
+
+@pytest.mark.parametrize(
+    "cell", ["2024-1-5", "0000-01-01", "20240105", "2024-01-05 10:00:00Z", "2024-01-05T10:00:60", "24-01-05"]
+)
+def test_texts_that_a_file_might_read_as_dates_are_refused_and_not_guessed(cell, postgres):
+    frame = pl.DataFrame({"x": ["2024-01-05", cell]})
+    _, database = coded(frame, gl.Schema("t", [DATES["days"]]), postgres)
+    assert database == (
+        gl.ReadError,
+        "column 'x' has texts that may be dates, written as this engine does not read them",
+    )
+
+
+@pytest.mark.parametrize("name", DATES)
+@settings(max_examples=4, deadline=None)
+@given(moments=st.lists(st.datetimes(), min_size=10, max_size=40))
+def test_dates_and_moments_have_the_same_codes(name, moments, postgres):
+    column = DATES[name]
+    lower, upper = (dt.datetime.fromisoformat(str(bound)) for bound in column.bounds)
+    ends = [end + dt.timedelta(microseconds=step) for end in (lower, upper) for step in (0, 1) if end.year < 9999]
+    cells = [lower, upper, *ends, *FAR, *moments]
+    cells += [None] * column.may_be_missing
+    check(cells, column, postgres, pl.Datetime("us"))
+    check([cell and cell.date() for cell in cells], column, postgres, pl.Date)
+    zoned = pl.Series(cells, dtype=pl.Datetime("us")).dt.replace_time_zone("UTC")
+    check(zoned.to_list(), column, postgres, zoned.dtype)
