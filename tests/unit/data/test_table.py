@@ -1,6 +1,7 @@
 """The public table: codes, marginals, and files that are whole or not there."""
 
 import errno
+import io
 import os
 import resource
 import subprocess
@@ -59,11 +60,11 @@ def intact(folder: Path) -> bool:
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
 def test_a_full_disk_leaves_the_old_file_and_no_litter(name, old, monkeypatch):
-    def full(self, data):
-        self.open("wb").close()
-        raise OSError(errno.ENOSPC, "No space left on device")
+    class Full(io.FileIO):
+        def write(self, _data):
+            raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "open", Full)
     with pytest.raises(gl.ReadError, match=r"No space left on device\n  Try: free space .* the old file is intact"):
         TABLE.write(old / name)
     assert intact(old)
