@@ -668,3 +668,28 @@ def test_independent_after_something_else_is_charged_by_the_filter(tmp_path):
     gl.Independent().fit(table, spend=table.ledger.left)
     assert not any(entry.together for entry in table.ledger.entries)
     assert table.ledger.left.value == 0.0
+
+
+def test_a_plan_is_no_batch_that_was_fixed_in_advance(tmp_path):
+    """What it reads may follow from its own answers, so that it costs the sum of its losses; the same noise is too
+    little for that."""
+    table = private(ROWS, letters_schema([2, 2, 2]), tmp_path, budget=BUDGET)
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    values = table.marginals(SETS)
+    noises = grant.noise_for(values, grant.left)
+    requests = [(value, noise, "x") for value, noise in zip(values, noises, strict=True)]
+    with pytest.raises(BudgetError, match="of this grant is left"):
+        grant.plan([(value.distance, value.reads, noise, what) for value, noise, what in requests])
+    assert table.ledger.entries == ()
+    assert all(answer.entry for answer in grant.release_all(requests, together=True))
+    assert all(entry.together for entry in table.ledger.entries)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("loss", [0.0, 0.01])
+def test_a_pair_loses_what_it_does_in_its_worse_direction(epsilon, loss):
+    """Of a mixture the two differ; which of its laws comes first does not matter."""
+    pair = Pair.of(np.array([0.5, 2.0]), np.array([0.7, 0.3]), BUDGET.order)
+    swapped = Pair(-pair.ratios[::-1], pair.without[::-1], pair.within[::-1])
+    bound = following(BUDGET.order, loss)
+    assert pair.delta(epsilon, bound) == pytest.approx(swapped.delta(epsilon, bound), rel=1e-9)
