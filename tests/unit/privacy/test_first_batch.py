@@ -693,3 +693,16 @@ def test_a_pair_loses_what_it_does_in_its_worse_direction(epsilon, loss):
     swapped = Pair(-pair.ratios[::-1], pair.without[::-1], pair.within[::-1])
     bound = following(BUDGET.order, loss)
     assert pair.delta(epsilon, bound) == pytest.approx(swapped.delta(epsilon, bound), rel=1e-9)
+
+
+def test_each_pattern_of_gaps_may_move_other_cells():
+    """So with w columns that may be missing the discrete noise of 2^w as many cells is paid for: here of 8."""
+    seen = dict.fromkeys(("x0", "x1", "x2"), 1 - 1e-12)  # hardly anything is missing: one pattern has all the mass
+    patterned = FirstBatch((Part(3.0, 1, 1, frozenset(seen)),), BUDGET, BUDGET.order)
+    nothing_follows = following(BUDGET.order, 0.0)
+
+    def delta(cells):
+        return FirstBatch((Part(3.0, 1, cells),), BUDGET, BUDGET.order).pair().delta(1.0, nothing_follows)
+
+    assert patterned.pair(seen).delta(1.0, nothing_follows) == pytest.approx(delta(8), rel=1e-6)
+    assert delta(8) > delta(1) * 1.01
