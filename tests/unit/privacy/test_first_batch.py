@@ -28,7 +28,16 @@ from gapless.privacy import (
 )
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.budget import Loss, epsilon_of
-from gapless.privacy.first_batch import FirstBatch, Pair, Part, first_batch, following, least_noise
+from gapless.privacy.first_batch import (
+    MOST_MEANS,
+    SMOOTHING,
+    FirstBatch,
+    Pair,
+    Part,
+    first_batch,
+    following,
+    least_noise,
+)
 from gapless.privacy.ground_truth import merged, renyi
 from gapless.privacy.ledger_file import hash_of, seal_of
 from gapless.privacy.registry import mechanism_of
@@ -706,3 +715,15 @@ def test_each_pattern_of_gaps_may_move_other_cells():
 
     assert patterned.pair(seen).delta(1.0, nothing_follows) == pytest.approx(delta(8), rel=1e-6)
     assert delta(8) > delta(1) * 1.01
+
+
+def test_what_patterns_of_gaps_tell_is_rounded_up(monkeypatch):
+    found = []
+    monkeypatch.setattr(Pair, "of", lambda means, *_: found.append(means))
+    parts = tuple(Part(std, 1, 1, frozenset({name})) for name, std in (("x0", 3.0), ("x1", 5.0)))
+    FirstBatch(parts, BUDGET, BUDGET.order).pair({"x0": 0.5, "x1": 0.5})
+    smoothed = math.log(5 * 2 * 4 / SMOOTHING) / (2 * math.pi**2)  # two cells, four patterns
+    one, other = (1 / (std**2 - smoothed) for std in (3.0, 5.0))
+    true = np.sqrt([0.0, other, one, one + other])
+    assert (found[0] >= true * (1 - 1e-9)).all()
+    assert found[0] == pytest.approx(true, abs=true[-1] / MOST_MEANS)
