@@ -242,6 +242,8 @@ def _numeric(seen: _Seen, numbers: list[float], texts: set[str], common: Mapping
         return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
     if whole and len(numbers) <= DEFAULT_BINS and (names == texts or lower == upper):
         levels = sorted(map(int, numbers))
+        if len(levels) > 2:
+            seen.remarks.append('numbers taken for levels without order; if they count or measure, kind = "integer"')
         return Categorical(name, levels if set(map(str, levels)) == names else sorted(names), **common)
     if lower == upper:
         return Categorical(name, sorted(names), **common)

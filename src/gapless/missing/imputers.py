@@ -137,6 +137,8 @@ class ImputeFirst:
     share: float = 0.25
 
     def __post_init__(self) -> None:
+        if isinstance(self.imputer, Filler):  # its impute() is for public tables
+            raise ModelError(f"the imputer is {self.imputer!r}", hint="ImputeFirst(FromModel(model))")
         if isinstance(self.imputer, type) or not hasattr(self.imputer, "impute"):
             raise ModelError(f"the imputer is {self.imputer!r}", hint="ImputeFirst(FromMean()), FromModel(MST()), …")
         if not (is_number(self.share) and 0 < self.share < 1):

@@ -36,7 +36,7 @@ FEW_ROWS = 2_000  # but not fewer
 MANY_NETWORKS = 60  # one for each column, which are not asked about later columns
 ALIKE = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
 
-_BLOCK = 1024  # rows that are filled at once, always as many: then what a row gets does not depend on the others
+_BLOCK = 256  # rows that are filled at once, always as many: then what a row gets does not depend on the others
 _CELLS = 1 << 20  # working memory
 _FARTHEST = 500.0  # of a logit, so that its power is finite
 

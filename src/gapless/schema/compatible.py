@@ -54,6 +54,13 @@ class Forbidden:
     columns: tuple[int, ...]
     table: Flags
 
+    def leaves(self, given: Mapping[int, int]) -> bool:
+        """Whether a row with these cells, by column, may have others with which it is allowed; a gap always may."""
+        known = [given.get(column, -1) for column in self.columns]
+        if any(code >= size for code, size in zip(known, self.table.shape, strict=True)):
+            return True
+        return not self.table[tuple(slice(None) if code < 0 else code for code in known)].all()
+
 
 @dataclass(frozen=True, eq=False)
 class _Keys:
@@ -102,6 +109,15 @@ class Chosen(_Keys):
             allowed, asked = (_ravel(part, [self.sizes[axis] for axis in shown]) for part in (cells, known))
             broken[rows] = ~np.isin(asked, allowed)
         return broken
+
+    def leaves(self, given: Mapping[int, int]) -> bool:
+        """Whether one of these has the cells that are given, by column; a gap may stand beside any."""
+        known = [given.get(column, -1) for column in self.columns]
+        if any(code >= size for code, size in zip(known, self.sizes, strict=True)):
+            return True
+        cells = np.array(np.unravel_index(self.keys, self.sizes))
+        agree = [cells[axis] == code for axis, code in enumerate(known) if code >= 0]
+        return not agree or bool(np.all(agree, axis=0).any())
 
     def _bound(self, codes: NDArray[np.integer], lacking_some: Flags) -> list[tuple[frozenset[int], Ints]]:
         """Rows without some values that the rule still binds, as its first row or its second, by what they lack."""

@@ -119,7 +119,7 @@ class FittedModel:
         rules = self._rules_given(told) if told else self._rules
         law = self._distribution(gaps)
         if cells:
-            known = self._known({place: code for place, (code, _) in cells.items()}, gaps, rows)
+            known = self._known({place: code for place, (code, _) in cells.items()}, gaps, rows, rules)
             codes, broken = self._fill(law, known, lambda: rng.random(rows), rules)
         else:
             codes, broken = rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
@@ -284,15 +284,17 @@ class FittedModel:
             raise ModelError("this model did not measure the gaps", hint="fit it with missing=Extended()")
         return self.gapped
 
-    def _known(self, given: Mapping[int, int], gaps: Gaps, rows: int) -> NDArray[np.int64]:
+    def _known(self, given: Mapping[int, int], gaps: Gaps, rows: int, rules: Lawful) -> NDArray[np.int64]:
         """Rows that have these cells, -1 in all others.
 
-        Cells that the model holds impossible together are refused: there is no law given them.
+        Cells that the model, or one of its rules, holds impossible together are refused: there is no law given them.
         """
         columns = [self.schema.columns[place] for place in given]
         few = prod(column.extended_size for column in columns) <= _KNOWN_CELLS
         law = self.marginal_if_known([column.name for column in columns], gaps=gaps) if few else None
-        if law is not None and not law[tuple(given.values())] > 0:
+        # Where gaps are drawn too, a cell that is not given may be one, and breaks no rule.
+        perhaps = {} if gaps == "filled" else {i: c.size for i, c in enumerate(self.schema.columns) if c.gaps}
+        if (law is not None and not law[tuple(given.values())] > 0) or not rules.leaves({**perhaps, **given}):
             cells = (f"{c.name} = {c.cells[code]}" for c, code in zip(columns, given.values(), strict=True))
             raise ModelError(f"no row of this model has {listing(cells)}", hint="other cells, or fewer of them")
         known = np.full((rows, len(self.schema.columns)), -1, dtype=np.int64)

@@ -94,6 +94,7 @@ def check_declared(synthesizer: Synthesizer, budget: Budget) -> None:
     if isinstance(missing, type) or not isinstance(missing, Missing):
         imputer = hasattr(missing, "impute") and not isinstance(missing, type)
         hint = f"missing=ImputeFirst({missing!r})" if imputer else "missing=Extended(), Observed(), CompleteRows(), …"
+        hint = "missing=ImputeFirst(FromModel(model))" if isinstance(missing, FittedModel) else hint
         raise ModelError(f"{to}: missing = {missing!r}", hint=hint)
     if not isinstance(missing, synthesizer.treatments):
         taken = " or ".join(f"missing={treatment.__name__}()" for treatment in synthesizer.treatments)

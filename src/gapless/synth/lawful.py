@@ -115,6 +115,11 @@ class Lawful:
             broken |= chosen.breaks(codes)
         return broken
 
+    def leaves(self, given: Mapping[int, int]) -> bool:
+        """Whether each rule that holds always leaves, by itself, some row with these cells, by column."""
+        rules: list[Forbidden | Chosen] = [*self.forbidden, *self.chosen]
+        return all(rule.leaves(given) for rule in rules)
+
     def draw(
         self, draw: Draw, rows: int, chance: Chance, *, free: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -42,6 +42,7 @@ missing.diagnosis: patterns(table), for free
 missing.imputers: FromModel(MST()), FromModel(AIM())
 missing.imputers: FromModel(MST()), or FromModel(load('people.model'))
 missing.imputers: ImputeFirst(FromMean()), FromModel(MST()), …
+missing.imputers: ImputeFirst(FromModel(model))
 missing.little: describe_gaps(table, spend=…) has a check for it
 missing.rates: nothing needs to be estimated: MCAR({})
 missing.rates: patterns(table), for free

@@ -1,5 +1,6 @@
 """What is refused when pairs of rows are counted, before anything is charged; and rows that are in no pair."""
 
+import polars as pl
 import pytest
 
 import gapless as gl
@@ -49,6 +50,15 @@ def test_a_public_table_is_refused():
 def test_one_bucket_with_exactly_two_rows(rows, pairs, tmp_path):
     table = private(rows, SCHEMA, tmp_path)
     assert reveal(violating_pairs(table, DECIDES, buckets=1), table.ledger).tolist() == pairs
+
+
+@pytest.mark.parametrize("rows", [[(1, 9), (2, 8)], [(2, 8), (1, 9)]])
+def test_a_pair_breaks_a_rule_whichever_of_its_rows_is_read_first(rows, tmp_path):
+    """An inequality holds from one side alone, and rows lie in any order."""
+    schema = gl.Schema("pay", [gl.Integer("salary", bounds=(0, 9)), gl.Integer("tax", bounds=(0, 9))])
+    table = private(pl.DataFrame(rows, schema=["salary", "tax"], orient="row"), schema, tmp_path)
+    pairs = violating_pairs(table, "t1.salary < t2.salary and t1.tax > t2.tax", buckets=1)
+    assert reveal(pairs, table.ledger).tolist() == [1, 0]
 
 
 def test_filled_tables_read_every_row_and_required_columns_stay(tmp_path):

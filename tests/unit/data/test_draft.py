@@ -113,6 +113,16 @@ def test_whole_numbers_that_differ_in_every_row_are_left_out():
     assert draft.left_out == {"id": "a different whole number in every row, such as an identifier"}
 
 
+def test_a_word_on_numbers_that_are_drafted_as_levels():
+    """As a level 9 is no nearer to 12 than to 20: whoever reads the draft must say whether that is meant."""
+    frame = pl.DataFrame({"educ": [9, 12, 14, 20], "scale": [1, 2, 3, 4], "flag": [0, 1, 0, 1], "year": [2013] * 4})
+    draft = gl.Schema.draft(frame)
+    assert {column.name for column in draft.schema.columns if column.kind == "categorical"} == {"educ", "flag", "year"}
+    assert draft.remarks == {
+        "educ": 'numbers taken for levels without order; if they count or measure, kind = "integer"'
+    }
+
+
 def test_words_among_numbers_and_dates_are_proposed_as_codes():
     frame = pl.DataFrame(
         {
@@ -147,7 +157,8 @@ def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
     assert draft.remarks == {
         "age": "999: taken for a gap",
         "hours": "-8: taken for a gap",
-        "grade": "9 looks like a code for a gap: missing = [9]?",
+        "grade": 'numbers taken for levels without order; if they count or measure, kind = "integer"; '
+        "9 looks like a code for a gap: missing = [9]?",
         "count": "99: taken for a gap",
         "one": "-1 looks like a code for a gap: missing = [-1]?",
         "several": "-99, -9, 99: taken for a gap",

@@ -28,7 +28,16 @@ from gapless.privacy import (
 )
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.budget import Loss, epsilon_of
-from gapless.privacy.first_batch import FirstBatch, Pair, Part, first_batch, following, least_noise
+from gapless.privacy.first_batch import (
+    MOST_MEANS,
+    SMOOTHING,
+    FirstBatch,
+    Pair,
+    Part,
+    first_batch,
+    following,
+    least_noise,
+)
 from gapless.privacy.ground_truth import merged, renyi
 from gapless.privacy.ledger_file import hash_of, seal_of
 from gapless.privacy.registry import mechanism_of
@@ -668,3 +677,53 @@ def test_independent_after_something_else_is_charged_by_the_filter(tmp_path):
     gl.Independent().fit(table, spend=table.ledger.left)
     assert not any(entry.together for entry in table.ledger.entries)
     assert table.ledger.left.value == 0.0
+
+
+def test_a_plan_is_no_batch_that_was_fixed_in_advance(tmp_path):
+    """What it reads may follow from its own answers, so that it costs the sum of its losses; the same noise is too
+    little for that."""
+    table = private(ROWS, letters_schema([2, 2, 2]), tmp_path, budget=BUDGET)
+    grant = table.ledger.grant(table.ledger.left, to="test")
+    values = table.marginals(SETS)
+    noises = grant.noise_for(values, grant.left)
+    requests = [(value, noise, "x") for value, noise in zip(values, noises, strict=True)]
+    with pytest.raises(BudgetError, match="of this grant is left"):
+        grant.plan([(value.distance, value.reads, noise, what) for value, noise, what in requests])
+    assert table.ledger.entries == ()
+    assert all(answer.entry for answer in grant.release_all(requests, together=True))
+    assert all(entry.together for entry in table.ledger.entries)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("loss", [0.0, 0.01])
+def test_a_pair_loses_what_it_does_in_its_worse_direction(epsilon, loss):
+    """Of a mixture the two differ; which of its laws comes first does not matter."""
+    pair = Pair.of(np.array([0.5, 2.0]), np.array([0.7, 0.3]), BUDGET.order)
+    swapped = Pair(-pair.ratios[::-1], pair.without[::-1], pair.within[::-1])
+    bound = following(BUDGET.order, loss)
+    assert pair.delta(epsilon, bound) == pytest.approx(swapped.delta(epsilon, bound), rel=1e-9)
+
+
+def test_each_pattern_of_gaps_may_move_other_cells():
+    """So with w columns that may be missing the discrete noise of 2^w as many cells is paid for: here of 8."""
+    seen = dict.fromkeys(("x0", "x1", "x2"), 1 - 1e-12)  # hardly anything is missing: one pattern has all the mass
+    patterned = FirstBatch((Part(3.0, 1, 1, frozenset(seen)),), BUDGET, BUDGET.order)
+    nothing_follows = following(BUDGET.order, 0.0)
+
+    def delta(cells):
+        return FirstBatch((Part(3.0, 1, cells),), BUDGET, BUDGET.order).pair().delta(1.0, nothing_follows)
+
+    assert patterned.pair(seen).delta(1.0, nothing_follows) == pytest.approx(delta(8), rel=1e-6)
+    assert delta(8) > delta(1) * 1.01
+
+
+def test_what_patterns_of_gaps_tell_is_rounded_up(monkeypatch):
+    found = []
+    monkeypatch.setattr(Pair, "of", lambda means, *_: found.append(means))
+    parts = tuple(Part(std, 1, 1, frozenset({name})) for name, std in (("x0", 3.0), ("x1", 5.0)))
+    FirstBatch(parts, BUDGET, BUDGET.order).pair({"x0": 0.5, "x1": 0.5})
+    smoothed = math.log(5 * 2 * 4 / SMOOTHING) / (2 * math.pi**2)  # two cells, four patterns
+    one, other = (1 / (std**2 - smoothed) for std in (3.0, 5.0))
+    true = np.sqrt([0.0, other, one, one + other])
+    assert (found[0] >= true * (1 - 1e-9)).all()
+    assert found[0] == pytest.approx(true, abs=true[-1] / MOST_MEANS)

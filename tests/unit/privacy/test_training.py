@@ -137,6 +137,15 @@ def test_several_rows_of_one_person_are_within_the_loss_both_ways(rows, draws, o
         assert 0 < found <= loss
 
 
+@pytest.mark.parametrize(("rows", "draws", "at_once"), [(3, 1, 3), (3, 2, 2), (4, 2, 2), (3, 3, 1)])
+def test_rows_that_one_draw_hides_are_in_a_lot_if_one_of_them_is(rows, draws, at_once):
+    """As the proof has it: with chance 1 - (1 - q)^j, and then they move a sum by j lengths at most."""
+    mechanism = of_training(6.0, rate=0.2, draws=draws)
+    shift = at_once * math.sqrt(draws) * reach(mechanism) / 6.0
+    step = subsampled_loss(1 - 0.8**at_once, shift, 4.0)
+    assert mechanism.loss(Sampled(rows), 4.0).value == pytest.approx(mechanism.steps * draws * step, rel=1e-9)
+
+
 def test_a_draw_for_each_row_of_a_person_costs_less_than_one_for_all():
     together, apart = (of_training(6.0, draws=draws).loss(Sampled(3), 20.0).value for draws in (1, 3))
     assert apart < together / 4

@@ -122,3 +122,16 @@ def test_what_is_no_treatment_is_refused(method, tmp_path):
     with pytest.raises(gl.ModelError, match=r"\.fit: missing = <.*HalfMade"):
         method(missing=HalfMade()).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
+
+
+def test_a_model_in_place_of_an_imputer_is_refused_when_it_is_named(tmp_path):
+    """It has an `impute` too, for public tables: to find that out during a fit would cost the bins that it learns."""
+    table = table_of(tmp_path)
+    with no_noise():
+        model = gl.MST().fit(table, spend=table.ledger.share(percent=50))
+    with pytest.raises(gl.ModelError, match=r"the imputer is .*\n  Try: ImputeFirst\(FromModel\(model\)\)"):
+        gl.ImputeFirst(model)
+    paid = len(table.ledger.entries)
+    with pytest.raises(gl.ModelError, match=r"\n  Try: missing=ImputeFirst\(FromModel\(model\)\)"):
+        gl.MST(missing=model).fit(table, spend=table.ledger.left)
+    assert len(table.ledger.entries) == paid

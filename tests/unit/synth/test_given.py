@@ -126,6 +126,35 @@ def test_a_dependency_holds_for_what_is_given(tmp_path):
         assert set(rows["town"]) == {"Y"}
 
 
+@pytest.mark.parametrize("method", [gl.Kamino, gl.PrivBayes])
+def test_cells_that_a_rule_keeps_apart_are_refused_before_any_row_is_drawn(tmp_path, monkeypatch, method):
+    """A model without exact marginals cannot tell it, and would draw all rows again and again."""
+    rules = (
+        Constraint("t1.zip == t2.zip and t1.town != t2.town"),
+        Constraint("t1.zip == 'd' and t1.other == true"),
+    )
+    columns = [
+        gl.Categorical("zip", list("abcd")),
+        gl.Categorical("town", ["X", "Y"], may_be_missing=True),
+        gl.Boolean("other", may_be_missing=True),
+    ]
+    zips = np.arange(4_000) % 4
+    cells = pl.DataFrame(
+        {"zip": np.array(list("abcd"))[zips], "town": np.array(["X", "Y"])[zips // 2], "other": zips == 0}
+    )
+    schema = gl.Schema("people", columns, constraints=rules)
+    people = gl.read(cells, schema, protect=gl.Rows(1), budget=gl.Budget(5.0, 1e-6), ledger=tmp_path / "l")
+    model = method().fit(people, spend=people.ledger.share(percent=100))
+    assert set(model.sample(50, given={"zip": "d"}).to_polars()["other"]) == {False}
+    assert set(model.sample(50, given={"zip": "a"}).to_polars()["town"]) == {"X"}
+    assert model.sample(50, gaps="as observed", given={"town": "Y"}).rows == 50
+    monkeypatch.setattr(type(model.filled), "fill", None)
+    for gaps in ("filled", "as observed"):
+        for given in ({"zip": "a", "town": "Y"}, {"zip": "d", "other": True}):
+            with pytest.raises(gl.ModelError, match=r"no row of this model has zip = .*\n  Try: other cells, or fewer"):
+                model.sample(gaps=gaps, given=given)
+
+
 def test_values_and_cells(fitted):
     model = fitted(gl.MST)
 
