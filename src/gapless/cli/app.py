@@ -19,7 +19,6 @@ from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.cli.methods import FitCommand
 from gapless.cli.stopping import watch
 from gapless.cli.words import spoken
-from gapless.data.address import is_database
 from gapless.errors import BudgetError, ReadError, SchemaError
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ PrivateData = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        parser=lambda text: text if is_database(text) else Path(text),  # a path would lose a slash of a URL
+        parser=lambda text: text if "://" in text else Path(text),  # a path would lose a slash of a URL
         help="A CSV (also .gz, .tsv), Parquet or .xlsx file; or postgresql://user@host/database, with --query.",
     ),
 ]

@@ -135,7 +135,8 @@ def within_reach(series: pl.Series) -> pl.Series:
 
 def is_pattern(data: Any) -> bool:
     """Whether it stands for several files, as in `big/*.parquet`, and is no file itself."""
-    return isinstance(data, str | Path) and glob.has_magic(str(data)) and not Path(data).exists()
+    named = isinstance(data, str | Path) and not is_database(data)
+    return named and glob.has_magic(str(data)) and not Path(data).exists()
 
 
 def files_of(data: str | Path) -> list[Path]:
