@@ -64,7 +64,10 @@ def test_a_full_disk_leaves_the_old_file_and_no_litter(name, old, monkeypatch):
         def write(self, _data):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "open", lambda path, mode: Full(path, mode))
+    def opened(path, mode):
+        return Full(path, mode)
+
+    monkeypatch.setattr(Path, "open", opened)
     with pytest.raises(gl.ReadError, match=r"No space left on device\n  Try: free space .* the old file is intact"):
         TABLE.write(old / name)
     assert intact(old)
