@@ -76,6 +76,8 @@ def complete_model(
         closely: Whether the model follows its tables at the end, as in `GraphicalModel.fit`.
         seed: Of the draws; public, so that the same released values always give the same model.
     """
+    if tuple(sizes) == gapped.sizes:
+        return gapped
     # A table inside a larger one would be completed with less knowledge: it is taken from the larger ones instead.
     largest = [marginal for marginal in measured if not any(set(marginal) < set(other) for other in measured)]
     tables = [

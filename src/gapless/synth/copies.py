@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 from gapless.data import Table
 from gapless.data.table import check_ending, write_frame
 from gapless.errors import ModelError
-from gapless.synth.evidence import Evidence
+from gapless.synth.evidence import Evidence, Learned
 
 if TYPE_CHECKING:
     from gapless.synth.fitted import FittedModel
@@ -82,7 +82,7 @@ class Copies(Sequence[Table]):
     @cached_property
     def tables(self) -> tuple[Table, ...]:
         """The copies."""
-        return tuple(self._drawn(self.evidence.shaken(rng), None, rng) for rng in self._chances(1))
+        return tuple(self._drawn(self.evidence.shaken(rng), None, rng, near=True) for rng in self._chances(1))
 
     @cached_property
     def replicates(self) -> tuple[Table, ...]:
@@ -103,7 +103,11 @@ class Copies(Sequence[Table]):
     @cached_property
     def closest(self) -> FittedModel:
         """The model of the released tables, learned as closely as those of copies are."""
-        return self._learned(self.evidence, self.seed)
+        return self._model(self.evidence, self._closest)
+
+    @cached_property
+    def _closest(self) -> Learned:
+        return self.evidence.learn(self.model.schema, seed=self.seed, closely=True)
 
     @cached_property
     def original(self) -> Table:
@@ -132,20 +136,23 @@ class Copies(Sequence[Table]):
     def _chances(self, stream: int) -> list[np.random.Generator]:
         return [np.random.default_rng([self.seed, stream, number]) for number in range(self.many)]
 
-    def _drawn(self, evidence: Evidence, rows: int | None, rng: np.random.Generator) -> Table:
-        """A sample of what is learned from tables; the chance in learning is a new one each time."""
-        seed, other = rng.integers(1 << 32, size=2).tolist()
-        return self._weighted(self._learned(evidence, seed).sample(rows, seed=other))
+    def _drawn(self, evidence: Evidence, rows: int | None, rng: np.random.Generator, *, near: bool = False) -> Table:
+        """A sample of what is learned from tables, `near` the released ones or not; the chance in it is new each time.
 
-    def _learned(self, evidence: Evidence, seed: int) -> FittedModel:
-        schema = self.model.schema
-        learned = evidence.learn(schema, seed=seed, closely=True)
+        Replicates are learned from the start, as the closest model was: they show what that varies by.
+        """
+        seed, other = rng.integers(1 << 32, size=2).tolist()
+        start = self._closest if near else None
+        learned = evidence.learn(self.model.schema, seed=seed, closely=True, start=start)
+        return self._weighted(self._model(evidence, learned).sample(rows, seed=other))
+
+    def _model(self, evidence: Evidence, learned: Learned) -> FittedModel:
         return replace(
             self.model,
             filled=learned.filled,
             gapped=learned.gapped,
             total=learned.total,
-            inside=evidence.inside(schema),
+            inside=evidence.inside(self.model.schema),
         )
 
     def _weighted(self, table: Table) -> Table:
