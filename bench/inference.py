@@ -29,7 +29,7 @@ from gapless.inference.estimates import estimates_of
 from gapless.schema import Categorical, Ordinal, Schema
 
 ROWS = 5_000
-COPIES = 10  # of a sample; 20 for the time they take
+COPIES, GAPPED_COPIES = 20, 10  # with gaps there are as many replicates
 DELTA = 1e-6
 METHODS = {"mst": gl.MST, "aim": gl.AIM, "privbayes": gl.PrivBayes, "mixture": gl.Mixture}
 COMPLETE = [f"{method},{epsilon}" for method in METHODS for epsilon in (1, 3)]
@@ -190,7 +190,7 @@ def sample(population, cell, number):
         begin = time.process_time()
         model = METHODS[method]().fit(people, spend=people.ledger.left)
         fitted = time.process_time()
-    copies = model.copies(COPIES, seed=number)
+    copies = model.copies(GAPPED_COPIES if gaps else COPIES, seed=number)
     list(copies)
     copied = time.process_time()
     real, naive = population.table(codes, population.schema(gaps=False)), model.sample(seed=number)
@@ -208,7 +208,7 @@ def sample(population, cell, number):
         "cell": cell,
         "sample": number,
         "fit": fitted - begin,
-        "copies": copied - fitted,
+        "copy": (copied - fitted) / len(copies),
         "all": time.process_time() - begin,
         "found": found,
     }
@@ -233,9 +233,10 @@ def run(options):
     path = Path(options.results)
     kept = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(record["cell"], record["sample"]) for record in kept}
+    end = time.monotonic() + 60 * options.minutes
     with path.open("a") as file:
         for number, cell in itertools.product(range(options.samples), options.cells or CELLS):
-            if (cell, number) not in done:
+            if (cell, number) not in done and time.monotonic() < end:
                 record = sample(population, cell, number)
                 file.write(json.dumps(record) + "\n")
                 file.flush()
@@ -291,7 +292,7 @@ def table(options):
             np.mean([hit for name, found in naive.items() if name not in one_way for hit in found] or [np.nan]),
             len(outside) / sum(len(record["found"]) for record in some),
             np.mean(outside) if outside else np.nan,
-            np.median([record["copies"] for record in some]) / COPIES,
+            np.median([record["copy"] for record in some]),
             np.median([record["all"] for record in some]),
         ]
         print(cell.rjust(20), str(len(some)).rjust(10), *(f"{number:.3f}".rjust(10) for number in row), worst)
@@ -350,6 +351,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "table", "speed"))
     parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="then no other sample is begun")
     parser.add_argument("--cells", nargs="*")
     parser.add_argument("--table", default="adult")
     parser.add_argument("--results", default="inference.jsonl")

@@ -108,12 +108,18 @@ class Evidence:
         return tuple(column.extended_size if self.extended else column.size for column in schema.columns)
 
     def together(self, schema: Schema) -> list[frozenset[int]]:
-        """The sets of columns that were counted in one table, each with all its cells; the largest ones alone."""
+        """The sets of columns that were counted in one table that copies keep, each with all its cells; the largest.
+
+        Those of a network beyond its beginning are kept if an earlier one holds all parents.
+        """
         sizes = self.sizes(schema)
-        found = {
-            frozenset(c for c, size in zip(table.columns, table.counts.shape, strict=True) if size == sizes[c])
-            for table in self.tables
-        }
+        begun = beginning(sizes, self.nodes, self.cap_cells) if self.nodes and self.same_rows else 0
+        found: set[frozenset[int]] = set()
+        for place, table in enumerate(self.tables):
+            parents = self.nodes[place].parents if begun <= place < len(self.nodes) else ()
+            if not parents or any(set(parents) <= columns for columns in found):
+                axes = zip(table.columns, table.counts.shape, strict=True)
+                found.add(frozenset(c for c, size in axes if size == sizes[c]))
         constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # they go with everything
         return [columns | constant for columns in found if not any(columns < other for other in found)]
 
