@@ -31,7 +31,7 @@ follows the noise and is further from the truth.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, combinations_with_replacement, groupby, islice, product
+from itertools import chain, combinations_with_replacement, groupby, islice, product, repeat
 from math import prod
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
@@ -52,8 +52,7 @@ _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible
 _SHORT = 20  # cells of a row that is not worth a call
 _LEAST = 1e-6  # of what independent columns expect, to begin with
 EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
-CLOSE_SWEEPS = 8  # of a fit that follows the measurements: what is left is less than a tenth of their noise
-CLOSE_STEP = 1 / 8  # of these sweeps
+CLOSE_STEPS = tuple(2.0 ** -np.linspace(1, 5, 8))  # a fit that follows its tables ends a tenth of noise from there
 PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 
 
@@ -125,11 +124,10 @@ class GraphicalModel:
         excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
-            aims = aims_of(shown, CLOSE_STEP if closely else step)
             if closely:
-                excess = engine.follow(aims, total)
+                excess = engine.follow(shown, total)
             else:
-                excess = engine.approach(aims, total, sweeps=sweeps, progress=progress)
+                excess = engine.approach(aims_of(shown, step), total, sweeps=sweeps, progress=progress)
             if polish:
                 engine.polish(targets, total, polish)
         model = GraphicalModel(sizes, engine.potentials(), total)
@@ -318,7 +316,7 @@ class _Engine:
         """Sweep until noise explains what is left of every table, and say how far each is from that."""
         excess = dict.fromkeys(aims, 0.0)
         lowest, stalled = np.inf, 0
-        for done, found in enumerate(self.sweeps(aims, total), start=1):
+        for done, found in enumerate(self.sweeps(repeat(aims), total), start=1):
             excess |= found
             worst = max(excess.values())
             if progress:
@@ -328,19 +326,23 @@ class _Engine:
                 break
         return excess
 
-    def follow(self, aims: Mapping[Marginal, "Aim"], total: float) -> dict[Marginal, float]:
-        """Sweep until the tables are followed, and say how far each is from what noise explains."""
-        excess = dict.fromkeys(aims, 0.0)
-        for found in islice(self.sweeps(aims, total), CLOSE_SWEEPS):
+    def follow(self, shown: Mapping[Marginal, tuple[Denoised, float]], total: float) -> dict[Marginal, float]:
+        """Sweep in steps that grow shorter, and say how far each table is from what noise explains.
+
+        Tables that contradict each other below zero pull to and fro: long steps come near soon, short ones arrive.
+        """
+        excess = dict.fromkeys(shown, 0.0)
+        aims = (aims_of(shown, step) for step in CLOSE_STEPS)
+        for found in islice(self.sweeps(aims, total), len(CLOSE_STEPS)):  # not on to where momentum would carry the last
             excess |= found
         return excess
 
-    def sweeps(self, aims: Mapping[Marginal, "Aim"], total: float) -> Iterator[dict[Marginal, float]]:
+    def sweeps(self, aims: Iterable[Mapping[Marginal, "Aim"]], total: float) -> Iterator[dict[Marginal, float]]:
         """Sweep after sweep, with momentum that starts again when the worst table gets worse."""
         possible = np.isfinite(self.theta)
         before, momentum, worst = self.theta[possible], 1.0, np.inf
-        while True:
-            excess = self.sweep(aims, total)
+        for now in aims:
+            excess = self.sweep(now, total)
             last, worst = worst, max(excess.values(), default=0.0)
             yield excess
             here, momentum = self.theta[possible], 1.0 if worst > last else momentum
