@@ -31,7 +31,7 @@ follows the noise and is further from the truth.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, combinations_with_replacement, groupby, islice, product, repeat
+from itertools import chain, combinations_with_replacement, groupby, product
 from math import prod
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
@@ -52,7 +52,7 @@ _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible
 _SHORT = 20  # cells of a row that is not worth a call
 _LEAST = 1e-6  # of what independent columns expect, to begin with
 EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
-CLOSE_STEPS = tuple(2.0 ** -np.linspace(1, 5, 8))  # a fit that follows its tables ends a tenth of noise from there
+CLOSE_STEPS = tuple(2.0 ** np.linspace(1, -5, 8))  # a fit that follows its tables ends a tenth of noise from there
 PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 
 
@@ -316,7 +316,7 @@ class _Engine:
         """Sweep until noise explains what is left of every table, and say how far each is from that."""
         excess = dict.fromkeys(aims, 0.0)
         lowest, stalled = np.inf, 0
-        for done, found in enumerate(self.sweeps(repeat(aims), total), start=1):
+        for done, found in enumerate(self.sweeps(aims, total), start=1):
             excess |= found
             worst = max(excess.values())
             if progress:
@@ -332,17 +332,16 @@ class _Engine:
         Tables that contradict each other below zero pull to and fro: long steps come near soon, short ones arrive.
         """
         excess = dict.fromkeys(shown, 0.0)
-        aims = (aims_of(shown, step) for step in CLOSE_STEPS)
-        for found in islice(self.sweeps(aims, total), len(CLOSE_STEPS)):  # not on to where momentum would carry the last
-            excess |= found
+        for step in CLOSE_STEPS:
+            excess |= self.sweep(aims_of(shown, step), total)
         return excess
 
-    def sweeps(self, aims: Iterable[Mapping[Marginal, "Aim"]], total: float) -> Iterator[dict[Marginal, float]]:
+    def sweeps(self, aims: Mapping[Marginal, "Aim"], total: float) -> Iterator[dict[Marginal, float]]:
         """Sweep after sweep, with momentum that starts again when the worst table gets worse."""
         possible = np.isfinite(self.theta)
         before, momentum, worst = self.theta[possible], 1.0, np.inf
-        for now in aims:
-            excess = self.sweep(now, total)
+        while True:
+            excess = self.sweep(aims, total)
             last, worst = worst, max(excess.values(), default=0.0)
             yield excess
             here, momentum = self.theta[possible], 1.0 if worst > last else momentum
