@@ -286,8 +286,9 @@ class _Engine:
         """Pass messages up, in logs and normalised per shared cell, then probabilities down; fills `mu` too."""
         for place in range(len(self.tables) - 1, -1, -1):
             table, flat = self.tables[place], self.flat[place]
-            table.fill(0.0)
-            for slot in self.slots[place]:
+            here = self.slots[place]
+            np.copyto(table, here[0].potential if here else 0.0)
+            for slot in here[1:]:
                 table += slot.potential
             for kid in self.tree.kids[place]:
                 table += self.messages[kid].reshape(self.links[kid][0])
