@@ -557,7 +557,8 @@ def _fit_into(bag: Marginal, columns: Marginal, sizes: Sizes) -> tuple[list[int]
 def sum_out(table: Floats, gone: Sequence[int]) -> Floats:
     """A table without some of its axes: in a third of the time of np.sum where several go."""
     axes = range(table.ndim)
-    return np.asarray(np.einsum(table, list(axes), [axis for axis in axes if axis not in gone]))
+    kept = [axis for axis in axes if axis not in gone]
+    return np.asarray(np.einsum(table, list(axes), kept))  # type: ignore[arg-type]  # this form has no types
 
 
 def _across(fold: np.ufunc, flat: Floats) -> Floats:

@@ -583,9 +583,7 @@ def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last
     return laws
 
 
-def _follow(
-    tables: _Tables, rng: np.random.Generator, start: tuple[MixtureModel, MixtureModel | None] | None
-) -> _Laws:
+def _follow(tables: _Tables, rng: np.random.Generator, start: tuple[MixtureModel, MixtureModel | None] | None) -> _Laws:
     """Components that come nearer to the tables than noise explains: what is left of χ² is noise that they share.
 
     Steps are as many as bring what tables tell, shares in a group and slopes, to within a tenth of what noise changes.
