@@ -5,7 +5,7 @@
     python bench/inference.py run --cells mst,1,mcar         with a fifth of four columns missing
     python bench/inference.py table                          what was kept, against the targets
     python bench/inference.py speed                          20 copies of Adult, 15 columns
-    python bench/inference.py run --table bank --cells …     another population, looked at once
+    python bench/inference.py run --table br2000 …           another population, looked at once
 
 The population is Adult (7 columns, coarse cells, complete rows), a sample 5,000 rows with replacement, δ = 1e-6; the
 seed of a sample is its number. Noise is that of a release: it cannot be seeded. Tables are looked for in ../shared.
@@ -43,7 +43,7 @@ class Population:
 
     def __init__(self, name):
         frame = pl.read_csv(synth.SHARED / "data" / f"{name}.csv.gz").drop_nulls()
-        self.columns = {"adult": adult, "bank": bank}[name](frame)
+        self.columns = {"adult": adult, "bank": bank, "br2000": br2000}[name](frame)
         self.gappy = ("edu", "hrs", "inc", "mar")
         self.codes = np.stack([codes for codes, _ in self.columns.values()], axis=1)
         self.names = list(self.columns)
@@ -156,6 +156,20 @@ def bank(frame):
         "race": (job, np.arange(5.0)),
         "hrs": (cut(frame["duration"], [100, 180, 260, 400]), np.array([0.6, 1.4, 2.2, 3.2, 7.0])),
         "inc": ((frame["y"] == "yes").to_numpy().astype(np.int64), np.arange(2.0)),
+    }
+
+
+def br2000(frame):
+    """Names are Adult's for what stands in their place."""
+    words = {word: code for code, word in enumerate(("zero", "one", "two", "three", "four"))}
+    return {
+        "age": (cut(frame["a5"], [19, 23, 27, 31, 36, 42, 52]), np.array([16, 21, 25, 29, 33, 39, 47, 60.0])),
+        "edu": (cut(frame["a3"], [1, 2, 3, 4, 6]), np.array([0, 1, 2, 3, 4.5, 7.5])),
+        "mar": (levels(frame["a10"], words), np.arange(4.0)),
+        "sex": ((frame["a1"] == "one").to_numpy().astype(np.int64), np.arange(2.0)),
+        "race": (levels(frame["a2"], words), np.arange(5.0)),
+        "hrs": (cut(frame["a13"], [15, 22, 30, 40]), np.array([10, 18, 26, 35, 50.0])),
+        "inc": ((frame["a14"] == "one").to_numpy().astype(np.int64), np.arange(2.0)),
     }
 
 
