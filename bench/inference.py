@@ -163,12 +163,12 @@ def br2000(frame):
     """Names are Adult's for what stands in their place."""
     words = {word: code for code, word in enumerate(("zero", "one", "two", "three", "four"))}
     return {
-        "age": (cut(frame["a5"], [19, 23, 27, 31, 36, 42, 52]), np.array([16, 21, 25, 29, 33, 39, 47, 60.0])),
+        "age": (cut(frame["a5"], [12, 17, 22, 26, 31, 36, 43]), np.array([8, 14, 19, 24, 28, 33, 39, 52.0])),
         "edu": (cut(frame["a3"], [1, 2, 3, 4, 6]), np.array([0, 1, 2, 3, 4.5, 7.5])),
         "mar": (levels(frame["a10"], words), np.arange(4.0)),
         "sex": ((frame["a1"] == "one").to_numpy().astype(np.int64), np.arange(2.0)),
         "race": (levels(frame["a2"], words), np.arange(5.0)),
-        "hrs": (cut(frame["a13"], [15, 22, 30, 40]), np.array([10, 18, 26, 35, 50.0])),
+        "hrs": (cut(frame["a13"], [12, 20, 30, 40]), np.array([6, 16, 25, 35, 52.0])),
         "inc": ((frame["a14"] == "one").to_numpy().astype(np.int64), np.arange(2.0)),
     }
 
