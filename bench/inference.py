@@ -36,6 +36,23 @@ COMPLETE = [f"{method},{epsilon}" for method in METHODS for epsilon in (1, 3)]
 CELLS = [*COMPLETE, *(f"{method},1,{gaps}" for method in METHODS for gaps in ("mcar", "mar"))]
 RATE = 0.2  # of gaps
 ONE_WAY = 4  # the first estimands are of one column
+MANY = ("edu", "sex", "hrs", "age", "mar", "inc")
+LOOKS = {  # at which columns each estimand looks, in sets of which each must have been measured in one table
+    "mean age": [("age",)],
+    "mean hrs": [("hrs",)],
+    "P(inc)": [("inc",)],
+    "P(F)": [("sex",)],
+    "P(inc|F)": [("inc", "sex")],
+    "P(inc|mar)": [("inc", "mar")],
+    "hrs|F": [("hrs", "sex")],
+    "P(inc|edu)": [("inc", "edu")],
+    "P(inc|F,edu)": [("inc", "sex", "edu")],
+    "hrs ~ age: x1": [("hrs", "age")],
+    "inc ~ edu: x1": [("inc", "edu")],
+    **{f"inc ~ many: x{number}": list(itertools.combinations(MANY, 2)) for number in (1, 2, 3)},
+    "logit edu": [("edu", "sex", "inc")],
+    "logit sex": [("edu", "sex", "inc")],
+}
 
 
 class Population:
@@ -218,6 +235,8 @@ def sample(population, cell, number):
             if (name := shown(label, each.name)) is not None:
                 half = None if each.interval is None else (each.interval[1] - each.interval[0]) / 2
                 found[name]["pooled"] = [each.value, half]
+                told = each.interval is None and "not supported by this release" in each.unsupported
+                found[name]["told"] = told or holds(population, model, LOOKS[name])
     return {
         "cell": cell,
         "sample": number,
@@ -226,6 +245,17 @@ def sample(population, cell, number):
         "all": time.process_time() - begin,
         "found": found,
     }
+
+
+def holds(population, model, looks):
+    """Whether the tables of a release hold what an estimand looks at: here declared, where pool finds it out."""
+    sizes = model.evidence.sizes(model.schema)
+    measured = [
+        {c for c, size in zip(table.columns, table.counts.shape, strict=True) if size == sizes[c]}
+        for table in model.evidence.tables
+    ]
+    places = [{population.names.index(name) for name in names} for names in looks]
+    return all(any(need <= table for table in measured) for need in places)
 
 
 def shown(label, name):
@@ -270,15 +300,17 @@ def table(options):
         "samples",
         "one-way",
         "inside",
-        "worst",
+        "least",
         "width",
         "naive",
         "outside",
         "naive out",
+        "untold",
         "s/copy",
         "s all",
+        "least is",
     )
-    print(" ".join(h.rjust(10 if i else 20) for i, h in enumerate(head)))
+    print(f"| {' | '.join(head)} |\n|---|{'---:|' * (len(head) - 2)}---|")
     told = {}
     for cell in dict.fromkeys(record["cell"] for record in records):
         some = [record for record in records if record["cell"] == cell]
@@ -306,10 +338,12 @@ def table(options):
             np.mean([hit for name, found in naive.items() if name not in one_way for hit in found] or [np.nan]),
             len(outside) / sum(len(record["found"]) for record in some),
             np.mean(outside) if outside else np.nan,
+            sum(not found["told"] for record in some for found in record["found"].values()),
             np.median([record["copy"] for record in some]),
             np.median([record["all"] for record in some]),
         ]
-        print(cell.rjust(20), str(len(some)).rjust(10), *(f"{number:.3f}".rjust(10) for number in row), worst)
+        numbers = [f"{number:.2f}" if number > 1 else f"{number:.3f}" for number in row]
+        print(f"| {', '.join(cell.split(','))} | {len(some)} | {' | '.join(numbers)} | {worst} |")
         told |= _against_targets(cell, row)
         if options.verbose:
             for name, found in hits.items():
@@ -327,15 +361,16 @@ def table(options):
 
 def _against_targets(cell, row):
     """What must be shown of a cell, and whether it is."""
-    one_way, inside, worst, width = row[:4]
+    one_way, inside, worst, width, _, _, _, untold = row[:8]
     _, epsilon, *gaps = cell.split(",")
     if gaps:
-        return {f"{cell}: inside {inside:.3f} ≥ .92": inside >= 0.92}
+        return {f"{cell}: inside {inside:.3f} ≥ .92": inside >= 0.92, f"{cell}: untold {untold} = 0": untold == 0}
     most = 1.7 if epsilon == "1" else 1.25
     targets = {
         f"{cell}: one-way {one_way:.3f} ≥ .92": one_way >= 0.92,
         f"{cell}: inside {inside:.3f} ≥ .93": inside >= 0.93,
         f"{cell}: width {width:.2f} ≤ {most}": width <= most,
+        f"{cell}: untold {untold} = 0": untold == 0,
     }
     return targets if np.isnan(worst) else targets | {f"{cell}: worst {worst:.3f} ≥ .88": worst >= 0.88}
 
