@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.inference.rubin import bootstrap, rubin
 from gapless.release import model_of
 
 TABLE = """
@@ -87,11 +88,42 @@ def test_a_release_with_copies_is_whole_and_says_how_to_analyse_it(folder, run_h
     assert "by noise" in told
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
 def test_the_guide_pools_in_r_as_gapless_does(folder, run_here):
+    """R's numbers against the formulas, from the same files."""
     run_here(*SYNTH, "--copies", 3, "--seed", 5)
-    (code,) = re.findall(r"```r\n(.*?)```", (folder / "out" / "analysis.md").read_text(), re.DOTALL)
-    subprocess.run(["Rscript", "-e", code], cwd=folder / "out", check=True)
+    guide = (folder / "out" / "analysis.md").read_text()
+    (code,) = re.findall(r"```r\n(.*?)```", guide, re.DOTALL)
+    (explained, by) = re.findall(r"lm\(`(\w+)` ~ `(\w+)`", code)[0]
+    assert (explained, by) == ("age", "sex")
+    told = subprocess.run(
+        ["Rscript", "-e", f"options(digits = 12)\n{code}"],
+        cwd=folder / "out",
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    in_r = np.array([line.split() for line in told.splitlines()[1::2]], dtype=float)
+
+    def slopes(file):
+        for (_,), rows in pl.read_csv(folder / "out" / file).group_by("copy", maintain_order=True):
+            yield slope(rows)
+
+    def slope(rows):
+        """The coefficient of the second level and its variance: means of two groups with one variance."""
+        groups = [rows.filter(pl.col(by) == level)[explained].to_numpy() for level in "FM"]
+        within = sum(((group - group.mean()) ** 2).sum() for group in groups) / (len(rows) - 2)
+        return groups[1].mean() - groups[0].mean(), within * sum(1 / len(group) for group in groups)
+
+    estimates, variances = np.array(list(slopes("copies.csv.gz"))).T
+    replicates = np.array([value for value, _ in slopes("replicates.csv.gz")])
+    original = np.array([slope(pl.read_csv(folder / "out" / "model_rows.csv.gz"))[0]])
+    pooled = rubin(original, estimates[:, None], variances[:, None])
+    wide = bootstrap(original, replicates[:, None])
+    half = max(pooled.half[0], wide.half[0])
+    for found, centre, width in zip(in_r, (pooled.centre[0], wide.centre[0]), (pooled.half[0], half), strict=True):
+        assert found == pytest.approx([centre, centre - width, centre + width], rel=1e-6)
 
 
 def test_estimates_are_printed_with_intervals_and_spend_nothing(folder, run_here):
@@ -142,6 +174,27 @@ def test_slips_with_copies_are_told_before_anything_is_spent(folder, monkeypatch
     with pytest.raises(gl.ModelError, match="the schema has a column 'copy' of its own"):
         gl.make_release("people.csv", other, "out", **promise, copies=5)
     assert not (folder / "people.ledger").exists()
+
+
+def test_what_is_always_measured_is_asked_for_by_name(folder, run_here):
+    synth = [*SYNTH[:-2], "--always", "age+sex+income"]
+    code, _, told = run_here(*synth, "--method", "mst")
+    assert (code, "mst measures no tables for certain" in told, "leave --always out" in told) == (1, True, True)
+    for slip in ("age", "age+age", "age+", "age+nothing"):
+        assert run_here(*SYNTH[:-2], "--always", slip)[0] == 2
+    assert not (folder / "people.ledger").exists()
+    assert run_here(*synth)[0] == 0
+    code, told, _ = run_here("estimate", "out", "mean(age) where sex == F and income >= 2", "--copies", 2)
+    assert (code, "by noise" in told) == (0, True)
+    assert "aim" in (folder / "out" / "privacy.md").read_text()
+
+
+def test_what_goes_for_several_questions_is_told_once(folder, run_here):
+    run_here(*SYNTH)
+    asked = [f"mean(age) where sex == {sex} and income >= 2" for sex in "FM"]
+    _, told, _ = run_here("estimate", "out", *asked, "mean(age)", "--copies", 2)
+    assert told.count("not supported by this release") == told.count("nothing was spent") == 1
+    assert "--always age+sex+income measures it" in told
 
 
 def test_a_model_is_found_in_a_folder_and_by_its_file(folder, run_here):

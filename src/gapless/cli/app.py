@@ -81,6 +81,13 @@ LedgerOption = Annotated[
 ]
 Method = Annotated[str, typer.Option("--method", "-m")]  # FitCommand knows the help of these two
 MissingOption = Annotated[str | None, typer.Option("--missing", show_default="extended")]
+Always = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN+COLUMN",
+        help="Columns to measure in one table for certain, for estimates with intervals; by aim. Repeatable.",
+    ),
+]
 Seed = Annotated[int | None, typer.Option(min=0, help="Repeat a sample. Noise cannot be seeded.")]
 NumberOfRows = Annotated[int | None, typer.Option("--rows", min=0, help="Rows to sample; by default the noisy total.")]
 GapsOption = Annotated[str, typer.Option("--gaps", help="filled, or as-observed to draw the gaps as well.")]
@@ -216,6 +223,7 @@ def synth(
     delta: Delta = 0.0,
     method: Method = "auto",
     missing: MissingOption = None,
+    always: Always = None,
     gaps: GapsOption = "filled",
     rows: NumberOfRows = None,
     copies: Annotated[
@@ -243,6 +251,7 @@ def synth(
             public,
             output,
             **chosen,
+            always=_always(always or []),
             gaps=_gaps(gaps, chosen["missing"]),
             rows=rows,
             copies=copies,
@@ -272,6 +281,7 @@ def fit(
     delta: Delta = 0.0,
     method: Method = "auto",
     missing: MissingOption = None,
+    always: Always = None,
     ledger: LedgerOption = None,
     spend: Spend = None,
     encoding: Encoding = None,
@@ -291,6 +301,7 @@ def fit(
             public,
             output,
             **_method(method, missing, expected_rows),
+            always=_always(always or []),
             percent=None if spend is None else _percent(spend),
             progress=progress,
             **_account(public, _ledger(data, ledger), epsilon, delta, encoding, engine, query),
@@ -417,6 +428,15 @@ def _given(options: list[str]) -> dict[str, str]:
             raise typer.BadParameter(f"--given {option}. Try: --given sex=female, each column once")
         given[column] = value
     return given
+
+
+def _always(options: list[str]) -> list[tuple[str, ...]]:
+    """Sets of columns from age+income."""
+    sets = [tuple(option.split("+")) for option in options]
+    for option, names in zip(options, sets, strict=True):
+        if len(names) < 2 or not all(names) or len(set(names)) < len(names):
+            raise typer.BadParameter(f"--always {option}. Try: --always age+income, different columns")
+    return sets
 
 
 def _gaps(gaps: str, missing: Missing | None = None) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.app import Json, Seed, _working, app, console
+from gapless.cli.app import Json, Seed, _progress, app, console
 from gapless.cli.words import spoken
 
 Made = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder, or a model file.")]
@@ -32,8 +32,8 @@ def copies(
 
     if output.suffix:
         check_writable(output, new=True)
-    with _working("learning"):
-        written = model_of(release).copies(many, seed=seed).write(output)
+    with _progress("learning") as progress:
+        written = model_of(release).copies(many, seed=seed, progress=progress).write(output)
     if as_json:
         print(json.dumps({"files": [str(path) for path in written], "copies": many}))
     else:
@@ -60,11 +60,13 @@ def estimate(
     asked = [parse_question(text) for text in questions]
     for question in asked:
         looked_at(question, model.schema)  # what cannot be answered is told before anything is learned
-    with _working("learning"):
-        tables = model.copies(many, seed=seed)
+    with _progress("learning") as progress:
+        tables = model.copies(many, seed=seed, progress=progress)
         pooled = [pool(tables, question) for question in asked]
     if as_json:
         print(json.dumps([each.to_dict() for each in pooled]))
     else:
         for each in pooled:
-            console.print(spoken(str(each)))
+            console.print("\n".join(each.answers))
+        told = dict.fromkeys(note for each in pooled for note in each.told)
+        console.print("\n".join(f"  {spoken(note)}" for note in told))

@@ -1,6 +1,9 @@
 """Hints of the library in the words of the command line: the option that does what an argument does in Python."""
 
 import re
+from ast import literal_eval
+from collections.abc import Callable
+from shlex import quote
 
 _VALUES = {
     "Drop()": "drop",
@@ -11,7 +14,7 @@ _VALUES = {
     "ImputeFirst()": "impute-random",
 }
 _OPTIONS = "engine|spend|delta|ledger|method|missing|on|neighbors|scheme|cover|limit|seed|gaps"
-_PHRASES = (
+_PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str] | None], ...] = (
     (r"leave budget= out: the ledger knows it", "leave --epsilon and --delta out: the ledger knows them"),
     (r"(?:budget=)?Budget\(epsilon=1\.0, delta=1e-6\)", "--epsilon 1 --delta 1e-6"),
     (r"delta=(\S+)", r"--delta \1"),
@@ -23,6 +26,9 @@ _PHRASES = (
     (r'MissingAtLeast\({"income": 0\.2}\)', "--missing-at-least income=0.2"),
     (r'encoding="([\w-]+)" \(.*?\)', r"--encoding \1"),
     (r'\bon=\["age", "sex"\]', "--on age,sex"),
+    (r"AIM\(always=\[(.+)\]\)", lambda found: _always(found[1])),
+    (r"always=\[\(\"age\", \"income\"\)\]", "--always age+income"),
+    (r"leave always= out", "leave --always out"),
     (r"leave them out with select\(\)", "leave them out with ignore in the schema"),
     (r",? or raise cap_cells", ""),
     (r"; or a data frame", ""),
@@ -43,6 +49,11 @@ def spoken(hint: str) -> str:
     for pattern, words in _PHRASES:
         hint = re.sub(pattern, _option if words is None else words, hint)
     return hint
+
+
+def _always(sets: str) -> str:
+    """The sets of columns, written as in Python, as options."""
+    return " ".join("--always " + quote("+".join(names)) for names in literal_eval(f"[{sets}]"))
 
 
 def _option(found: re.Match[str]) -> str:

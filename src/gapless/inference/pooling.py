@@ -48,7 +48,7 @@ class PooledEstimate:
 
     def __str__(self) -> str:
         if self.interval is None:
-            return f"({self.value:.6g})  {self.unsupported}"
+            return f"({self.value:.6g})  no interval"
         low, high = self.interval
         gaps = f", × {self.gap_factor:.2f} by gaps" if self.gap_factor > 1 else ""
         return f"{self.value:.6g}  [{low:.6g}, {high:.6g}]  × {self.noise_factor:.2f} by noise{gaps}"
@@ -96,13 +96,28 @@ class Pooled:
         }
 
     def __str__(self) -> str:
+        return "\n".join([*self.answers, *(f"  {note}" for note in self.told)])
+
+    @property
+    def answers(self) -> list[str]:
+        """A line for each estimate."""
         if len(self.estimates) == 1 and not self.estimates[0].name:
             lines = [f"{self.question} = {self.estimates[0]}"]
         else:
             width = max(len(each.name) for each in self.estimates)
             lines = [self.question, *(f"  {each.name:<{width}}  {each}" for each in self.estimates)]
-        notes = self.notes if any(each.interval for each in self.estimates) else ()
-        return "\n".join([*lines, *(f"  {note}" for note in notes)])
+        return lines
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What goes for several estimates, once: why some have no interval, and what the others do not cover."""
+        reasons: dict[str, list[str]] = {}
+        for each in self.estimates:
+            if each.unsupported:
+                reasons.setdefault(each.unsupported, []).append(each.name)
+        of_all = len(reasons) == 1 and all(each.unsupported for each in self.estimates)
+        why = [why if of_all else f"{listing(names)}: {why}" for why, names in reasons.items()]
+        return (*why, *(self.notes if any(each.interval for each in self.estimates) else ()))
 
 
 def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Pooled:
@@ -188,9 +203,11 @@ def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
     if lacking:
         told = [" × ".join(names[c] for c in sorted(columns)) for columns in lacking]
         tables = [tuple(names[c] for c in sorted(columns)) for columns in lacking]
+        was, them = ("was", "it") if len(told) == 1 else ("were", "them")
+        kept = " in a table that rows of a network keep" if evidence.nodes else ""
         return (
-            f"not supported by this release: {listing(told)} {'was' if len(told) == 1 else 'were'} not measured; "
-            f"AIM(always={tables}) measures {'it' if len(told) == 1 else 'them'}"
+            f"not supported by this release: {listing(told)} {was} not measured{kept}; "
+            f"AIM(always={tables}) measures {them}"
         )
     if not evidence.extended and any(column.gaps for column in model.schema.columns):
         return "not supported by this release: gaps were not measured; missing=Extended() measures them"

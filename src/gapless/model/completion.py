@@ -20,7 +20,7 @@ from itertools import product
 
 import numpy as np
 
-from gapless.model.graphical import GraphicalModel
+from gapless.model.graphical import GraphicalModel, sum_out
 from gapless.model.marginal import Floats, Marginal, Measurement
 
 EM_STEPS = 50
@@ -76,6 +76,8 @@ def complete_model(
         closely: Whether the model follows its tables at the end, as in `GraphicalModel.fit`.
         seed: Of the draws; public, so that the same released values always give the same model.
     """
+    if tuple(sizes) == gapped.sizes:
+        return gapped
     # A table inside a larger one would be completed with less knowledge: it is taken from the larger ones instead.
     largest = [marginal for marginal in measured if not any(set(marginal) < set(other) for other in measured)]
     tables = [
@@ -143,9 +145,12 @@ def _rake(table: Floats, margins: Sequence[Floats], rounds: int = 20) -> Floats:
     """Scale a table along each axis in turn until its margins are those given."""
     table = table + 1e-12 * table.sum() / table.size
     for _ in range(rounds):
+        moved = 0.0
         for axis, margin in enumerate(margins):
             others = tuple(other for other in range(table.ndim) if other != axis)
-            table = table * (margin / np.maximum(table.sum(axis=others), 1e-300)).reshape(
-                [-1 if other == axis else 1 for other in range(table.ndim)]
-            )
+            factor = margin / np.maximum(sum_out(table, others), 1e-300)
+            table = table * factor.reshape([-1 if other == axis else 1 for other in range(table.ndim)])
+            moved = max(moved, float(np.abs(factor - 1).max()))
+        if moved < 1e-9:
+            break
     return table

@@ -57,8 +57,8 @@ LEAST_MIXTURES = 4  # that are put together
 ROWS_EACH = 60  # rows of a sample for each component of the whole, as long as this has
 COMPONENTS = (1_000, 10_000)  # at least and at the most
 CLOSE_COMPONENTS = 100  # of a mixture that follows its tables
-CLOSE_STEPS = 300
-CLOSE = 0.25  # of its degrees of freedom, χ² at which a mixture is as close to its tables as matters
+CLOSE_STEPS = 200
+NEAR_STEPS = 60  # if it begins with a mixture that followed tables nearby
 STEPS = 300
 LEAST_STEPS = 20
 RATE = 0.1  # of the first step, in logits
@@ -68,6 +68,7 @@ DEPENDENT = 3.0  # standard deviations of χ² from which gaps depend on somethi
 CAP_CELLS = 10_000_000  # of a marginal
 
 _LEAST = 1e-4  # share of a cell at the start
+_NEVER = 1e-30  # stands for 0 where a logarithm is taken
 _CHECK = 5  # steps between two looks at what is left
 _OUTLOOK = 50  # steps from which it is told whether the noise can be reached
 _ZERO = 100.0  # how much more a forbidden cell weighs than the best-known one
@@ -224,6 +225,7 @@ def fit_mixture(
     total: float | None = None,
     zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]] = (),
     closely: bool = False,
+    start: tuple[MixtureModel, MixtureModel | None] | None = None,
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> MixtureFit:
@@ -240,6 +242,7 @@ def fit_mixture(
             become targets, so that hardly any probability is left to them; not none.
         closely: whether to follow the tables, noise and all, with components that can: less bias, for more noise. The
             descent does not stop where noise explains the rest, and no cell is drawn to zero.
+        start: what followed tables nearby, `filled` and `gapped` of such a fit: to follow these takes fewer steps.
         seed: of the starts; the same released values always give the same model.
         progress: called with the components fitted and how many there shall be.
     """
@@ -254,7 +257,7 @@ def fit_mixture(
     wanted = int(np.clip(total / ROWS_EACH, *COMPONENTS))
     largest = wanted // LEAST_MIXTURES
     each, done = LEAST_COMPONENTS, 0
-    found: list[_Laws] = [_follow(tables, rng)] if closely else []
+    found: list[_Laws] = [_follow(tables, rng, start)] if closely else []
     while done < wanted and not closely:
         laws = _descend(tables, each, rng, last=each == largest)
         if laws is None:
@@ -511,6 +514,15 @@ class _Logits:
         self.still = None if self.moving else shape.rates(self.rates)
         self.step_cells, self.step_rates = _Adam(self.cells.shape), _Adam(self.rates.shape)
 
+    def begin_at(self, filled: MixtureModel, gapped: MixtureModel | None) -> None:
+        """Take the place of the components of another mixture of these columns."""
+        shape = self.shape
+        self.cells = _logs(np.hstack(filled.laws).T)
+        if gapped is not None and self.moving:
+            whole = np.hstack(gapped.laws).T
+            self.rates[shape.being_gap] = _logs(whole[shape.gaps])
+            self.rates[shape.being_seen] = _logs(shape.cells.sums(whole[shape.seen]))
+
     def laws(self) -> _Laws:
         shape, cells = self.shape, self.shape.cells(self.cells)
         if not self.gapped:
@@ -571,15 +583,19 @@ def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last
     return laws
 
 
-def _follow(tables: _Tables, rng: np.random.Generator) -> _Laws:
-    """Components that come nearer to the tables than noise explains: what is left of χ² is noise that they share."""
+def _follow(tables: _Tables, rng: np.random.Generator, start: tuple[MixtureModel, MixtureModel | None] | None) -> _Laws:
+    """Components that come nearer to the tables than noise explains: what is left of χ² is noise that they share.
+
+    Steps are as many as bring what tables tell, shares in a group and slopes, to within a tenth of what noise changes.
+    """
     logits = _Logits(tables, CLOSE_COMPONENTS, rng)
-    for done in range(CLOSE_STEPS):
+    steps = CLOSE_STEPS
+    if start is not None:
+        logits.begin_at(*start)
+        steps = NEAR_STEPS
+    for done in range(steps):
         laws = logits.laws()
-        squares, slope = tables.compare(laws.whole) if done % _CHECK == 0 else (None, tables.slope(laws.whole))
-        if squares is not None and tables.lack(squares)[0] <= CLOSE:
-            return laws
-        logits.step(laws, slope, rate=RATE * (1 - (done / CLOSE_STEPS) ** 2))
+        logits.step(laws, tables.slope(laws.whole), rate=RATE * (1 - (done / steps) ** 2))
     return logits.laws()
 
 
@@ -611,6 +627,10 @@ def _multiply(left: Singles, right: Singles) -> Singles:
             tile = slice(top, top + height), slice(side, side + width)
             np.matmul(left[tile[0]], right[:, tile[1]], out=result[tile])
     return result
+
+
+def _logs(laws: Singles) -> Singles:
+    return np.log(np.maximum(laws, np.float32(_NEVER)))
 
 
 def _ends(sizes: Sequence[int]) -> Ints:

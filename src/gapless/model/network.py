@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from gapless.model.junction import cells
 from gapless.model.marginal import Floats, Marginal, Measurement, reconcile
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 
-__all__ = ["BayesianNetwork", "Node", "conditional", "fit_tables"]
+__all__ = ["Axes", "BayesianNetwork", "Begun", "Node", "beginning", "conditional", "fit_tables"]
 
 CAP_CELLS = 20_000_000  # of the junction tree on which a marginal is computed
 SWEEPS = 10  # of Gibbs sampling
@@ -87,8 +87,12 @@ class BayesianNetwork:
         """
         dtype = np.uint16 if max(self.sizes, default=1) <= 1 << 16 else np.uint32
         codes = np.empty((rows, len(self.sizes)), dtype=dtype, order="F")
-        for node, law in zip(self.nodes, self.laws, strict=True):
-            groups = np.zeros(rows, dtype=np.int64)
+        return self._draw(codes, 0, rng)
+
+    def _draw(self, codes: Codes, first: int, rng: np.random.Generator) -> Codes:
+        """Draw the columns of all nodes from the first one on."""
+        for node, law in zip(self.nodes[first:], self.laws[first:], strict=True):
+            groups = np.zeros(len(codes), dtype=np.int64)
             for parent, merged, many in zip(node.parents, node.merged, node.shape, strict=True):
                 groups = groups * many + merged[codes[:, parent]]
             codes[:, node.column] = allot(law.reshape(-1, law.shape[-1]), groups, rng)
@@ -139,7 +143,7 @@ class BayesianNetwork:
             if node.column in needed:
                 needed |= set(node.parents)
                 family.append((node, law))
-        axes = _Axes(self.sizes, [node for node, _ in family])
+        axes = Axes(self.sizes, [node for node, _ in family])
         tables = axes.ties | {key: law for key, (_, law) in zip(axes.tables, family, strict=True)}
         if (price := cells(axes.sizes, tables)) > CAP_CELLS:
             raise ModelError(
@@ -171,7 +175,31 @@ class BayesianNetwork:
         return cls(arrays["sizes"].tolist(), nodes, [arrays[f"law.{number}"] for number in numbers])
 
 
-class _Axes:
+class Begun(BayesianNetwork):
+    """A network whose rows keep its first tables as they were measured.
+
+    A network's own rows have the table of a node only if an earlier one holds its parents together: else these are
+    drawn as if they were independent given theirs. Here the columns of the first nodes are drawn from one graphical
+    model of all their tables, those of the others given their parents.
+
+    Args:
+        network: the law of every column given its parents.
+        start: of the first nodes' tables; after the columns it may have merged ones.
+        many: how many nodes it holds.
+    """
+
+    def __init__(self, network: BayesianNetwork, start: GraphicalModel, many: int) -> None:
+        super().__init__(network.sizes, network.nodes, network.laws)
+        self.start = start
+        self.many = many
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        """Rows × columns of codes, the tables of the first nodes as near to the model's as whole numbers are."""
+        codes = np.asfortranarray(self.start.sample(rows, rng)[:, : len(self.sizes)])
+        return self._draw(codes, self.many, rng)
+
+
+class Axes:
     """The tables of some nodes over common axes: first all columns, then every merged one, tied to its column.
 
     Attributes:
@@ -196,6 +224,18 @@ class _Axes:
                 axes.append(axis)
             self.tables.append((*axes, node.column))
 
+    @property
+    def untied(self) -> list[tuple[Marginal, NDArray[np.bool_]]]:
+        """Cells of a column and of its merged axis that never go together."""
+        return [(key, table == 0) for key, table in self.ties.items()]
+
+
+class NodeTables(NamedTuple):
+    """The probabilities behind each node's counts, and the model of the first ones, if these were fitted together."""
+
+    tables: list[Floats]
+    start: GraphicalModel | None = None
+
 
 def fit_tables(
     sizes: Sequence[int],
@@ -206,7 +246,7 @@ def fit_tables(
     total: float | None,
     cap_cells: int,
     closely: bool = False,
-) -> list[Floats]:
+) -> NodeTables:
     """The probabilities behind each node's noisy counts: none negative, and small where only noise was seen.
 
     Args:
@@ -220,31 +260,34 @@ def fit_tables(
         cap_cells: the largest junction tree.
         closely: whether to follow the counts, as in `GraphicalModel.fit`.
     """
-    axes = _Axes(sizes, nodes)
+    axes = Axes(sizes, nodes)
     measured = [Measurement(key, table, noise_std) for key, table in zip(axes.tables, counts, strict=True)]
     if total is None:
-        return [_fit_alone(measurement, closely=closely) for measurement in measured]
-    # The longest beginning of the network whose tree is small enough
-    many = bisect_right(range(len(nodes) + 1), cap_cells, key=lambda many: _price(sizes, nodes[:many])) - 1
+        return NodeTables([_fit_alone(measurement, closely=closely) for measurement in measured])
+    many = beginning(sizes, nodes, cap_cells)
     agreed = reconcile(axes.sizes, measured, total)
-    alone = [Measurement(key := tuple(sorted(table.columns)), *agreed[key]) for table in measured[max(many, 0) :]]
+    alone = [Measurement(key := tuple(sorted(table.columns)), *agreed[key]) for table in measured[many:]]
     tables = [
-        _fit_alone(table, then.columns, closely=closely)
-        for table, then in zip(alone, measured[max(many, 0) :], strict=True)
+        _fit_alone(table, then.columns, closely=closely) for table, then in zip(alone, measured[many:], strict=True)
     ]
-    if many > 0:
-        begin = _Axes(sizes, nodes[:many])
-        ties = [(key, table == 0) for key, table in begin.ties.items()]
-        model = GraphicalModel.fit(
-            begin.sizes, measured[:many], total=total, closely=closely, zeros=ties, cap_cells=cap_cells
-        )
-        tables = model.marginals(begin.tables) + tables
-    return tables
+    if many == 0:
+        return NodeTables(tables)
+    begin = Axes(sizes, nodes[:many])
+    start = GraphicalModel.fit(
+        begin.sizes, measured[:many], total=total, closely=closely, zeros=begin.untied, cap_cells=cap_cells
+    )
+    return NodeTables(start.marginals(begin.tables) + tables, start)
+
+
+def beginning(sizes: Sequence[int], nodes: Sequence[Node], cap_cells: int) -> int:
+    """How many nodes the longest beginning of a network has whose tables fit on a junction tree within the cap."""
+    many = bisect_right(range(len(nodes) + 1), cap_cells, key=lambda many: _price(sizes, nodes[:many])) - 1
+    return max(0, many)
 
 
 def _price(sizes: Sequence[int], nodes: Sequence[Node]) -> int:
     """The cells of the tree on which these nodes' tables are fitted together."""
-    axes = _Axes(sizes, nodes)
+    axes = Axes(sizes, nodes)
     return cells(axes.sizes, [*axes.ties, *axes.tables])
 
 

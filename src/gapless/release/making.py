@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from gapless.release.folder import JOURNAL, is_begun, keep_model, kept_model, op
 from gapless.release.table import Balance, Tell, open_table
 from gapless.schema import Schema
 from gapless.schema.words import nearest
-from gapless.synth import METHODS
+from gapless.synth import AIM, METHODS
 from gapless.synth.copies import COPY
 from gapless.synth.fitted import PART_ROWS, FittedModel, Gaps, Progress, seed_or_new
 from gapless.synth.fitting import Synthesizer, check_declared
@@ -93,6 +93,7 @@ def make_release(
     percent: float | None = None,
     method: str = "auto",
     missing: Missing | None = None,
+    always: Sequence[Sequence[str]] = (),
     gaps: Gaps = "filled",
     rows: int | None = None,
     copies: int | None = None,
@@ -119,6 +120,7 @@ def make_release(
         percent: the share of the whole budget to spend; by default all that is left.
         method: the synthesizer by its name: auto, mixture, aim, mst, privbayes, independent.
         missing: what to do about gaps; by default `Extended()`.
+        always: sets of columns that are measured for certain, for estimates with intervals; aim does, also for auto.
         gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
         rows: how many synthetic rows; by default the noisy number of rows.
         copies: how many copies for inference to add, with a guide to pool them; by default none.
@@ -132,7 +134,7 @@ def make_release(
             was taken up; that noise dominates.
     """
     folder = Path(folder)
-    synthesizer = _synthesizer(method, missing, expected_rows)
+    synthesizer = _synthesizer(method, missing, expected_rows, always, schema)
     _check_gaps(gaps, synthesizer.missing)
     rows = None if rows is None else whole("rows", rows, error=ModelError)
     if copies is not None:
@@ -167,7 +169,7 @@ def make_release(
     for caution in filter(None, (model.lost_in_noise(), model.pinned())):
         say(f"Warning: {caution}")
     phase("writing", 0, 1)
-    tables = None if copies is None else model.copies(copies, seed=seed)
+    tables = None if copies is None else model.copies(copies, seed=seed, progress=progress)
     files = write_folder(folder, model, sample, people.ledger, rows=many, write=write, copies=tables)
     return Release(
         folder=folder,
@@ -191,6 +193,7 @@ def make_model(
     percent: float | None = None,
     method: str = "auto",
     missing: Missing | None = None,
+    always: Sequence[Sequence[str]] = (),
     expected_rows: int | None = None,
     encoding: str | None = None,
     engine: str | None = None,
@@ -202,7 +205,7 @@ def make_model(
 
     No file is replaced. If one has appeared at `path` meanwhile, the model, which was paid for, gets a name beside it.
     """
-    synthesizer = _synthesizer(method, missing, expected_rows)
+    synthesizer = _synthesizer(method, missing, expected_rows, always, schema)
     place = _ledger_of(data, ledger, budget, percent, engine)
     if budget is not None:
         check_declared(synthesizer, budget)  # before a ledger is made, whose δ is for good
@@ -234,11 +237,25 @@ def _run(
         run.discard()
 
 
-def _synthesizer(method: str, missing: Missing | None, expected_rows: int | None) -> Synthesizer:
+def _synthesizer(
+    method: str,
+    missing: Missing | None,
+    expected_rows: int | None,
+    always: Sequence[Sequence[str]],
+    schema: Schema,
+) -> Synthesizer:
+    """The method by its name; tables that are measured for certain choose AIM."""
     if method not in METHODS:
         raise ModelError(f"no method {method!r}", hint=nearest(str(method), METHODS))
+    treatment = Extended() if missing is None else missing
+    if always:
+        if method not in ("auto", AIM.name):
+            raise ModelError(f"{method} measures no tables for certain", hint='method="aim", or leave always= out')
+        synthesizer = AIM(missing=treatment, always=[tuple(names) for names in always])
+        synthesizer.certain(schema)
+        return synthesizer
     more = {"expected_rows": expected_rows} if method == "auto" else {}
-    return METHODS[method](missing=Extended() if missing is None else missing, **more)
+    return METHODS[method](missing=treatment, **more)
 
 
 def _check_gaps(gaps: Gaps, missing: Missing) -> None:

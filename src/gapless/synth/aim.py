@@ -60,7 +60,7 @@ class AIM(Synthesizer):
 
     def check(self, fitting: Fitting) -> None:
         """Refuse tables that do not fit, a column that fits in no marginal, and a budget that pays for no choice."""
-        always = self._certain(fitting.schema)
+        always = self.certain(fitting.schema)
         if (price := cells(fitting.sizes, always)) > self.cap_cells and always:
             raise ModelError(
                 f"AIM.fit: the tables that are always measured need a junction tree of {price:,} cells; "
@@ -71,7 +71,7 @@ class AIM(Synthesizer):
             rest = (1 - COLUMNS_SHARE) * (1 - ALWAYS_SHARE if always else 1)
             fitting.can_choose(rest * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(fitting.sizes)))
 
-    def _certain(self, schema: Schema) -> list[Marginal]:
+    def certain(self, schema: Schema) -> list[Marginal]:
         """The tables that are measured for certain, by position."""
         if isinstance(self.always, str) or any(isinstance(names, str) for names in self.always):
             raise ModelError(f"AIM.fit: always = {self.always!r}", hint='always=[("age", "income")]')
@@ -81,7 +81,7 @@ class AIM(Synthesizer):
         """Choose, measure and fit until `spend` is used up."""
         survey = Survey(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
         weights = _closure(table.schema, self.workload)
-        always = survey.telling(self._certain(table.schema))
+        always = survey.telling(self.certain(table.schema))
         for marginal in always:
             weights.setdefault(marginal, 1.0)
         survey.offer(weights)

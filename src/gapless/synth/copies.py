@@ -37,10 +37,10 @@ from numpy.typing import ArrayLike
 from gapless.data import Table
 from gapless.data.table import check_ending, write_frame
 from gapless.errors import ModelError
-from gapless.synth.evidence import Evidence
+from gapless.synth.evidence import Evidence, Learned
 
 if TYPE_CHECKING:
-    from gapless.synth.fitted import FittedModel
+    from gapless.synth.fitted import FittedModel, Progress
 
 ROWS = 10_000  # of a replicate, at least: its own draws should add nothing
 COPY = "copy"  # the column that tells copies apart in one file
@@ -55,12 +55,14 @@ class Copies(Sequence[Table]):
         many: how many copies there are.
         seed: of all chance in them; the same seed gives the same copies.
         evidence: the released tables.
+        progress: called with the phase, how much of it is done, of how much.
     """
 
     model: FittedModel
     many: int
     seed: int
     evidence: Evidence
+    progress: Progress | None = None
     _weigh: Callable[[Table], ArrayLike] | None = None
 
     def __len__(self) -> int:
@@ -82,7 +84,7 @@ class Copies(Sequence[Table]):
     @cached_property
     def tables(self) -> tuple[Table, ...]:
         """The copies."""
-        return tuple(self._drawn(self.evidence.shaken(rng), None, rng) for rng in self._chances(1))
+        return tuple(self._drawn(self.evidence.shaken(rng), None, rng, near=True) for rng in self._chances("copies", 1))
 
     @cached_property
     def replicates(self) -> tuple[Table, ...]:
@@ -97,13 +99,17 @@ class Copies(Sequence[Table]):
         many = gapped.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
         return tuple(
             self._drawn(self.evidence.of_rows(many[rng.integers(len(many), size=rows)], rng), max(rows, ROWS), rng)
-            for rng in self._chances(2)
+            for rng in self._chances("replicates", 2)
         )
 
     @cached_property
     def closest(self) -> FittedModel:
         """The model of the released tables, learned as closely as those of copies are."""
-        return self._learned(self.evidence, self.seed)
+        return self._model(self.evidence, self._closest)
+
+    @cached_property
+    def _closest(self) -> Learned:
+        return self.evidence.learn(self.model.schema, seed=self.seed, closely=True)
 
     @cached_property
     def original(self) -> Table:
@@ -129,23 +135,31 @@ class Copies(Sequence[Table]):
             return names
         return [write_together(self.tables, path)]
 
-    def _chances(self, stream: int) -> list[np.random.Generator]:
-        return [np.random.default_rng([self.seed, stream, number]) for number in range(self.many)]
+    def _chances(self, phase: str, stream: int) -> Iterator[np.random.Generator]:
+        """Where the chance in each of them comes from, one after the other."""
+        tell = self.progress or (lambda *_: None)
+        for number in range(self.many):
+            tell(phase, number, self.many)
+            yield np.random.default_rng([self.seed, stream, number])
+        tell(phase, self.many, self.many)
 
-    def _drawn(self, evidence: Evidence, rows: int | None, rng: np.random.Generator) -> Table:
-        """A sample of what is learned from tables; the chance in learning is a new one each time."""
+    def _drawn(self, evidence: Evidence, rows: int | None, rng: np.random.Generator, *, near: bool = False) -> Table:
+        """A sample of what is learned from tables, `near` the released ones or not; the chance in it is new each time.
+
+        Replicates are learned from the start, as the closest model was: they show what that varies by.
+        """
         seed, other = rng.integers(1 << 32, size=2).tolist()
-        return self._weighted(self._learned(evidence, seed).sample(rows, seed=other))
+        start = self._closest if near else None
+        learned = evidence.learn(self.model.schema, seed=seed, closely=True, start=start)
+        return self._weighted(self._model(evidence, learned).sample(rows, seed=other))
 
-    def _learned(self, evidence: Evidence, seed: int) -> FittedModel:
-        schema = self.model.schema
-        learned = evidence.learn(schema, seed=seed, closely=True)
+    def _model(self, evidence: Evidence, learned: Learned) -> FittedModel:
         return replace(
             self.model,
             filled=learned.filled,
             gapped=learned.gapped,
             total=learned.total,
-            inside=evidence.inside(schema),
+            inside=evidence.inside(self.model.schema),
         )
 
     def _weighted(self, table: Table) -> Table:

@@ -21,7 +21,7 @@ from gapless.model.distribution import Distribution
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.model.mixture import MixtureModel, fit_mixture
-from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
+from gapless.model.network import Axes, BayesianNetwork, Begun, Node, beginning, conditional, fit_tables
 from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.compatible import Forbidden
@@ -51,10 +51,11 @@ class Learned(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How to learn: with which seed, how closely, and who is told how far it is."""
+    """How to learn: with which seed, how closely, from where on, and who is told how far it is."""
 
     seed: int
     closely: bool
+    start: Learned | None
     progress: Progress | None
 
 
@@ -107,17 +108,29 @@ class Evidence:
         return tuple(column.extended_size if self.extended else column.size for column in schema.columns)
 
     def together(self, schema: Schema) -> list[frozenset[int]]:
-        """The sets of columns that were counted in one table, each with all its cells; the largest ones alone."""
+        """The sets of columns that were counted in one table that copies keep, each with all its cells; the largest.
+
+        Those of a network beyond its beginning are kept if an earlier one holds all parents.
+        """
         sizes = self.sizes(schema)
-        found = {
-            frozenset(c for c, size in zip(table.columns, table.counts.shape, strict=True) if size == sizes[c])
-            for table in self.tables
-        }
+        begun = beginning(sizes, self.nodes, self.cap_cells) if self.nodes and self.same_rows else 0
+        found: set[frozenset[int]] = set()
+        for place, table in enumerate(self.tables):
+            parents = self.nodes[place].parents if begun <= place < len(self.nodes) else ()
+            if not parents or any(set(parents) <= columns for columns in found):
+                axes = zip(table.columns, table.counts.shape, strict=True)
+                found.add(frozenset(c for c, size in axes if size == sizes[c]))
         constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # they go with everything
         return [columns | constant for columns in found if not any(columns < other for other in found)]
 
     def learn(
-        self, schema: Schema, *, seed: int = 0, closely: bool = False, progress: Progress | None = None
+        self,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        closely: bool = False,
+        start: Learned | None = None,
+        progress: Progress | None = None,
     ) -> Learned:
         """The model that these tables make.
 
@@ -126,9 +139,11 @@ class Evidence:
             seed: of the chance in learning; public, so that the same tables give the same model.
             closely: whether to follow the tables, noise and all. A model for rows stops where noise explains the rest,
                 which draws columns towards independence: a bias that no interval shows. Noise shows in copies.
+            start: what was learned closely from tables nearby; a mixture goes on from there. Others are as quick from
+                the beginning, and a cell that has become empty would stay so.
             progress: called with how much is done, of how much.
         """
-        return LEARNERS[self.kind](self, schema, Way(seed, closely, progress))
+        return LEARNERS[self.kind](self, schema, Way(seed, closely, start, progress))
 
     def inside(self, schema: Schema) -> dict[str, Floats]:
         """How many rows each cell has, about, of columns whose bins were learned."""
@@ -283,27 +298,39 @@ def _network(evidence: Evidence, schema: Schema, way: Way) -> Learned:
     sizes, observed = evidence.sizes(schema), [column.size for column in schema.columns]
     total = max(1.0, evidence.total)
     agreed = total if evidence.extended else max(1.0, estimate_total(evidence.tables))
-    nodes = list(evidence.nodes)
-    tables = fit_tables(
+    noise_std = evidence.tables[0].noise_std
+    tables, start = fit_tables(
         sizes,
-        nodes,
+        evidence.nodes,
         [table.counts for table in evidence.tables],
-        evidence.tables[0].noise_std,
+        noise_std,
         total=agreed if evidence.same_rows else None,
         cap_cells=evidence.cap_cells,
         closely=way.closely,
     )
-    constant = sorted(set(range(len(sizes))).difference(node.column for node in nodes))
-    nodes += [Node(place, (), ()) for place in constant]
+    constant = [Node(c, (), ()) for c in sorted(set(range(len(sizes))).difference(n.column for n in evidence.nodes))]
+    nodes = [*evidence.nodes, *constant]
     tables += [np.ones(1)] * len(constant)
-    network = BayesianNetwork(sizes, nodes, map(conditional, tables))
+    begun = beginning(sizes, evidence.nodes, evidence.cap_cells) if way.closely and start is not None else 0
+
+    def network(sizes: Sequence[int], nodes: Sequence[Node], start: GraphicalModel | None) -> BayesianNetwork:
+        found = BayesianNetwork(sizes, nodes, map(conditional, tables))
+        return found if start is None or not begun else Begun(found, start, begun)
+
+    whole = network(sizes, nodes, start)
     if not evidence.extended:
-        return Learned(network, None, total)
+        return Learned(whole, None, total)
     nodes = [node.cut(observed) for node in nodes]
     tables = [
         complete_table(table, (*node.shape, observed[node.column])) for node, table in zip(nodes, tables, strict=True)
     ]
-    return Learned(BayesianNetwork(observed, nodes, map(conditional, tables)), network, total)
+    if start is not None and begun:
+        axes = Axes(observed, nodes[:begun])
+        noise = {tuple(sorted(key)): noise_std for key in axes.tables}
+        start = complete_model(
+            start, axes.sizes, noise, zeros=axes.untied, cap_cells=ENGINE_CELLS, closely=True, seed=way.seed
+        )
+    return Learned(network(observed, nodes, start), whole, total)
 
 
 def _mixture(evidence: Evidence, schema: Schema, way: Way) -> Learned:
@@ -316,10 +343,17 @@ def _mixture(evidence: Evidence, schema: Schema, way: Way) -> Learned:
         total=evidence.total,
         zeros=[(rule.columns, rule.table) for rule in forbidden if len(rule.columns) == 2],
         closely=way.closely,
+        start=None if way.start is None else _mixtures(way.start),
         seed=way.seed,
         progress=way.progress,
     )
     return Learned(found.filled, found.gapped if evidence.extended else None, found.total, found.unexplained)
+
+
+def _mixtures(learned: Learned) -> tuple[MixtureModel, MixtureModel | None]:
+    filled, gapped = learned.filled, learned.gapped
+    assert isinstance(filled, MixtureModel)  # noqa: S101 for mypy: by its kind
+    return filled, gapped if isinstance(gapped, MixtureModel) else None
 
 
 LEARNERS: dict[str, Callable[[Evidence, Schema, Way], Learned]] = {

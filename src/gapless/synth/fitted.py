@@ -183,12 +183,13 @@ class FittedModel:
         write_frames(frames(), path, self.schema)
         return rows
 
-    def copies(self, many: int = 20, *, seed: int | None = None) -> Copies:
+    def copies(self, many: int = 20, *, seed: int | None = None, progress: Progress | None = None) -> Copies:
         """Tables that might have come out as well, for honest intervals by `gapless.pool`: free, as all samples are.
 
         Args:
             many: how many; at least 2.
             seed: repeat them; by default they are new.
+            progress: called with the phase, how much of it is done, of how much, while they are made.
         """
         if whole("many", many, error=ModelError) < 2:
             raise ModelError(f"many = {many}", hint="2 copies or more: their differences show the noise")
@@ -197,7 +198,7 @@ class FittedModel:
                 f"this model by {self.method} keeps no released tables from which it could be learned again",
                 hint="a model by mst, aim, mixture, privbayes or independent, fitted by this gapless or a newer one",
             )
-        return Copies(self, many, seed_or_new(seed), self.evidence)
+        return Copies(self, many, seed_or_new(seed), self.evidence, progress)
 
     def _inside(self, rng: np.random.Generator, place: int, codes: NDArray[Any]) -> NDArray[np.float64]:
         """Positions inside the bins of a column on a line: by what was released of its cells, else evenly."""

@@ -66,7 +66,6 @@ query.preview: budget=Budget(epsilon=1.0), or people.ledger.budget
 query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
-synth.aim: always=[("age", "income")]
 synth.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
 weights.estimates: table.ask(Mean(…), spend=…)
 weights.logistic: a larger regularization= or spend=, noise="gaussian", or debias=False

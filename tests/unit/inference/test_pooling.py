@@ -78,6 +78,16 @@ def test_what_was_not_measured_has_no_interval_and_says_what_to_measure(copies):
     assert pooled.to_dict()["estimates"][0]["interval"] is None
 
 
+def test_a_reason_is_told_once(copies):
+    pooled = gl.pool(copies, gl.Mean("income", by="town"))
+    assert all("income × town was not measured" in each.unsupported for each in pooled.estimates)
+    assert str(pooled).count("not supported by this release") == 1
+    assert "nothing was spent" not in str(pooled)
+    some = gl.pool(copies, lambda t: {"a": (t["age"].to_numpy().mean(), 0.1), "b": (t.codes[2] @ t.codes[3], 0.1)})
+    assert "  b: not supported by this release: income × town" in str(some)
+    assert "nothing was spent" in str(some)
+
+
 def test_columns_that_a_function_looks_at_are_found_for_each_of_its_numbers(copies):
     def means(table):
         age, income, town = table["age"].to_numpy(), table["income"].to_numpy(), table.codes[3]
@@ -96,7 +106,7 @@ def test_columns_that_a_function_looks_at_are_found_for_each_of_its_numbers(copi
 
 def test_statsmodels_works_as_it_is_and_needs_pairs_alone(copies):
     smf = pytest.importorskip("statsmodels.formula.api")
-    pooled = gl.pool(copies, lambda table: smf.ols("income ~ age", table.to_pandas(nullable=False)).fit())
+    pooled = gl.pool(copies, lambda table: smf.ols("income ~ age", table.to_pandas()).fit())
     assert [each.name for each in pooled.estimates] == ["Intercept", "age"]
     low, high = pooled["age"].interval
     assert low < np.polyfit(people()["age"], people()["income"], 1)[0] < high
@@ -111,7 +121,7 @@ def test_a_regression_of_several_columns_is_inside_if_all_pairs_are(tmp_path):
     table = private(people(), SCHEMA, tmp_path, budget=gl.Budget(5.0, 1e-6))
     with fixed_noise(1):
         copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(3, seed=2)
-    pooled = gl.pool(copies, lambda table: smf.ols("income ~ age + sex", table.to_pandas(nullable=False)).fit())
+    pooled = gl.pool(copies, lambda t: smf.ols("income ~ age + sex", t.to_pandas()).fit())
     assert all(each.interval is not None for each in pooled.estimates)
     pooled = gl.pool(copies, lambda t: (t["age"].to_numpy()[(t.codes[1] == 0) & (t.codes[3] == 0)].mean(), 0.01))
     assert pooled.estimates[0].interval is None

@@ -8,7 +8,7 @@ from scipy import stats
 
 from gapless.errors import ModelError
 from gapless.model import network as module
-from gapless.model.network import BayesianNetwork, Node, conditional, fit_tables
+from gapless.model.network import BayesianNetwork, Begun, Node, beginning, conditional, fit_tables
 
 SIZES = (3, 4, 2, 3)
 WHOLE = [np.arange(size) for size in SIZES]
@@ -129,14 +129,14 @@ def counted(network, rows, noise=0.0, seed=0):
 @pytest.mark.parametrize("cap_cells", [10_000, 60, 1])
 def test_exact_counts_give_the_tables_back_whatever_fits_together(network, cap_cells):
     counts = counted(network, 1e6)
-    tables = fit_tables(SIZES, NODES, counts, 0.01, total=1e6, cap_cells=cap_cells)
+    tables = fit_tables(SIZES, NODES, counts, 0.01, total=1e6, cap_cells=cap_cells).tables
     for table, count in zip(tables, counts, strict=True):
         assert table == pytest.approx(count / 1e6, abs=1e-4)
 
 
 def test_tables_that_count_rows_of_their_own_keep_their_own_law(network):
     counts = [table * (number + 1) for number, table in enumerate(counted(network, 1e6))]
-    tables = fit_tables(SIZES, NODES, counts, 0.01, total=None, cap_cells=10_000)
+    tables = fit_tables(SIZES, NODES, counts, 0.01, total=None, cap_cells=10_000).tables
     for table, count in zip(tables, counts, strict=True):
         assert table == pytest.approx(count / count.sum(), abs=1e-4)
 
@@ -144,7 +144,7 @@ def test_tables_that_count_rows_of_their_own_keep_their_own_law(network):
 def test_fitting_together_is_nearer_to_the_truth(network):
     def error(cap_cells, seed):
         counts = counted(network, 2000, noise=40.0, seed=seed)
-        tables = fit_tables(SIZES, NODES, counts, 40.0, total=2000.0, cap_cells=cap_cells)
+        tables = fit_tables(SIZES, NODES, counts, 40.0, total=2000.0, cap_cells=cap_cells).tables
         assert all((table >= 0).all() for table in tables)
         truth = counted(network, 1.0)
         return sum(np.abs(table - true).sum() for table, true in zip(tables, truth, strict=True))
@@ -157,3 +157,26 @@ def test_a_slice_without_rows_has_the_columns_own_law():
     law = conditional(np.array([[[2.0, 6.0], [0.0, 0.0]], [[0.0, 0.0], [6.0, 2.0]]]))
     assert law.tolist() == [[[0.25, 0.75], [0.5, 0.5]], [[0.5, 0.5], [0.75, 0.25]]]
     assert conditional(np.zeros((2, 4))).tolist() == np.full((2, 4), 0.25).tolist()
+
+
+def test_rows_keep_a_table_whose_parents_no_other_table_holds():
+    """A column given two that go together: a network draws these by themselves, one model of all tables does not."""
+    sizes, both = (2, 2, 2), (np.arange(2), np.arange(2))
+    nodes = [Node(0), Node(1), Node(2, (0, 1), both)]
+    table = np.array([[[300.0, 100.0], [50.0, 50.0]], [[50.0, 50.0], [100.0, 300.0]]])
+    counts = [table.sum(axis=(1, 2)), table.sum(axis=(0, 2)), table]
+    tables, start = fit_tables(sizes, nodes, counts, 0.1, total=1000.0, cap_cells=100, closely=True)
+    network = BayesianNetwork(sizes, nodes, map(conditional, tables))
+
+    def off(law):
+        drawn = np.histogramdd(law.sample(1000, np.random.default_rng(1)), bins=[[-0.5, 0.5, 1.5]] * 3)[0]
+        return np.abs(drawn - table).max()
+
+    assert off(network) > 50
+    assert off(Begun(network, start, 3)) <= 2
+
+
+def test_the_beginning_is_as_long_as_the_cap_allows():
+    found = [beginning(SIZES, NODES, cap) for cap in range(1, 200)]
+    assert found == sorted(found)
+    assert {found[0], found[-1]} == {0, 4} < set(found)

@@ -9,12 +9,18 @@ import pytest
 
 import gapless as gl
 from gapless.data import Table
+from gapless.model.marginal import Measurement, reconcile
+from gapless.model.network import Begun, Node
+from gapless.schema import Categorical, Schema
 from gapless.synth import METHODS
+from gapless.synth.evidence import Evidence
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 from throwaway import Chain
 
 SCHEMA = letters_schema([3, 2, 4])
+WHOLE = Schema("whole", [Categorical(f"x{i}", list("abcd")[:size]) for i, size in enumerate([3, 2, 4])])
+PAIRS = {(0, 1): (3, 2), (0, 2): (3, 4), (1, 2): (2, 4)}
 KEEPING = [name for name, method in METHODS.items() if method.keeps_tables and name != "auto"]
 
 
@@ -126,6 +132,44 @@ def test_merged_columns_are_not_taken_for_whole_ones(tmp_path):
             <= {c for c, size in zip(t.columns, t.counts.shape, strict=True) if size == SCHEMA.columns[c].extended_size}
             for t in evidence.tables
         )
+
+
+def network(cap_cells):
+    """Released tables of a network in which the last column has two parents that no other table holds."""
+    nodes = (Node(0), Node(1), Node(2, (0, 1), (np.arange(3), np.arange(2))))
+    counts = [np.array([500.0, 300, 200]), np.array([600.0, 400]), np.full((3, 2, 4), 1000 / 24)]
+    tables = [Measurement((*n.parents, n.column), c, 1.0) for n, c in zip(nodes, counts, strict=True)]
+    return Evidence(kind="network", tables=tuple(tables), nodes=nodes, extended=True, cap_cells=cap_cells)
+
+
+def test_a_table_that_rows_of_a_network_do_not_keep_supports_nothing():
+    assert network(100).together(WHOLE) == [frozenset({0, 1, 2})]
+    assert sorted(map(sorted, network(4).together(WHOLE))) == [[0], [1]]
+    assert isinstance(network(100).learn(WHOLE, closely=True).filled, Begun)
+
+
+def test_a_mixture_follows_tables_nearby_from_where_it_was():
+    """In fewer steps: of the way to other tables at most a tenth is left."""
+    rng = np.random.default_rng(1)
+    tables = [Measurement(pair, rng.uniform(50, 150, shape), 20.0) for pair, shape in PAIRS.items()]
+    evidence = Evidence(kind="mixture", tables=tuple(tables), extended=True)
+    start = evidence.learn(WHOLE, closely=True)
+    other = evidence.shaken(rng)
+    moved = other.learn(WHOLE, closely=True, start=start)
+    agreed = reconcile((3, 2, 4), other.tables, other.total)
+    before, after = (
+        sum(np.abs(model.filled.marginal(pair) * other.total - agreed[pair][0]).sum() for pair in PAIRS)
+        for model in (start, moved)
+    )
+    assert after < before / 10
+
+
+def test_progress_is_told_copy_by_copy(tmp_path):
+    told = []
+    copies = fitted("mst", tmp_path).copies(2, seed=1, progress=lambda *what: told.append(what))
+    assert told == []
+    assert len(list(copies)) == len(copies.replicates) == 2
+    assert told == [(phase, done, 2) for phase in ("copies", "replicates") for done in (0, 1, 2)]
 
 
 def test_what_is_always_measured_is_measured(tmp_path):
