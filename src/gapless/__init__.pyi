@@ -68,10 +68,14 @@ from gapless.schema import Number as Number
 from gapless.schema import Ordinal as Ordinal
 from gapless.schema import Schema as Schema
 from gapless.synth import AIM as AIM
+from gapless.synth import DPCGAN as DPCGAN
+from gapless.synth import DPCTGAN as DPCTGAN
+from gapless.synth import DPGAN as DPGAN
 from gapless.synth import MST as MST
 from gapless.synth import Auto as Auto
 from gapless.synth import Independent as Independent
 from gapless.synth import Kamino as Kamino
+from gapless.synth import MisGAN as MisGAN
 from gapless.synth import Mixture as Mixture
 from gapless.synth import PrivBayes as PrivBayes
 from gapless.synth import load as load
