@@ -73,6 +73,7 @@ from gapless.synth import DPCTGAN as DPCTGAN
 from gapless.synth import DPGAN as DPGAN
 from gapless.synth import MST as MST
 from gapless.synth import Auto as Auto
+from gapless.synth import DPautoGAN as DPautoGAN
 from gapless.synth import Independent as Independent
 from gapless.synth import Kamino as Kamino
 from gapless.synth import MisGAN as MisGAN
@@ -81,6 +82,7 @@ from gapless.synth import PrivBayes as PrivBayes
 from gapless.synth import load as load
 from gapless.weights import MLP as MLP
 from gapless.weights import CalibrationWeights as CalibrationWeights
+from gapless.weights import CriticWeights as CriticWeights
 from gapless.weights import LogisticWeights as LogisticWeights
 from gapless.weights import LogReg as LogReg
 from gapless.weights import NetworkWeights as NetworkWeights

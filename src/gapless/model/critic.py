@@ -1,6 +1,6 @@
 r"""A critic that was paid for: how much more likely each row is among private rows than among made ones.
 
-The critic of a game (`neural.adversarial`) is :math:`W = A - \mathbb E\,\varphi(G(z))`, where A are private gradients as
+The critic of a game (`neural.adversarial`) is :math:`W = A - \mathbb E\,\varphi(G(z))`, A private gradients as
 they were released. Its numbers have no scale. So rows are weighted by :math:`e^{t f(x)}`, :math:`f(x) = \langle W,
 \varphi(x)\rangle`, with the t for which made rows, so weighted, have the mean of f that private rows have:
 
@@ -13,7 +13,7 @@ All of it is a function of released values and of rows drawn from the model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -67,7 +67,7 @@ class Critic:
         size = sum(side.critic.shapes)
         aim = released.value.remembered[:size] / kept
         own = cls(side.lines, np.zeros(size), clip, released.entry)
-        numbers = aim - own._mean(made)  # noqa: SLF001 its own class
+        numbers = aim - own._mean(made)
         scores = cls(side.lines, numbers, clip, released.entry).log_odds(made)
         wanted = float(numbers @ aim) - size * noise_std**2 / kept**2
         return cls(side.lines, _scale(scores, wanted) * numbers, clip, released.entry)

@@ -9,6 +9,7 @@ from gapless.missing import STRATEGIES, FromModel, ImputeFirst, Missing, Observe
 from gapless.model import archive
 from gapless.synth.aim import AIM
 from gapless.synth.auto import Auto
+from gapless.synth.dpautogan import DPautoGAN
 from gapless.synth.dpcgan import DPCGAN
 from gapless.synth.dpctgan import DPCTGAN
 from gapless.synth.dpgan import DPGAN
@@ -23,7 +24,7 @@ from gapless.synth.privbayes import PrivBayes
 
 METHODS: dict[str, type[Synthesizer]] = {
     method.name: method
-    for method in (Independent, PrivBayes, MST, AIM, Mixture, Kamino, MisGAN, DPGAN, DPCGAN, DPCTGAN, Auto)
+    for method in (Independent, PrivBayes, MST, AIM, Mixture, Kamino, MisGAN, DPGAN, DPCGAN, DPCTGAN, DPautoGAN, Auto)
 }
 
 # Treatments of gaps by their names on the command line: some take a method.
@@ -40,6 +41,7 @@ __all__ = [
     "MST",
     "TREATMENTS",
     "Auto",
+    "DPautoGAN",
     "FittedModel",
     "Independent",
     "Kamino",
