@@ -2,13 +2,13 @@ r"""A critic that was paid for: how much more likely each row is among private r
 
 The critic of a game (`neural.adversarial`) is :math:`W = A - \mathbb E\,\varphi(G(z))`, A private gradients as
 they were released. Its numbers have no scale. So rows are weighted by :math:`e^{t f(x)}`, :math:`f(x) = \langle W,
-\varphi(x)\rangle`, with the t for which made rows, so weighted, have the mean of f that private rows have:
+\varphi(x)\rangle`. To first order this moves the mean of :math:`\varphi` over made rows by :math:`t\,\Sigma W`, where
+:math:`\Sigma` is the covariance of :math:`\varphi` there; closest to private rows it comes with
 
-.. math:: \frac{\mathbb E\,f e^{tf}}{\mathbb E\,e^{tf}} = \langle W, A\rangle - P s^2
+.. math:: t = \frac{\langle W, \Sigma W\rangle - s^2 \operatorname{tr} \Sigma}{\lVert \Sigma W\rVert^2}
 
-P is the number of parameters and s² the variance of the noise in each: W holds the noise of A, and so
-:math:`\langle W, A\rangle` is too large by Ps² on average. If nothing is left of it, t is 0 and all weights are alike.
-All of it is a function of released values and of rows drawn from the model.
+s² is the variance of the noise in each number of A, which is in W as well: without it, t would follow noise. If nothing
+is left, t is 0 and all weights are alike. All of it is a function of released values and of rows drawn from the model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from gapless.privacy.private import Released
 __all__ = ["Critic"]
 
 WIDEST = 1.0  # standard deviation of log weights among made rows, at the most
-_HALVINGS = 50
 _PORTION = 1 << 12  # rows at once
 
 
@@ -65,12 +64,18 @@ class Critic:
         the noise in each of its numbers.
         """
         size = sum(side.critic.shapes)
-        aim = released.value.remembered[:size] / kept
-        own = cls(side.lines, np.zeros(size), clip, released.entry)
-        numbers = aim - own._mean(made)
-        scores = cls(side.lines, numbers, clip, released.entry).log_odds(made)
-        wanted = float(numbers @ aim) - size * noise_std**2 / kept**2
-        return cls(side.lines, _scale(scores, wanted) * numbers, clip, released.entry)
+        aim, noise = released.value.remembered[:size] / kept, noise_std / kept
+        plain = cls(side.lines, np.zeros(size), clip, released.entry)
+        halves = made[::2], made[1::2]  # what W is made of, and what it is judged by
+        numbers = aim - plain._mean(halves[0], np.ones(len(halves[0])))
+        scores = cls(side.lines, numbers, clip, released.entry).log_odds(halves[1])
+        mean = plain._mean(halves[1], np.ones(len(scores)))
+        moved = plain._mean(halves[1], scores) - scores.mean() * mean
+        spread = plain._square(halves[1]) - float(mean @ mean)
+        gain = float((aim - mean) @ moved) - noise**2 * spread
+        scale = max(0.0, gain) / max(float(moved @ moved), 1e-300)
+        widest = WIDEST / max(float(scores.std()), 1e-300)
+        return cls(side.lines, min(scale, widest) * numbers, clip, released.entry)
 
     @property
     def _pairs(self) -> Pairs:
@@ -83,12 +88,22 @@ class Critic:
         lengths = np.sqrt(gradient.squared_norms())
         return points, np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300))
 
-    def _mean(self, codes: NDArray[np.integer]) -> Floats:
+    def _mean(self, codes: NDArray[np.integer], weights: Floats) -> Floats:
+        """The mean of the rows' products, cut, times their weights."""
         total = np.zeros(len(self.numbers))
         for begin in range(0, len(codes), _PORTION):
             points, cut = self._points(codes[begin : begin + _PORTION])
             _, (gradient,) = self._pairs.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)
-            total += gradient.total(cut)
+            total += gradient.total(cut * weights[begin : begin + _PORTION])
+        return total / len(codes)
+
+    def _square(self, codes: NDArray[np.integer]) -> float:
+        """The mean squared length of the rows' products, cut."""
+        total = 0.0
+        for begin in range(0, len(codes), _PORTION):
+            points, cut = self._points(codes[begin : begin + _PORTION])
+            _, (gradient,) = self._pairs.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)
+            total += float((cut**2) @ gradient.squared_norms())
         return total / len(codes)
 
     def log_odds(self, codes: NDArray[np.integer]) -> Floats:
@@ -111,15 +126,3 @@ class Critic:
         many = sum(name.startswith("lines") for name in arrays)
         lines = tuple(arrays[f"lines{place}"] for place in range(many))
         return cls(lines, arrays["numbers"], float(arrays["clip"]), int(arrays["entry"]))
-
-
-def _scale(scores: Floats, wanted: float) -> float:
-    """The t from 0 on for which the mean of scores, weighted by e^(t score), is the wanted one; never too far."""
-    if not wanted > scores.mean():
-        return 0.0
-    low, high = 0.0, WIDEST / max(float(scores.std()), 1e-300)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        weights = np.exp(middle * (scores - scores.max()))
-        low, high = (middle, high) if float(weights @ scores / weights.sum()) < wanted else (low, middle)
-    return low

@@ -10,6 +10,7 @@ from gapless.data import Table
 from gapless.data.checks import check_comparable, check_public
 from gapless.errors import ModelError
 from gapless.synth import FittedModel
+from gapless.weights.raking import keep_columns
 from gapless.weights.weights import Weights
 
 
@@ -19,7 +20,8 @@ class CriticWeights:
 
     A model carries its critic only if noise protects the critic itself: `DPGAN`, `DPCGAN`, `DPCTGAN`, `DPautoGAN` and
     `MisGAN` as they are here. A critic that saw rows as they are must not be used, however private the rows that came
-    of it. How the critic's numbers become odds: `gapless.model.critic`.
+    of it. How the critic's numbers become odds: `gapless.model.critic`. Columns by themselves, which the model knows
+    from tables of their own, are then brought back to what they were.
 
     Guarantee: a function of the model and of public rows; nothing is released.
 
@@ -45,4 +47,5 @@ class CriticWeights:
         fake = fake.told_by(self.model.schema) if fake.schema.fine.columns == self.model.schema.fine.columns else fake
         check_comparable(self.model.schema, fake.schema)
         logs = critic.log_odds(np.stack([codes.astype(np.int64) for codes in fake.codes], axis=1))
-        return Weights(np.exp(logs - logs.max()), method="critic")
+        sizes = [column.extended_size for column in fake.schema.columns]
+        return Weights(keep_columns(np.exp(logs - logs.max()), fake.codes, sizes), method="critic")
