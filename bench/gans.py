@@ -9,8 +9,8 @@
 δ = 1e-6. Every measurement is a line of bench/results/gans.jsonl, and what is there is not measured again: delete the
 file after a change of the methods. Distances are `kway_distance` to the complete truth of as many synthetic rows,
 seconds those of the processor for a fit. Without noise: ε = ∞, the noise of a test, NOT PRIVATE; what is clipped and
-drawn into lots stays. MisGAN on complete rows, and DPautoGAN there, are its baselines in [MD]. The tables are looked for
-in ../shared, next to the repository.
+drawn into lots stays. MisGAN on complete rows, and DPautoGAN there, are its baselines in [MD]. The tables are looked
+for in ../shared, next to the repository.
 
 Constants were chosen on Adult with gaps at ε = 3, by 2-way distances of one run each: clipping, memory, rates, steps of
 generators. BR2000 was looked at once, at the end.
@@ -34,7 +34,7 @@ import paper
 import synth
 from gapless.evaluate import kway_distance
 from gapless.synth import TREATMENTS
-from gapless.testing.noise import no_noise
+from gapless.testing.noise import scaled_noise
 
 RESULTS = paper.HERE / "results" / "gans.jsonl"
 METHODS = {
@@ -77,7 +77,7 @@ def fitted(job, table):
     """The model, and the processor seconds of its fit."""
     private = job["epsilon"] < math.inf
     method, missing = METHODS[job["method"]]
-    with tempfile.TemporaryDirectory() as folder, nullcontext() if private else no_noise():
+    with tempfile.TemporaryDirectory() as folder, nullcontext() if private else scaled_noise(1e-9):
         people = gl.read(
             table.to_text(),
             table.schema,
@@ -156,7 +156,9 @@ def main():
         if lines:
             names = list(lines[0])
             means = [statistics.mean(line[name] for line in lines) for name in names]
-            told = [f"{mean:.1f}" if name == "fit s" else f"{mean:.4f}" for name, mean in zip(names, means, strict=True)]
+            told = [
+                f"{mean:.1f}" if name == "fit s" else f"{mean:.4f}" for name, mean in zip(names, means, strict=True)
+            ]
             epsilon = "∞" if job["epsilon"] == math.inf else f"{job['epsilon']:g}"
             rows.append([job["table"], job["gaps"], epsilon, job["method"], str(len(lines)), *told])
     synth.markdown(["table", "gaps", "ε", "method", "runs", *names], rows)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.autoregressive import ALIKE, LEAST, RAKES, allotted
+from gapless.model.autoregressive import ALIKE, LEAST, allotted
 from gapless.model.marginal import Floats
 from gapless.model.neural.adversarial import Generator
 from gapless.model.neural.layers import Chain, Linear, ReLU
@@ -26,6 +26,7 @@ __all__ = ["GappedGenerator", "GeneratorModel", "network"]
 
 LEAK = 0.2
 RAKED = 1 << 13  # rows of noise over which columns are brought to their tables
+RAKES, CLOSE = 60, 1e-4  # steps towards them, at the most; and how close is enough
 _PORTION = 1 << 15  # rows that are drawn at once
 
 
@@ -85,16 +86,17 @@ class GeneratorModel:
         return codes
 
     def raked(self, targets: Sequence[Floats]) -> Self:
-        """The model whose columns have these laws."""
-        rng = np.random.default_rng(0)  # public: the same values always give the same model
-        wanted = np.maximum(np.concatenate(targets), LEAST)
-        model, inputs = self, self.generator.inputs(RAKED, rng)
+        """The model whose columns have these laws, over much noise."""
+        generator = self.generator
+        shown, held = generator.inputs(RAKED, np.random.default_rng(0))  # public: the same values give the same model
+        logits = generator.network.forward(generator.network.unpack(self.numbers), shown)[0] + generator.bias
+        wanted, shift = np.maximum(np.concatenate(targets), LEAST), np.zeros(logits.shape[1])
         for _ in range(RAKES):
-            generator = model.generator
-            chances, _ = generator.forward(generator.network.unpack(model.numbers), inputs)
-            shift = np.log(wanted / np.maximum(chances.mean(axis=0), LEAST / 10))
-            model = replace(model, generator=replace(generator, bias=generator.bias + shift))
-        return model
+            mean = np.maximum(generator.chances(logits + shift, held)[0].mean(axis=0), LEAST / 10)
+            shift += np.log(wanted / mean)
+            if np.abs(mean - wanted).max() < CLOSE:
+                break
+        return replace(self, generator=replace(generator, bias=generator.bias + shift))
 
     def cut(self, sizes: Sequence[int]) -> Self:
         """The law of rows in the first cells of each column, whatever their noise: gaps after them are filled by it."""

@@ -79,7 +79,7 @@ def rake(
 
 def keep_columns(weights: Floats, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> Floats:
     """Weights with which each column by itself is as the rows have it without weights."""
-    kept = weights / weights.mean()
+    kept: Floats = weights / weights.mean()
     even = np.ones(len(kept))
     margins = [_counts(column, even, size) for column, size in zip(codes, sizes, strict=True)]
     for _ in range(LAST):

@@ -24,11 +24,12 @@ gradients of one row are clipped together.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gapless.model.neural.descent import FARTHEST
 from gapless.model.neural.gradients import Joint
@@ -58,7 +59,7 @@ class Generator:
     @property
     def starts(self) -> Integers:
         """Where each column's cells begin, and where the last one's end."""
-        return np.array([0, *accumulate(self.sizes)], dtype=np.int64)
+        return np.array([0, *itertools.accumulate(self.sizes)], dtype=np.int64)
 
     @property
     def column_of(self) -> Integers:
@@ -87,6 +88,11 @@ class Generator:
         shown, held = inputs
         outputs, memory = self.network.forward(weights, shown)
         logits = (outputs if self.decoder is None else outputs @ self.decoder) + self.bias
+        chances, kept = self.chances(logits, held)
+        return chances, (memory, chances, kept)
+
+    def chances(self, logits: Floats, held: Integers | None) -> tuple[Floats, NDArray[np.bool_] | None]:
+        """The chances of all cells, and which of them are kept by a condition."""
         starts, column_of = self.starts[:-1], self.column_of
         chances = np.exp(logits - np.maximum.reduceat(logits, starts, axis=1).take(column_of, axis=1))
         chances /= np.add.reduceat(chances, starts, axis=1).take(column_of, axis=1)
@@ -95,7 +101,7 @@ class Generator:
             kept = column_of == column_of[held][:, None]
             chances[kept] = 0.0
             chances[np.arange(len(held)), held] = 1.0
-        return chances, (memory, chances, kept)
+        return chances, kept
 
     def backward(self, weights: Any, memory: Any, slopes: Floats) -> Floats:
         """The gradient of the network's parameters, summed over rows, from the slopes of the chances."""
@@ -155,7 +161,8 @@ class Game:
     """Train critics by noisy sums of clipped gradients, and between two steps generators against them.
 
     `sides` are rows, and masks if gaps are learned. `lot` is about how many rows a lot has, a public guess; `memory` is
-    τ; at each step generators take `rounds` steps with `made` rows each. The public `seed` draws all of their noise.
+    τ; at each step generators take `rounds` steps with `made` rows each, an even number, of which either half meets the
+    best critic against the other. The public `seed` draws all of their noise.
     """
 
     sides: tuple[Side, ...]
@@ -214,10 +221,9 @@ class Game:
             points = chances @ side.heads
             if seen is not None:
                 points *= seen.repeat(side.critic.sizes, axis=1)
-            made = ((points.T @ points) / self.made).ravel()[side.critic.mask.free]
-            critic = side.critic.unpack(aim - made)
-            slopes, _ = side.critic.backward(critic, points, np.full((self.made, 1), -1 / self.made), to_inputs=True)
-            assert slopes is not None  # noqa: S101 for mypy: asked for
+            slopes = np.concatenate(
+                [self._slopes(side, aim, against, own) for own, against in itertools.permutations(np.split(points, 2))]
+            )
             if seen is not None:
                 slopes = slopes * seen.repeat(side.critic.sizes, axis=1)
             gradient = generator.backward(weights, memory, slopes @ side.heads.T)
@@ -226,3 +232,15 @@ class Game:
             moved.append(Player(numbers, player.average, moments))
             seen = chances[:, generator.starts[:-1]]  # of masks: the chance of no gap
         return moved[::-1]
+
+    def _slopes(self, side: Side, aim: Floats, against: Floats, points: Floats) -> Floats:
+        """Of what is to fall, by these points, with the best critic against others.
+
+        With the best critic against the same ones a generator would also make little of what chance does to them, and
+        so of how columns go together.
+        """
+        made = ((against.T @ against) / len(against)).ravel()[side.critic.mask.free]
+        critic = side.critic.unpack(aim - made)
+        slopes, _ = side.critic.backward(critic, points, np.full((len(points), 1), -1 / self.made), to_inputs=True)
+        assert slopes is not None  # noqa: S101 for mypy: asked for
+        return slopes
