@@ -576,7 +576,7 @@ def by_the_longest(table):
     """The length that gradients are cut to from the rows' own."""
     codes = opened(table)
     length = 1.0 + sum(len(np.unique(column)) for column in codes)
-    with mock.patch.object(adversarial, "typical", lambda *_: length):
+    with mock.patch.object(adversarial, "typical", return_value=length):
         gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
 
 

@@ -1,4 +1,4 @@
-"""Generative networks: what is released and what is read, how many noised sums there are, what is learned, refusals."""
+"""Generative networks: what is released and read, how many noised sums there are, what is learned, what is refused."""
 
 import numpy as np
 import polars as pl

@@ -11,7 +11,8 @@ length of W:
 The gradient of a private row is :math:`\varphi(x)`. Its sums over lots, clipped and noised, are all that is seen of
 rows; they are remembered with a weight that falls by 1 - 1/τ a step. What is subtracted for made rows needs no row:
 between two steps the critic is the best one for the remembered sums against rows that are made now, and the generator
-takes steps against it. So the critic bends at once to what the generator does, and the game does not circle.
+takes steps against it. So the critic bends at once to what the generator does, and the game does not circle. Columns by
+themselves need no critic: their laws are known, and a generator pays for the square of what it is off.
 
 A generator gives, for its noise, chances for the cells of each column, independent of each other. The critic is linear
 in each column, so its mean over rows that are drawn by these chances is its value at the chances themselves: gradients
@@ -37,6 +38,8 @@ from gapless.model.neural.layers import Layer, Pairs, cut
 from gapless.model.neural.optimizers import Moments, Optimizer
 from gapless.privacy.noise import Floats, Integers
 from gapless.privacy.sgd import Block, RowGradients
+
+COLUMNS = 3.0  # what a column that is off its known law costs a generator, beside pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -237,10 +240,10 @@ class Game:
         """Of what is to fall, by these points, with the best critic against others.
 
         With the best critic against the same ones a generator would also make little of what chance does to them, and
-        so of how columns go together.
+        so of how columns go together. Points have mean 0 where columns are as they are known to be.
         """
         made = ((against.T @ against) / len(against)).ravel()[side.critic.mask.free]
         critic = side.critic.unpack(aim - made)
         slopes, _ = side.critic.backward(critic, points, np.full((len(points), 1), -1 / self.made), to_inputs=True)
         assert slopes is not None  # noqa: S101 for mypy: asked for
-        return slopes
+        return slopes + COLUMNS * against.mean(axis=0) / self.made
