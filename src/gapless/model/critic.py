@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.model.distribution import Distribution
 from gapless.model.marginal import Floats
 from gapless.model.neural.adversarial import Played, Side
 from gapless.model.neural.layers import Pairs
@@ -27,6 +28,7 @@ from gapless.privacy.private import Released
 
 __all__ = ["Critic"]
 
+DRAWN = 1 << 14
 WIDEST = 1.0  # standard deviation of log weights among made rows, at the most
 _PORTION = 1 << 12  # rows at once
 
@@ -52,7 +54,7 @@ class Critic:
         cls,
         released: Released[Played],
         side: Side,
-        made: NDArray[np.integer],
+        model: Distribution,
         *,
         kept: float,
         noise_std: float,
@@ -60,12 +62,13 @@ class Critic:
     ) -> Self:
         """From a game that was paid for.
 
-        `made` are rows drawn from the model, `kept` is the weight of all that is remembered, and `noise_std` that of
-        the noise in each of its numbers.
+        Its scale follows from rows drawn from the model with a public seed. `kept` is the weight of all that is
+        remembered, and `noise_std` that of the noise in each of its numbers.
         """
         size = sum(side.critic.shapes)
         aim, noise = released.value.remembered[:size] / kept, noise_std / kept
         plain = cls(side.lines, np.zeros(size), clip, released.entry)
+        made = model.sample(DRAWN, np.random.default_rng(0)).astype(np.int64)
         halves = made[::2], made[1::2]  # what W is made of, and what it is judged by
         numbers = aim - plain._mean(halves[0], np.ones(len(halves[0])))
         scores = cls(side.lines, numbers, clip, released.entry).log_odds(halves[1])

@@ -19,7 +19,6 @@ from gapless.model.distribution import Distribution
 from gapless.model.generative import GeneratorModel, network
 from gapless.model.marginal import Floats, estimate_total
 from gapless.model.neural.adversarial import Game, Generator, Played, Side
-from gapless.model.neural.layers import Pairs
 from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import Loss, PrivateTraining, Released
 from gapless.synth.fitted import FittedModel, Progress
@@ -37,7 +36,6 @@ LEARNING_RATE = 0.02  # of generators
 WARMUP = 10  # steps of critics
 AVERAGED = 0.9
 COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
-CALIBRATED = 1 << 14  # made rows by which a critic finds its scale
 MOST_NUMBERS = 4_000_000  # cells of all columns by cells of all columns
 
 
@@ -62,7 +60,7 @@ class Adversarial(Synthesizer):
         if (cells := sum(fitting.sizes)) ** 2 > MOST_NUMBERS:
             raise ModelError(
                 f"all columns together have {cells:,} cells, too many for one critic",
-                hint="fewer levels or bins, or leave columns out with select()",
+                hint="another method, or fewer levels or bins",
             )
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
@@ -81,12 +79,13 @@ class Adversarial(Synthesizer):
         filled, gapped = self.model(fitting, made, laws)
         critic = None
         if released is not None and training is not None and game is not None:
-            drawn = (gapped or filled).sample(CALIBRATED, np.random.default_rng(0)).astype(np.int64)
             kept = 1 - 1 / game.memory
             one = training.noise_std / game.lot * (1 - kept)  # of each step, what stays is a geometric series
             noise_std = one * np.sqrt((1 - kept ** (2 * training.steps)) / (1 - kept**2))
             weight = 1 - kept**training.steps
-            critic = Critic.paid(released, sides[0], drawn, kept=weight, noise_std=noise_std, clip=training.clip)
+            critic = Critic.paid(
+                released, sides[0], gapped or filled, kept=weight, noise_std=noise_std, clip=training.clip
+            )
         return fitting.fitted(
             filled,
             gapped,
@@ -159,28 +158,7 @@ def rows_side(
         given=tuple(given),
         laws=known,
     )
-    return side_of(generator, lines, heads)
-
-
-def side_of(generator: Generator, lines: Sequence[Floats], heads: Sequence[Floats]) -> Side:
-    """A generator against a critic of pairs; its first parameters come from a public seed."""
-    return Side(
-        generator=generator,
-        lines=tuple(lines),
-        heads=diagonal(heads),
-        critic=Pairs(tuple(points.shape[1] for points in lines)),
-        begin=generator.network.start(np.random.default_rng(0)),
-    )
-
-
-def diagonal(blocks: Sequence[Floats]) -> Floats:
-    """These matrices one after another, zero elsewhere."""
-    whole_of = np.zeros((sum(len(block) for block in blocks), sum(block.shape[1] for block in blocks)))
-    row = column = 0
-    for block in blocks:
-        whole_of[row : row + len(block), column : column + block.shape[1]] = block
-        row, column = row + len(block), column + block.shape[1]
-    return whole_of
+    return Side.of(generator, lines, heads)
 
 
 def typical(sides: Sequence[Side], laws: Sequence[Floats]) -> float:

@@ -12,7 +12,7 @@ from gapless.model.distribution import Distribution
 from gapless.model.generative import GappedGenerator, GeneratorModel, network
 from gapless.model.marginal import Floats
 from gapless.model.neural.adversarial import Generator, Side
-from gapless.synth.adversarial import HIDDEN, NOISE, Adversarial, rows_side, side_of
+from gapless.synth.adversarial import HIDDEN, NOISE, Adversarial, rows_side
 from gapless.synth.fitting import Fitting
 
 
@@ -59,7 +59,7 @@ class MisGAN(Adversarial):
             noise=NOISE,
             bias=np.log(np.concatenate(states)),
         )
-        return [rows, side_of(generator, lines, heads)]
+        return [rows, Side.of(generator, lines, heads)]
 
     def model(
         self, fitting: Fitting, made: Sequence[GeneratorModel], laws: Sequence[Floats]

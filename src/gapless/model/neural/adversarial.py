@@ -26,8 +26,9 @@ gradients of one row are clipped together.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +134,17 @@ class Side:
     heads: Floats
     critic: Pairs
     begin: Floats
+
+    @classmethod
+    def of(cls, generator: Generator, lines: Sequence[Floats], heads: Sequence[Floats]) -> Self:
+        """A generator against a critic of pairs; its first parameters come from a public seed."""
+        return cls(
+            generator=generator,
+            lines=tuple(lines),
+            heads=_diagonal(heads),
+            critic=Pairs(tuple(points.shape[1] for points in lines)),
+            begin=generator.network.start(np.random.default_rng(0)),
+        )
 
     def points(self, columns: tuple[Any, ...]) -> Floats:
         """The points of rows, from their codes."""
@@ -246,4 +258,14 @@ class Game:
         critic = side.critic.unpack(aim - made)
         slopes, _ = side.critic.backward(critic, points, np.full((len(points), 1), -1 / self.made), to_inputs=True)
         assert slopes is not None  # noqa: S101 for mypy: asked for
-        return slopes + COLUMNS * against.mean(axis=0) / self.made
+        return np.asarray(slopes + COLUMNS * against.mean(axis=0) / self.made)
+
+
+def _diagonal(blocks: Sequence[Floats]) -> Floats:
+    """These matrices one after another, zero elsewhere."""
+    found = np.zeros((sum(len(block) for block in blocks), sum(block.shape[1] for block in blocks)))
+    row = column = 0
+    for block in blocks:
+        found[row : row + len(block), column : column + block.shape[1]] = block
+        row, column = row + len(block), column + block.shape[1]
+    return found
