@@ -51,9 +51,15 @@ def opened(data, schema, epsilon, folder):
 
 def sampled(data, schema, method, epsilon, folder, *, percent, run, rows=None):
     """A sealed table of which this percentage was spent on synthetic rows, and these."""
+    people, model = modelled(data, schema, method, epsilon, folder, percent=percent)
+    return people, model.sample(rows, seed=run)
+
+
+def modelled(data, schema, method, epsilon, folder, *, percent):
+    """A sealed table of which this percentage was spent on a model, and the model."""
     people = opened(data, schema, epsilon, folder)
     spend = people.ledger.left if percent == 100 else people.ledger.share(percent=percent)
-    return people, method().fit(people, spend=spend).sample(rows, seed=run)
+    return people, method().fit(people, spend=spend)
 
 
 @contextlib.contextmanager
@@ -284,7 +290,8 @@ PRIVATE = {
     "Calibration": gl.CalibrationWeights(),
 }
 PUBLIC = {"LogReg": gl.LogReg(), "MLP": gl.MLP()}
-KINDS = {"privbayes": gl.PrivBayes, "aim": gl.AIM}
+KINDS = {"privbayes": gl.PrivBayes, "aim": gl.AIM, "dpgan": gl.DPGAN, "dpcgan": gl.DPCGAN}
+FREE = "Discriminator"  # by the critic that a generative network carries: everything goes to synthesis
 BOTH = ("BetaDebiased, gaussian", "Calibration")  # what `shares` tries
 
 
@@ -339,18 +346,21 @@ def weighed(train, schema, epsilon, fake, methods, share, folder):
             yield how, None
 
 
-def section_4(names, epsilons, runs, share):
+def section_4(names, epsilons, runs, share, kinds):
     """All methods: rows by everything, for None, LogReg and MLP, and rows by what weights leave, for the others."""
     known = small_tables()
     for epsilon, name in itertools.product(epsilons, names):
         frame, schema = as_table(*known[name])
         found = {}
-        for run, kind in itertools.product(range(runs), KINDS):
+        for run, kind in itertools.product(range(runs), kinds):
             train, test = halves(frame, schema, run)
             truth = gl.Table.read(train, schema)
             with tempfile.TemporaryDirectory() as folder:
-                _, whole = sampled(train, schema, KINDS[kind], epsilon, folder, percent=100, run=run, rows=len(train))
+                _, model = modelled(train, schema, KINDS[kind], epsilon, folder, percent=100)
+                whole = model.sample(len(train), seed=run)
                 tried = [("None", whole, None)]
+                if model.critic is not None:
+                    tried.append((FREE, whole, gl.CriticWeights(model).fit(whole)))
                 tried += [(how, whole, weights.fit(truth, whole)) for how, weights in PUBLIC.items()]
                 _, fake = sampled(
                     train, schema, KINDS[kind], epsilon, folder, percent=100 - share, run=run, rows=len(train)
@@ -362,8 +372,10 @@ def section_4(names, epsilons, runs, share):
                 found.setdefault((kind, how), []).append(scores(test, rows, weights))
             print(f"  {name}, ε = {epsilon:g}, {kind}, run {run}", file=sys.stderr, flush=True)
         rows = []
-        for kind, how in itertools.product(KINDS, ["None", f"None, {100 - share} %", *PRIVATE, *PUBLIC]):
+        for kind, how in itertools.product(kinds, ["None", FREE, f"None, {100 - share} %", *PRIVATE, *PUBLIC]):
             many = found.get((kind, how))
+            if how == FREE and many is None:  # no critic
+                continue
             told = [summary([score[number] for score in many]) if many else "refused" for number in range(3)]
             rows.append([kind, how, *told])
         print(
@@ -425,6 +437,7 @@ def main():
     parser.add_argument("--tables", nargs="*", default=["iris", "breast", "diabetes", "banknote"])
     parser.add_argument("--gaps", nargs="*", default=["adult_MCAR_0.2", "adult_MAR_0.2"], help="tables beside Adult")
     parser.add_argument("--epsilons", nargs="*", type=float, default=[1.0, 6.0])
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS), help="synthesizers, in `tables`")
     parser.add_argument("--share", type=int, default=20, help="percent of the budget for weights, in `tables`")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", FewRowsWarning)
@@ -438,7 +451,7 @@ def main():
     elif asked.what == "picture":
         picture()
     elif asked.what == "tables":
-        section_4(asked.tables, asked.epsilons, asked.runs or 10, asked.share)
+        section_4(asked.tables, asked.epsilons, asked.runs or 10, asked.share, asked.kinds)
     else:
         by_share(asked.tables, asked.epsilons, asked.runs or 3, (0, 10, 20, 50, 90))
     print(f"\n{time.process_time() - started:.0f} seconds of processor time", file=sys.stderr)

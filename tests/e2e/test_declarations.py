@@ -25,13 +25,16 @@ def plain(out):
 @pytest.mark.parametrize("command", ["fit", "synth"])
 def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     _, out, _ = run_here(command, "--help")
-    needing = "kamino: with --delta above 0 only."
-    assert f"auto, kamino, mixture, aim, mst, privbayes or independent. {needing} [default: auto]" in plain(out)
+    trained = ["kamino", "misgan", "dpgan", "dpcgan", "dpctgan", "dpautogan"]
+    needing = " ".join(f"{name}: with --delta above 0 only." for name in trained)
+    listed = f"auto, {', '.join(reversed(trained))}, mixture, aim, mst, privbayes or independent. {needing}"
+    assert f"{listed} [default: auto]" in plain(out)
     assert all(name in plain(out) for name in [*METHODS, *TREATMENTS])
     monkeypatch.setitem(METHODS, "chain", Chain)
     _, out, _ = run_here(command, "--help")
-    assert f"chain, auto, kamino, mixture, aim, mst, privbayes or independent. {needing} chain: with" in plain(out)
-    assert "impute-distribution or impute-kamino. chain: not extended." in plain(out)
+    assert f"chain, {listed} chain: with" in plain(out)
+    assert "misgan: not extended. dpgan: not observed." in plain(out)
+    assert "dpautogan: not observed. chain: not extended." in plain(out)
 
 
 @pytest.mark.parametrize("command", ["fit", "synth"])

@@ -252,7 +252,7 @@ def synth(
             output,
             **chosen,
             always=_always(always or []),
-            gaps=_gaps(gaps, chosen["missing"]),
+            gaps=_gaps(gaps, chosen["missing"], method),
             rows=rows,
             copies=copies,
             seed=seed,
@@ -439,13 +439,20 @@ def _always(options: list[str]) -> list[tuple[str, ...]]:
     return sets
 
 
-def _gaps(gaps: str, missing: Missing | None = None) -> Any:
+def _gaps(gaps: str, missing: Missing | None = None, method: str = "") -> Any:
     gaps = gaps.replace(" ", "-")  # as it is called in Python
     if gaps not in ("filled", "as-observed"):
         raise typer.BadParameter(f"no gaps {gaps!r}. Try: filled, as-observed")
-    if gaps == "as-observed" and missing is not None and missing.rows != "extended":
+    if gaps == "as-observed" and missing is not None and missing.rows != "extended" and not _learns(method, missing):
         raise typer.BadParameter("gaps as observed are measured with --missing extended only")
     return gaps.replace("-", " ")
+
+
+def _learns(method: str, missing: Missing) -> bool:
+    """Whether a method learns gaps with this treatment."""
+    from gapless.synth import METHODS
+
+    return method in METHODS and isinstance(missing, METHODS[method].learns_gaps)
 
 
 @contextmanager

@@ -304,13 +304,13 @@ class AutoregressiveModel:
         """Rows × columns of codes, column by column.
 
         Every cell follows its law given the row's earlier ones. In each column the draws of rows depend on each other:
-        along rows that are sorted by some earlier columns, as many take a cell as expected, but for one (`_allotted`).
+        along rows that are sorted by some earlier columns, as many take a cell as expected, but for one (`allotted`).
         So tables of the column, also with these, are closer to the law's than independent draws would bring them.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=_dtype(self.sizes), order="F")
         for place, column in enumerate(self.laws.order):
             for some in self._portions(codes, place, rng):
-                codes[some, column] = _allotted(self.laws.logits(column, codes[some].astype(np.int64)), rng)
+                codes[some, column] = allotted(self.laws.logits(column, codes[some].astype(np.int64)), rng)
         return codes
 
     def _portions(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Iterator[Ints]:
@@ -340,7 +340,7 @@ class AutoregressiveModel:
                     shift += np.log(target / np.maximum(mean, LEAST / 10))
                 laws, logits = laws.shifted(column, shift), logits + shift
             for some in self._portions(codes, place, rng):
-                codes[some, column] = _allotted(logits[some], rng)
+                codes[some, column] = allotted(logits[some], rng)
         return replace(self, laws=laws)
 
     def fill(self, given: Ints, chance: Chance, *, sweeps: int = SWEEPS) -> Ints:
@@ -422,7 +422,7 @@ def _pick(logits: Floats, draws: Floats) -> Ints:
     return pick(_chances(logits), np.arange(len(logits)), draws)
 
 
-def _allotted(logits: Floats, rng: np.random.Generator) -> Ints:
+def allotted(logits: Floats, rng: np.random.Generator) -> Ints:
     """A cell for each row by its own law; along the rows each cell is taken as evenly as its chances add up.
 
     Cell by cell, rows that have none yet take it by systematic sampling: a comb with teeth one apart, put down at

@@ -9,16 +9,22 @@ from gapless.missing import STRATEGIES, FromModel, ImputeFirst, Missing, Observe
 from gapless.model import archive
 from gapless.synth.aim import AIM
 from gapless.synth.auto import Auto
+from gapless.synth.dpautogan import DPautoGAN
+from gapless.synth.dpcgan import DPCGAN
+from gapless.synth.dpctgan import DPCTGAN
+from gapless.synth.dpgan import DPGAN
 from gapless.synth.fitted import FittedModel
 from gapless.synth.fitting import Synthesizer
 from gapless.synth.independent import Independent
 from gapless.synth.kamino import Kamino
+from gapless.synth.misgan import MisGAN
 from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
 from gapless.synth.privbayes import PrivBayes
 
 METHODS: dict[str, type[Synthesizer]] = {
-    method.name: method for method in (Independent, PrivBayes, MST, AIM, Mixture, Kamino, Auto)
+    method.name: method
+    for method in (Independent, PrivBayes, MST, AIM, Mixture, Kamino, MisGAN, DPGAN, DPCGAN, DPCTGAN, DPautoGAN, Auto)
 }
 
 # Treatments of gaps by their names on the command line: some take a method.
@@ -28,13 +34,18 @@ TREATMENTS: dict[str, Callable[[], Missing]] = STRATEGIES | {
 
 __all__ = [
     "AIM",
+    "DPCGAN",
+    "DPCTGAN",
+    "DPGAN",
     "METHODS",
     "MST",
     "TREATMENTS",
     "Auto",
+    "DPautoGAN",
     "FittedModel",
     "Independent",
     "Kamino",
+    "MisGAN",
     "Mixture",
     "PrivBayes",
     "load",

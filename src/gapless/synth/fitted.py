@@ -25,7 +25,9 @@ from gapless.data.table import write_frames
 from gapless.errors import ModelError
 from gapless.model import archive
 from gapless.model.autoregressive import AutoregressiveModel
+from gapless.model.critic import Critic
 from gapless.model.distribution import CanFill, Distribution, HasMarginal
+from gapless.model.generative import GappedGenerator, GeneratorModel
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import cramers_v
 from gapless.model.mixture import MixtureModel
@@ -46,7 +48,16 @@ Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
 
 _DISTRIBUTIONS: dict[str, type[Distribution]] = {
-    kind.kind: kind for kind in (Product, GraphicalModel, BayesianNetwork, MixtureModel, AutoregressiveModel)
+    kind.kind: kind
+    for kind in (
+        Product,
+        GraphicalModel,
+        BayesianNetwork,
+        MixtureModel,
+        AutoregressiveModel,
+        GeneratorModel,
+        GappedGenerator,
+    )
 }
 PART_ROWS = 1 << 20  # of a sample that is written
 _PICTURED = 10_000  # rows in which pairs are counted
@@ -70,6 +81,7 @@ class FittedModel:
         facts: how it was made and what was promised for it.
         inside: what was released of the cells of columns whose bins were learned; values in a bin are drawn by it.
         evidence: the released tables that it was learned from; None if it cannot be learned from tables again.
+        critic: that of a generative network, if it was paid for itself; None else.
     """
 
     schema: Schema
@@ -79,6 +91,7 @@ class FittedModel:
     facts: Facts
     inside: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     evidence: Evidence | None = None
+    critic: Critic | None = None
 
     @property
     def method(self) -> str:
@@ -416,6 +429,8 @@ class FittedModel:
         arrays |= {f"inside/{place}": self.inside[name] for place, name in names if name in self.inside}
         if self.evidence is not None:
             arrays |= {f"evidence/{name}": array for name, array in self.evidence.to_arrays().items()}
+        if self.critic is not None:
+            arrays |= {f"critic/{name}": array for name, array in self.critic.to_arrays().items()}
         return head, arrays
 
     @classmethod
@@ -438,7 +453,10 @@ class FittedModel:
         }
         released = _within(arrays, "evidence")
         evidence = Evidence.from_arrays(released) if released else None
-        return cls(schema, filled, parts["gapped"], head["total"], Facts.from_json(head["facts"]), inside, evidence)
+        trained = _within(arrays, "critic")
+        critic = Critic.from_arrays(trained) if trained else None
+        facts = Facts.from_json(head["facts"])
+        return cls(schema, filled, parts["gapped"], head["total"], facts, inside, evidence, critic)
 
 
 def _seed_of(seed: int, part: int) -> int:

@@ -13,10 +13,13 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.data.buckets import violating_pairs
 from gapless.data.checks import check_private
+from gapless.data.private_table import WhichRows
 from gapless.errors import BudgetError, ModelError
 from gapless.missing import Extended, Missing
+from gapless.model.autoregressive import LEAST
+from gapless.model.critic import Critic
 from gapless.model.distribution import Distribution
-from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total
+from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.privacy import (
     L1,
     Budget,
@@ -67,6 +70,7 @@ class Synthesizer(ABC):
         pure: whether it can keep a promise with δ = 0; with δ above 0 every method can.
         keeps_tables: whether its models can be learned again from the tables that they keep, so that there are copies.
         treatments: the kinds of `missing` that it takes; by default any.
+        learns_gaps: those beside `Extended` with which every row is counted and rows with gaps can be sampled.
         missing: what to do about gaps.
     """
 
@@ -74,6 +78,7 @@ class Synthesizer(ABC):
     pure: ClassVar[bool] = True
     keeps_tables: ClassVar[bool] = False
     treatments: ClassVar[tuple[type[Missing], ...]] = (Missing,)
+    learns_gaps: ClassVar[tuple[type[Missing], ...]] = ()
 
     missing: Missing = field(default_factory=Extended)
 
@@ -137,7 +142,7 @@ class Fitting:
         check_declared(synthesizer, table.ledger.budget)
         self.grant = table.ledger.grant(spend, to=to)
         self.missing = synthesizer.missing
-        self.extended = self.missing.rows == "extended"
+        self.extended = self.missing.rows == "extended" or isinstance(self.missing, synthesizer.learns_gaps)
         self.inside: dict[str, Floats] = {}
         self.measured: list[Measurement] = []
         self.rows: list[Measurement] = []
@@ -165,7 +170,7 @@ class Fitting:
         if not columns:
             return cut_schema(table.schema, {}, MOST_BINS)
         self.tell("learning bins", 0, 1)
-        rows = self.missing.rows
+        rows = self.counted
         sizes = {c.name: c.extended_size if self.extended else c.size for c in columns}
         trees = {c.name: levels(c.values_size, sizes[c.name] - c.values_size) for c in columns}
         requests = [
@@ -185,6 +190,11 @@ class Fitting:
         self.inside = self.evidence().inside(table.schema)
         bins = bins_for(total, self.grant.left, table.protect, len(table.schema.columns))
         return cut_schema(table.schema, self.inside, bins, least=THIN * noise_std)
+
+    @property
+    def counted(self) -> WhichRows:
+        """Which rows a marginal counts."""
+        return "extended" if self.extended else "observed"
 
     def tell(self, phase: str, done: int, of: int) -> None:
         """Show progress, if anybody looks."""
@@ -234,7 +244,7 @@ class Fitting:
     def counts(self, marginals: Sequence[Marginal]) -> list[Counts]:
         """The sealed counts of these marginals of the prepared table."""
         return self.prepared.marginals(
-            [[self.schema.names[c] for c in marginal] for marginal in marginals], rows=self.missing.rows
+            [[self.schema.names[c] for c in marginal] for marginal in marginals], rows=self.counted
         )
 
     def name(self, marginal: Marginal) -> str:
@@ -272,6 +282,17 @@ class Fitting:
             self.rows.append(fresh.pop())
         self.measured += fresh
         return fresh
+
+    def laws(self, spend: Loss, *, ahead: Sequence[Ahead] = ()) -> list[Floats]:
+        """The law of each column by itself, as noisy counts tell it, no cell quite impossible."""
+        self.tell("measuring", 0, 1)
+        laws = [np.ones(size) / size for size in self.sizes]
+        for marginal in self.measure(self.columns, spend, ahead=ahead):
+            (column,) = marginal.columns
+            total = max(1.0, marginal.counts.sum())
+            law = np.maximum(project_to_simplex(marginal.counts, total) / total, LEAST)
+            laws[column] = law / law.sum()
+        return laws
 
     def release(
         self,
@@ -345,11 +366,12 @@ class Fitting:
         limits: Iterable[str] = (),
         edges: Iterable[tuple[int, int]] | None = None,
         evidence: Evidence | None = None,
+        critic: Critic | None = None,
     ) -> FittedModel:
         """The finished model and its facts; noise and edges are those of what was measured, unless others are given.
 
         `evidence` is what the distributions were learned from, if they can be learned from it again: then there are
-        copies for inference.
+        copies for inference. `critic` is one that was paid for.
         """
         if edges is None:
             edges = {pair for known in self.measured for pair in combinations(sorted(known.columns), 2)}
@@ -363,7 +385,7 @@ class Fitting:
             edges=tuple(sorted(edges)),
             broken=self.broken,
         )
-        return FittedModel(self.schema, filled, gapped, self.total, facts, self.inside, evidence)
+        return FittedModel(self.schema, filled, gapped, self.total, facts, self.inside, evidence, critic)
 
     def _learned_told(self) -> dict[str, str]:
         if not self.inside:

@@ -17,7 +17,6 @@ from gapless.data.training import train, trainable
 from gapless.errors import ModelError
 from gapless.missing import Observed
 from gapless.model.autoregressive import (
-    LEAST,
     AutoregressiveModel,
     ColumnLaw,
     ColumnLaws,
@@ -25,7 +24,7 @@ from gapless.model.autoregressive import (
     attentive,
     complete,
 )
-from gapless.model.marginal import Floats, project_to_simplex
+from gapless.model.marginal import Floats
 from gapless.model.neural.descent import Cells, Descent, begun
 from gapless.model.neural.layers import Layer
 from gapless.model.neural.masked import masked
@@ -138,22 +137,10 @@ def order_of(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
     return tuple(placed)
 
 
-def _measured(fitting: Fitting, spend: Loss, *, ahead: Sequence[Ahead] = ()) -> list[Floats]:
-    """The law of each column by itself, as noisy counts tell it, no cell quite impossible."""
-    fitting.tell("measuring", 0, 1)
-    laws = [np.ones(size) / size for size in fitting.sizes]
-    for marginal in fitting.measure(fitting.columns, spend, ahead=ahead):
-        (column,) = marginal.columns
-        total = max(1.0, marginal.counts.sum())
-        law = np.maximum(project_to_simplex(marginal.counts, total) / total, LEAST)
-        laws[column] = law / law.sum()
-    return laws
-
-
 def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[SharedLaws, list[Floats]]:
     """One network for all columns, and the columns' own laws."""
     spend, several = fitting.prepare(), len(fitting.columns) > 1
-    laws = _measured(fitting, spend * COLUMNS_SHARE if several else spend)
+    laws = fitting.laws(spend * COLUMNS_SHARE if several else spend)
     columns = fitting.schema.columns
     points = tuple(centred(law, c.size, c.extended_size) for law, c in zip(laws, columns, strict=True))
     shown = tuple(map(len, points))
@@ -218,7 +205,7 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Co
         )
         reads = fitting.prepared.marginal(names[column], rows=fitting.missing.rows).reads
         ahead.append((distance, reads, training, f"network for {names[column]}"))
-    laws = _measured(fitting, spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
+    laws = fitting.laws(spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
     found = {column: ColumnLaw((), size, size, WIDTH, np.log(laws[column])) for column, size in enumerate(sizes)}
     table = fitting.prepared
     for place, (column, network) in enumerate(zip(telling, networks, strict=True)):

@@ -1,6 +1,7 @@
 """Importance weights: what each synthetic row should count so that all together describe the private table."""
 
 from gapless.weights.calibration import CalibrationWeights
+from gapless.weights.critic import CriticWeights
 from gapless.weights.estimates import Estimate, weighted_mean, weighted_proportions, weighted_quantiles
 from gapless.weights.logistic import LogisticWeights
 from gapless.weights.network import NetworkWeights
@@ -12,6 +13,7 @@ from gapless.weights.weights import FewRowsWarning, Weights
 __all__ = [
     "MLP",
     "CalibrationWeights",
+    "CriticWeights",
     "Estimate",
     "FewRowsWarning",
     "LogReg",

@@ -77,6 +77,16 @@ def rake(
     return np.asarray(weights / weights.mean())
 
 
+def keep_columns(weights: Floats, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> Floats:
+    """Weights with which each column by itself is as the rows have it without weights."""
+    kept: Floats = weights / weights.mean()
+    even = np.ones(len(kept))
+    margins = [_counts(column, even, size) for column, size in zip(codes, sizes, strict=True)]
+    for _ in range(LAST):
+        _to_margins(kept, codes, margins)
+    return kept
+
+
 def _to_margins(weights: Floats, codes: Sequence[NDArray[np.integer]], margins: Sequence[Floats]) -> None:
     for column, margin in zip(codes, margins, strict=True):
         weights *= ratio(margin, _counts(column, weights, margin.size))[column]

@@ -67,6 +67,8 @@ query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
 synth.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
+weights.critic: MisGAN().fit(…)
+weights.critic: a model by dpgan, dpcgan or misgan; LogisticWeights for another, which cost a part of the budget
 weights.estimates: table.ask(Mean(…), spend=…)
 weights.logistic: a larger regularization= or spend=, noise="gaussian", or debias=False
 weights.logistic: noise="knorm"

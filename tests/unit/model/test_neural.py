@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from gapless.model.neural.adversarial import Game, Generator, Side
 from gapless.model.neural.cells import cross_entropy, indicators
 from gapless.model.neural.descent import FARTHEST, Cells, Descent
 from gapless.model.neural.gradients import Joint, Outer, Plain
-from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
+from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, Pairs, ReLU, Sum
 from gapless.model.neural.masked import masked
 from gapless.model.neural.optimizers import SGD, Adam, Cosine
 from gapless.privacy.sgd import BLOCK, Block
@@ -41,6 +42,11 @@ NETWORKS = {
         ALL,
     ),
     "shared, by points": (masked(SIZES, OBSERVED, (1, 2, 0), 4), ALL | {"points": POINTS}),
+    "pairs": (Chain((Pairs(SIZES[:2]), Linear(1, 2))), LAST),
+    "pairs of points": (
+        Chain((Linear(7, 6), Pairs((2, 1, 3)), Linear(1, 2))),
+        LAST | {"points": POINTS[:2]},
+    ),
     "attention": (Chain((Embedding(SIZES[:2], 4), Attention(2, 4), Linear(4, 2))), LAST | {"coded": True}),
     "attention, deep": (
         Chain((Embedding(SIZES[:2], 4), Attention(2, 4), Linear(4, 5), ReLU(), Linear(5, 2))),
@@ -196,6 +202,32 @@ class Wide:
             network=Chain(layers), cells=cells, optimizer=Adam(rate=Cosine(rate=0.1, steps=9)), lot=9, seed=4
         )
 
+    def game(self):
+        """Rows and masks against critics of pairs."""
+        lines = tuple(
+            np.vstack([np.eye(self.levels) - 1 / self.levels, np.zeros(self.levels)]) for _ in range(self.columns)
+        )
+        gaps = tuple(np.r_[np.zeros(self.levels), 1.0][:, None] - 0.1 for _ in range(self.columns))
+        sides = []
+        for own in (lines, gaps):
+            cells = (2,) * self.columns
+            generator = Generator(
+                network=Linear(3, 2 * self.columns), sizes=cells, noise=3, bias=np.zeros(2 * self.columns)
+            )
+            sizes = tuple(points.shape[1] for points in own)
+            heads = np.zeros((2 * self.columns, sum(sizes)))
+            sides.append(
+                Side(
+                    generator=generator,
+                    lines=own,
+                    heads=heads,
+                    critic=Pairs(sizes),
+                    begin=np.zeros(sum(generator.network.shapes)),
+                )
+            )
+        optimizer = Adam(rate=Cosine(rate=0.1, steps=9))
+        return Game(sides=tuple(sides), optimizer=optimizer, lot=9, memory=2.0, rounds=1, made=4, averaged=0.5)
+
 
 def factors(gradients):
     """All numbers of which a row's gradient is made, row by row."""
@@ -206,7 +238,7 @@ def factors(gradients):
     return [array.reshape(len(array), -1) for array in arrays]
 
 
-@pytest.mark.parametrize("kind", ["program", "attention"])
+@pytest.mark.parametrize("kind", ["program", "attention", "game"])
 def test_what_a_row_adds_is_the_same_to_the_bit_wherever_it_stands_and_whoever_stands_beside_it(kind):
     """In blocks of one size: docs/proofs/private_training.md, section 5, needs it."""
     trained = getattr(Wide(), kind)()

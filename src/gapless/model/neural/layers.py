@@ -125,6 +125,51 @@ class MaskedLinear:
         return slopes @ weights[0].T if to_inputs else None, [Outer(memory, slopes, self.mask), Plain(slopes)]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    r"""A critic of pairs of columns: one number for each row, linear in the points of each column.
+
+    .. math:: y = \sum_{j<k} x_j^{\mathsf T} W_{jk}\, x_k
+
+    `sizes` are the numbers of each column's point. No column is paired with itself.
+    """
+
+    sizes: tuple[int, ...]
+    mask: Mask = field(init=False)
+
+    def __post_init__(self) -> None:
+        column = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        object.__setattr__(self, "mask", Mask.of(np.less.outer(column, column)))
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """The blocks of W above the diagonal."""
+        return (self.mask.free.size,)
+
+    def start(self, rng: np.random.Generator) -> Floats:
+        """All rows alike."""
+        del rng
+        return np.zeros(self.mask.free.size)
+
+    def unpack(self, numbers: Floats) -> Floats:
+        """W, with zeros below and on the diagonal blocks."""
+        width = sum(self.sizes)
+        matrix = np.zeros(width * width)
+        matrix[self.mask.free] = numbers
+        return matrix.reshape(width, width)
+
+    def forward(self, weights: Floats, inputs: Floats) -> tuple[Floats, Floats]:
+        """The form of each row with itself."""
+        return ((inputs @ weights) * inputs).sum(axis=1, keepdims=True), inputs
+
+    def backward(
+        self, weights: Floats, memory: Floats, slopes: Floats, *, to_inputs: bool
+    ) -> tuple[Floats | None, list[RowGradients]]:
+        """δ x (W + Wᵀ); δ x ⊗ x above the diagonal."""
+        back = slopes * (memory @ (weights + weights.T)) if to_inputs else None
+        return back, [Outer(memory, slopes * memory, self.mask)]
+
+
 @dataclass(frozen=True, slots=True)
 class Embedding:
     """A learned point for each code of each column: columns of codes in, rows × columns × width out."""

@@ -1,0 +1,172 @@
+"""What generative networks share: tables of one column, one training of critics, generators between its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+
+from gapless.arguments import whole
+from gapless.data import PrivateTable
+from gapless.data.training import trainable
+from gapless.errors import ModelError
+from gapless.missing import CompleteRows, Extended, ImputeFirst, Missing
+from gapless.model.critic import Critic
+from gapless.model.distribution import Distribution
+from gapless.model.generative import GeneratorModel, network
+from gapless.model.marginal import Floats, estimate_total
+from gapless.model.neural.adversarial import Game, Generator, Played, Side
+from gapless.model.neural.optimizers import Adam, Cosine
+from gapless.privacy import Loss, PrivateTraining, Released
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitting import Fitting, Synthesizer
+
+# All of it public. Chosen on Adult with gaps (bench/gans.py).
+RATE = 0.1  # the chance of each row to be in a lot
+STEPS = 100
+REACH = 1.25  # gradients are cut at so many times the length that is typical by the columns' laws
+MEMORY = 0.3  # of the steps: τ
+NOISE, HIDDEN = 32, 128  # numbers that a generator starts from; units of its hidden layer
+MADE = 512  # rows, or masks, for a step of a generator
+ROUNDS = 8  # steps of generators for each of the critics'
+LEARNING_RATE = 0.02  # of generators
+WARMUP = 10  # steps of critics
+AVERAGED = 0.9
+COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
+MOST_NUMBERS = 4_000_000  # cells of all columns by cells of all columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adversarial(Synthesizer):
+    """A generative network: its critics are trained privately, all in one training, and are all that sees rows.
+
+    Guarantee: the releases are the one-way marginals and, unless every row is counted in them, the number of rows; then
+        one training. Chance of lots, number of steps, clipping and the generators' seeds are public, and follow no
+        number of rows but the noisy.
+    """
+
+    pure: ClassVar[bool] = False
+    treatments: ClassVar[tuple[type[Missing], ...]] = (Extended, CompleteRows, ImputeFirst)
+
+    steps: int | None = None
+
+    def check(self, fitting: Fitting) -> None:
+        """Refuse settings that are none, and columns whose critic would be too large."""
+        if self.steps is not None:
+            whole("steps", self.steps, error=ModelError, least=1)
+        if (cells := sum(fitting.sizes)) ** 2 > MOST_NUMBERS:
+            raise ModelError(
+                f"all columns together have {cells:,} cells, too many for one critic",
+                hint="another method, or fewer levels or bins",
+            )
+
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+        """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
+        fitting = Fitting(self, table, spend=spend, progress=progress)
+        left, several = fitting.prepare(), len(fitting.columns) > 1
+        laws = fitting.laws(left * COLUMNS_SHARE if several else left)
+        sides = self.sides(fitting, laws, several=several)
+        released, training, game = self.play(fitting, sides, laws) if several else (None, None, None)
+        numbers = (
+            [np.zeros_like(side.begin) for side in sides]
+            if released is None
+            else [player.average for player in released.value.players]
+        )
+        made = [GeneratorModel.of(side.generator, own) for side, own in zip(sides, numbers, strict=True)]
+        filled, gapped = self.model(fitting, made, laws)
+        critic = None
+        if released is not None and training is not None and game is not None:
+            kept = 1 - 1 / game.memory
+            one = training.noise_std / game.lot * (1 - kept)  # of each step, what stays is a geometric series
+            noise_std = one * np.sqrt((1 - kept ** (2 * training.steps)) / (1 - kept**2))
+            weight = 1 - kept**training.steps
+            critic = Critic.paid(
+                released, sides[0], gapped or filled, kept=weight, noise_std=noise_std, clip=training.clip
+            )
+        return fitting.fitted(
+            filled,
+            gapped,
+            settings=self.told(fitting) | {"steps": training.steps if training is not None else 0},
+            structure=fitting.structure(),
+            edges=combinations(range(len(fitting.schema.columns)), 2),
+            critic=critic,
+        )
+
+    def told(self, fitting: Fitting) -> dict[str, str | int]:
+        """Settings to be told of the model; by default none."""
+        del fitting
+        return {}
+
+    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+        """Generators and critics; by default of rows alone, in which gaps are cells if they are counted."""
+        del several
+        return [rows_side(fitting, laws, fitting.sizes)]
+
+    def model(
+        self, fitting: Fitting, made: Sequence[GeneratorModel], laws: Sequence[Floats]
+    ) -> tuple[Distribution, Distribution | None]:
+        """The distribution of complete rows, and perhaps of rows with their gaps."""
+        raked = made[0].raked(laws)
+        if not fitting.extended:
+            return raked, None
+        return raked.cut([column.size for column in fitting.schema.columns]), raked
+
+    def play(
+        self, fitting: Fitting, sides: Sequence[Side], laws: Sequence[Floats]
+    ) -> tuple[Released[Played], PrivateTraining, Game]:
+        """Train the critics with what is left of the grant."""
+        steps = STEPS if self.steps is None else self.steps
+        game = Game(
+            sides=tuple(sides),
+            optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps * ROUNDS, warmup=WARMUP * ROUNDS)),
+            lot=RATE * max(1.0, estimate_total(fitting.measured)),
+            memory=max(1.0, MEMORY * steps),
+            rounds=ROUNDS,
+            made=MADE,
+            averaged=AVERAGED,
+        )
+        rows = trainable(fitting.prepared, game, progress=lambda step: fitting.tell("training", step, steps))
+        training = PrivateTraining.for_loss(
+            fitting.grant.left, rows.distance, rate=RATE, steps=steps, clip=typical(sides, laws), numbers=game.numbers
+        )
+        return fitting.grant.release(rows, training, what="critics"), training, game
+
+
+def rows_side(
+    fitting: Fitting,
+    laws: Sequence[Floats],
+    sizes: Sequence[int],
+    *,
+    given: Sequence[int] = (),
+    decoder: Floats | None = None,
+) -> Side:
+    """The generator of rows whose columns have these cells, and its critic."""
+    own = [law[:size] / law[:size].sum() for law, size in zip(laws, sizes, strict=True)]
+    codes = [column.extended_size for column in fitting.schema.columns]
+    heads = [np.eye(size) - law for size, law in zip(sizes, own, strict=True)]
+    lines = [np.pad(points, ((0, many - len(points)), (0, 0))) for points, many in zip(heads, codes, strict=True)]
+    known = tuple(own[column] for column in given)
+    generator = Generator(
+        network=network(NOISE + sum(map(len, known)), HIDDEN, sum(sizes) if decoder is None else len(decoder)),
+        sizes=tuple(sizes),
+        noise=NOISE,
+        bias=np.log(np.concatenate(own)),
+        decoder=decoder,
+        given=tuple(given),
+        laws=known,
+    )
+    return Side.of(generator, lines, heads)
+
+
+def typical(sides: Sequence[Side], laws: Sequence[Floats]) -> float:
+    """Where gradients are cut: by the length that they have if columns are independent, with their released laws."""
+    square = 0.0
+    for side in sides:
+        means = np.array(
+            [law @ (lines[: len(law)] ** 2).sum(axis=1) for law, lines in zip(laws, side.lines, strict=True)]
+        )
+        square += float(means.sum() ** 2 - (means**2).sum()) / 2
+    return float(np.clip(REACH * np.sqrt(square), 2.0**-10, 2.0**20))
