@@ -75,7 +75,7 @@ def test_the_core_pulls_in_no_heavy_stack():
     assert project["version"] == gl.__version__
 
 
-USERS_EXTRAS = ("pandas", "learn", "excel", "bayes", "all")
+USERS_EXTRAS = ("pandas", "learn", "excel", "bayes", "all", "sql", "spark")
 MODULES = {"dp-accounting": "dp_accounting", "scikit-learn": "sklearn"}  # where they differ from the requirement's name
 
 

@@ -258,7 +258,7 @@ class _Coder:
         """What a file would say of each such cell is of no use here; the type is public."""
         return ReadError(
             f"column {self.column.name!r} is a {self.column.kind}, and the data have it as a {self.kind}",
-            hint="make it another type in the query, such as text: cast(… as text)",
+            hint="make it another type in the query, such as text",
         )
 
     # ------------------------------------------------------------------ levels
@@ -465,7 +465,7 @@ class _Coder:
         if not set(names) <= set(_PARTS):
             raise ReadError(
                 f"column {column.name!r} has the format {column.format!r}, which this engine does not read",
-                hint="make it a date in the query: to_date(…)",
+                hint="make it a date in the query",
             )
         digits = [f"({_PARTS[name]})" for name in names]
         between = [re.sub(r"([^\w\s])", r"\\\1", piece) for piece in pieces[0::2]]

@@ -83,7 +83,7 @@ class Coded:
             if kind not in KINDS:
                 raise ReadError(
                     f"column {column.name!r} holds values of type {kind}",
-                    hint="text, numbers, booleans, dates or moments: cast(… as text)",
+                    hint="text, numbers, booleans, dates or moments: make it one of them in the query",
                 )
             codings.append(coding(column, kind, place, source.dialect))
         coded = cls(source, tuple(codings), places, tuple(column.extended_size for column in schema.columns), 0)

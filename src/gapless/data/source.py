@@ -133,7 +133,9 @@ def _within_reach(series: pl.Series) -> pl.Series:
 def check_there(path: Path) -> None:
     """Refuse a path at which no file lies."""
     if is_database(path):  # its URL may have a password
-        raise ReadError("a database is not read here", hint="read(url, schema, query=…), for what is released of it")
+        raise ReadError(
+            "a database is not read here", hint='a release takes it, with query="select age, sex from people"'
+        )
     if not path.exists():
         raise ReadError(f"no file {path}", hint="check the path")
     if path.is_dir():
