@@ -133,6 +133,7 @@ class SparkFrame:
     """A Spark DataFrame, under a name of its own in its session."""
 
     dialect = SparkSql()
+    steady = False
 
     def __init__(self, frame: Any) -> None:
         self._session = frame.sparkSession
