@@ -273,6 +273,10 @@ class _Coder:
             return self._levels_as_doubles(codes)
         if self.kind in ("date", "moment", "instant"):
             return self._levels_as_moments(codes)
+        if self.kind == "boolean":
+            false, true = (codes.get(text, self._outside) for text in ("false", "true"))
+            code = f"CASE WHEN {self.cleaned} THEN {true} WHEN NOT {self.cleaned} THEN {false} ELSE {self.empty} END"
+            return Coding(self.raw, None, code)
         sql = self.dialect
         text = sql.text(self.raw, self.kind)
         trimmed = sql.trim(text, MORE_SPACE)
