@@ -5,6 +5,7 @@ import math
 import re
 from decimal import Decimal
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from databases import query_of
+from gapless.data import coding
 from gapless.data.coding import SURE
 from gapless.data.encode import encode
 from gapless.data.pushed import hold
@@ -149,3 +151,14 @@ def test_dates_and_moments_have_the_same_codes(name, moments, postgres):
     check([cell and cell.date() for cell in cells], column, postgres, pl.Date)
     zoned = pl.Series(cells, dtype=pl.Datetime("us")).dt.replace_time_zone("UTC")
     check(zoned.to_list(), column, postgres, zoned.dtype)
+
+
+def test_a_cut_that_is_one_bit_off_and_a_letter_that_is_not_trimmed_are_found(monkeypatch, postgres):
+    number, levels = NUMBERS["number"], LEVELS["gaps"]
+    monkeypatch.setattr(coding, "MORE_SPACE", coding.SPACE)
+    with pytest.raises(AssertionError):
+        check(["\x1c13\x1f"], levels, postgres, pl.String)
+    right = coding.cuts_of
+    monkeypatch.setattr(coding, "cuts_of", lambda column: np.nextafter(right(column), np.inf))
+    with pytest.raises(AssertionError):
+        check(near(number), number, postgres, pl.Float64)

@@ -45,11 +45,20 @@ console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 notes = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .tsv), Parquet or .xlsx file.")]
+
+
+def _file_or_url(text: str) -> Any:
+    """A path; the URL of a database as it is, since it would lose a slash."""
+    from gapless.data.address import is_database
+
+    return text if is_database(text) else Path(text)
+
+
 PrivateData = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        parser=lambda text: text if "://" in text else Path(text),  # a path would lose a slash of a URL
+        parser=_file_or_url,
         help="A CSV (also .gz, .tsv), Parquet or .xlsx file; or postgresql://user@host/database, with --query.",
     ),
 ]

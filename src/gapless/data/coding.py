@@ -258,7 +258,7 @@ class _Coder:
         """What a file would say of each such cell is of no use here; the type is public."""
         return ReadError(
             f"column {self.column.name!r} is a {self.column.kind}, and the data have it as a {self.kind}",
-            hint="make it another type in the query, such as text: cast(… as text)",
+            hint="make it another type in the query, such as text",
         )
 
     # ------------------------------------------------------------------ levels
@@ -273,6 +273,10 @@ class _Coder:
             return self._levels_as_doubles(codes)
         if self.kind in ("date", "moment", "instant"):
             return self._levels_as_moments(codes)
+        if self.kind == "boolean":
+            false, true = (codes.get(text, self._outside) for text in ("false", "true"))
+            code = f"CASE WHEN {self.cleaned} THEN {true} WHEN NOT {self.cleaned} THEN {false} ELSE {self.empty} END"
+            return Coding(self.raw, None, code)
         sql = self.dialect
         text = sql.text(self.raw, self.kind)
         trimmed = sql.trim(text, MORE_SPACE)
@@ -465,7 +469,7 @@ class _Coder:
         if not set(names) <= set(_PARTS):
             raise ReadError(
                 f"column {column.name!r} has the format {column.format!r}, which this engine does not read",
-                hint="make it a date in the query: to_date(…)",
+                hint="make it a date in the query",
             )
         digits = [f"({_PARTS[name]})" for name in names]
         between = [re.sub(r"([^\w\s])", r"\\\1", piece) for piece in pieces[0::2]]

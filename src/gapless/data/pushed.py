@@ -39,6 +39,11 @@ class Source(Protocol):
         ...
 
     @property
+    def steady(self) -> bool:
+        """Whether what it holds cannot change while it is read."""
+        ...
+
+    @property
     def fields(self) -> Sequence[tuple[str, str]]:
         """The name of each column and the kind of its values; the type's own name if it is none that is known."""
         ...
@@ -83,7 +88,7 @@ class Coded:
             if kind not in KINDS:
                 raise ReadError(
                     f"column {column.name!r} holds values of type {kind}",
-                    hint="text, numbers, booleans, dates or moments: cast(… as text)",
+                    hint="text, numbers, booleans, dates or moments: make it one of them in the query",
                 )
             codings.append(coding(column, kind, place, source.dialect))
         coded = cls(source, tuple(codings), places, tuple(column.extended_size for column in schema.columns), 0)
@@ -221,7 +226,11 @@ class Pushed:
         for column in reversed(columns):
             terms.append(f"{stride} * {self._code(column)}")
             stride *= sizes[column]
-        return f"CAST({' + '.join(terms)} AS BIGINT)"
+        key = f"CAST({' + '.join(terms)} AS BIGINT)"
+        if self.coded.source.steady or not columns:
+            return key
+        codes = ", ".join(f"c{self.coded.places[self.columns[column]]}" for column in columns)
+        return f"CASE WHEN LEAST(0, {codes}) < 0 THEN -1 ELSE {key} END"  # a cell that was not there at reading
 
     def _tally(self, keys: Sequence[str], columns: Iterable[int]) -> Iterator[tuple[Integers, Integers]]:
         """Keys that rows have, each once, and how many rows; every row has one of each of `keys`."""

@@ -152,7 +152,9 @@ def files_of(data: str | Path) -> list[Path]:
 def check_there(path: Path) -> None:
     """Refuse a path or a pattern at which no file lies."""
     if is_database(path):  # its URL may have a password
-        raise ReadError("a database is not read here", hint="read(url, schema, query=…), for what is released of it")
+        raise ReadError(
+            "a database is not read here", hint='a release takes it, with query="select age, sex from people"'
+        )
     if is_pattern(path):
         files_of(path)
         return

@@ -133,6 +133,7 @@ class SparkFrame:
     """A Spark DataFrame, under a name of its own in its session."""
 
     dialect = SparkSql()
+    steady = False
 
     def __init__(self, frame: Any) -> None:
         self._session = frame.sparkSession
@@ -149,7 +150,9 @@ class SparkFrame:
         if not isinstance(data, str | Path):
             return cls(data)
         if not str(data).rstrip("/").lower().endswith(PARQUET_ENDINGS):
-            raise ReadError("Spark reads Parquet by its path", hint="a DataFrame of yours: spark.read.csv(…)")
+            raise ReadError(
+                "Spark reads Parquet by its path", hint="write it as Parquet, or a DataFrame of yours in Python"
+            )
         try:
             from pyspark.sql import SparkSession  # noqa: PLC0415 an extra
         except ImportError:

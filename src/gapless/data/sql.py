@@ -177,6 +177,7 @@ class Postgres:
     """What a query gives, in a transaction that sees the database as it was when it began."""
 
     dialect = PostgresSql()
+    steady = True
 
     def __init__(self, url: str, query: str | None) -> None:
         if not isinstance(url, str):
