@@ -35,7 +35,7 @@ SIZES = (2, 3, 2)
 TRIED = [
     *(name for name, method in METHODS.items() if method.pure),
     "kamino",
-]  # all that count, and one that is trained
+]  # what counts, and one that is trained
 SCHEMA = letters_schema(SIZES)
 CELLS = [[*(chr(97 + j) for j in range(size)), None, *(["-", "n/a"] if i % 2 else [])] for i, size in enumerate(SIZES)]
 PAIRS = list(itertools.combinations(range(3), 2))
