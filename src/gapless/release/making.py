@@ -11,7 +11,7 @@ from gapless.data.private_table import ledger_beside
 from gapless.data.source import check_there
 from gapless.errors import ModelError, ReadError
 from gapless.files import check_writable, free_name
-from gapless.missing import Extended, Missing
+from gapless.missing import Missing
 from gapless.privacy import Budget, Guarantee, Rows
 from gapless.privacy.budget import check_budget, check_percent
 from gapless.privacy.ledger import Ledger, check_promised
@@ -124,7 +124,7 @@ def make_release(
     """
     folder = Path(folder)
     synthesizer = _synthesizer(method, missing, expected_rows)
-    _check_gaps(gaps, synthesizer.missing)
+    _check_gaps(gaps, synthesizer)
     rows = None if rows is None else whole("rows", rows, error=ModelError)
     if copies is not None:
         _check_copies(copies, synthesizer, schema)
@@ -207,14 +207,14 @@ def make_model(
 def _synthesizer(method: str, missing: Missing | None, expected_rows: int | None) -> Synthesizer:
     if method not in METHODS:
         raise ModelError(f"no method {method!r}", hint=nearest(str(method), METHODS))
-    more = {"expected_rows": expected_rows} if method == "auto" else {}
-    return METHODS[method](missing=Extended() if missing is None else missing, **more)
+    more: dict[str, Any] = {"expected_rows": expected_rows} if method == "auto" else {}
+    return METHODS[method](**more | ({} if missing is None else {"missing": missing}))
 
 
-def _check_gaps(gaps: Gaps, missing: Missing) -> None:
+def _check_gaps(gaps: Gaps, synthesizer: Synthesizer) -> None:
     if gaps not in ("filled", "as observed"):
         raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
-    if gaps == "as observed" and getattr(missing, "rows", None) != "extended":
+    if gaps == "as observed" and not synthesizer.counts_gaps:
         raise ModelError("this treatment does not measure the gaps", hint='missing=Extended(), or gaps="filled"')
 
 
