@@ -448,20 +448,15 @@ def _always(options: list[str]) -> list[tuple[str, ...]]:
     return sets
 
 
-def _gaps(gaps: str, missing: Missing | None = None, method: str = "") -> Any:
+def _gaps(gaps: str, missing: Missing | None = None, method: str = "auto") -> Any:
+    from gapless.synth import METHODS
+
     gaps = gaps.replace(" ", "-")  # as it is called in Python
     if gaps not in ("filled", "as-observed"):
         raise typer.BadParameter(f"no gaps {gaps!r}. Try: filled, as-observed")
-    if gaps == "as-observed" and missing is not None and missing.rows != "extended" and not _learns(method, missing):
+    if gaps == "as-observed" and missing is not None and not METHODS[method](missing=missing).counts_gaps:
         raise typer.BadParameter("gaps as observed are measured with --missing extended only")
     return gaps.replace("-", " ")
-
-
-def _learns(method: str, missing: Missing) -> bool:
-    """Whether a method learns gaps with this treatment."""
-    from gapless.synth import METHODS
-
-    return method in METHODS and isinstance(missing, METHODS[method].learns_gaps)
 
 
 @contextmanager

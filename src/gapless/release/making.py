@@ -16,7 +16,7 @@ from gapless.data.reading import is_file
 from gapless.data.source import check_there
 from gapless.errors import ModelError, ReadError
 from gapless.files import check_writable, free_name
-from gapless.missing import Extended, Missing
+from gapless.missing import Missing
 from gapless.privacy import Budget, Guarantee, Loss, Rows, resumable
 from gapless.privacy.budget import check_budget, check_percent
 from gapless.privacy.ledger import Ledger, check_promised
@@ -135,7 +135,7 @@ def make_release(
     """
     folder = Path(folder)
     synthesizer = _synthesizer(method, missing, expected_rows, always, schema)
-    _check_gaps(gaps, synthesizer.missing)
+    _check_gaps(gaps, synthesizer)
     rows = None if rows is None else whole("rows", rows, error=ModelError)
     if copies is not None:
         _check_copies(copies, synthesizer, schema)
@@ -247,21 +247,20 @@ def _synthesizer(
     """The method by its name; tables that are measured for certain choose AIM."""
     if method not in METHODS:
         raise ModelError(f"no method {method!r}", hint=nearest(str(method), METHODS))
-    treatment = Extended() if missing is None else missing
+    more: dict[str, Any] = {} if missing is None else {"missing": missing}
     if always:
         if method not in ("auto", AIM.name):
             raise ModelError(f"{method} measures no tables for certain", hint='method="aim", or leave always= out')
-        synthesizer = AIM(missing=treatment, always=[tuple(names) for names in always])
+        synthesizer = AIM(always=[tuple(names) for names in always], **more)
         synthesizer.certain(schema)
         return synthesizer
-    more = {"expected_rows": expected_rows} if method == "auto" else {}
-    return METHODS[method](missing=treatment, **more)
+    return METHODS[method](**more | ({"expected_rows": expected_rows} if method == "auto" else {}))
 
 
-def _check_gaps(gaps: Gaps, missing: Missing) -> None:
+def _check_gaps(gaps: Gaps, synthesizer: Synthesizer) -> None:
     if gaps not in ("filled", "as observed"):
         raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
-    if gaps == "as observed" and getattr(missing, "rows", None) != "extended":
+    if gaps == "as observed" and not synthesizer.counts_gaps:
         raise ModelError("this treatment does not measure the gaps", hint='missing=Extended(), or gaps="filled"')
 
 

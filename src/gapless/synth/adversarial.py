@@ -112,7 +112,9 @@ class Adversarial(Synthesizer):
         raked = made[0].raked(laws)
         if not fitting.extended:
             return raked, None
-        return raked.cut([column.size for column in fitting.schema.columns]), raked
+        sizes = [column.size for column in fitting.schema.columns]
+        observed = [law[:size] / law[:size].sum() for law, size in zip(laws, sizes, strict=True)]
+        return raked.cut(sizes).raked(observed), raked
 
     def play(
         self, fitting: Fitting, sides: Sequence[Side], laws: Sequence[Floats]

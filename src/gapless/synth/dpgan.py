@@ -14,7 +14,7 @@ class DPGAN(Adversarial):
     The generator is a network with one hidden layer that turns noise into chances for each column's cells; the critic
     looks at pairs of columns (`gapless.model.neural.adversarial`). The fitted model carries its critic, which was paid
     for with it: `CriticWeights(model)` are free. With `Extended()` gaps are cells, and are filled by the chances of the
-    other cells for the same noise.
+    other cells for the same noise; columns by themselves then have the law of what is observed in them.
 
     Args:
         missing: what to do about gaps.
