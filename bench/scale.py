@@ -1,6 +1,6 @@
 """Tables larger than memory: counting, fitting and sampling from files, beside the bare kernel and other engines.
 
-    python bench/scale.py [--rows 100_000_000] [--folder /tmp] [--only pairs,growth,engines,wide,aim,sample] [-o FILE]
+    python bench/scale.py [--rows 100_000_000] [--folder /tmp] [--only pairs,growth,engines,groups,wide,aim,sample] [-o X]
 
 Each figure is of a process of its own: processor seconds and the highest resident memory, as the system counts them.
 The table is made in the folder, with gaps, and deleted afterwards. *Bare* is one bincount for each pair on what polars
@@ -125,12 +125,18 @@ def model_file(path, target):
     return {}
 
 
+def one_group(path, target):
+    """The same table as 64-bit numbers in a single row group, as some programs write it."""
+    frame = pl.read_parquet(path).cast(pl.Int64)
+    frame.write_parquet(target, row_group_size=frame.height)
+
+
 def spent():
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
-STEPS = {f.__name__: f for f in (make, bare, pairs, fit, sample, model_file)}
+STEPS = {f.__name__: f for f in (make, bare, pairs, fit, sample, model_file, one_group)}
 
 
 def apart(step, *arguments):
@@ -198,6 +204,16 @@ def engines(told, folder, rows):
         print(f"| {engine} {shown(told('fit', path, engine, 'mst', len(SIZES)))}")
 
 
+def groups(told, folder, rows):
+    print(f"\nAll pairs of {rows:,} rows in one row group, 64-bit numbers\n")
+    print("| engine | processor s | s | MB |\n|---|---|---|---|")
+    path, target = made(folder, rows, len(SIZES)), Path(folder) / "one_group.parquet"
+    apart("one_group", path, target)
+    for engine in ("disk", "duckdb"):
+        print(f"| {engine} {shown(told('pairs', target, engine))}")
+    target.unlink()
+
+
 def wide(told, folder, rows):
     print(f"\nRead, fit and sample as many rows by `disk`, {rows:,} rows of 30 columns\n")
     print("| method | processor s | s | MB |\n|---|---|---|---|")
@@ -244,7 +260,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--only", default="pairs,growth,engines,wide,aim,sample")
+    parser.add_argument("--only", default="pairs,growth,engines,groups,wide,aim,sample")
     parser.add_argument("-o", "--output", type=Path, help="JSON lines")
     parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -268,6 +284,7 @@ def main():
             "pairs": lambda: all_pairs(told, made(folder, rows, len(SIZES)), rows),
             "growth": lambda: growth(told, folder, rows),
             "engines": lambda: engines(told, folder, some),
+            "groups": lambda: groups(told, folder, some),
             "wide": lambda: wide(told, folder, some),
             "aim": lambda: by_aim(told, made(folder, rows, len(SIZES)), rows),
             "sample": lambda: sampled(told, folder, rows),
