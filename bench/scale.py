@@ -1,6 +1,6 @@
 """Tables larger than memory: counting, fitting and sampling from files, beside the bare kernel and other engines.
 
-    python bench/scale.py [--rows 100_000_000] [--folder /tmp] [--only pairs,growth,engines,groups,wide,aim,sample] [-o X]
+    python bench/scale.py [--rows 100_000_000] [--folder /tmp] [--only pairs,growth,engines,groups,wide,aim,sample]
 
 Each figure is of a process of its own: processor seconds and the highest resident memory, as the system counts them.
 The table is made in the folder, with gaps, and deleted afterwards. *Bare* is one bincount for each pair on what polars
