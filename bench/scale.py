@@ -1,6 +1,6 @@
 """Tables larger than memory: counting, fitting and sampling from files, beside the bare kernel and other engines.
 
-    python bench/scale.py [--rows 100_000_000] [--folder /tmp] [--only pairs,growth,engines,wide,aim,sample] [-o FILE]
+    python bench/scale.py [--rows 100_000_000] [--folder /tmp] [--only pairs,growth,engines,groups,wide,aim,sample]
 
 Each figure is of a process of its own: processor seconds and the highest resident memory, as the system counts them.
 The table is made in the folder, with gaps, and deleted afterwards. *Bare* is one bincount for each pair on what polars
@@ -96,11 +96,14 @@ def pairs(path, engine):
     return {"rows": int(counts[0].sum()), "read_cpu": read, "count_cpu": spent() - begin}
 
 
-def fit(path, engine, method, columns):
+def fit(path, engine, method, columns, rows=0):
+    """Read, fit, and write as many synthetic rows."""
     table = opened(path, engine, columns)
     from gapless.synth import METHODS
 
     model = METHODS[method]().fit(table, spend=table.ledger.left)
+    if rows:
+        model.write_sample(Path(path).with_name("fake.parquet"), rows, seed=1)
     return {"spent": table.ledger.percentages()[0], **{k: v for k, v in model.facts.settings.items() if k != "missing"}}
 
 
@@ -122,12 +125,18 @@ def model_file(path, target):
     return {}
 
 
+def one_group(path, target):
+    """The same table as 64-bit numbers in a single row group, as some programs write it."""
+    frame = pl.read_parquet(path).cast(pl.Int64)
+    frame.write_parquet(target, row_group_size=frame.height)
+
+
 def spent():
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
-STEPS = {f.__name__: f for f in (make, bare, pairs, fit, sample, model_file)}
+STEPS = {f.__name__: f for f in (make, bare, pairs, fit, sample, model_file, one_group)}
 
 
 def apart(step, *arguments):
@@ -188,24 +197,33 @@ ENGINES = {name: (lambda path: path) for name in ("memory", "disk", "duckdb")}
 
 
 def engines(told, folder, rows):
-    print(f"\nMST end to end on {rows:,} rows of 15 columns, by where the rows are\n")
+    print(f"\nRead and fit MST on {rows:,} rows of 15 columns, by where the rows are\n")
     print("| engine | processor s | s | MB |\n|---|---|---|---|")
     path = made(folder, rows, len(SIZES))
     for engine in ENGINES:
         print(f"| {engine} {shown(told('fit', path, engine, 'mst', len(SIZES)))}")
 
 
+def groups(told, folder, rows):
+    print(f"\nAll pairs of {rows:,} rows in one row group, 64-bit numbers\n")
+    print("| engine | processor s | s | MB |\n|---|---|---|---|")
+    path, target = made(folder, rows, len(SIZES)), Path(folder) / "one_group.parquet"
+    apart("one_group", path, target)
+    for engine in ("disk", "duckdb"):
+        print(f"| {engine} {shown(told('pairs', target, engine))}")
+    target.unlink()
+
+
 def wide(told, folder, rows):
-    print(
-        f"\nEnd to end by `disk`, {rows:,} rows of 30 columns\n\n| method | processor s | s | MB |\n|---|---|---|---|"
-    )
+    print(f"\nRead, fit and sample as many rows by `disk`, {rows:,} rows of 30 columns\n")
+    print("| method | processor s | s | MB |\n|---|---|---|---|")
     path = made(folder, rows, 30)
     for method in ("mst", "aim"):
-        print(f"| {method} {shown(told('fit', path, 'disk', method, 30))}")
+        print(f"| {method} {shown(told('fit', path, 'disk', method, 30, rows))}")
 
 
 def by_aim(told, path, rows):
-    print(f"\nAIM end to end by `disk`, {rows:,} rows of 15 columns\n\n| processor s | s | MB |\n|---|---|---|")
+    print(f"\nRead and fit AIM by `disk`, {rows:,} rows of 15 columns\n\n| processor s | s | MB |\n|---|---|---|")
     print(shown(told("fit", path, "disk", "aim", len(SIZES))))
 
 
@@ -242,7 +260,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--only", default="pairs,growth,engines,wide,aim,sample")
+    parser.add_argument("--only", default="pairs,growth,engines,groups,wide,aim,sample")
     parser.add_argument("-o", "--output", type=Path, help="JSON lines")
     parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -266,6 +284,7 @@ def main():
             "pairs": lambda: all_pairs(told, made(folder, rows, len(SIZES)), rows),
             "growth": lambda: growth(told, folder, rows),
             "engines": lambda: engines(told, folder, some),
+            "groups": lambda: groups(told, folder, some),
             "wide": lambda: wide(told, folder, some),
             "aim": lambda: by_aim(told, made(folder, rows, len(SIZES)), rows),
             "sample": lambda: sampled(told, folder, rows),

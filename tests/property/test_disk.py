@@ -90,7 +90,7 @@ def outcome(path, schema, folder, engine):
     return [tuple(map(int, row)) for row in rows], counts
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     frame=frames(),
     files=st.integers(1, 3),
