@@ -343,7 +343,9 @@ def table(options):
             np.median([record["all"] for record in some]),
         ]
         numbers = [f"{number:.2f}" if number > 1 else f"{number:.3f}" for number in row]
-        print(f"| {', '.join(cell.split(','))} | {len(some)} | {' | '.join(numbers)} | {worst} |")
+        print(
+            f"| {', '.join(cell.split(','))} | {len(some)} | {' | '.join(numbers)} | {worst.replace('|', ' given ')} |"
+        )
         told |= _against_targets(cell, row)
         if options.verbose:
             for name, found in hits.items():
