@@ -3,13 +3,17 @@
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.privacy.journal import Journal
+from gapless.release import make_model
 from gapless.release.folder import JOURNAL
 
 SCHEMA = gl.Schema("people", [gl.Categorical(f"x{c}", ["a", "b", "c"], may_be_missing=True) for c in range(4)])
@@ -130,3 +134,21 @@ def test_another_call_is_not_taken_for_the_one_that_was_killed(folder):
             budget=gl.Budget(2.0, 1e-6),
             method="mst",
         )
+
+
+def test_auto_chooses_by_the_share_that_it_was_begun_with(folder):
+    """A third of the budget is for another method than all of it."""
+    chosen = []
+    choose = gl.Auto.choose
+
+    def told(auto, schema, loss, protect):
+        chosen.append((loss, *choose(auto, schema, loss, protect)))
+        return chosen[-1][1:]
+
+    call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "percent": 30, "expected_rows": 400}
+    with mock.patch.object(gl.Auto, "choose", told):
+        with mock.patch.object(Journal, "keep", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+            make_model(folder / "people/*.parquet", SCHEMA, folder / "people.model", **call)
+        with suppress(gl.BudgetError):  # all that it had may be in the lost batch
+            make_model(folder / "people/*.parquet", SCHEMA, folder / "people.model", **call)
+    assert chosen[0] == chosen[1]

@@ -28,5 +28,6 @@ def told(url: object) -> str:
         place = (parts.hostname or "") + ("" if parts.port is None else f":{parts.port}")
     except ValueError:  # a port that is no number may be the end of a password
         return "this database"
-    path = parts.path if parts.path.count("/") == 1 else ""
-    return f"{parts.scheme}://{place}{path}" if "@" not in place + path else "this database"
+    if "@" in place + parts.path + parts.query + parts.fragment:  # what comes before may be the start of a password
+        return "this database"
+    return f"{parts.scheme}://{place}{parts.path if parts.path.count('/') == 1 else ''}"

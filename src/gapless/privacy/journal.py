@@ -50,7 +50,8 @@ class Asked:
         for start in range(self.after, end - many + 1):
             found = entries[start : start + many]
             answered = set(self.answers) <= {entry.number for entry in found}  # another process may ask for the same
-            if answered and [_told(entry) for entry in found] == wanted:
+            charged = all(entry.batch == found[0].number for entry in found)  # at once, as it was asked for
+            if answered and charged and [_told(entry) for entry in found] == wanted:
                 return list(found)
         return []
 
@@ -81,10 +82,12 @@ class Journal:
         self._path = path
         self._descriptor = descriptor
         head = {"gapless": "journal", "version": 1, "ledger": ledger.identity, "call": dict(call)}
-        lines = _lines(descriptor)
-        if lines and lines[0] != json.loads(json.dumps(head)):
-            raise ReadError(f"{path} was begun under another ledger, or by another call", hint=_BEGUN)
-        self._events = _events(lines[1:])
+        lines = _lines(descriptor, path, head)
+        ledger.refresh()  # another process may have paid, while this one waited, for what is in the journal
+        try:
+            self._events = _events(lines[1:])
+        except (ValueError, TypeError, LookupError, OverflowError):
+            raise ReadError(f"{path} was changed", hint=_BEGUN) from None
         self._place = 0
         self._unwritten = [] if lines else [head]  # what says nothing before there is a charge
         self._then: tuple[int, Ledger] = (-1, ledger)
@@ -93,6 +96,12 @@ class Journal:
     def begun(self) -> bool:
         """Whether an earlier run has asked for anything."""
         return bool(self._events)
+
+    @property
+    def spend(self) -> Loss | None:
+        """What the earlier run was begun with; None if there was none."""
+        first = self._events[0] if self._events else None
+        return Loss(first[1], self.ledger.order) if isinstance(first, tuple) else None
 
     @property
     def _next(self) -> Asked | tuple[str, float] | None:
@@ -162,12 +171,15 @@ class Journal:
         """Delete it: what it was kept for is there."""
         self._path.unlink(missing_ok=True)
 
+    def closed(self) -> None:
+        """Write nothing more: whoever still holds a grant of the run is refused, before its charge."""
+        self._descriptor = -1  # its number may soon be that of another file
+
     def _another(self) -> ReadError:
         return ReadError(f"{self._path} was begun by a run that asked for something else", hint=_BEGUN)
 
     def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in [*self._unwritten, *lines])
-        self._unwritten = []
         data = text.encode()
         try:
             os.lseek(self._descriptor, 0, os.SEEK_END)
@@ -178,6 +190,7 @@ class Journal:
             raise ReadError(
                 f"cannot write {self._path}: {error.strerror}", hint="free space; what was charged stays spent"
             ) from None
+        self._unwritten = []
 
 
 _journal: ContextVar[Journal | None] = ContextVar("gapless.journal", default=None)
@@ -207,7 +220,7 @@ def resumable(ledger: Ledger, path: str | Path, *, call: Mapping[str, Any] | Non
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
     except OSError as error:
         raise ReadError(f"cannot open {path}: {error.strerror}", hint="a file in a folder that is yours") from None
-    token = None
+    journal = token = None
     try:
         _lock(descriptor)
         journal = Journal(descriptor, path, ledger, call or {})
@@ -216,14 +229,19 @@ def resumable(ledger: Ledger, path: str | Path, *, call: Mapping[str, Any] | Non
     finally:
         if token is not None:
             _journal.reset(token)
+        if journal is not None:
+            journal.closed()
         if os.fstat(descriptor).st_size == 0:
             path.unlink(missing_ok=True)
         _unlock(descriptor)
         os.close(descriptor)
 
 
-def _lines(descriptor: int) -> list[dict[str, Any]]:
-    """The whole lines of a journal; half a line that a crash left is cut off: its answer was handed to nobody."""
+def _lines(descriptor: int, path: Path, head: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The whole lines of a journal; half a line that a crash left is cut off: its answer was handed to nobody.
+
+    A file that is not this journal is refused, and left as it is.
+    """
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, "rb", closefd=False) as file:
         text = file.read()
@@ -237,6 +255,12 @@ def _lines(descriptor: int) -> list[dict[str, Any]]:
             break
         lines.append(content)
         end += len(line) + 1
+    written = json.dumps(head)
+    if lines and lines[0].get("gapless") == "journal" and lines[0] != json.loads(written):
+        raise ReadError(f"{path} was begun under another ledger, or by another call", hint=_BEGUN)
+    half = written.encode().startswith(text.rstrip(b"\0"))  # of the first line; or zeros, after a power failure
+    if lines[:1] != [json.loads(written)] and not half:
+        raise ReadError(f"{path} is no journal", hint="a file of its own for each run")
     os.ftruncate(descriptor, end)
     return lines
 
@@ -254,8 +278,9 @@ def _events(lines: Iterable[Mapping[str, Any]]) -> list[Asked | tuple[str, float
             batches.append(asked)
             events.append(asked)
         else:
-            answered = next(asked for asked in reversed(batches) if asked.after < int(line["entry"]))
-            answered.answers[int(line["entry"])] = _unpacked(line["value"])
+            number = int(line["entry"])
+            answered = [asked for asked in batches if asked.after < number][-1]
+            answered.answers[number] = _unpacked(line["value"])
     return events
 
 

@@ -233,7 +233,7 @@ def _run(
     with resumable(people.ledger, journal, call=call) as run:
         if run.begun:
             say(f"{journal} holds what an earlier call has released: it goes on from there, and nothing is paid twice.")
-        yield people.ledger.capacity if run.begun else people.ledger.share_as_told(percent=percent)
+        yield people.ledger.share_as_told(percent=percent) if run.spend is None else run.spend
         run.discard()
 
 

@@ -132,7 +132,12 @@ class Adversarial(Synthesizer):
         )
         rows = trainable(fitting.prepared, game, progress=lambda step: fitting.tell("training", step, steps))
         training = PrivateTraining.for_loss(
-            fitting.grant.left, rows.distance, rate=RATE, steps=steps, clip=typical(sides, laws), numbers=game.numbers
+            fitting.grant.afford(fitting.grant.left),
+            rows.distance,
+            rate=RATE,
+            steps=steps,
+            clip=typical(sides, laws),
+            numbers=game.numbers,
         )
         return fitting.grant.release(rows, training, what="critics"), training, game
 

@@ -5,6 +5,7 @@ import math
 from unittest import mock
 
 import numpy as np
+import polars as pl
 import pytest
 
 import gapless as gl
@@ -242,3 +243,116 @@ def test_entries_of_another_process_that_look_the_same_are_not_taken_for_ours(ta
     assert (other.entry, first.entry, again.entry) == (1, 2, 2)
     assert np.array_equal(first.value, again.value)
     assert len(table.ledger.entries) == 2
+
+
+def ask(table, journal, *, times=1):
+    with gl.resumable(table.ledger, journal):
+        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+        value = table.marginal("x0")
+        noise = for_counts(grant.afford(grant.left / (2 * times)), value.distance)
+        return grant.release_all([(value, noise, "x0")] * times)
+
+
+@pytest.mark.parametrize("content", [b"name,income\nada,1\n", b'{"at": 0, "text": "x"}', b'{"gapless": "ledger"}\n{"lo'])
+def test_a_file_that_is_no_journal_is_left_as_it_is(content, table, tmp_path):
+    (tmp_path / "people.csv").write_bytes(content)
+    with pytest.raises(gl.ReadError, match="is no journal"):
+        ask(table, tmp_path / "people.csv")
+    assert (tmp_path / "people.csv").read_bytes() == content
+    assert not table.ledger.entries
+
+
+@pytest.mark.parametrize("rest", ["", "\0" * 40])
+def test_half_a_first_line_is_an_empty_journal(rest, table, tmp_path):
+    ask(table, tmp_path / "whole")
+    first = (tmp_path / "whole").read_text().partition("\n")[0]
+    (tmp_path / "half").write_text(first[:30] + rest)
+    ask(table, tmp_path / "half")
+    assert (tmp_path / "half").read_text().startswith(first + "\n")
+
+
+@pytest.mark.parametrize("line", ['{"entry": 0, "value": 1}', '{"entry": 1}', '{"grant": "test"}', '{"asked": 3, "after": 0}'])
+def test_a_journal_of_other_lines_is_refused(line, table, tmp_path):
+    ask(table, tmp_path / "run")
+    with (tmp_path / "run").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(gl.ReadError, match="was changed"):
+        ask(table, tmp_path / "run")
+    assert len(table.ledger.entries) == 1
+
+
+def opened_before(table):
+    """The same table in another process, which looked at the ledger before anything was released."""
+    rows = pl.DataFrame(ROWS, schema=dict.fromkeys(SCHEMA.names, pl.String), orient="row")
+    return gl.read(rows, SCHEMA, protect=gl.Rows(1), ledger=table.ledger.path)
+
+
+def test_who_has_waited_for_the_journal_knows_what_was_paid_meanwhile(table, tmp_path):
+    other = opened_before(table)
+    (first,) = ask(table, tmp_path / "run")
+    (again,) = ask(other, tmp_path / "run")
+    assert np.array_equal(first.value, again.value)
+    assert len(gl.Ledger.open(table.ledger.path).entries) == 1
+
+
+def test_who_has_waited_for_the_journal_knows_what_was_lost_meanwhile(table, tmp_path):
+    other = opened_before(table)
+    with mock.patch.object(Plan, "_release", side_effect=CrashError), pytest.raises(CrashError):
+        ask(table, tmp_path / "run")
+    ask(other, tmp_path / "run")
+    losses = [entry.loss for entry in gl.Ledger.open(table.ledger.path).entries]
+    assert losses == pytest.approx([losses[0], losses[0] / 2])  # the lost half is missing in what was to come
+
+
+def test_a_batch_is_not_found_across_two_charges(table, tmp_path):
+    """Another process charged for the same, just before: of entries that are all alike two are ours."""
+    charge = Ledger._charge
+
+    def late(ledger, *args, **kwargs):
+        with mock.patch.object(Ledger, "_charge", charge):
+            ask(table, tmp_path / "other", times=2)
+        return charge(ledger, *args, **kwargs)
+
+    with mock.patch.object(Ledger, "_charge", late):
+        first = ask(table, tmp_path / "run", times=2)
+    lines = (tmp_path / "run").read_text().splitlines()
+    (tmp_path / "run").write_text("\n".join(lines[:-1]) + "\n")  # a crash came before the second answer
+    again = ask(table, tmp_path / "run", times=2)
+    assert [answer.entry for answer in first] == [3, 4]
+    assert [answer.entry for answer in again] == [3, 5]
+    assert np.array_equal(first[0].value, again[0].value)
+
+
+def test_a_grant_that_outlives_its_run_is_not_written_into_another_file(table, tmp_path):
+    with gl.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    value = table.marginal("x0")
+    files = [(tmp_path / str(number)).open("w+b") for number in range(8)]  # one of them has the journal's number
+    with pytest.raises(gl.ReadError, match="cannot write"):
+        grant.release(value, for_counts(grant.left, value.distance), what="x0")
+    for file in files:
+        assert file.read() == b""
+        file.close()
+    assert not table.ledger.entries
+
+
+def test_a_run_goes_on_with_the_spend_that_it_was_begun_with(table, tmp_path):
+    with gl.resumable(table.ledger, tmp_path / "run") as run:
+        assert run.spend is None
+    ask(table, tmp_path / "run")
+    with gl.resumable(table.ledger, tmp_path / "run") as run:
+        assert run.spend == table.ledger.share(percent=10)
+
+
+@pytest.mark.parametrize("method", ["dpgan", "misgan"])
+def test_a_generative_network_goes_on_with_what_a_lost_table_has_left(method, table, tmp_path):
+    def fit():
+        with gl.resumable(table.ledger, tmp_path / "run"):
+            synthesizer = METHODS[method](steps=2)
+            return synthesizer.fit(table, spend=table.ledger.share(percent=90))
+
+    with mock.patch.object(Plan, "_release", side_effect=CrashError), pytest.raises(CrashError):
+        fit()
+    fit()
+    spent = table.ledger.spent.value / table.ledger.capacity.value
+    assert spent == pytest.approx(0.9)

@@ -1,0 +1,25 @@
+"""What is told of a database: its place, and no letter of a password."""
+
+import pytest
+
+from gapless.data.address import told
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:12/se/cret@localhost/registry",
+        "postgresql://ada:12/secret@localhost/registry",
+        "postgresql://ada:12?secret@localhost/registry",
+        "postgresql://ada:12#secret@localhost/registry",
+        "postgresql://ada:se/cret@localhost/registry",
+        "postgresql://ada:12/secret@localhost",
+    ],
+)
+def test_a_password_that_cuts_the_url_is_not_taken_for_its_place(url):
+    assert told(url) == "this database"
+
+
+def test_the_place_is_told():
+    assert told("postgresql://ada:sec@ret@localhost:5432/registry?x=1") == "postgresql://localhost:5432/registry"
+    assert told("postgresql://localhost/a/b") == "postgresql://localhost"
