@@ -245,3 +245,22 @@ def test_the_command_line_reads_a_database(url, tmp_path):
     assert len((tmp_path / "release" / "synthetic.csv").read_text().splitlines()) == 10
     files = [path.read_bytes().decode(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
     assert not [text for text in (made.stdout, made.stderr, *files) if SECRET in text]
+
+
+def test_a_run_that_was_stopped_does_not_go_on_with_another_query(url, tmp_path):
+    """Its answers are of the first one: they would pass for those of the second."""
+
+    def stop(phase, *_):
+        if phase == "choosing":
+            raise KeyboardInterrupt
+
+    given = {"protect": gl.Rows(1), "budget": BUDGET, "ledger": tmp_path / "x.ledger", "method": "mst", "rows": 5}
+    with pytest.raises(KeyboardInterrupt):
+        gl.make_release(url, SCHEMA, tmp_path / "release", query=QUERY, progress=stop, **given)
+    spent = len(gl.Ledger.open(tmp_path / "x.ledger").entries)
+    assert spent
+    with pytest.raises(gl.ReadError, match="was begun under another ledger, or by another call"):
+        gl.make_release(url, SCHEMA, tmp_path / "release", query=f"{QUERY} WHERE age > 50", **given)
+    assert len(gl.Ledger.open(tmp_path / "x.ledger").entries) == spent
+    assert gl.make_release(url, SCHEMA, tmp_path / "release", query=QUERY, **given).rows == 5
+    assert QUERY not in (tmp_path / "release" / "privacy.md").read_text()

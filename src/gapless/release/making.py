@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,7 @@ def make_release(
         people = open_table(data, schema, protect=protect, budget=budget, ledger=place, tell=tell, **source)
         kept = kept_model(folder, schema, people.ledger)
         if kept is None:
-            with _run(people, folder / JOURNAL, synthesizer, percent, say) as spend:
+            with _run(people, folder / JOURNAL, synthesizer, percent, say, query=query) as spend:
                 model = synthesizer.fit(people, spend=spend, progress=progress)
                 keep_model(folder, model, people.ledger)
         else:
@@ -215,7 +216,7 @@ def make_model(
     source = {"encoding": encoding, "engine": engine, "query": query}
     people = open_table(data, schema, protect=protect, budget=budget, ledger=place, tell=tell, **source)
     journal = Path(f"{path}.journal")
-    with _run(people, journal, synthesizer, percent, tell or (lambda _: None)) as spend:
+    with _run(people, journal, synthesizer, percent, tell or (lambda _: None), query=query) as spend:
         model = synthesizer.fit(people, spend=spend, progress=progress)
         saved = free_name(Path(path))
         model.save(saved)
@@ -226,10 +227,21 @@ def make_model(
 
 @contextmanager
 def _run(
-    people: PrivateTable, journal: Path, synthesizer: Synthesizer, percent: float | None, say: Tell
+    people: PrivateTable,
+    journal: Path,
+    synthesizer: Synthesizer,
+    percent: float | None,
+    say: Tell,
+    *,
+    query: str | None,
 ) -> Iterator[Loss]:
     """What a fit may spend. What it releases is kept until its model is: one that was stopped goes on from there."""
-    call = {"synthesizer": repr(synthesizer), "percent": percent, "schema": people.schema.to_toml()}
+    call = {
+        "synthesizer": repr(synthesizer),
+        "percent": percent,
+        "schema": people.schema.to_toml(),
+        "query": None if query is None else sha256(query.encode()).hexdigest(),  # itself is the holder's business
+    }
     with resumable(people.ledger, journal, call=call) as run:
         if run.begun:
             say(f"{journal} holds what an earlier call has released: it goes on from there, and nothing is paid twice.")

@@ -253,7 +253,9 @@ def ask(table, journal, *, times=1):
         return grant.release_all([(value, noise, "x0")] * times)
 
 
-@pytest.mark.parametrize("content", [b"name,income\nada,1\n", b'{"at": 0, "text": "x"}', b'{"gapless": "ledger"}\n{"lo'])
+@pytest.mark.parametrize(
+    "content", [b"name,income\nada,1\n", b'{"at": 0, "text": "x"}', b'{"gapless": "ledger"}\n{"lo']
+)
 def test_a_file_that_is_no_journal_is_left_as_it_is(content, table, tmp_path):
     (tmp_path / "people.csv").write_bytes(content)
     with pytest.raises(gl.ReadError, match="is no journal"):
@@ -271,7 +273,9 @@ def test_half_a_first_line_is_an_empty_journal(rest, table, tmp_path):
     assert (tmp_path / "half").read_text().startswith(first + "\n")
 
 
-@pytest.mark.parametrize("line", ['{"entry": 0, "value": 1}', '{"entry": 1}', '{"grant": "test"}', '{"asked": 3, "after": 0}'])
+@pytest.mark.parametrize(
+    "line", ['{"entry": 0, "value": 1}', '{"entry": 1}', '{"grant": "test"}', '{"asked": 3, "after": 0}']
+)
 def test_a_journal_of_other_lines_is_refused(line, table, tmp_path):
     ask(table, tmp_path / "run")
     with (tmp_path / "run").open("a") as file:
