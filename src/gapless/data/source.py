@@ -159,7 +159,7 @@ def check_there(path: Path) -> None:
     if not path.exists():
         raise ReadError(f"no file {path}", hint="check the path")
     if path.is_dir():
-        raise ReadError(f"{path} is a folder", hint="the path of a CSV or Parquet file")
+        raise ReadError(f"{path} is a folder", hint=f"a CSV or Parquet file, or a pattern of several: {path}/*.parquet")
 
 
 def separator_of(path: Path, declared: str | None) -> str:
