@@ -108,7 +108,7 @@ def test_the_same_noise_gives_the_same_answers_and_diagnostics(people, url, tmp_
 def test_what_needs_all_rows_is_refused_in_the_database_and_done_in_memory(people, url, tmp_path):
     _, database, held = tables(people, url, tmp_path)
     question = gl.Proportion("smoker == true", missing=gl.Knn(on=["age"]))
-    with pytest.raises(gl.EngineError, match="needs all rows at hand, and the engine Sql does not hold them"):
+    with pytest.raises(gl.EngineError, match="needs all rows at hand, and the engine sql does not hold them"):
         database.ask(question, spend=database.ledger.left)
     assert not database.ledger.entries
     assert 0 <= held.ask(question, spend=held.ledger.left).estimate <= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,6 +16,15 @@ def is_database(data: object) -> bool:
     (True, False)
     """
     return isinstance(data, str | Path) and str(data).partition(":/")[0].lower() in SCHEMES
+
+
+def is_url(data: object) -> bool:
+    """Whether this is a URL of any kind, which may have a password in it; as a path, too, which has lost a slash.
+
+    >>> is_url("mysql://ada:secret@localhost/registry"), is_url("C:/people.csv")
+    (True, False)
+    """
+    return re.match(r"[a-z][\w+.:-]+:/", str(data), re.IGNORECASE) is not None
 
 
 def told(url: object) -> str:

@@ -453,8 +453,8 @@ def check_held(table: PrivateTable, what: str) -> None:
     engine = table._engine  # noqa: SLF001 one room
     if not issubclass(engine, HoldsRows):
         raise EngineError(
-            f"{what} needs all rows at hand, and the engine {engine.__name__} does not hold them",
-            hint="read the table into memory, or treat gaps in a way that needs counts alone, such as extended",
+            f"{what} needs all rows at hand, and the engine {engine.__name__.lower()} does not hold them",
+            hint='engine="memory", or a treatment of gaps that needs counts alone',
         )
 
 

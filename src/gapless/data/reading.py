@@ -29,7 +29,7 @@ def opened(data: Any, schema: Schema, *, engine: str | None, query: str | None, 
         raise ReadError("a query is for a database", hint='"postgresql://ada@localhost/registry", or no query')
     engine = engine or own
     if engine not in ("memory", own) and not (is_file(data) and engine in (*FILES, "spark")):
-        raise EngineError(f"the engine {engine} does not read this", hint=f"engine={own!r}, or leave it out")
+        raise EngineError(f"the engine {engine} does not read this", hint=f'engine="{own}", or leave it out')
     rows: Pushed
     if own == "sql":
         from gapless.data.sql import Postgres, Sql  # noqa: PLC0415 an extra

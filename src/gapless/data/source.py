@@ -27,7 +27,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import polars as pl
 
-from gapless.data.address import is_database
+from gapless.data.address import is_database, is_url
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import toml
 from gapless.schema.columns import as_text
@@ -145,7 +145,7 @@ def files_of(data: str | Path) -> list[Path]:
         return [Path(data)]
     found = sorted(map(Path, glob.glob(str(data), recursive=True)))  # noqa: PTH207 a pattern may be absolute
     if not found:
-        raise ReadError(f"no file matches {data}", hint="check the pattern")
+        raise _nothing_at(data, f"no file matches {data}", "check the pattern")
     return found
 
 
@@ -159,9 +159,17 @@ def check_there(path: Path) -> None:
         files_of(path)
         return
     if not path.exists():
-        raise ReadError(f"no file {path}", hint="check the path")
+        raise _nothing_at(path, f"no file {path}", "check the path")
     if path.is_dir():
-        raise ReadError(f"{path} is a folder", hint="the path of a CSV or Parquet file")
+        raise ReadError(f"{path} is a folder", hint=f"a CSV or Parquet file, or a pattern of several: {path}/*.parquet")
+
+
+def _nothing_at(data: str | Path, what: str, hint: str) -> ReadError:
+    if is_url(data):  # it may have a password
+        return ReadError(
+            "a URL is not read", hint='a file on this machine; of databases, "postgresql://ada@localhost/registry"'
+        )
+    return ReadError(what, hint=hint)
 
 
 def separator_of(path: Path, declared: str | None) -> str:

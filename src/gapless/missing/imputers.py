@@ -16,7 +16,7 @@ from gapless.arguments import is_number
 from gapless.data import PrivateTable
 from gapless.data.filling import Filler
 from gapless.data.own import is_own
-from gapless.data.private_table import WhichRows, check_held
+from gapless.data.private_table import WhichRows
 from gapless.errors import ModelError
 from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
@@ -146,7 +146,6 @@ class ImputeFirst:
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
         """The filled table."""
-        check_held(table, "filling gaps first")  # before the imputer pays for what it must learn
         return self.imputer.impute(table, grant, grant.left * self.share)
 
 

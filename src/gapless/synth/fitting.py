@@ -13,9 +13,9 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.data.buckets import violating_pairs
 from gapless.data.checks import check_private
-from gapless.data.private_table import WhichRows
+from gapless.data.private_table import WhichRows, check_held
 from gapless.errors import BudgetError, ModelError
-from gapless.missing import Extended, Missing
+from gapless.missing import Extended, ImputeFirst, Missing
 from gapless.model.autoregressive import LEAST
 from gapless.model.critic import Critic
 from gapless.model.distribution import Distribution
@@ -145,6 +145,8 @@ class Fitting:
         to = f"{type(synthesizer).__name__}.fit"
         check_private(table, to)
         check_declared(synthesizer, table.ledger.budget)
+        if isinstance(synthesizer.missing, ImputeFirst):
+            check_held(table, "filling gaps first")  # before bins are paid for
         self.grant = table.ledger.grant(spend, to=to)
         self.missing = synthesizer.missing
         self.extended = synthesizer.counts_gaps

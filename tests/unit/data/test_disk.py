@@ -196,15 +196,24 @@ def test_what_needs_all_rows_is_refused_and_named(folder):
         lambda: gl.MST(missing=gl.ImputeFirst(gl.FromMode())).fit(table, spend=table.ledger.left),
         lambda: table.ask(gl.Count(where="x0 == a", missing=gl.Knn(on=["x1"])), spend=table.ledger.left),
     ):
-        with pytest.raises(gl.EngineError, match="the engine Disk does not hold them"):
+        with pytest.raises(gl.EngineError, match="the engine disk does not hold them"):
             refused()
+    assert not table.ledger.entries
+
+
+def test_filling_is_refused_before_bins_are_paid_for(tmp_path):
+    pl.DataFrame({"age": [20, None, 60]}).write_parquet(tmp_path / "people.parquet")
+    schema = gl.Schema("people", [gl.Integer("age", bounds=(0, 99), bins="learned", may_be_missing=True)])
+    table = opened(tmp_path / "people.parquet", "disk", schema)
+    with pytest.raises(gl.EngineError, match="filling gaps first"):
+        gl.Independent(missing=gl.ImputeFirst(gl.FromMode())).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 
 
 def test_engines_that_are_none_and_frames_on_no_disk_are_refused(folder):
     with pytest.raises(gl.EngineError, match=r"no engine 'paper'\n  Try"):
         opened(folder / "0.parquet", "paper")
-    with pytest.raises(gl.EngineError, match="the engine disk does not read this"):
+    with pytest.raises(gl.EngineError, match=r'the engine disk does not read this\n  Try: engine="memory"'):
         opened(FRAME, "disk", ledger=folder / "l.ledger")
 
 

@@ -328,7 +328,11 @@ def test_bad_files_get_an_error_that_says_what_to_do(name, content, wrong, hint,
 def test_what_is_not_there_or_no_file_is_told(tmp_path):
     with pytest.raises(gl.ReadError, match=r"no file .*none\.csv\n  Try: check the path"):
         gl.Table.read(tmp_path / "none.csv", SMALL)
-    with pytest.raises(gl.ReadError, match=r"is a folder\n  Try: the path of a CSV"):
+    for url in ("mysql://ada:secret@localhost/registry", "jdbc:postgresql://localhost/registry?password=secret"):
+        with pytest.raises(gl.ReadError, match=r"a URL is not read\n  Try: a file") as caught:
+            gl.Table.read(url, SMALL)
+        assert "secret" not in str(caught.value)
+    with pytest.raises(gl.ReadError, match=r"is a folder\n  Try: a CSV or Parquet file, or a pattern of several: .*/\*\.parquet"):
         gl.Table.read(tmp_path, SMALL)
     with pytest.raises(gl.ReadError, match="no encoding called 'klingon'"):
         gl.Table.read(write(tmp_path / "k.csv", "a,b\n"), SMALL, encoding="klingon")
