@@ -1,11 +1,12 @@
 """Tables larger than memory: counting, fitting and sampling from files, beside the bare kernel and other engines.
 
-    python bench/scale.py [--rows 100_000_000] [--folder /tmp] [--only pairs,growth,engines,groups,wide,aim,sample]
+    python bench/scale.py [--rows 100_000_000] [--folder /tmp] [--only pairs,growth,peer,engines,groups,wide,aim,sample]
 
 Each figure is of a process of its own: processor seconds and the highest resident memory, as the system counts them.
 The table is made in the folder, with gaps, and deleted afterwards. *Bare* is one bincount for each pair on what polars
 reads, nothing checked. Targets: all 105 pairs of 15 columns within 4 GiB and 1.3 times the processor time of the bare
-kernel; growth that is linear; 10 million rows of 30 columns end to end within 4 GiB.
+kernel; growth that is linear; 10 million rows of 30 columns end to end within 4 GiB. The peer is mbi, which private-pgm
+and OpenDP count with, in the environment that `sh bench/peers_setup.sh opendp` makes.
 """
 
 import argparse
@@ -131,6 +132,37 @@ def one_group(path, target):
     frame.write_parquet(target, row_group_size=frame.height)
 
 
+MBI = """
+import itertools, json, resource, sys
+import pandas as pd
+from mbi import Dataset, Domain
+path, sizes = sys.argv[1], json.loads(sys.argv[2])
+names = [f"x{column}" for column in range(len(sizes))]
+frame = pd.read_parquet(path, dtype_backend="numpy_nullable")
+frame = frame.fillna({name: size - 1 for name, size in zip(names, sizes)}).astype("uint8")
+data = Dataset(frame, Domain(names, sizes))
+counts = [data.project(list(pair)).datavector() for pair in itertools.combinations(names, 2)]
+used = resource.getrusage(resource.RUSAGE_SELF)
+told = {"rows": int(counts[0].sum()), "cpu": round(used.ru_utime + used.ru_stime, 2), "mb": used.ru_maxrss // 1024}
+print(json.dumps(told))
+"""
+PATIENCE, ROOM = 900, 20  # processor seconds and GiB that the peer may take
+
+
+def mbi(path):
+    """All pairs by mbi, in its own environment; imports are in its processor seconds, as reading is."""
+    python = Path(__file__).resolve().parent / "envs" / "opendp" / "bin" / "python"
+    if not python.exists():
+        return {"failed": "no environment: sh bench/peers_setup.sh opendp"}
+    limits = f'ulimit -t {PATIENCE}; ulimit -v {ROOM << 20}; exec "$@"'
+    call = ["/bin/sh", "-c", limits, "sh", python, "-c", MBI, path, json.dumps(SIZES)]
+    begin = time.perf_counter()
+    run = subprocess.run(call, capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    if run.returncode:
+        return {"failed": run.stderr.strip().splitlines()[-1][:80] if run.stderr.strip() else f"code {run.returncode}"}
+    return json.loads(run.stdout.splitlines()[-1]) | {"seconds": round(time.perf_counter() - begin, 1)}
+
+
 def spent():
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
@@ -190,6 +222,15 @@ def growth(told, folder, rows):
         path = made(folder, many, len(SIZES))
         result = told("pairs", path, "disk")
         print(f"| {many:,} | {result['count_cpu']:.2f} | {1e6 * result['count_cpu'] / many:.3f} | {result['mb']:,} |")
+
+
+def peer(folder, rows):
+    print("\nAll 105 pairs by mbi, as far as it gets\n\n| rows | processor s | s | MB |\n|---|---|---|---|")
+    for many in (rows // 100, rows // 10, rows):
+        result = mbi(made(folder, many, len(SIZES)))
+        print(f"| {many:,} {shown(result)}", flush=True)
+        if "failed" in result:
+            return
 
 
 # The engines side by side: name, and what `gapless.read` is given. Others are added where they are known.
@@ -260,7 +301,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--only", default="pairs,growth,engines,groups,wide,aim,sample")
+    parser.add_argument("--only", default="pairs,growth,peer,engines,groups,wide,aim,sample")
     parser.add_argument("-o", "--output", type=Path, help="JSON lines")
     parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -283,6 +324,7 @@ def main():
         steps = {
             "pairs": lambda: all_pairs(told, made(folder, rows, len(SIZES)), rows),
             "growth": lambda: growth(told, folder, rows),
+            "peer": lambda: peer(folder, rows),
             "engines": lambda: engines(told, folder, some),
             "groups": lambda: groups(told, folder, some),
             "wide": lambda: wide(told, folder, some),

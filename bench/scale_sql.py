@@ -1,4 +1,4 @@
-"""Memory, PostgreSQL and Spark beside each other: the same rows read, and all pairs of columns counted in one pass.
+"""Memory, files, PostgreSQL and Spark beside each other: the same rows read, all pairs of columns counted in one pass.
 
 python bench/scale_sql.py --rows 10_000_000
 
@@ -122,6 +122,7 @@ def main():
         session.stop()
     if "sql" not in options.without:
         found.append(in_postgres(path, folder, me))
+    found += [measure(engine, path / "*.parquet", folder, [me], engine=engine)[0] for engine in ("disk", "duckdb")]
     held = pl.read_parquet(path / "*.parquet")
     found.append(measure("memory", held, folder, [me])[0])
     same = all(np.array_equal(one, other) for counts in found for one, other in zip(counts, found[0], strict=True))
