@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import sys
 from unittest import mock
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 import gapless as gl
 from gapless.privacy import Ledger, Plan, Private, for_counts
+from gapless.privacy.journal import Journal
 from gapless.synth import METHODS
 from gapless.testing.tables import letters_schema, private
 from steady import SteadyNoise, steady_noise
@@ -360,3 +363,94 @@ def test_a_generative_network_goes_on_with_what_a_lost_table_has_left(method, ta
     fit()
     spent = table.ledger.spent.value / table.ledger.capacity.value
     assert spent == pytest.approx(0.9)
+
+
+def test_answers_whose_entries_are_for_something_else_are_refused(table, tmp_path):
+    """The journal of another day, under a ledger that by now has other entries with the same numbers."""
+    ask(table, tmp_path / "run")
+    other = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
+    fit("independent", other, tmp_path / "other")
+    text = (tmp_path / "run").read_text().replace(table.ledger.identity, other.ledger.identity)
+    (tmp_path / "run").write_text(text)
+    with pytest.raises(gl.ReadError, match="the ledger does not know"):
+        ask(other, tmp_path / "run")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks are told apart by process there")
+def test_one_process_at_a_time_has_the_journal(table, tmp_path):
+    import fcntl  # noqa: PLC0415 not on Windows
+
+    with gl.resumable(table.ledger, tmp_path / "run"), (tmp_path / "run").open() as file:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_what_is_asked_and_answered_is_on_the_disk_before_the_next_step(table, tmp_path):
+    steps = []
+    flush, charge, write = os.fsync, Ledger._charge, Journal._write
+
+    def told(step, function):
+        def telling(*args, **kwargs):
+            result = function(*args, **kwargs)
+            steps.append(step)
+            return result
+
+        return telling
+
+    with (
+        mock.patch("gapless.privacy.journal.os.fsync", told("flush", flush)),
+        mock.patch.object(Ledger, "_charge", told("charge", charge)),
+        mock.patch.object(Journal, "_write", told("journal", write)),
+    ):
+        ask(table, tmp_path / "run")
+    assert steps[:2] == ["flush", "journal"]
+    assert "charge" in steps
+    assert steps[-2:] == ["flush", "journal"]
+
+
+def test_a_grant_for_another_purpose_is_another_call(table, tmp_path):
+    ask(table, tmp_path / "run")
+    with gl.resumable(table.ledger, tmp_path / "run"), pytest.raises(gl.ReadError, match="asked for something else"):
+        table.ledger.grant(table.ledger.share(percent=10), to="another")
+
+
+def test_the_grant_is_the_one_that_the_run_was_begun_with(table, tmp_path):
+    ask(table, tmp_path / "run")
+    with gl.resumable(table.ledger, tmp_path / "run"):
+        assert table.ledger.grant(table.ledger.share(percent=90), to="test").left == table.ledger.share(percent=10)
+
+
+def test_a_journal_is_of_one_ledger_alone(table, tmp_path):
+    other = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
+    with gl.resumable(table.ledger, tmp_path / "run"):
+        grant = other.ledger.grant(other.ledger.share(percent=10), to="test")
+        grant.release(other.marginal("x0"), for_counts(grant.left, other.marginal("x0").distance), what="x0")
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_was_lost_is_not_spent_by_who_does_not_ask_what_is_left(table, tmp_path):
+    def whole():
+        with gl.resumable(table.ledger, tmp_path / "run"):
+            grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+            value = table.marginal("x0")
+            grant.release(value, for_counts(grant.left * 0.6, value.distance), what="x0")
+
+    with mock.patch.object(Plan, "_release", side_effect=CrashError), pytest.raises(CrashError):
+        whole()
+    with pytest.raises(gl.BudgetError, match="of this grant is left"):
+        whole()
+    assert len(table.ledger.entries) == 1
+
+
+def test_what_one_grant_has_lost_is_not_missing_in_another(table, tmp_path):
+    def two():
+        with gl.resumable(table.ledger, tmp_path / "run"):
+            one, other = (table.ledger.grant(table.ledger.share(percent=10), to=to) for to in ("one", "other"))
+            parts = one.afford(one.left), other.afford(other.left)
+            value = table.marginal("x0")
+            other.release(value, for_counts(parts[1] / 2, value.distance), what="x0")
+            return [part.value / table.ledger.capacity.value for part in parts]
+
+    with mock.patch.object(Plan, "_release", side_effect=CrashError), pytest.raises(CrashError):
+        two()
+    assert two() == pytest.approx([0.1, 0.05])
