@@ -378,11 +378,14 @@ def test_answers_whose_entries_are_for_something_else_are_refused(table, tmp_pat
 
 @pytest.mark.skipif(sys.platform == "win32", reason="locks are told apart by process there")
 def test_one_process_at_a_time_has_the_journal(table, tmp_path):
-    import fcntl  # noqa: PLC0415 not on Windows
+    import fcntl
 
-    with gl.resumable(table.ledger, tmp_path / "run"), (tmp_path / "run").open() as file:
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (
+        gl.resumable(table.ledger, tmp_path / "run"),
+        (tmp_path / "run").open() as file,
+        pytest.raises(BlockingIOError),
+    ):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_what_is_asked_and_answered_is_on_the_disk_before_the_next_step(table, tmp_path):
