@@ -256,7 +256,9 @@ def ask(table, journal, *, times=1):
         return grant.release_all([(value, noise, "x0")] * times)
 
 
-@pytest.mark.parametrize("content", [b"name,income\nada,1\n", b'{"at": 0, "text": "x"}', b'{"gapless": "ledger"}\n{"lo'])
+@pytest.mark.parametrize(
+    "content", [b"name,income\nada,1\n", b'{"at": 0, "text": "x"}', b'{"gapless": "ledger"}\n{"lo']
+)
 def test_a_file_that_is_no_journal_is_left_as_it_is(content, table, tmp_path):
     (tmp_path / "people.csv").write_bytes(content)
     with pytest.raises(gl.ReadError, match="is no journal"):
@@ -274,7 +276,9 @@ def test_half_a_first_line_is_an_empty_journal(rest, table, tmp_path):
     assert (tmp_path / "half").read_text().startswith(first + "\n")
 
 
-@pytest.mark.parametrize("line", ['{"entry": 0, "value": 1}', '{"entry": 1}', '{"grant": "test"}', '{"asked": 3, "after": 0}'])
+@pytest.mark.parametrize(
+    "line", ['{"entry": 0, "value": 1}', '{"entry": 1}', '{"grant": "test"}', '{"asked": 3, "after": 0}']
+)
 def test_a_journal_of_other_lines_is_refused(line, table, tmp_path):
     ask(table, tmp_path / "run")
     with (tmp_path / "run").open("a") as file:
@@ -374,11 +378,14 @@ def test_answers_whose_entries_are_for_something_else_are_refused(table, tmp_pat
 
 @pytest.mark.skipif(sys.platform == "win32", reason="locks are told apart by process there")
 def test_one_process_at_a_time_has_the_journal(table, tmp_path):
-    import fcntl  # noqa: PLC0415 not on Windows
+    import fcntl
 
-    with gl.resumable(table.ledger, tmp_path / "run"), (tmp_path / "run").open() as file:
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (
+        gl.resumable(table.ledger, tmp_path / "run"),
+        (tmp_path / "run").open() as file,
+        pytest.raises(BlockingIOError),
+    ):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_what_is_asked_and_answered_is_on_the_disk_before_the_next_step(table, tmp_path):
