@@ -96,7 +96,7 @@ class Event:
 def noted(past=None):
     """The releases of a `with` block; if there is a past, its answers are given again."""
     events, waiting, names = [], [], {}
-    real_plan, real_release = Grant._plan, Plan.release
+    real_plan, real_release = Grant._plan, Plan._release
 
     def plan(grant, requests, *, together):
         requests = list(requests)
@@ -124,7 +124,7 @@ def noted(past=None):
 
     with ExitStack() as patches:
         patches.enter_context(mock.patch.object(Grant, "_plan", plan))
-        patches.enter_context(mock.patch.object(Plan, "release", release))
+        patches.enter_context(mock.patch.object(Plan, "_release", release))
         for kind in MECHANISMS:
             patches.enter_context(mock.patch.object(kind, "__call__", noting(kind.__call__)))
         yield events
