@@ -65,7 +65,7 @@ class Grant:
     def _books(self) -> Ledger:
         """The account by which releases are priced: as it stood when they were first asked for."""
         self._settle()
-        return self._ledger if self._journal is None else self._journal.books()
+        return self._ledger if self._journal is None else self._journal.books(self._ledger)
 
     def lend(self, spend: Loss) -> Loss:
         """Hand a part of this grant on, as a `spend=` of another: it is no longer in this one, spent or not."""

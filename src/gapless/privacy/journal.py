@@ -107,11 +107,11 @@ class Journal:
     def _next(self) -> Asked | tuple[str, float] | None:
         return self._events[self._place] if self._place < len(self._events) else None
 
-    def books(self) -> Ledger:
-        """The account as it stood when what comes next was asked for: prices follow from it."""
+    def books(self, now: Ledger) -> Ledger:
+        """The account as it stood when what comes next was asked for: prices follow from it. As it is `now`, if new."""
         known = self._next
         if not isinstance(known, Asked):
-            return self.ledger
+            return now
         if self._then[0] != known.after:
             self._then = known.after, self.ledger._as_of(known.after)  # noqa: SLF001 one account
         return self._then[1]
@@ -135,7 +135,7 @@ class Journal:
         known = self._next
         if not isinstance(known, Asked) or known.answers or known.content["to"] != to:
             return None
-        paid, books = known.paid_by(self.ledger.entries), self.books()
+        paid, books = known.paid_by(self.ledger.entries), self.books(self.ledger)
         self._place += 1
         charges = [
             (Loss(entry.loss, books.order), None if entry.reads is None else frozenset(entry.reads)) for entry in paid

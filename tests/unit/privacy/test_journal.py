@@ -457,3 +457,11 @@ def test_what_one_grant_has_lost_is_not_missing_in_another(table, tmp_path):
     with mock.patch.object(Plan, "_release", side_effect=CrashError), pytest.raises(CrashError):
         two()
     assert two() == pytest.approx([0.1, 0.05])
+
+
+def test_prices_follow_from_the_account_of_the_table_not_from_an_older_look_at_it(table, tmp_path):
+    """The journal may have been opened with the ledger by its path."""
+    with gl.resumable(Ledger.open(table.ledger.path), tmp_path / "run"):
+        for percent in (5, 90):  # the second would be priced together if it were the first
+            gl.Mixture().fit(table, spend=table.ledger.share(percent=percent))
+    assert not any(entry.together for entry in table.ledger.entries)
