@@ -118,8 +118,8 @@ def make_release(
         budget: the promise; needed for a new ledger, and must agree with an existing one.
         ledger: the file that remembers what was spent on this table; by default it lies beside the data.
         percent: the share of the whole budget to spend; by default all that is left.
-        method: the synthesizer by its name: auto, mixture, aim, mst, privbayes, independent.
-        missing: what to do about gaps; by default `Extended()`.
+        method: the synthesizer by its name: auto, mixture, aim, mst, privbayes, independent, kamino, or a network.
+        missing: what to do about gaps; by default what the method does, `Extended()` for all but misgan.
         always: sets of columns that are measured for certain, for estimates with intervals; aim does, also for auto.
         gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
         rows: how many synthetic rows; by default the noisy number of rows.
@@ -135,7 +135,7 @@ def make_release(
     """
     folder = Path(folder)
     synthesizer = _synthesizer(method, missing, expected_rows, always, schema)
-    _check_gaps(gaps, synthesizer.missing)
+    _check_gaps(gaps, synthesizer)
     rows = None if rows is None else whole("rows", rows, error=ModelError)
     if copies is not None:
         _check_copies(copies, synthesizer, schema)
@@ -247,22 +247,24 @@ def _synthesizer(
     """The method by its name; tables that are measured for certain choose AIM."""
     if method not in METHODS:
         raise ModelError(f"no method {method!r}", hint=nearest(str(method), METHODS))
-    treatment = Extended() if missing is None else missing
+    settings: dict[str, Any] = {} if missing is None else {"missing": missing}
     if always:
         if method not in ("auto", AIM.name):
             raise ModelError(f"{method} measures no tables for certain", hint='method="aim", or leave always= out')
-        synthesizer = AIM(missing=treatment, always=[tuple(names) for names in always])
+        synthesizer = AIM(always=[tuple(names) for names in always], **settings)
         synthesizer.certain(schema)
         return synthesizer
-    more = {"expected_rows": expected_rows} if method == "auto" else {}
-    return METHODS[method](missing=treatment, **more)
+    if method == "auto":
+        settings["expected_rows"] = expected_rows
+    return METHODS[method](**settings)
 
 
-def _check_gaps(gaps: Gaps, missing: Missing) -> None:
+def _check_gaps(gaps: Gaps, synthesizer: Synthesizer) -> None:
     if gaps not in ("filled", "as observed"):
         raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
-    if gaps == "as observed" and getattr(missing, "rows", None) != "extended":
-        raise ModelError("this treatment does not measure the gaps", hint='missing=Extended(), or gaps="filled"')
+    if gaps == "as observed" and not synthesizer.extended:
+        measuring = " or ".join(f"missing={kind.__name__}()" for kind in synthesizer.learns_gaps or (Extended,))
+        raise ModelError("this treatment does not measure the gaps", hint=f'{measuring}, or gaps="filled"')
 
 
 def _check_copies(copies: int, synthesizer: Synthesizer, schema: Schema) -> None:

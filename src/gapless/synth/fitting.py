@@ -82,6 +82,11 @@ class Synthesizer(ABC):
 
     missing: Missing = field(default_factory=Extended)
 
+    @property
+    def extended(self) -> bool:
+        """Whether every row is counted, gaps as cells, so that rows with gaps can be sampled."""
+        return getattr(self.missing, "rows", None) == "extended" or isinstance(self.missing, self.learns_gaps)
+
     def check(self, fitting: Fitting) -> None:  # noqa: B027 most methods can do all
         """Refuse what the method cannot do: by public facts, before anything is paid. Bins to be learned count as most.
 
@@ -144,7 +149,7 @@ class Fitting:
             check_held(table, "filling gaps first")  # before bins are paid for
         self.grant = table.ledger.grant(spend, to=to)
         self.missing = synthesizer.missing
-        self.extended = self.missing.rows == "extended" or isinstance(self.missing, synthesizer.learns_gaps)
+        self.extended = synthesizer.extended
         self.inside: dict[str, Floats] = {}
         self.measured: list[Measurement] = []
         self.rows: list[Measurement] = []
