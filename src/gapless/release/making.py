@@ -268,14 +268,13 @@ def _check_gaps(gaps: Gaps, synthesizer: Synthesizer) -> None:
 
 
 def _check_copies(copies: int, synthesizer: Synthesizer, schema: Schema) -> None:
-    if whole("copies", copies, error=ModelError) < 2:
-        raise ModelError(f"copies = {copies}", hint="2 or more, or leave it out")
+    whole("copies", copies, error=ModelError, least=2)
     if COPY in schema.names:
         raise ModelError(f"the schema has a column {COPY!r} of its own", hint="another name for it, or no copies")
     if not synthesizer.keeps_tables:
         raise ModelError(
             f"{synthesizer.name} is not learned from tables: there are no copies of it",
-            hint="method=mixture, aim, mst or privbayes",
+            hint="method=mixture, aim, mst, privbayes or independent",
         )
 
 
