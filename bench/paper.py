@@ -37,8 +37,8 @@ from gapless.testing.noise import no_noise, scaled_noise
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parent.parent / "shared"
 TABLES = ("adult", "bank", "br2000")
-# kamino on complete rows is [MD]'s Kamino, on observed cells its KaminoI; misgan is DP-MisGAN, whose baselines on complete
-# rows are dpautogan and dpctgan.
+# kamino on complete rows is [MD]'s Kamino, on observed cells its KaminoI; misgan is DP-MisGAN, whose baselines on
+# complete rows are dpautogan and dpctgan.
 COMPARED = ("privbayes", "aim", "kamino", "misgan", "dpautogan", "dpctgan")
 SHARES = (0.25, 0.5, 0.75)  # of the budget, for an imputer that pays
 SMALL_LABELS = ["income"]  # of Adult: nine classifiers take a quarter of a minute for each label

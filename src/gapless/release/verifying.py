@@ -15,7 +15,18 @@ import numpy as np
 from gapless.data import Table
 from gapless.errors import GaplessError, ReadError
 from gapless.privacy import Guarantee, Rows
-from gapless.release.folder import LEDGER, LEDGERS, MANIFEST, MODEL, README, ROWS, SCHEMA, digest_of, is_begun, unfinished
+from gapless.release.folder import (
+    LEDGER,
+    LEDGERS,
+    MANIFEST,
+    MODEL,
+    README,
+    ROWS,
+    SCHEMA,
+    digest_of,
+    is_begun,
+    unfinished,
+)
 from gapless.schema import Schema
 from gapless.synth import load
 
