@@ -305,8 +305,8 @@ WRONG = {
     "unknown gaps": ((*SYNTH, "--epsilon", "1", "--gaps", "some", "-o", "out"), 2, "Try: filled, as-observed"),
     "gaps not measured": (
         (*SYNTH, "--epsilon", "1", "--gaps", "as-observed", "--missing", "observed", "-o", "out"),
-        2,
-        "--missing extended",
+        1,
+        "--missing extended, or --gaps filled",
     ),
     "negative rows": ((*SYNTH, "--epsilon", "1", "--rows", "-1", "-o", "out"), 2, "--rows"),
     "negative seed": ((*SYNTH, "--epsilon", "1", "--seed", "-1", "-o", "out"), 2, "--seed"),

@@ -26,15 +26,15 @@ def plain(out):
 def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     _, out, _ = run_here(command, "--help")
     trained = ["kamino", "misgan", "dpgan", "dpcgan", "dpctgan", "dpautogan"]
-    needing = " ".join(f"{name}: with --delta above 0 only." for name in trained)
+    needing = f"With --delta above 0 only: {', '.join(trained)}"
     listed = f"auto, {', '.join(reversed(trained))}, mixture, aim, mst, privbayes or independent. {needing}"
-    assert f"{listed} [default: auto]" in plain(out)
+    assert f"{listed}. [default: auto]" in plain(out)
+    assert "By default what the method does, extended or observed (misgan)." in plain(out)
     assert all(name in plain(out) for name in [*METHODS, *TREATMENTS])
     monkeypatch.setitem(METHODS, "chain", Chain)
     _, out, _ = run_here(command, "--help")
-    assert f"chain, {listed} chain: with" in plain(out)
-    assert "misgan: not extended. dpgan: not observed." in plain(out)
-    assert "dpautogan: not observed. chain: not extended." in plain(out)
+    assert f"chain, {listed}, chain." in plain(out)
+    assert "Not extended: misgan, chain. Not observed: dpgan, dpcgan, dpctgan, dpautogan." in plain(out)
 
 
 @pytest.mark.parametrize("command", ["fit", "synth"])

@@ -61,6 +61,10 @@ CHOICES = {
         ("--method", "mst", "--missing", "observed", "--spend", "40%", "--rows", "50"),
         {"method": "mst", "missing": gl.Observed(), "percent": 40, "rows": 50},
     ),
+    "a method with a treatment of its own, which learns gaps": (
+        ("--method", "misgan", "--gaps", "as-observed"),
+        {"method": "misgan", "gaps": "as observed"},
+    ),
     "gaps, few rows expected, another ledger": (
         ("--gaps", "as-observed", "--expected-rows", "100", "--ledger", "p.ledger"),
         {"gaps": "as observed", "expected_rows": 100, "ledger": "p.ledger"},

@@ -14,7 +14,7 @@ import pytest
 import gapless as gl
 from gapless.privacy.journal import Journal
 from gapless.release import make_model
-from gapless.release.folder import JOURNAL
+from gapless.release.folder import JOURNAL, model_of
 
 SCHEMA = gl.Schema("people", [gl.Categorical(f"x{c}", ["a", "b", "c"], may_be_missing=True) for c in range(4)])
 
@@ -94,6 +94,9 @@ def test_killed_between_releases_it_ends_as_if_it_had_not_been(folder, tmp_path_
         killed = run(folder, moment, turn)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         assert (folder / "release" / JOURNAL).exists()
+    for look in (gl.verify_release, model_of):
+        with pytest.raises(gl.ReadError, match=r"the release in .* is not finished\n  Try: what began it, once more"):
+            look(folder / "release")
     again = run(folder)
     assert "goes on from there, and nothing is paid twice" in again.stdout, again.stderr
     assert "done" in again.stdout

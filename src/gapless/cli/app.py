@@ -24,7 +24,7 @@ from gapless.errors import BudgetError, ReadError, SchemaError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gapless.missing import Check, Missing
+    from gapless.missing import Check
     from gapless.missing.check import ColumnCheck
     from gapless.schema import Schema
     from gapless.synth.fitted import Progress
@@ -89,7 +89,7 @@ LedgerOption = Annotated[
     ),
 ]
 Method = Annotated[str, typer.Option("--method", "-m")]  # FitCommand knows the help of these two
-MissingOption = Annotated[str | None, typer.Option("--missing", show_default="extended")]
+MissingOption = Annotated[str | None, typer.Option("--missing")]
 Always = Annotated[
     list[str] | None,
     typer.Option(
@@ -261,7 +261,7 @@ def synth(
             output,
             **chosen,
             always=_always(always or []),
-            gaps=_gaps(gaps, chosen["missing"], method),
+            gaps=_gaps(gaps),
             rows=rows,
             copies=copies,
             seed=seed,
@@ -448,14 +448,10 @@ def _always(options: list[str]) -> list[tuple[str, ...]]:
     return sets
 
 
-def _gaps(gaps: str, missing: Missing | None = None, method: str = "auto") -> Any:
-    from gapless.synth import METHODS
-
+def _gaps(gaps: str) -> Any:
     gaps = gaps.replace(" ", "-")  # as it is called in Python
     if gaps not in ("filled", "as-observed"):
         raise typer.BadParameter(f"no gaps {gaps!r}. Try: filled, as-observed")
-    if gaps == "as-observed" and missing is not None and not METHODS[method](missing=missing).counts_gaps:
-        raise typer.BadParameter("gaps as observed are measured with --missing extended only")
     return gaps.replace("-", " ")
 
 

@@ -24,19 +24,33 @@ def methods_told() -> str:
     """The methods, and which of them need a δ."""
     from gapless.synth import METHODS
 
-    needing = [f" {name}: with --delta above 0 only." for name, method in METHODS.items() if not method.pure]
-    return f"{_listed(list(reversed(METHODS)))}.{''.join(needing)}"
+    needing = [name for name, method in METHODS.items() if not method.pure]
+    return f"{_listed(list(reversed(METHODS)))}. With --delta above 0 only: {', '.join(needing)}."
 
 
 def treatments_told() -> str:
     """The treatments of gaps, and the methods that do not take one of them."""
     from gapless.synth import METHODS, TREATMENTS
 
-    told = f"{_listed(list(TREATMENTS))}."
+    refused: dict[str, list[str]] = {}
     for name, method in METHODS.items():
-        refused = [word for word, treatment in TREATMENTS.items() if not isinstance(treatment(), method.treatments)]
-        told += f" {name}: not {_listed(refused)}." if refused else ""
-    return told
+        words = [word for word, treatment in TREATMENTS.items() if not isinstance(treatment(), method.treatments)]
+        if words:
+            refused.setdefault(_listed(words), []).append(name)
+    told = "".join(f" Not {words}: {', '.join(names)}." for words, names in refused.items())
+    return f"{_listed(list(TREATMENTS))}.{told} By default what the method does, {_listed(defaults())}."
+
+
+def defaults() -> list[str]:
+    """The treatments that methods take if nothing is said, each with the methods that take it, unless most do."""
+    from gapless.synth import METHODS, TREATMENTS
+
+    words = {type(treatment()): word for word, treatment in reversed(TREATMENTS.items())}
+    taking: dict[str, list[str]] = {}
+    for name, method in METHODS.items():
+        taking.setdefault(words[type(method().missing)], []).append(name)
+    most, *others = sorted(taking, key=lambda word: -len(taking[word]))
+    return [most, *(f"{word} ({', '.join(taking[word])})" for word in others)]
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -218,7 +218,7 @@ def _notes(model: FittedModel, columns: Iterable[int]) -> list[str]:
     blind = [
         column.name
         for column in (model.schema.columns[c] for c in sorted(columns))
-        if isinstance(column, _Binned) and column.name not in model.inside and column != column.fine
+        if isinstance(column, _Binned) and column.name not in model.inside and column.size < column.fine.size
     ]
     notes = ["95% intervals for the population: sampling, noise and, where there are any, gaps at random are in them."]
     if blind:

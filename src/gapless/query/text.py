@@ -31,7 +31,8 @@ def parse_question(text: str, missing: Missing | None = None) -> AnyQuestion:
         none = f"there is no {kind}; the questions are " if called else ""
         raise reader.wrong("expected a question", hint=none + GRAMMAR)
     reader.take()
-    reader.expect("(")
+    if not reader.takes("("):
+        raise reader.wrong("expected '('", hint=GRAMMAR)
     make = _head(reader, kind)
     reader.expect(")")
     where = _condition(reader) if reader.takes("where") else ""

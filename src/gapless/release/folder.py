@@ -194,7 +194,14 @@ def _write_copies(folder: Path, copies: Copies) -> tuple[str, ...]:
 def model_of(release: str | Path) -> FittedModel:
     """The model of a release folder, or of a model file."""
     path = Path(release)
+    if path.is_dir() and not (path / MODEL).exists() and is_begun(path):
+        raise unfinished(path)
     return load(path / MODEL if path.is_dir() else path)
+
+
+def unfinished(folder: Path) -> ReadError:
+    """What is said of a release that was stopped, to whoever takes it for one."""
+    return ReadError(f"the release in {folder} is not finished", hint="what began it, once more: it goes on from there")
 
 
 def digest_of(path: Path) -> str:

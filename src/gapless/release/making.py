@@ -17,7 +17,7 @@ from gapless.data.reading import is_file
 from gapless.data.source import check_there
 from gapless.errors import ModelError, ReadError
 from gapless.files import check_writable, free_name
-from gapless.missing import Missing
+from gapless.missing import Extended, Missing
 from gapless.privacy import Budget, Guarantee, Loss, Rows, resumable
 from gapless.privacy.budget import check_budget, check_percent
 from gapless.privacy.ledger import Ledger, check_promised
@@ -119,8 +119,8 @@ def make_release(
         budget: the promise; needed for a new ledger, and must agree with an existing one.
         ledger: the file that remembers what was spent on this table; by default it lies beside the data.
         percent: the share of the whole budget to spend; by default all that is left.
-        method: the synthesizer by its name: auto, mixture, aim, mst, privbayes, independent.
-        missing: what to do about gaps; by default `Extended()`.
+        method: the synthesizer by its name: auto, mixture, aim, mst, privbayes, independent, kamino, or a network.
+        missing: what to do about gaps; by default what the method does, `Extended()` for all but misgan.
         always: sets of columns that are measured for certain, for estimates with intervals; aim does, also for auto.
         gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
         rows: how many synthetic rows; by default the noisy number of rows.
@@ -273,18 +273,18 @@ def _check_gaps(gaps: Gaps, synthesizer: Synthesizer) -> None:
     if gaps not in ("filled", "as observed"):
         raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
     if gaps == "as observed" and not synthesizer.counts_gaps:
-        raise ModelError("this treatment does not measure the gaps", hint='missing=Extended(), or gaps="filled"')
+        measuring = " or ".join(f"missing={kind.__name__}()" for kind in synthesizer.learns_gaps or (Extended,))
+        raise ModelError("this treatment does not measure the gaps", hint=f'{measuring}, or gaps="filled"')
 
 
 def _check_copies(copies: int, synthesizer: Synthesizer, schema: Schema) -> None:
-    if whole("copies", copies, error=ModelError) < 2:
-        raise ModelError(f"copies = {copies}", hint="2 or more, or leave it out")
+    whole("copies", copies, error=ModelError, least=2)
     if COPY in schema.names:
         raise ModelError(f"the schema has a column {COPY!r} of its own", hint="another name for it, or no copies")
     if not synthesizer.keeps_tables:
         raise ModelError(
             f"{synthesizer.name} is not learned from tables: there are no copies of it",
-            hint="method=mixture, aim, mst or privbayes",
+            hint="method=mixture, aim, mst, privbayes or independent",
         )
 
 

@@ -15,7 +15,18 @@ import numpy as np
 from gapless.data import Table
 from gapless.errors import GaplessError, ReadError
 from gapless.privacy import Guarantee, Rows
-from gapless.release.folder import LEDGER, LEDGERS, MANIFEST, MODEL, README, ROWS, SCHEMA, digest_of, is_begun
+from gapless.release.folder import (
+    LEDGER,
+    LEDGERS,
+    MANIFEST,
+    MODEL,
+    README,
+    ROWS,
+    SCHEMA,
+    digest_of,
+    is_begun,
+    unfinished,
+)
 from gapless.schema import Schema
 from gapless.synth import load
 
@@ -72,6 +83,8 @@ def verify_release(folder: str | Path) -> Verification:
         manifest = json.loads(content)
         hashes = {str(name): str(digest) for name, digest in manifest["sha256"].items()}
     except OSError as error:
+        if is_begun(folder):
+            raise unfinished(folder) from None
         raise ReadError(f"{folder / MANIFEST}: {error.strerror}", hint="a folder made by `gapless synth`") from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ReadError(f"{folder / MANIFEST} is no manifest", hint="a folder made by `gapless synth`") from None

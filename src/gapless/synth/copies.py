@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 
 from gapless.data import Table
 from gapless.data.table import check_ending, write_frame
-from gapless.errors import ModelError
+from gapless.errors import ModelError, ReadError
 from gapless.synth.evidence import Evidence, Learned
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ class Copies(Sequence[Table]):
         path = Path(path)
         if not path.suffix:
             path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise ReadError(f"{path} holds other files", hint="a folder of their own for the copies")
             names = [path / f"copy-{number:0{len(str(self.many))}}.csv" for number in range(1, self.many + 1)]
             for table, name in zip(self, names, strict=True):
                 table.write(name)

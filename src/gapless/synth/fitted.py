@@ -204,8 +204,7 @@ class FittedModel:
             seed: repeat them; by default they are new.
             progress: called with the phase, how much of it is done, of how much, while they are made.
         """
-        if whole("many", many, error=ModelError) < 2:
-            raise ModelError(f"many = {many}", hint="2 copies or more: their differences show the noise")
+        many = whole("many", many, error=ModelError, least=2)  # their differences show the noise
         if self.evidence is None:
             raise ModelError(
                 f"this model by {self.method} keeps no released tables from which it could be learned again",

@@ -183,11 +183,13 @@ def test_gaps_widen_the_intervals_of_columns_that_may_be_missing_alone(tmp_path)
     assert gl.pool(copies, gl.Mean("income")).estimates[0].gap_factor > 1
 
 
-def test_bins_are_named_whose_inside_was_not_measured(tmp_path):
-    schema = Schema("people", [Integer("age", bounds=(0, 9), bins=2)])
+@pytest.mark.parametrize(("bins", "told"), [(2, True), (None, False)])  # by default each of ten values has a bin
+def test_bins_are_named_whose_inside_was_not_measured(bins, told, tmp_path):
+    schema = Schema("people", [Integer("age", bounds=(0, 9), bins=bins)])
     table = private(people(500)[["age"]], schema, tmp_path)
     copies = gl.Independent().fit(table, spend=table.ledger.left).copies(2, seed=1)
-    assert any("Where in its bin a value of age" in note for note in gl.pool(copies, gl.Mean("age")).notes)
+    notes = gl.pool(copies, gl.Mean("age")).notes
+    assert any("Where in its bin a value of age" in note for note in notes) == told
 
 
 def test_weights_of_copies_are_respected(copies):

@@ -90,7 +90,7 @@ def test_a_method_that_keeps_no_tables_has_no_copies(tmp_path):
 
 
 def test_one_copy_shows_nothing(tmp_path):
-    with pytest.raises(gl.ModelError, match="2 copies or more"):
+    with pytest.raises(gl.ModelError, match=r"many = 1\n  Try: a whole number of at least 2"):
         fitted("independent", tmp_path).copies(1)
 
 
@@ -103,6 +103,8 @@ def test_copies_are_written_together_or_one_by_one(tmp_path):
     paths = copies.write(tmp_path / "folder")
     assert [path.name for path in paths] == ["copy-1.csv", "copy-2.csv"]
     assert np.array_equal(Table.read(paths[1], SCHEMA).codes, copies[1].codes)
+    with pytest.raises(gl.ReadError, match="folder holds other files"):  # two calls' copies would be pooled as one
+        copies.write(tmp_path / "folder")
 
 
 def test_shaken_tables_have_their_noise_once_more(tmp_path):
