@@ -211,6 +211,13 @@ def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
         )
     if not evidence.extended and any(column.gaps for column in model.schema.columns):
         return "not supported by this release: gaps were not measured; missing=Extended() measures them"
+    columns = sorted(frozenset().union(*needs))
+    hidden = [names[c] for c in columns if model.schema.columns[c].gaps and evidence.lost(model.schema, c)]
+    if hidden:
+        return (
+            f"not supported by this release: noise hides the rows in which {listing(hidden)} "
+            f"{'is' if len(hidden) == 1 else 'are'} observed; more of the budget, or fewer cells, would show them"
+        )
     return ""
 
 

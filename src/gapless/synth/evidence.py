@@ -123,6 +123,23 @@ class Evidence:
         constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # they go with everything
         return [columns | constant for columns in found if not any(columns < other for other in found)]
 
+    def lost(self, schema: Schema, column: int) -> bool:
+        """Whether noise hides the rows in which a column with gaps is observed: from released counts, so it is public.
+
+        It does if 1.96 standard deviations of the noise in a cell reach as far as the mean of the observed ones, in
+        the table that tells the column with the least noise. What is made of such cells depends on noise being cut off
+        at zero, and no interval covers that.
+        """
+        size, codes = schema.columns[column].size, self.sizes(schema)[column]
+        found = []
+        for table in self.tables:
+            places = [place for place, other in enumerate(table.columns) if other == column]
+            if places and table.counts.shape[places[0]] == codes:
+                cells = np.moveaxis(table.counts, places[0], 0).reshape(codes, -1)
+                noise_std = table.noise_std * np.sqrt(cells.shape[1])
+                found.append((noise_std, 1.96 * noise_std >= cells[:size].sum() / size))
+        return bool(found) and bool(min(found)[1])
+
     def learn(
         self,
         schema: Schema,

@@ -196,3 +196,17 @@ def test_weights_of_copies_are_respected(copies):
     heavy = copies.with_weights(lambda table: np.where(table.codes[1] == 0, 1.0, 1e-9))
     (mine,), female = gl.pool(heavy, gl.Mean("age")).estimates, gl.pool(copies, gl.Mean("age", by="sex"))["F"]
     assert mine.value == pytest.approx(female.value, abs=1e-4)
+
+
+@pytest.mark.parametrize(("seen", "hidden"), [(20, True), (2000, False)])
+@pytest.mark.parametrize("method", [gl.MST, gl.Mixture, gl.Independent])
+def test_a_column_of_which_noise_hides_what_is_observed_has_no_interval(method, seen, hidden, tmp_path):
+    schema = Schema("people", [Integer("speed", bounds=(0, 9), bins=10, may_be_missing=True), SCHEMA.columns[1]])
+    frame = people().select(pl.when(pl.int_range(pl.len()) < seen).then(pl.col("age")).alias("speed"), "sex")
+    table = private(frame, schema, tmp_path, budget=gl.Budget(1.0, 1e-6))
+    with fixed_noise(2):
+        model = method().fit(table, spend=table.ledger.left)
+    pooled = gl.pool(model.copies(3, seed=1), gl.Mean("speed"))
+    assert ("noise hides the rows in which speed is observed" in pooled.estimates[0].unsupported) == hidden
+    assert (pooled.estimates[0].interval is None) == hidden
+    assert gl.pool(model.copies(3, seed=1), gl.Proportion("sex == F")).estimates[0].interval
