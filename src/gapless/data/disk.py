@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,8 @@ def _duckdb() -> Any:
 
 def _duckdb_frames(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
     """A Parquet file by DuckDB, which holds some thousand rows of it at a time."""
+    if has_magic(str(path)):  # it would read other files in its place
+        raise ReadError(f"DuckDB takes the name {path} for a pattern", hint='engine="disk", or another name')
     connection = _duckdb().connect(config={"memory_limit": MEMORY})
     try:
         table = connection.read_parquet(str(path))
