@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless import synth
+import quick
 from gapless.missing import STRATEGIES
 from gapless.release.statement import privacy_statement
-from gapless.synth.adversarial import Adversarial
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
+from quick import GANS
 from throwaway import Chain
 
 
@@ -25,16 +25,7 @@ class Columns(gl.Kamino):
     architecture: str = "columns"
 
 
-def in_few_steps(method):
-    """A method that is trained, with few steps: how good it is is no matter here."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(
-        type(method.__name__, (method,), {"__annotations__": {"steps": "int | None"}, "steps": 4})
-    )
-
-
-METHODS = synth.METHODS | {"chain": Chain, "columns": Columns}
-GANS = [name for name, method in METHODS.items() if issubclass(method, Adversarial)]
-METHODS |= {name: in_few_steps(METHODS[name]) for name in GANS}
+METHODS = quick.METHODS | {"chain": Chain, "columns": Columns}
 BUDGETS = {"pure": gl.Budget(1.0), "approximate": gl.Budget(1.0, 1e-6)}
 LONG = {"aim", "kamino", "columns", *GANS}  # where there are many columns
 OWN = [method for method in METHODS if method != "auto"]  # auto is one of the others

@@ -17,6 +17,7 @@ class Told:
     """A source that says how many rows have each key."""
 
     dialect = PostgresSql()
+    steady = False
     fields = (("a", "text"), ("b", "text"))
 
     def __init__(self, tally):

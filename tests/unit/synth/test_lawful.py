@@ -14,10 +14,10 @@ from gapless.model.product import Product
 from gapless.release.report import release_page
 from gapless.release.statement import privacy_statement
 from gapless.schema import Constraint
-from gapless.synth import METHODS
 from gapless.synth.lawful import Lawful
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import private
+from quick import GANS, METHODS
 
 ROWS = 1500
 KEPT = {
@@ -87,6 +87,10 @@ def fitted(tmp_path_factory):
 def test_what_is_written_keeps_every_rule(fitted, method, how, tmp_path):
     model, _ = fitted[method]
     model.save(tmp_path / "m")
+    if "given" in how and method in GANS:
+        with pytest.raises(gl.ModelError, match="cannot be drawn from given some cells"):
+            model.sample(900, seed=3, **how)
+        return
     for some in (model, gl.load(tmp_path / "m")):
         rows = some.sample(900, seed=3, **how)
         assert rows.rows == 900

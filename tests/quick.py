@@ -1,0 +1,23 @@
+"""Every method, networks against critics trained with few steps: for tests of what holds whatever they learn."""
+
+from dataclasses import dataclass
+
+from gapless import synth
+from gapless.missing import STRATEGIES
+from gapless.synth.adversarial import Adversarial
+
+GANS = [name for name, method in synth.METHODS.items() if issubclass(method, Adversarial)]
+
+
+def _in_few_steps(method):
+    return dataclass(frozen=True, slots=True, kw_only=True)(
+        type(method.__name__, (method,), {"__annotations__": {"steps": "int | None"}, "steps": 4})
+    )
+
+
+METHODS = synth.METHODS | {name: _in_few_steps(synth.METHODS[name]) for name in GANS}
+
+
+def takes(method, missing):
+    """Whether a method declares a treatment of gaps."""
+    return isinstance(STRATEGIES[missing](), METHODS[method].treatments)
