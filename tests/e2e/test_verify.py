@@ -229,3 +229,21 @@ def test_given_on_the_command_line(release):
         assert done.returncode == code
         assert told in " ".join(done.stderr.replace("│", " ").split())
     assert not (release.parent / "none.csv").exists()
+
+
+def test_kinds_of_gaps_that_parquet_does_not_tell_apart_are_no_other_rows(tmp_path):
+    income = gl.Number(
+        "income", bounds=(0, 9), bins=3, may_be_missing=True, missing=("", gl.MissingCode("-8", "refused"))
+    )
+    (tmp_path / "t.csv").write_text("income,age\n" + "-8,3\n,4\n5,5\n" * 60)
+    make_release(
+        tmp_path / "t.csv",
+        gl.Schema("t", [income, gl.Integer("age", bounds=(0, 9), bins=5)]),
+        tmp_path / "release",
+        protect=gl.Rows(1),
+        budget=gl.Budget(5.0, 1e-6),
+        gaps="as observed",
+        method="mst",
+    )
+    assert "-8" in (tmp_path / "release" / "synthetic.csv").read_text()
+    assert not verify_release(tmp_path / "release").problems

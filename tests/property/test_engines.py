@@ -106,11 +106,16 @@ def _views(views):
 @settings(max_examples=40, deadline=None)
 @given(rows=rows_of_letters, size=st.integers(1, 5), name=st.sampled_from(list(MAPS)))
 def test_every_transformation_gives_the_same_on_chunks_as_in_memory(value, rows, size, name):
+    memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
+    compare(value, name, memory, chunked(memory, size), Chunks)
+
+
+def compare(value, name, memory, other, engine):
+    """What a transformation behind a map declares and holds, in memory and elsewhere."""
     if name == "select" and ("workload" in value or "views" in value):
         name = "itself"  # their laws are for the columns as they stand
-    memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
-    near, far = (MAPS[name](table) for table in (memory, chunked(memory, size)))
-    assert isinstance(reveal(far._rows, far.ledger), Chunks)
+    near, far = (MAPS[name](table) for table in (memory, other))
+    assert isinstance(reveal(far._rows, far.ledger), engine)
     for here, there in zip(VALUES[value](near), VALUES[value](far), strict=True):
         assert (here.distance, here.reads) == (there.distance, there.reads)
         assert np.array_equal(reveal(here, near.ledger), reveal(there, far.ledger))
@@ -120,19 +125,13 @@ def test_every_transformation_gives_the_same_on_chunks_as_in_memory(value, rows,
 @settings(max_examples=8, deadline=None)
 @given(rows=rows_of_letters, size=st.integers(1, 5), name=st.sampled_from(list(MAPS)))
 def test_every_transformation_gives_the_same_on_files_as_in_memory(value, rows, size, name):
-    if name == "select" and ("workload" in value or "views" in value):
-        name = "itself"  # their laws are for the columns as they stand
-    near = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
+    memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
     with mock.patch.object(disk, "ROWS", size):
-        near, far = (MAPS[name](table) for table in (near, _on_disk(rows, Path(tempfile.mkdtemp()))))
-        assert isinstance(reveal(far._rows, far.ledger), Disk)
-        for here, there in zip(VALUES[value](near), VALUES[value](far), strict=True):
-            assert (here.distance, here.reads) == (there.distance, there.reads)
-            assert np.array_equal(reveal(here, near.ledger), reveal(there, far.ledger))
+        compare(value, name, memory, _on_disk(rows, Path(tempfile.mkdtemp())), Disk)
 
 
 def _on_disk(rows, folder, kind="parquet", **more):
-    frame = pl.DataFrame(list(rows), schema=dict.fromkeys(SCHEMA.names, pl.String), orient="row")
+    frame = letters_frame(rows)
     for part in range(2):
         path = folder / f"{part}.{kind}"
         half = frame[part::2]
@@ -177,14 +176,8 @@ def test_the_same_noise_gives_the_same_release_from_files(kind, engine, methods,
 @settings(max_examples=6, deadline=None)
 @given(rows=rows_of_letters, name=st.sampled_from(list(MAPS)))
 def test_every_transformation_gives_the_same_in_postgresql_as_in_memory(value, rows, name, postgres):
-    if name == "select" and ("workload" in value or "views" in value):
-        name = "itself"
     memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
-    near, far = (MAPS[name](table) for table in (memory, in_postgres(memory, letters_frame(rows), postgres)))
-    assert isinstance(reveal(far._rows, far.ledger), Sql)
-    for here, there in zip(VALUES[value](near), VALUES[value](far), strict=True):
-        assert (here.distance, here.reads) == (there.distance, there.reads)
-        assert np.array_equal(reveal(here, near.ledger), reveal(there, far.ledger))
+    compare(value, name, memory, in_postgres(memory, letters_frame(rows), postgres), Sql)
 
 
 def letters_frame(rows):

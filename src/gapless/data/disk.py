@@ -262,7 +262,7 @@ class Disk:
 def _duckdb() -> Any:
     try:
         import duckdb  # noqa: PLC0415 an extra
-        import pyarrow  # noqa: F401, ICN001, PLC0415 an extra
+        import pyarrow  # noqa: F401, ICN001, PLC0415 an extra: batches of DuckDB are its
     except ModuleNotFoundError as error:
         hint = "pip install 'gapless[sql]', or engine=\"disk\", which needs no more than gapless"
         raise ReadError(f"{error.name} is not installed", hint=hint) from None

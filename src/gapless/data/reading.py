@@ -14,7 +14,6 @@ from gapless.data.pushed import Pushed, hold
 from gapless.data.source import is_pattern, parts
 from gapless.errors import EngineError, ReadError
 from gapless.schema import Schema
-from gapless.schema.words import nearest
 
 ENGINES = ("memory", "disk", "duckdb", "sql", "spark")
 FILES = ("disk", "duckdb")  # what stays in them is read in passes
@@ -23,7 +22,7 @@ FILES = ("disk", "duckdb")  # what stays in them is read in passes
 def opened(data: Any, schema: Schema, *, engine: str | None, query: str | None, encoding: str | None) -> Engine:
     """The rows where they are counted, coded by a schema at its finest grid."""
     if engine is not None and engine not in ENGINES:
-        raise EngineError(f"no engine {engine!r}", hint=nearest(str(engine), ENGINES))
+        raise EngineError(f"no engine {engine!r}", hint=f"one of: {', '.join(ENGINES)}")
     own = own_engine(data)
     if query is not None and own != "sql":
         raise ReadError("a query is for a database", hint='"postgresql://ada@localhost/registry", or no query')

@@ -105,9 +105,11 @@ class GeneratorModel:
         kept = np.concatenate([np.arange(start, start + size) for start, size in starts])
         (first, first_bias), _, (last, bias) = generator.network.unpack(self.numbers)
         smaller = replace(
-            generator, network=network(len(first), len(first_bias), len(kept)), sizes=tuple(sizes),
+            generator,
+            network=network(len(first), len(first_bias), len(kept)),
+            sizes=tuple(sizes),
             bias=generator.bias[kept],
-        )  # fmt: skip
+        )
         if generator.given:  # the network is shown the same cells as before, of which those of gaps never come
             laws = (
                 np.r_[law[: sizes[c]], np.zeros(len(law) - sizes[c])]
@@ -137,8 +139,12 @@ class GeneratorModel:
         laws = tuple(arrays[f"law{place}"] for place in range(len(given)))
         generator = Generator(
             network=network(noise + sum(map(len, laws)), hidden, sum(sizes)),
-            sizes=tuple(sizes), noise=noise, bias=arrays["bias"], given=tuple(given), laws=laws,
-        )  # fmt: skip
+            sizes=tuple(sizes),
+            noise=noise,
+            bias=arrays["bias"],
+            given=tuple(given),
+            laws=laws,
+        )
         return cls(generator, arrays["numbers"])
 
 
