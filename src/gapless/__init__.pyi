@@ -73,6 +73,7 @@ from gapless.synth import DPCGAN as DPCGAN
 from gapless.synth import DPCTGAN as DPCTGAN
 from gapless.synth import DPGAN as DPGAN
 from gapless.synth import MST as MST
+from gapless.synth import PATEGAN as PATEGAN
 from gapless.synth import Auto as Auto
 from gapless.synth import DPautoGAN as DPautoGAN
 from gapless.synth import Independent as Independent

@@ -1,7 +1,7 @@
-"""Private training on a sealed table: its rows, drawn into lots, and the program that is trained on them.
+"""Private training on a sealed table: its rows, drawn into lots or given to teachers, and what is trained on them.
 
-The loop and its cost are in `privacy/sgd.py`. Here rows are chosen and handed out, and only to programs of this
-library: one that kept what it is shown would be no function of noisy sums.
+The loops and their cost are in `privacy/sgd.py` and `privacy/teachers.py`. Here rows are chosen and handed out, and
+only to programs of this library: one that kept what it is shown would be no function of noisy sums.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from gapless.data.private_table import PrivateTable, lacking
 from gapless.errors import ModelError
 from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant
-from gapless.privacy.private import Private, Released, Sampled
+from gapless.privacy.noise import Integers
+from gapless.privacy.private import Columns, Private, Released, Sampled
 from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
+from gapless.privacy.teachers import Drawn, School
+from gapless.schema.columns import Codes
 
 S = TypeVar("S")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,45 @@ class RowsToLearn(Generic[S]):
             self.progress(steps)
 
 
+@dataclass(frozen=True, slots=True)
+class RowsToTeach(Generic[S]):
+    """The rows in an engine, and the school that they are shown to."""
+
+    program: School[S]
+    engine: Engine
+    columns: tuple[int, ...]
+    progress: Callable[[int], None] | None
+
+    def parts(self, drawn: Drawn) -> Iterator[tuple[tuple[Codes, ...], Integers]]:
+        """First no row, so that teachers are there if the table is empty; then batch by batch."""
+        yield tuple(np.zeros(0, dtype=np.uint8) for _ in self.columns), np.zeros(0, dtype=np.int64)
+        for batch in self.engine.batches(self.columns):
+            yield batch.columns, drawn(batch.rows)
+
+    def done(self, steps: int) -> None:
+        """Tell whoever watches."""
+        if self.progress is not None:
+            self.progress(steps)
+
+
+def teachable(
+    table: PrivateTable, program: School[S], *, progress: Callable[[int], None] | None = None
+) -> Private[RowsToTeach[S], Sampled]:
+    """The rows of a sealed table for the teachers of a school, as `TeacherVotes` and `OneTeacher` take them.
+
+    Args:
+        table: the sealed table; all of its columns are shown, gaps as codes of their own.
+        program: a school of this library, whose parts are all of this library.
+        progress: told after each step how many are done.
+
+    Distance: each row goes to one teacher by itself, so k rows of one person change at most k of them
+    (docs/proofs/teachers.md).
+    """
+    _check(table, program, "teachable()")
+    places = table.schema.positions(table.schema.names)
+    return _shown(table, lambda engine: RowsToTeach(program, engine, places, progress), table._required)  # noqa: SLF001 one room
+
+
 def trainable(
     table: PrivateTable,
     program: Program[S],
@@ -68,12 +111,7 @@ def trainable(
 
     Distance: each row adds by itself, so k rows of one person are k draws (docs/proofs/private_training.md).
     """
-    check_private(table, "trainable()")
-    if not all_own(program):
-        raise ModelError(
-            "this program, or a part of it, is not of this library, and would see rows",
-            hint="a program of gapless.model.neural with layers from there",
-        )
+    _check(table, program, "trainable()")
     schema = table.schema
     places = schema.positions(schema.names if columns is None else columns)
     needed = tuple(needs)
@@ -91,7 +129,7 @@ def trainable(
         return RowsToLearn(program, engine.keep(observed) if observed else engine, places, progress)
 
     reads = table._required if table.filled else table._required | lacking(schema, needed)  # noqa: SLF001 one room
-    return table._sealed(rows, distance=Sampled(table.protect.at_most), reads=reads or None)  # noqa: SLF001 one room
+    return _shown(table, rows, reads)
 
 
 def train(
@@ -114,6 +152,20 @@ def train(
         grant.afford(spend), value.distance, rate=rate, steps=steps, clip=clip, numbers=program.numbers
     )
     return grant.release(value, mechanism, what=what)
+
+
+def _check(table: PrivateTable, program: object, caller: str) -> None:
+    check_private(table, caller)
+    if not all_own(program):
+        raise ModelError(
+            "this program, or a part of it, is not of this library, and would see rows",
+            hint="a program of gapless.model.neural with layers from there",
+        )
+
+
+def _shown(table: PrivateTable, rows: Callable[[Engine], R], reads: Columns) -> Private[R, Sampled]:
+    """Rows that chance will draw one by one, sealed."""
+    return table._sealed(rows, distance=Sampled(table.protect.at_most), reads=reads or None)  # noqa: SLF001 one room
 
 
 def _try(program: Program[S], sizes: Sequence[int]) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,25 @@ from gapless.model.neural.adversarial import Played, Side
 from gapless.model.neural.layers import Pairs
 from gapless.privacy.private import Released
 
-__all__ = ["Critic"]
+__all__ = ["Critic", "Known"]
 
 DRAWN = 1 << 14
 WIDEST = 1.0  # standard deviation of log weights among made rows, at the most
 _PORTION = 1 << 12  # rows at once
+
+
+class Known(NamedTuple):
+    """What is known of the private gradients that a game remembers.
+
+    Attributes:
+        kept: the weight of all that is remembered.
+        noise_std: that of the noise in each of its numbers.
+        clip: the length that a row's gradient was cut to.
+    """
+
+    kept: float
+    noise_std: float
+    clip: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,23 +64,10 @@ class Critic:
     entry: int
 
     @classmethod
-    def paid(
-        cls,
-        released: Released[Played],
-        side: Side,
-        model: Distribution,
-        *,
-        kept: float,
-        noise_std: float,
-        clip: float,
-    ) -> Self:
-        """From a game that was paid for.
-
-        Its scale follows from rows drawn from the model with a public seed. `kept` is the weight of all that is
-        remembered, and `noise_std` that of the noise in each of its numbers.
-        """
-        size = sum(side.critic.shapes)
-        aim, noise = released.value.remembered[:size] / kept, noise_std / kept
+    def paid(cls, released: Released[Played], side: Side, model: Distribution, known: Known) -> Self:
+        """From a game that was paid for; its scale follows from rows drawn from the model with a public seed."""
+        size, clip = sum(side.critic.shapes), known.clip
+        aim, noise = released.value.remembered[:size] / known.kept, known.noise_std / known.kept
         plain = cls(side.lines, np.zeros(size), clip, released.entry)
         made = model.sample(DRAWN, np.random.default_rng(0)).astype(np.int64)
         halves = made[::2], made[1::2]  # what W is made of, and what it is judged by

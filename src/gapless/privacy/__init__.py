@@ -21,6 +21,7 @@ from gapless.privacy.private import L1, L2, Columns, Linf, LinfByGroup, Private,
 from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy, SmoothValue
+from gapless.privacy.teachers import OneTeacher, TeacherVotes
 
 __all__ = [
     "L1",
@@ -45,6 +46,7 @@ __all__ = [
     "Loss",
     "Mechanism",
     "MissingAtLeast",
+    "OneTeacher",
     "Plan",
     "Private",
     "PrivateTraining",
@@ -55,6 +57,7 @@ __all__ = [
     "SmoothCauchy",
     "SmoothValue",
     "StabilityCost",
+    "TeacherVotes",
     "for_counts",
     "ground_truth",
     "resumable",

@@ -54,7 +54,7 @@ class Smooth:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Rows that are drawn into lots by chance, each by itself: at most this many come or go with one protected unit."""
+    """Rows that chance takes one by one, into lots or to teachers: at most so many come or go with a protected unit."""
 
     at_most: int
 

@@ -15,9 +15,18 @@ from gapless.privacy.mechanisms import ChoiceByGroup, DiscreteGaussian, Discrete
 from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Sampled, Smooth
 from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy
+from gapless.privacy.teachers import OneTeacher, TeacherVotes
 
 Recorded: TypeAlias = (
-    DiscreteLaplace | DiscreteGaussian | KNorm | ExponentialChoice | ChoiceByGroup | SmoothCauchy | PrivateTraining
+    DiscreteLaplace
+    | DiscreteGaussian
+    | KNorm
+    | ExponentialChoice
+    | ChoiceByGroup
+    | SmoothCauchy
+    | PrivateTraining
+    | TeacherVotes
+    | OneTeacher
 )
 
 MECHANISMS: dict[str, type[Recorded]] = {
@@ -30,6 +39,8 @@ MECHANISMS: dict[str, type[Recorded]] = {
         ChoiceByGroup,
         SmoothCauchy,
         PrivateTraining,
+        TeacherVotes,
+        OneTeacher,
     )
 }
 UNKNOWN = {"name": "unknown"}  # the mechanism of an entry that a crash left half written, for which nothing was read

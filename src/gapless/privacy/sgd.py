@@ -130,9 +130,9 @@ class PrivateTraining:
         return {"name": type(self).__name__} | asdict(self)
 
     def __post_init__(self) -> None:
-        _within("rate", self.rate, 2.0**-_WORD, 1)
-        _within("clip", self.clip, 2.0**-10, 2.0**20)
-        _within("std", self.std, 2.0**-GRID, LARGEST * 2.0**-GRID)
+        within("rate", self.rate, 2.0**-_WORD, 1)
+        within("clip", self.clip, 2.0**-10, 2.0**20)
+        within("std", self.std, 2.0**-GRID, LARGEST * 2.0**-GRID)
         for name in ("rate", "clip", "std"):
             object.__setattr__(self, name, float(getattr(self, name)))  # plain: what is charged is what is drawn
         for name in ("steps", "numbers", "draws"):
@@ -163,17 +163,8 @@ class PrivateTraining:
         def with_std(std: float) -> PrivateTraining:
             return cls(rate=rate, steps=steps, clip=clip, std=std, numbers=numbers, draws=distance.at_most)
 
-        def fits(std: float) -> bool:
-            return with_std(std).loss(distance, loss.order).value <= loss.value
-
-        least, most = 2.0**-10, LARGEST * 2.0**-GRID
-        if not fits(most):
-            raise BudgetError("this share of the budget is too small for training", hint="a larger spend=")
-        low, high = math.log(least), math.log(most)
-        while high - low > 1e-12:  # the loss falls as noise grows
-            middle = (low + high) / 2
-            low, high = (low, middle) if fits(math.exp(middle)) else (middle, high)
-        return with_std(math.exp(high) if fits(math.exp(high)) else most)
+        most = LARGEST * 2.0**-GRID
+        return with_std(least_std(loss, lambda std: with_std(std).loss(distance, loss.order), most))
 
     def __call__(self, value: Trainable[S], noise: NoiseSource) -> S:
         """Run all steps and give the last state."""
@@ -203,6 +194,21 @@ class PrivateTraining:
         return gradients.total(np.where(np.isfinite(weights), weights, 0.0))
 
 
+def least_std(loss: Loss, cost: Callable[[float], Loss], most: float) -> float:
+    """The least noise, up to `most`, that costs at most `loss`."""
+
+    def fits(std: float) -> bool:
+        return cost(std).value <= loss.value
+
+    if not fits(most):
+        raise BudgetError("this share of the budget is too small for training", hint="a larger spend=")
+    low, high = math.log(2.0**-10), math.log(most)
+    while high - low > 1e-12:  # the loss falls as noise grows
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(math.exp(middle)) else (middle, high)
+    return math.exp(high) if fits(math.exp(high)) else most
+
+
 def included(rate: float, rows: int, noise: NoiseSource) -> NDArray[np.bool_]:
     """Which rows are in a lot: each by itself, with chance ⌊rate·2³²⌋/2³²."""
     words = noise.words(-(-rows // 2)).view(np.uint32)[:rows]
@@ -215,6 +221,11 @@ def subsampled_loss(rate: float, shift: float, order: float) -> float:
     At whole orders n the bound of the mechanism. :math:`(n-1)\varepsilon_n` is convex in the order, and 0 at 1, so
     that a line between whole orders lies above it.
     """
+    return between_whole_orders(lambda whole: _log_moment(rate, shift, whole), order)
+
+
+def between_whole_orders(log_moment: Callable[[int], float], order: float) -> float:
+    """The loss at any order from a bound on the logarithm of the moment at whole ones, rounded up."""
     if order > HIGHEST_ORDER:
         raise BudgetError(
             f"this budget is accounted for at the order {order:.6g}, and training up to {HIGHEST_ORDER}",
@@ -222,7 +233,7 @@ def subsampled_loss(rate: float, shift: float, order: float) -> float:
         )
     below = math.floor(order)
     part = order - below
-    moment = (1 - part) * _log_moment(rate, shift, below) + (part * _log_moment(rate, shift, below + 1) if part else 0)
+    moment = (1 - part) * log_moment(below) + (part * log_moment(below + 1) if part else 0)
     return moment / (order - 1) * _UP
 
 
@@ -240,7 +251,8 @@ def _log_moment(rate: float, shift: float, order: int) -> float:
     return float(np.logaddexp(0.0, logsumexp(chance + beyond)))
 
 
-def _within(name: str, value: object, least: float, most: float) -> None:
+def within(name: str, value: object, least: float, most: float) -> None:
+    """Refuse a parameter that is no number in this range."""
     if not (is_number(value) and least <= value <= most):
         raise BudgetError(f"{name} = {value!r}", hint=f"a number from {least:.4g} to {most:.4g}")
 

@@ -20,11 +20,26 @@ from gapless.synth.kamino import Kamino
 from gapless.synth.misgan import MisGAN
 from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
+from gapless.synth.pategan import PATEGAN
 from gapless.synth.privbayes import PrivBayes
 
 METHODS: dict[str, type[Synthesizer]] = {
     method.name: method
-    for method in (Independent, PrivBayes, MST, AIM, Mixture, Kamino, MisGAN, DPGAN, DPCGAN, DPCTGAN, DPautoGAN, Auto)
+    for method in (
+        Independent,
+        PrivBayes,
+        MST,
+        AIM,
+        Mixture,
+        Kamino,
+        MisGAN,
+        DPGAN,
+        DPCGAN,
+        DPCTGAN,
+        DPautoGAN,
+        PATEGAN,
+        Auto,
+    )
 }
 
 # Treatments of gaps by their names on the command line: some take a method.
@@ -39,6 +54,7 @@ __all__ = [
     "DPGAN",
     "METHODS",
     "MST",
+    "PATEGAN",
     "TREATMENTS",
     "Auto",
     "DPautoGAN",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from gapless.data import PrivateTable
 from gapless.data.training import trainable
 from gapless.errors import ModelError
 from gapless.missing import CompleteRows, Extended, ImputeFirst, Missing
-from gapless.model.critic import Critic
+from gapless.model.critic import Critic, Known
 from gapless.model.distribution import Distribution
 from gapless.model.generative import GeneratorModel, network
 from gapless.model.marginal import Floats, estimate_total
@@ -37,6 +37,16 @@ WARMUP = 10  # steps of critics
 AVERAGED = 0.9
 COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
 MOST_NUMBERS = 4_000_000  # cells of all columns by cells of all columns
+TEACHERS = 1_000
+MOST_LESSONS = 1 << 24  # numbers that all teachers keep together
+ASKED = 128  # made rows that teachers are asked about at a step
+
+
+class Outcome(NamedTuple):
+    """How a game ended; what is known of its critic, if that was paid for."""
+
+    released: Released[Played]
+    critic: Known | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,27 +79,19 @@ class Adversarial(Synthesizer):
         left, several = fitting.prepare(), len(fitting.columns) > 1
         laws = fitting.laws(left * COLUMNS_SHARE if several else left)
         sides = self.sides(fitting, laws, several=several)
-        released, training, game = self.play(fitting, sides, laws) if several else (None, None, None)
-        numbers = (
-            [np.zeros_like(side.begin) for side in sides]
-            if released is None
-            else [player.average for player in released.value.players]
-        )
-        made = [GeneratorModel.of(side.generator, own) for side, own in zip(sides, numbers, strict=True)]
+        played = self.play(fitting, self.game(fitting, sides), laws) if several else None
+        players = [np.zeros_like(side.begin) for side in sides]
+        if played is not None:
+            players = [player.average for player in played.released.value.players]
+        made = [GeneratorModel.of(side.generator, own) for side, own in zip(sides, players, strict=True)]
         filled, gapped = self.model(fitting, made, laws)
         critic = None
-        if released is not None and training is not None and game is not None:
-            kept = 1 - 1 / game.memory
-            one = training.noise_std / game.lot * (1 - kept)  # of each step, what stays is a geometric series
-            noise_std = one * np.sqrt((1 - kept ** (2 * training.steps)) / (1 - kept**2))
-            weight = 1 - kept**training.steps
-            critic = Critic.paid(
-                released, sides[0], gapped or filled, kept=weight, noise_std=noise_std, clip=training.clip
-            )
+        if played is not None and played.critic is not None:
+            critic = Critic.paid(played.released, sides[0], gapped or filled, played.critic)
         return fitting.fitted(
             filled,
             gapped,
-            settings=self.told(fitting) | {"steps": training.steps if training is not None else 0},
+            settings=self.told(fitting) | {"steps": self.many_steps if several else 0},
             structure=fitting.structure(),
             edges=combinations(range(len(fitting.schema.columns)), 2),
             critic=critic,
@@ -116,12 +118,15 @@ class Adversarial(Synthesizer):
         observed = [law[:size] / law[:size].sum() for law, size in zip(laws, sizes, strict=True)]
         return raked.cut(sizes).raked(observed), raked
 
-    def play(
-        self, fitting: Fitting, sides: Sequence[Side], laws: Sequence[Floats]
-    ) -> tuple[Released[Played], PrivateTraining, Game]:
-        """Train the critics with what is left of the grant."""
-        steps = STEPS if self.steps is None else self.steps
-        game = Game(
+    @property
+    def many_steps(self) -> int:
+        """As many as are set, or by default."""
+        return STEPS if self.steps is None else self.steps
+
+    def game(self, fitting: Fitting, sides: Sequence[Side]) -> Game:
+        """The game that is played: all of it public."""
+        steps = self.many_steps
+        return Game(
             sides=tuple(sides),
             optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps * ROUNDS, warmup=WARMUP * ROUNDS)),
             lot=RATE * max(1.0, estimate_total(fitting.measured)),
@@ -130,16 +135,24 @@ class Adversarial(Synthesizer):
             made=MADE,
             averaged=AVERAGED,
         )
+
+    def play(self, fitting: Fitting, game: Game, laws: Sequence[Floats]) -> Outcome:
+        """Train the critics with what is left of the grant."""
+        steps = self.many_steps
         rows = trainable(fitting.prepared, game, progress=lambda step: fitting.tell("training", step, steps))
         training = PrivateTraining.for_loss(
             fitting.grant.afford(fitting.grant.left),
             rows.distance,
             rate=RATE,
             steps=steps,
-            clip=typical(sides, laws),
+            clip=typical(game.sides, laws),
             numbers=game.numbers,
         )
-        return fitting.grant.release(rows, training, what="critics"), training, game
+        released = fitting.grant.release(rows, training, what="critics")
+        kept = 1 - 1 / game.memory
+        one = training.noise_std / game.lot * (1 - kept)  # of each step, what stays is a geometric series
+        noise_std = one * np.sqrt((1 - kept ** (2 * steps)) / (1 - kept**2))
+        return Outcome(released, Known(kept=1 - kept**steps, noise_std=float(noise_std), clip=training.clip))
 
 
 def rows_side(
@@ -166,6 +179,13 @@ def rows_side(
         laws=known,
     )
     return Side.of(generator, lines, heads)
+
+
+def teachers(fitting: Fitting) -> int:
+    """How many teachers rows are parted among, where it is teachers that see them: the schema says."""
+    codes = [column.extended_size for column in fitting.schema.columns]
+    kept = (sum(codes) ** 2 - sum(size**2 for size in codes)) // 2  # by each: pairs of codes of two columns
+    return max(2, min(TEACHERS, MOST_LESSONS // max(1, kept)))
 
 
 def typical(sides: Sequence[Side], laws: Sequence[Floats]) -> float:

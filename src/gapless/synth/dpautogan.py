@@ -13,7 +13,7 @@ from gapless.model.neural.adversarial import Side
 from gapless.model.neural.descent import Cells, Descent, begun
 from gapless.model.neural.layers import Chain, Linear
 from gapless.model.neural.optimizers import Adam, Cosine
-from gapless.synth.adversarial import RATE, STEPS, WARMUP, Adversarial, rows_side
+from gapless.synth.adversarial import RATE, WARMUP, Adversarial, rows_side
 from gapless.synth.fitting import Fitting
 
 CODE = 15  # numbers that a row is told by
@@ -45,7 +45,7 @@ class DPautoGAN(Adversarial):
         side = rows_side(fitting, laws, fitting.sizes)
         if not several:
             return [side]
-        steps = STEPS if self.steps is None else self.steps
+        steps = self.many_steps
         shown, every = tuple(map(len, side.lines)), tuple(range(len(fitting.sizes)))
         points = tuple(np.asarray(lines) for lines in side.lines)
         network = Chain((Linear(sum(fitting.sizes), CODE), Linear(CODE, sum(fitting.sizes), gain=0.0)))

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
+from gapless.data.training import teachable
+from gapless.errors import ModelError
 from gapless.missing import CompleteRows, ImputeFirst, Missing, Observed
 from gapless.model.distribution import Distribution
 from gapless.model.generative import GappedGenerator, GeneratorModel, network
 from gapless.model.marginal import Floats
-from gapless.model.neural.adversarial import Generator, Side
-from gapless.synth.adversarial import HIDDEN, NOISE, Adversarial, rows_side
+from gapless.model.neural.adversarial import Game, Generator, Side
+from gapless.model.neural.optimizers import Adam, Cosine
+from gapless.model.neural.teaching import Tutors
+from gapless.privacy import OneTeacher
+from gapless.synth.adversarial import (
+    ASKED,
+    HIDDEN,
+    LEARNING_RATE,
+    NOISE,
+    WARMUP,
+    Adversarial,
+    Outcome,
+    rows_side,
+    teachers,
+)
 from gapless.synth.fitting import Fitting
+
+CLIP = 0.1  # the length of a gradient by a made row, which is longer mostly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,16 +39,21 @@ class MisGAN(Adversarial):
     """Two generators, of complete rows and of masks: DP-MisGAN ([MD] Algorithm 1), with a guarantee that holds.
 
     One critic sees private rows with their gaps beside made rows with made gaps, the other one masks alone. The
-    gradients of both for one row are clipped together, so that one noise a step pays for both. In [MD] critics see rows
-    without noise, and the generators' gradients get it: the cost stated there is too small by far
-    (docs/proofs/synthesizers.md). With `Observed()` all rows are read, masks included, and rows with gaps can be
-    sampled; masks do not hang on rows. With the other treatments there is no mask, and nothing but `DPGAN` is left.
+    gradients of both for one row are clipped together, so that one noise a step pays for both. With `Observed()` all
+    rows are read, masks included, and rows with gaps can be sampled; masks do not hang on rows. With the other
+    treatments there is no mask, and nothing but `DPGAN` is left.
+
+    In [MD] critics see rows without noise, and the generators' gradients get it: the cost stated there is too small by
+    far (docs/proofs/teachers.md). `noised="generators"` is that variant with a cost that holds, for comparison: rows
+    are parted among 1,000 pairs of critics, one of which is asked at each step. It needs so much more noise that
+    little is learned. Its critics saw rows as they are, so the model carries none.
 
     Args:
         missing: what to do about gaps.
         steps: how many steps the training has; by default 100.
+        noised: what noise is added to, sums of gradients of critics, or gradients by rows that generators make.
 
-    References: Li, Jiang, Marlin 2019.
+    References: Li, Jiang, Marlin 2019; Chen, Orekondy, Fritz 2020.
     """
 
     name = "misgan"
@@ -38,6 +61,38 @@ class MisGAN(Adversarial):
     learns_gaps = (Observed,)
 
     missing: Missing = field(default_factory=Observed)
+    noised: Literal["critics", "generators"] = "critics"
+
+    def check(self, fitting: Fitting) -> None:
+        """Refuse also noise on anything else."""
+        Adversarial.check(self, fitting)
+        if self.noised not in ("critics", "generators"):
+            raise ModelError(f"noised = {self.noised!r}", hint='"critics" or "generators"')
+
+    def told(self, fitting: Fitting) -> dict[str, str | int]:
+        """What was noised."""
+        del fitting
+        return {"noised": self.noised}
+
+    def play(self, fitting: Fitting, game: Game, laws: Sequence[Floats]) -> Outcome:
+        """Train the critics, or ask one of many pairs of them at a time, with what is left of the grant."""
+        if self.noised == "critics":
+            return Adversarial.play(self, fitting, game, laws)
+        steps = self.many_steps
+        game = replace(game, optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps, warmup=WARMUP)))
+        tutors = Tutors(game=game, teachers=teachers(fitting), made=ASKED)
+        rows = teachable(fitting.prepared, tutors, progress=lambda step: fitting.tell("training", step, steps))
+        vectors, width = tutors.answers
+        noise = OneTeacher.for_loss(
+            fitting.grant.afford(fitting.grant.left),
+            rows.distance,
+            teachers=tutors.teachers,
+            steps=steps,
+            clip=CLIP,
+            vectors=vectors,
+            numbers=vectors * width,
+        )
+        return Outcome(fitting.grant.release(rows, noise, what="gradients"), None)
 
     def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
         """Rows, and masks if they are read."""

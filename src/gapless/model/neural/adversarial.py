@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -141,7 +141,7 @@ class Side:
         return cls(
             generator=generator,
             lines=tuple(lines),
-            heads=_diagonal(heads),
+            heads=diagonal(heads),
             critic=Pairs(tuple(points.shape[1] for points in lines)),
             begin=generator.network.start(np.random.default_rng(0)),
         )
@@ -158,6 +158,23 @@ class Player:
     numbers: Floats
     average: Floats
     moments: Moments | None
+
+    def averaged(self, kept: float) -> Player:
+        """The same with a new mean, of which so much is the earlier one."""
+        return replace(self, average=kept * self.average + (1 - kept) * self.numbers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """What a generator makes: the points of rows with made gaps, or of masks, and what its gradient needs.
+
+    `seen` are the chances that cells are no gaps, where there are masks.
+    """
+
+    points: Floats
+    seen: Floats | None
+    weights: Any
+    memory: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,39 +231,59 @@ class Game:
     def follow(self, state: Played, noisy: Floats, step: int) -> Played:
         """Remember the noisy sum; then the generators' steps."""
         kept = 1 - 1 / self.memory
-        remembered = kept * state.remembered + (1 - kept) * np.clip(noisy / self.lot, -FARTHEST, FARTHEST)
+        return self.play(
+            state, kept * state.remembered + (1 - kept) * np.clip(noisy / self.lot, -FARTHEST, FARTHEST), step
+        )
+
+    def play(self, state: Played, remembered: Floats, step: int) -> Played:
+        """The generators' steps against the best critics for what is remembered."""
         rng, players = np.random.default_rng([self.seed, step]), list(state.players)
         for turn in range(step * self.rounds, (step + 1) * self.rounds):
             players = self._round(remembered, players, turn, rng)
-        averages = [self.averaged * player.average + (1 - self.averaged) * player.numbers for player in players]
-        return Played(
-            remembered,
-            tuple(Player(p.numbers, average, p.moments) for p, average in zip(players, averages, strict=True)),
-        )
+        return Played(remembered, tuple(player.averaged(self.averaged) for player in players))
 
-    def _round(self, remembered: Floats, players: list[Player], turn: int, rng: np.random.Generator) -> list[Player]:
-        """A step of each generator, masks first: rows are shown with made gaps."""
-        seen: Floats | None = None
+    def along(self, state: Played, slopes: Sequence[Floats], turn: int, rng: np.random.Generator) -> Played:
+        """A step of each generator up given slopes of the points of as many made rows, or masks, drawn by `rng`."""
         moved: list[Player] = []
-        aims = cut(remembered, self._sizes)
-        for side, player, aim in reversed(list(zip(self.sides, players, aims, strict=True))):
+        made = self.shown(state.players, len(slopes[0]), rng)
+        for side, player, shown, up in zip(self.sides, state.players, made, slopes, strict=True):
+            down = (COLUMNS * shown.points.mean(axis=0) - up) / len(up)
+            moved.append(self._moved(side, player, shown, down, turn).averaged(self.averaged))
+        return Played(state.remembered, tuple(moved))
+
+    def shown(self, players: Sequence[Player], rows: int, rng: np.random.Generator) -> list[Shown]:
+        """What is made now, masks first: rows are shown with made gaps."""
+        seen: Floats | None = None
+        found: list[Shown] = []
+        for side, player in reversed(list(zip(self.sides, players, strict=True))):
             generator = side.generator
             weights = generator.network.unpack(player.numbers)
-            chances, memory = generator.forward(weights, generator.inputs(self.made, rng))
+            chances, memory = generator.forward(weights, generator.inputs(rows, rng))
             points = chances @ side.heads
             if seen is not None:
-                points *= seen.repeat(side.critic.sizes, axis=1)
-            slopes = np.concatenate(
-                [self._slopes(side, aim, against, own) for own, against in itertools.permutations(np.split(points, 2))]
-            )
-            if seen is not None:
-                slopes = slopes * seen.repeat(side.critic.sizes, axis=1)
-            gradient = generator.backward(weights, memory, slopes @ side.heads.T)
-            move, moments = self.optimizer.move(player.moments, gradient, turn, generator.network.shapes)
-            numbers = np.clip(player.numbers + move, -FARTHEST, FARTHEST)
-            moved.append(Player(numbers, player.average, moments))
+                seen = seen.repeat(side.critic.sizes, axis=1)
+                points *= seen
+            found.append(Shown(points, seen, weights, memory))
             seen = chances[:, generator.starts[:-1]]  # of masks: the chance of no gap
-        return moved[::-1]
+        return found[::-1]
+
+    def _round(self, remembered: Floats, players: list[Player], turn: int, rng: np.random.Generator) -> list[Player]:
+        """A step of each generator."""
+        moved: list[Player] = []
+        aims, made = cut(remembered, self._sizes), self.shown(players, self.made, rng)
+        for side, player, aim, shown in zip(self.sides, players, aims, made, strict=True):
+            halves = itertools.permutations(np.split(shown.points, 2))
+            slopes = np.concatenate([self._slopes(side, aim, against, own) for own, against in halves])
+            moved.append(self._moved(side, player, shown, slopes, turn))
+        return moved
+
+    def _moved(self, side: Side, player: Player, shown: Shown, slopes: Floats, turn: int) -> Player:
+        """A generator after a step down these slopes of what it makes."""
+        if shown.seen is not None:
+            slopes = slopes * shown.seen
+        gradient = side.generator.backward(shown.weights, shown.memory, slopes @ side.heads.T)
+        move, moments = self.optimizer.move(player.moments, gradient, turn, side.generator.network.shapes)
+        return replace(player, numbers=np.clip(player.numbers + move, -FARTHEST, FARTHEST), moments=moments)
 
     def _slopes(self, side: Side, aim: Floats, against: Floats, points: Floats) -> Floats:
         """Of what is to fall, by these points, with the best critic against others.
@@ -261,7 +298,7 @@ class Game:
         return np.asarray(slopes + COLUMNS * against.mean(axis=0) / self.made)
 
 
-def _diagonal(blocks: Sequence[Floats]) -> Floats:
+def diagonal(blocks: Sequence[Floats]) -> Floats:
     """These matrices one after another, zero elsewhere."""
     found = np.zeros((sum(len(block) for block in blocks), sum(block.shape[1] for block in blocks)))
     row = column = 0
