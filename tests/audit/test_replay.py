@@ -33,7 +33,7 @@ import pytest
 
 import gapless as gl
 from gapless.data import buckets, filling, private_table, sums, training, workload
-from gapless.data.training import RowsToLearn
+from gapless.data.training import RowsToLearn, RowsToTeach
 from gapless.missing import Observed, diagnosis
 from gapless.privacy import (
     L1,
@@ -48,6 +48,7 @@ from gapless.privacy import (
     KNorm,
     Linf,
     LinfByGroup,
+    OneTeacher,
     Plan,
     PrivateTraining,
     Rows,
@@ -55,6 +56,7 @@ from gapless.privacy import (
     Smooth,
     SmoothCauchy,
     SmoothValue,
+    TeacherVotes,
 )
 from gapless.synth import METHODS, TREATMENTS, adversarial, kamino
 from gapless.synth.adversarial import Adversarial
@@ -67,8 +69,10 @@ MECHANISMS = (
     DiscreteLaplace,
     ExponentialChoice,
     KNorm,
+    OneTeacher,
     PrivateTraining,
     SmoothCauchy,
+    TeacherVotes,
 )
 ROUNDING = 1e-9  # scores are floats; the choice pays for much more than this (docs/proofs/scores.md)
 
@@ -112,7 +116,7 @@ def noted(past=None):
         def call(mechanism, raw, noise):
             to, what, value = waiting.pop(0)
             told, seen = mechanism.parameters(), raw.copy() if isinstance(raw, np.ndarray) else raw
-            if isinstance(raw, RowsToLearn):
+            if isinstance(raw, RowsToLearn | RowsToTeach):
                 told, seen = told | {"program": written(raw.program)}, rows_of(raw)
             event = Event(to, what, told, value.distance, value.reads, seen, None)
             again = past is not None and len(events) < len(past) and past[len(events)].public == event.public
@@ -297,6 +301,11 @@ def column_by_column(table):
     gl.Kamino(architecture="columns", steps=20, missing=Observed()).fit(table, spend=table.ledger.left)
 
 
+def noised_generators(table):
+    """One teacher at a time, with noise on its gradients by made rows."""
+    gl.MisGAN(noised="generators", steps=5).fit(table, spend=table.ledger.left)
+
+
 RULED = replace(
     SCHEMA,
     constraints=[
@@ -413,6 +422,9 @@ QUICK = {
     "misgan, complete rows": fit("misgan", "complete-rows"),
     "dpcgan, extended": fit("dpcgan", "extended"),
     "dpautogan, extended": fit("dpautogan", "extended"),
+    "pategan, extended": fit("pategan", "extended"),
+    "pategan, complete rows": fit("pategan", "complete-rows"),
+    "misgan, noised generators": noised_generators,
     "independent, impute-kamino": fit("independent", "impute-kamino"),
     "independent, model": fit("independent", "model"),
     **{f"{question}, drop": ask(question, "drop") for question in QUESTIONS},
@@ -535,6 +547,12 @@ def declaring(names):
     return planted
 
 
+def reading(names):
+    """Rows for teachers with a `reads` that names too many columns."""
+    real = training._shown
+    return lambda table, rows, reads: real(table, rows, reads | names)
+
+
 def half_sum(tally, *_, rows=None):
     return L1((rows or 1) * tally.unit / 2)
 
@@ -570,6 +588,12 @@ def by_batches_of_ten(table):
     """q = B/n, as in [MD]."""
     with mock.patch.object(adversarial, "RATE", min(1.0, 10 / max(1, len(opened(table)[0])))):
         gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
+
+
+def as_many_teachers_as_tens_of_rows(table):
+    """The number of teachers from the number of rows."""
+    with mock.patch.object(adversarial, "TEACHERS", 2 + len(opened(table)[0]) % 10):
+        gl.PATEGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
 def by_the_longest(table):
@@ -624,7 +648,9 @@ PLANTED = {
     "an order of columns by what is seen": (NOTHING, by_what_is_seen, "the runs part"),
     "a rate from the number of rows": (NOTHING, by_lots_of_ten, "the runs part"),
     "a rate of a game from the number of rows": (NOTHING, by_batches_of_ten, "the runs part"),
+    "teachers by the number of rows": (NOTHING, as_many_teachers_as_tens_of_rows, "the runs part"),
     "a length from what is in the rows": (NOTHING, by_the_longest, "the runs part"),
+    "reads of votes": ((training, "_shown", reading({"sex"})), fit("pategan", "extended"), "was read"),
     "reads of a training": (
         (training, "lacking", lambda *_: frozenset({"sex"})),
         fit("kamino", "observed"),

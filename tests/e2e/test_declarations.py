@@ -25,7 +25,7 @@ def plain(out):
 @pytest.mark.parametrize("command", ["fit", "synth"])
 def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     _, out, _ = run_here(command, "--help")
-    trained = ["kamino", "misgan", "dpgan", "dpcgan", "dpctgan", "dpautogan"]
+    trained = ["kamino", "misgan", "dpgan", "dpcgan", "dpctgan", "dpautogan", "pategan"]
     needing = f"With --delta above 0 only: {', '.join(trained)}"
     listed = f"auto, {', '.join(reversed(trained))}, mixture, aim, mst, privbayes or independent. {needing}"
     assert f"{listed}. [default: auto]" in plain(out)
@@ -34,7 +34,7 @@ def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     monkeypatch.setitem(METHODS, "chain", Chain)
     _, out, _ = run_here(command, "--help")
     assert f"chain, {listed}, chain." in plain(out)
-    assert "Not extended: misgan, chain. Not observed: dpgan, dpcgan, dpctgan, dpautogan." in plain(out)
+    assert "Not extended: misgan, chain. Not observed: dpgan, dpcgan, dpctgan, dpautogan, pategan." in plain(out)
 
 
 @pytest.mark.parametrize("command", ["fit", "synth"])

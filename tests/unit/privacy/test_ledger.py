@@ -27,6 +27,7 @@ from gapless.privacy.registry import MECHANISMS
 from gapless.privacy.sealing import transform
 from gapless.testing.noise import FixedNoise, _active, fixed_noise
 from gapless.testing.tables import letters_schema, private
+from schools import taught
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]
 
@@ -568,7 +569,7 @@ def release(table, mechanism, value):
 
 def released_by(name, folder):
     """The path of a ledger with one entry by this mechanism."""
-    approximate = name in ("DiscreteGaussian", "PrivateTraining")
+    approximate = name in ("DiscreteGaussian", "PrivateTraining", "TeacherVotes", "OneTeacher")
     table = private(ROWS, letters_schema([2, 2]), folder, budget=Budget(8.0, 1e-6 if approximate else 0.0))
     half = table.ledger.share(percent=50)
     counted = Tally(("x1",), lambda rows: np.ones((len(rows["x1"]), 1), dtype=np.int64), 1, 1)
@@ -586,6 +587,8 @@ def released_by(name, folder):
             table, Descent(network=Linear(3, 3), cells=cells, optimizer=SGD(rate=Cosine(rate=0.1, steps=3)), lot=1.0)
         )
         more = {"rate": 0.5, "steps": 3, "clip": 1.0, "numbers": 12}
+    if name in ("TeacherVotes", "OneTeacher"):
+        value, more = taught(table, name)
     release(table, MECHANISMS[name].for_loss(half, value.distance, **more), value)
     return table.ledger.path
 

@@ -22,10 +22,12 @@ from gapless.privacy import (
     DiscreteLaplace,
     ExponentialChoice,
     KNorm,
+    OneTeacher,
     Private,
     PrivateTraining,
     Rows,
     SmoothCauchy,
+    TeacherVotes,
 )
 from gapless.privacy.private import L1, Linf
 from gapless.privacy.sealing import gather, transform
@@ -202,6 +204,8 @@ class Sly(float):
         ExponentialChoice,
         lambda number: SmoothCauchy(2.0, number, 1.0),
         lambda number: PrivateTraining(rate=0.5, steps=1, clip=1.0, std=number, numbers=1),
+        lambda number: TeacherVotes(teachers=2, steps=1, queries=1, std=number),
+        lambda number: OneTeacher(teachers=2, steps=1, clip=1.0, std=number, vectors=1, numbers=1),
         ChoiceByGroup,
     ],
 )

@@ -56,9 +56,12 @@ def fit(name, folder, missing=None, *, rows=2_000, budget=None, **settings):
 def test_what_is_released(name, tmp_path):
     _, ledger = fit(name, tmp_path)
     told = [(entry.what, entry.mechanism["name"], entry.reads) for entry in ledger.entries]
-    trainings = ["autoencoder", "critics"] if name == "dpautogan" else ["critics"]
+    trainings = {
+        "dpautogan": [("autoencoder", "PrivateTraining", None), ("critics", "PrivateTraining", None)],
+        "pategan": [("votes", "TeacherVotes", None)],
+    }.get(name, [("critics", "PrivateTraining", None)])
     columns = [(column, "DiscreteGaussian", None) for column in "abc"]
-    assert told == columns + [(what, "PrivateTraining", None) for what in trainings]
+    assert told == columns + trainings
     losses = [entry.loss / ledger.capacity.value for entry in ledger.entries]
     assert sum(losses[:3]) == pytest.approx(adversarial.COLUMNS_SHARE, rel=1e-3)
     if name == "dpautogan":
@@ -160,8 +163,8 @@ def test_a_label_is_drawn_by_its_table_and_told(tmp_path):
 def test_a_critic_is_carried_with_the_entry_that_paid_for_it_and_survives_a_file(name, tmp_path):
     model, ledger = fit(name, tmp_path)
     assert model.critic is not None
-    (entry,) = (entry for entry in ledger.entries if entry.what == "critics")
-    assert model.critic.entry == entry.number
+    assert ledger.entries[-1].what == ("votes" if name == "pategan" else "critics")
+    assert model.critic.entry == ledger.entries[-1].number
     rows = model.sample(300, seed=1)
     weights = gl.CriticWeights(model).fit(rows)
     model.save(tmp_path / "m")
@@ -179,6 +182,18 @@ def test_weights_bring_pairs_closer_where_the_generator_fell_short(tmp_path):
     weights = gl.CriticWeights(model).fit(rows)
     wanted = gl.Table.read(people(4_000, seed=3).drop_nulls(), schema())
     assert gl.kway_distance(wanted, rows, weights=weights) < 0.9 * gl.kway_distance(wanted, rows)
+
+
+def test_critics_that_saw_rows_as_they_are_are_not_handed_out(tmp_path):
+    model, ledger = fit("misgan", tmp_path, noised="generators")
+    assert [(entry.what, entry.mechanism["name"]) for entry in ledger.entries][3:] == [("gradients", "OneTeacher")]
+    assert ledger.left.value == pytest.approx(0, abs=1e-6 * ledger.capacity.value)
+    assert model.critic is None
+    assert model.facts.settings["noised"] == "generators"
+    with pytest.raises(gl.ModelError, match="by misgan carries no critic that was paid for"):
+        gl.CriticWeights(model).fit(model.sample(5, seed=0))
+    model.save(tmp_path / "m")
+    assert gl.load(tmp_path / "m").critic is None
 
 
 def test_no_weights_without_a_critic_that_was_paid_for(tmp_path):
@@ -215,6 +230,8 @@ def test_the_same_noise_gives_the_same_critic(tmp_path):
 def test_settings_that_are_none(tmp_path):
     with pytest.raises(gl.ModelError, match="steps = 0"):
         fit("misgan", tmp_path, steps=0)
+    with pytest.raises(gl.ModelError, match="noised = 'both'"):
+        fit("misgan", tmp_path, noised="both")
     with pytest.raises(gl.SchemaError, match="no column 'd'"):
         fit("dpcgan", tmp_path, label="d")
 

@@ -1,0 +1,39 @@
+"""Small schools for teachers, on tables of letters."""
+
+import numpy as np
+
+from gapless.data.training import teachable
+from gapless.model.generative import network
+from gapless.model.neural.adversarial import Game, Generator, Side
+from gapless.model.neural.optimizers import SGD, Cosine
+from gapless.model.neural.teaching import Poll, Tutors
+
+
+def game(schema, sides=1, seed=0):
+    """Generators of rows, and of masks if there are two sides, whose columns are drawn evenly."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(sides):
+        sizes = [column.extended_size for column in schema.columns]
+        points = [rng.standard_normal((size, size)) for size in sizes]
+        generator = Generator(network=network(2, 3, sum(sizes)), sizes=tuple(sizes), noise=2, bias=np.zeros(sum(sizes)))
+        found.append(Side.of(generator, points, points))
+    optimizer = SGD(rate=Cosine(rate=0.1, steps=9), momentum=0.0)
+    return Game(sides=tuple(found), optimizer=optimizer, lot=1.0, memory=1.0, rounds=1, made=4, averaged=0.5)
+
+
+def poll(schema, teachers=5, made=8, seed=0):
+    return Poll(game=game(schema, seed=seed), teachers=teachers, made=made, steps=9, reach=1.0)
+
+
+def tutors(schema, teachers=5, made=4, seed=0):
+    return Tutors(game=game(schema, 2, seed), teachers=teachers, made=made)
+
+
+def taught(table, name):
+    """Rows for teachers, and the settings of the mechanism that asks them."""
+    if name == "TeacherVotes":
+        return teachable(table, poll(table.schema)), {"teachers": 5, "steps": 3, "queries": 8}
+    school = tutors(table.schema)
+    vectors, width = school.answers
+    settings = {"teachers": 5, "steps": 3, "clip": 1.0, "vectors": vectors, "numbers": vectors * width}
+    return teachable(table, school), settings

@@ -1,0 +1,143 @@
+"""Mechanisms that ask teachers: prices, settings, noise, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+
+import gapless as gl
+from gapless.data.training import teachable
+from gapless.privacy import L1, Budget, OneTeacher, Sampled, TeacherVotes
+from gapless.privacy.budget import PURE
+from gapless.privacy.registry import recomputed_loss
+from gapless.privacy.sgd import HIGHEST_ORDER
+from gapless.privacy.teachers import evenly, one_of_many_loss
+from gapless.testing.noise import FixedNoise, _active
+from gapless.testing.tables import letters_schema, private
+from schools import poll, taught
+
+VOTES = {"teachers": 5, "steps": 3, "queries": 8}
+ANSWERS = {"teachers": 5, "steps": 3, "clip": 1.0, "vectors": 8, "numbers": 24}
+BOTH = [(TeacherVotes, VOTES), (OneTeacher, ANSWERS)]
+ROWS = [("a", "b"), ("b", "a"), (None, "a")]
+
+
+def test_votes_cost_what_the_formula_says():
+    assert TeacherVotes(**VOTES, std=7.0).loss(Sampled(1), 4.0).value == pytest.approx(4 * 3 * 8 / (2 * 49))
+    assert TeacherVotes(**VOTES, std=7.0).loss(Sampled(2), 4.0).value == pytest.approx(4 * 4 * 3 * 8 / (2 * 49))
+    assert TeacherVotes(**VOTES, std=7.0).loss(Sampled(9), 4.0).value == pytest.approx(25 * 4 * 3 * 8 / (2 * 49))
+
+
+@pytest.mark.parametrize(("multiplier", "epsilon"), [(0.98, 1.0), (0.64, 3.0), (0.46, 9.5)])
+def test_one_of_a_thousand_costs_what_was_computed_by_others(multiplier, epsilon):
+    """PRIVACY B: 2,000 steps, δ = 1e-6."""
+    found = [
+        2000 * one_of_many_loss(1 / 1000, 1 / multiplier, order)
+        + math.log((order - 1) / order)
+        - (math.log(1e-6) + math.log(order)) / (order - 1)
+        for order in range(2, 64)
+    ]
+    assert min(found) == pytest.approx(epsilon, rel=0.02)
+
+
+@pytest.mark.parametrize(("kind", "settings"), BOTH)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_least_noise_that_fits(kind, settings, rows):
+    budget = Budget(2.0, 1e-6)
+    mechanism = kind.for_loss(budget.capacity, Sampled(rows), **settings)
+    cost = mechanism.loss(Sampled(rows), budget.order).value
+    assert cost <= budget.capacity.value
+    assert cost == pytest.approx(budget.capacity.value, rel=1e-6)
+    assert recomputed_loss(mechanism.parameters(), {"Sampled": rows}, budget.order) == cost
+
+
+@pytest.mark.parametrize(("kind", "settings"), BOTH)
+def test_more_of_anything_costs_more(kind, settings):
+    cost = kind(**settings, std=9.0).loss(Sampled(1), 6.0).value
+    assert kind(**settings | {"steps": 4}, std=9.0).loss(Sampled(1), 6.0).value > cost
+    assert kind(**settings, std=8.0).loss(Sampled(1), 6.0).value > cost
+    assert kind(**settings, std=9.0).loss(Sampled(2), 6.0).value > cost
+    many = "queries" if kind is TeacherVotes else "vectors"
+    assert kind(**settings | {many: 9}, std=9.0).loss(Sampled(1), 6.0).value > cost
+
+
+@pytest.mark.parametrize(("kind", "settings"), BOTH)
+def test_refusals(kind, settings):
+    with pytest.raises(gl.BudgetError, match="no finite loss under a pure budget"):
+        kind(**settings, std=9.0).loss(Sampled(1), PURE)
+    with pytest.raises(gl.BudgetError, match="teachers are for rows that are drawn by chance"):
+        kind(**settings, std=9.0).loss(L1(1), 6.0)
+    with pytest.raises(gl.BudgetError, match="std = 0"):
+        kind(**settings, std=0)
+    with pytest.raises(gl.BudgetError, match="teachers = 0"):
+        kind(**settings | {"teachers": 0}, std=1.0)
+    with pytest.raises(gl.BudgetError, match="too small for training"):
+        kind.for_loss(gl.Loss(1e-40, 8.0), Sampled(1), **settings)
+
+
+def test_orders_without_end_are_refused():
+    with pytest.raises(gl.BudgetError, match="accounted for at the order"):
+        OneTeacher(**ANSWERS, std=9.0).loss(Sampled(1), HIGHEST_ORDER + 1.0)
+
+
+class Counting(FixedNoise):
+    """Notes every vector of noise that is drawn."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.drawn = []
+
+    def discrete_gaussian(self, std, size):
+        self.drawn.append((std, size))
+        return super().discrete_gaussian(std, size)
+
+
+@pytest.mark.parametrize("rows", [[], ROWS])
+@pytest.mark.parametrize("name", ["TeacherVotes", "OneTeacher"])
+def test_as_many_noised_answers_as_are_charged_whatever_the_rows(name, rows, tmp_path):
+    table = private(rows, letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
+    value, settings = taught(table, name)
+    mechanism = {"TeacherVotes": TeacherVotes, "OneTeacher": OneTeacher}[name].for_loss(
+        table.ledger.left, value.distance, **settings
+    )
+    with _active(source := Counting()):
+        table.ledger.grant(table.ledger.left, to="test").release(value, mechanism, what="x")
+    (entry,) = table.ledger.entries
+    assert entry.reads is None
+    std, size = (mechanism.std, 8) if name == "TeacherVotes" else (mechanism.std * 2**20, settings["numbers"])
+    assert source.drawn == [(pytest.approx(std), size)] * 3
+
+
+def test_answers_of_another_shape_than_was_paid_for_are_refused(tmp_path):
+    table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
+    value = teachable(table, poll(table.schema))
+    fewer = TeacherVotes.for_loss(table.ledger.left, value.distance, teachers=5, steps=3, queries=7)
+    with pytest.raises(gl.BudgetError, match=r"was paid for\n  Try: teachers=program\.teachers"):
+        table.ledger.grant(table.ledger.left, to="test").release(value, fewer, what="x")
+
+
+def test_programs_of_others_see_no_row(tmp_path):
+    table = private(ROWS, letters_schema([2, 2]), tmp_path)
+    with pytest.raises(gl.ModelError, match="is not of this library"):
+        teachable(table, object())
+    with pytest.raises(gl.SealedError, match="teachable"):
+        teachable(object(), poll(table.schema))
+
+
+def test_vectors_are_cut_and_what_is_not_finite_is_nothing():
+    mechanism = OneTeacher(**ANSWERS, std=1.0)
+    found = mechanism.clipped(np.array([[3.0, 4.0], [0.3, 0.4], [math.inf, 1.0], [math.nan, math.nan], [1e200, 0.0]]))
+    np.testing.assert_allclose(found, [[0.6, 0.8], [0.3, 0.4], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
+
+
+def test_words_that_would_favour_some_are_drawn_anew():
+    class Words:
+        def __init__(self):
+            self.given = [np.array([2**64 - 1, 5], dtype=np.uint64), np.array([7], dtype=np.uint64)]
+
+        def words(self, size):
+            found = self.given.pop(0)
+            assert len(found) == size
+            return found
+
+    assert evenly(10, 2, Words()).tolist() == [7, 5]
