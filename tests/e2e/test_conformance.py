@@ -34,7 +34,7 @@ PAIRS = [(method, missing) for method in METHODS for missing in STRATEGIES]
 DECLARED = [pair for pair in PAIRS if isinstance(STRATEGIES[pair[1]](), METHODS[pair[0]].treatments)]
 
 
-QUICK_GANS = {("misgan", "observed"), ("dpgan", "extended")}  # the others have the same core
+QUICK_GANS = {("misgan", "observed"), ("dpgan", "extended"), ("pategan", "extended")}  # the others have the same core
 
 
 def marked(method, *more):

@@ -19,9 +19,10 @@ class CriticWeights:
     """The odds between private and made rows by the critic that a model carries: free, as the critic was paid for.
 
     A model carries its critic only if noise protects the critic itself: `DPGAN`, `DPCGAN`, `DPCTGAN`, `DPautoGAN` and
-    `MisGAN` as they are here. A critic that saw rows as they are must not be used, however private the rows that came
-    of it. How the critic's numbers become odds: `gapless.model.critic`. Columns by themselves, which the model knows
-    from tables of their own, are then brought back to what they were.
+    `MisGAN` as they are here, the student of `PATEGAN`. A critic that saw rows as they are must not be used, however
+    private the rows that came of it: those of `MisGAN(noised="generators")`, and teachers, are never handed out. How
+    the critic's numbers become odds: `gapless.model.critic`. Columns by themselves, which the model knows from tables
+    of their own, are then brought back to what they were.
 
     Guarantee: a function of the model and of public rows; nothing is released.
 
@@ -39,7 +40,7 @@ class CriticWeights:
         if critic is None:
             raise ModelError(
                 f"this model by {self.model.method} carries no critic that was paid for",
-                hint="a model by dpgan, dpcgan or misgan; LogisticWeights for another, which cost a part of the budget",
+                hint="a model whose critic gets the noise, such as dpgan; LogisticWeights, which cost a part of the budget",
             )
         check_public(fake, "CriticWeights.fit weights", private="a public table, such as a sample")
         if not fake.rows:

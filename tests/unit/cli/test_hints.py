@@ -59,6 +59,9 @@ privacy.sgd: a Budget with delta > 0
 privacy.sgd: numbers=program.numbers
 privacy.sgd: trainable(table, program); counts take DiscreteLaplace or DiscreteGaussian
 privacy.smooth: neighbour_sum(table, …); counts take DiscreteLaplace or DiscreteGaussian
+privacy.teachers: a Budget with delta > 0
+privacy.teachers: teachable(table, program); counts take DiscreteLaplace or DiscreteGaussian
+privacy.teachers: teachers=program.teachers and the shape of its answers
 query.hot_deck: leave missing= out, or people.ask(…)
 query.hot_deck: people.ask(…); a deck answers what is made of sums
 query.hot_deck: release(people, ['income'], spend=…)
@@ -68,7 +71,7 @@ query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
 synth.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
 weights.critic: MisGAN().fit(…)
-weights.critic: a model by dpgan, dpcgan or misgan; LogisticWeights for another, which cost a part of the budget
+weights.critic: a model whose critic gets the noise, such as dpgan; LogisticWeights, which cost a part of the budget
 weights.estimates: table.ask(Mean(…), spend=…)
 weights.logistic: a larger regularization= or spend=, noise="gaussian", or debias=False
 weights.logistic: noise="knorm"

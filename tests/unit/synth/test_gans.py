@@ -199,7 +199,9 @@ def test_critics_that_saw_rows_as_they_are_are_not_handed_out(tmp_path):
 def test_no_weights_without_a_critic_that_was_paid_for(tmp_path):
     table = private(people(50), schema(), tmp_path)
     model = gl.Independent().fit(table, spend=table.ledger.share(percent=50))
-    with pytest.raises(gl.ModelError, match="by independent carries no critic that was paid for\n  Try: a model by"):
+    with pytest.raises(
+        gl.ModelError, match="by independent carries no critic that was paid for\n  Try: a model whose critic"
+    ):
         gl.CriticWeights(model).fit(model.sample(5, seed=0))
     with pytest.raises(gl.ModelError, match="is no fitted model"):
         gl.CriticWeights(object()).fit(model.sample(5, seed=0))
