@@ -47,7 +47,7 @@ bench-peers: $(VENV)/dev    ## the synthesizers beside other tools: hours, and g
 	$(BIN)/python bench/synth.py
 	$(BIN)/python bench/synth.py --scaling
 
-bench-paper: $(VENV)/dev    ## the paper's experiments in a small setting: figures and a table of claims, some minutes
+bench-paper: $(VENV)/dev    ## the paper's experiments in a small setting: figures and a table of claims, half an hour
 	$(BIN)/pip install -q -e ".[bench]"
 	$(BIN)/python bench/paper.py
 

@@ -40,7 +40,7 @@ class CriticWeights:
         if critic is None:
             raise ModelError(
                 f"this model by {self.model.method} carries no critic that was paid for",
-                hint="a model whose critic gets the noise, such as dpgan; LogisticWeights, which cost a part of the budget",
+                hint="a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget",
             )
         check_public(fake, "CriticWeights.fit weights", private="a public table, such as a sample")
         if not fake.rows:

@@ -71,7 +71,7 @@ query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
 synth.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
 weights.critic: MisGAN().fit(…)
-weights.critic: a model whose critic gets the noise, such as dpgan; LogisticWeights, which cost a part of the budget
+weights.critic: a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget
 weights.estimates: table.ask(Mean(…), spend=…)
 weights.logistic: a larger regularization= or spend=, noise="gaussian", or debias=False
 weights.logistic: noise="knorm"
