@@ -62,7 +62,7 @@ class Rows:
             some = chosen[start : start + BLOCK]
             yield Block((np.concatenate([some, np.zeros(BLOCK - len(some), dtype=np.int64)]),), len(some))
 
-    def done(self, steps):
+    def done(self, steps, state):
         pass
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from gapless.schema.columns import Codes
 
 S = TypeVar("S")
 R = TypeVar("R")
+Watching: TypeAlias = Callable[[int, S], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class RowsToLearn(Generic[S]):
     program: Program[S]
     engine: Engine
     columns: tuple[int, ...]
-    progress: Callable[[int], None] | None
+    progress: Watching[S] | None
 
     def lot(self, marks: Marks) -> Iterator[Block]:
         """The rows that are marked, in blocks of one size; the last one is filled up with code 0."""
@@ -47,10 +48,10 @@ class RowsToLearn(Generic[S]):
             some = tuple(codes[start : start + BLOCK] for codes in columns)
             yield Block(some, min(BLOCK, lot.rows - start))
 
-    def done(self, steps: int) -> None:
+    def done(self, steps: int, state: S) -> None:
         """Tell whoever watches."""
         if self.progress is not None:
-            self.progress(steps)
+            self.progress(steps, state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class RowsToTeach(Generic[S]):
     program: School[S]
     engine: Engine
     columns: tuple[int, ...]
-    progress: Callable[[int], None] | None
+    progress: Watching[S] | None
 
     def parts(self, drawn: Drawn) -> Iterator[tuple[tuple[Codes, ...], Integers]]:
         """First no row, so that teachers are there if the table is empty; then batch by batch."""
@@ -68,21 +69,21 @@ class RowsToTeach(Generic[S]):
         for batch in self.engine.batches(self.columns):
             yield batch.columns, drawn(batch.rows)
 
-    def done(self, steps: int) -> None:
+    def done(self, steps: int, state: S) -> None:
         """Tell whoever watches."""
         if self.progress is not None:
-            self.progress(steps)
+            self.progress(steps, state)
 
 
 def teachable(
-    table: PrivateTable, program: School[S], *, progress: Callable[[int], None] | None = None
+    table: PrivateTable, program: School[S], *, progress: Watching[S] | None = None
 ) -> Private[RowsToTeach[S], Sampled]:
     """The rows of a sealed table for the teachers of a school, as `TeacherVotes` and `OneTeacher` take them.
 
     Args:
         table: the sealed table; all of its columns are shown, gaps as codes of their own.
         program: a school of this library, whose parts are all of this library.
-        progress: told after each step how many are done.
+        progress: told after each step how many are done, and how it stands: both are public.
 
     Distance: each row goes to one teacher by itself, so k rows of one person change at most k of them
     (docs/proofs/teachers.md).
@@ -98,7 +99,7 @@ def trainable(
     *,
     columns: Sequence[str] | None = None,
     needs: Iterable[str] = (),
-    progress: Callable[[int], None] | None = None,
+    progress: Watching[S] | None = None,
 ) -> Private[RowsToLearn[S], Sampled]:
     """The rows of a sealed table for a program to be trained on, as `PrivateTraining` takes them.
 
@@ -107,7 +108,7 @@ def trainable(
         program: a program of this library, whose parts are all of this library.
         columns: those that the program is shown, in this order; by default all. Gaps are shown as codes of their own.
         needs: columns on which a row must be observed: one with a gap there is never drawn, whatever the program is.
-        progress: told after each step how many are done.
+        progress: told after each step how many are done, and how it stands: both are public.
 
     Distance: each row adds by itself, so k rows of one person are k draws (docs/proofs/private_training.md).
     """
@@ -144,7 +145,7 @@ def train(
     what: str,
     columns: Sequence[str] | None = None,
     needs: Iterable[str] = (),
-    progress: Callable[[int], None] | None = None,
+    progress: Watching[S] | None = None,
 ) -> Released[S]:
     """Train a program and release its last state for `spend`, charged at once: the noise follows from it."""
     value = trainable(table, program, columns=columns, needs=needs, progress=progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar, NamedTuple
@@ -139,7 +139,7 @@ class Adversarial(Synthesizer):
     def play(self, fitting: Fitting, game: Game, laws: Sequence[Floats]) -> Outcome:
         """Train the critics with what is left of the grant."""
         steps = self.many_steps
-        rows = trainable(fitting.prepared, game, progress=lambda step: fitting.tell("training", step, steps))
+        rows = trainable(fitting.prepared, game, progress=told(fitting, "training", steps))
         training = PrivateTraining.for_loss(
             fitting.grant.afford(fitting.grant.left),
             rows.distance,
@@ -179,6 +179,11 @@ def rows_side(
         laws=known,
     )
     return Side.of(generator, lines, heads)
+
+
+def told(fitting: Fitting, phase: str, steps: int) -> Callable[[int, Played], None]:
+    """Progress with the loss: by how much the pairs of made rows are off what is remembered of private ones."""
+    return lambda step, state: fitting.tell(f"{phase}, pairs off by {state.off:.3f}", step, steps)
 
 
 def teachers(fitting: Fitting) -> int:

@@ -66,7 +66,7 @@ class DPautoGAN(Adversarial):
             steps=steps,
             clip=AUTO_CLIP,
             what="autoencoder",
-            progress=lambda step: fitting.tell("training the autoencoder", step, steps),
+            progress=lambda step, _: fitting.tell("training the autoencoder", step, steps),
         )
         _, (decoder, _) = network.unpack(trained.value.numbers)
         return [rows_side(fitting, laws, fitting.sizes, decoder=decoder)]

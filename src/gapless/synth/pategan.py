@@ -13,7 +13,7 @@ from gapless.model.marginal import Floats
 from gapless.model.neural.adversarial import Game
 from gapless.model.neural.teaching import Poll
 from gapless.privacy import TeacherVotes
-from gapless.synth.adversarial import ASKED, Adversarial, Outcome, teachers, typical
+from gapless.synth.adversarial import ASKED, Adversarial, Outcome, teachers, told, typical
 from gapless.synth.fitting import Fitting
 
 REACH = 0.3  # how far the student follows the votes; chosen on Adult with gaps (bench/gans.py)
@@ -42,7 +42,7 @@ class PATEGAN(Adversarial):
         """Take votes with what is left of the grant."""
         steps, many = self.many_steps, teachers(fitting)
         poll = Poll(game=game, teachers=many, made=ASKED, steps=steps, reach=REACH)
-        rows = teachable(fitting.prepared, poll, progress=lambda step: fitting.tell("votes", step, steps))
+        rows = teachable(fitting.prepared, poll, progress=told(fitting, "votes", steps))
         votes = TeacherVotes.for_loss(
             fitting.grant.afford(fitting.grant.left), rows.distance, teachers=many, steps=steps, queries=ASKED
         )

@@ -226,6 +226,17 @@ def test_the_same_noise_gives_the_same_critic(tmp_path):
     assert np.array_equal(*critics)
 
 
+@pytest.mark.parametrize(("name", "phase"), [("dpgan", "training"), ("pategan", "votes")])
+def test_progress_tells_the_loss_which_is_public(name, phase, tmp_path):
+    told = []
+    table = private(people(200), schema(), tmp_path, budget=gl.Budget(5.0, 1e-6))
+    model = GANS[name](steps=3).fit(table, spend=table.ledger.left, progress=lambda *step: told.append(step))
+    assert [step[1:] for step in told[-3:]] == [(1, 3), (2, 3), (3, 3)]
+    losses = [float(step[0].removeprefix(f"{phase}, pairs off by ")) for step in told[-3:]]
+    assert all(0 < loss < 10 for loss in losses)
+    assert model.private
+
+
 # ------------------------------------------------------------------ refusals
 
 

@@ -26,6 +26,7 @@ gradients of one row are clipped together.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -181,11 +182,13 @@ class Shown:
 class Played:
     """Where a game stands. All of it follows from noisy sums, and is public.
 
-    `remembered` are private rows' gradients, for all critics one after the other: noisy means over lots.
+    `remembered` are private rows' gradients, for all critics one after the other: noisy means over lots. `off` is how
+    long the critic of rows was at the last step of its generator, which is the generator's loss.
     """
 
     remembered: Floats
     players: tuple[Player, ...]
+    off: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -239,8 +242,8 @@ class Game:
         """The generators' steps against the best critics for what is remembered."""
         rng, players = np.random.default_rng([self.seed, step]), list(state.players)
         for turn in range(step * self.rounds, (step + 1) * self.rounds):
-            players = self._round(remembered, players, turn, rng)
-        return Played(remembered, tuple(player.averaged(self.averaged) for player in players))
+            players, off = self._round(remembered, players, turn, rng)
+        return Played(remembered, tuple(player.averaged(self.averaged) for player in players), off)
 
     def along(self, state: Played, slopes: Sequence[Floats], turn: int, rng: np.random.Generator) -> Played:
         """A step of each generator up given slopes of the points of as many made rows, or masks, drawn by `rng`."""
@@ -267,15 +270,20 @@ class Game:
             seen = chances[:, generator.starts[:-1]]  # of masks: the chance of no gap
         return found[::-1]
 
-    def _round(self, remembered: Floats, players: list[Player], turn: int, rng: np.random.Generator) -> list[Player]:
-        """A step of each generator."""
+    def _round(
+        self, remembered: Floats, players: list[Player], turn: int, rng: np.random.Generator
+    ) -> tuple[list[Player], float]:
+        """A step of each generator, and how long the critic of rows was."""
         moved: list[Player] = []
+        lengths: list[float] = []
         aims, made = cut(remembered, self._sizes), self.shown(players, self.made, rng)
         for side, player, aim, shown in zip(self.sides, players, aims, made, strict=True):
             halves = itertools.permutations(np.split(shown.points, 2))
-            slopes = np.concatenate([self._slopes(side, aim, against, own) for own, against in halves])
+            parts = [(own, against, self._critic(side, aim, against)) for own, against in halves]
+            slopes = np.concatenate([self._slopes(side, *part) for part in parts])
+            lengths.append(float(np.linalg.norm(parts[0][2])))
             moved.append(self._moved(side, player, shown, slopes, turn))
-        return moved
+        return moved, lengths[0]
 
     def _moved(self, side: Side, player: Player, shown: Shown, slopes: Floats, turn: int) -> Player:
         """A generator after a step down these slopes of what it makes."""
@@ -285,15 +293,20 @@ class Game:
         move, moments = self.optimizer.move(player.moments, gradient, turn, side.generator.network.shapes)
         return replace(player, numbers=np.clip(player.numbers + move, -FARTHEST, FARTHEST), moments=moments)
 
-    def _slopes(self, side: Side, aim: Floats, against: Floats, points: Floats) -> Floats:
+    @staticmethod
+    def _critic(side: Side, aim: Floats, against: Floats) -> Floats:
+        """The best critic of what is remembered against made points, which have mean 0 where columns are as known."""
+        return aim - ((against.T @ against) / len(against)).ravel()[side.critic.mask.free]
+
+    def _slopes(self, side: Side, points: Floats, against: Floats, critic: Floats) -> Floats:
         """Of what is to fall, by these points, with the best critic against others.
 
         With the best critic against the same ones a generator would also make little of what chance does to them, and
-        so of how columns go together. Points have mean 0 where columns are as they are known to be.
+        so of how columns go together.
         """
-        made = ((against.T @ against) / len(against)).ravel()[side.critic.mask.free]
-        critic = side.critic.unpack(aim - made)
-        slopes, _ = side.critic.backward(critic, points, np.full((len(points), 1), -1 / self.made), to_inputs=True)
+        slopes, _ = side.critic.backward(
+            side.critic.unpack(critic), points, np.full((len(points), 1), -1 / self.made), to_inputs=True
+        )
         assert slopes is not None  # noqa: S101 for mypy: asked for
         return np.asarray(slopes + COLUMNS * against.mean(axis=0) / self.made)
 
