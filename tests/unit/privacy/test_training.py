@@ -306,7 +306,7 @@ def test_all_steps_are_charged_once_and_before_the_first_row_is_read(table, monk
         Memory, "lot", lambda *given: found.append(len(Ledger.open(table.ledger.path).entries)) or lot(*given)
     )
     steps = []
-    released = learned(table, progress=steps.append)
+    released = learned(table, progress=lambda step, _: steps.append(step))
     assert found == [1] * 5
     assert steps == [1, 2, 3, 4, 5]
     assert released.entry == 1
