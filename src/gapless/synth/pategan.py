@@ -12,11 +12,12 @@ from gapless.model.critic import Known
 from gapless.model.marginal import Floats
 from gapless.model.neural.adversarial import Game
 from gapless.model.neural.teaching import Poll
-from gapless.privacy import TeacherVotes
+from gapless.privacy import Sampled, TeacherVotes
 from gapless.synth.adversarial import ASKED, Adversarial, Outcome, teachers, told, typical
 from gapless.synth.fitting import Fitting
 
-REACH = 0.3  # how far the student follows the votes; chosen on Adult with gaps (bench/gans.py)
+# How far the student follows the votes: less, the more noise there is in shares of them. Chosen on Adult with gaps.
+REACH, MUCH_NOISE = 2.0, 0.04
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +42,13 @@ class PATEGAN(Adversarial):
     def play(self, fitting: Fitting, game: Game, laws: Sequence[Floats]) -> Outcome:
         """Take votes with what is left of the grant."""
         steps, many = self.many_steps, teachers(fitting)
-        poll = Poll(game=game, teachers=many, made=ASKED, steps=steps, reach=REACH)
-        rows = teachable(fitting.prepared, poll, progress=told(fitting, "votes", steps))
+        distance = Sampled(fitting.table.protect.at_most)
         votes = TeacherVotes.for_loss(
-            fitting.grant.afford(fitting.grant.left), rows.distance, teachers=many, steps=steps, queries=ASKED
+            fitting.grant.afford(fitting.grant.left), distance, teachers=many, steps=steps, queries=ASKED
         )
+        reach = REACH / (1 + votes.std / many / MUCH_NOISE)
+        poll = Poll(game=game, teachers=many, made=ASKED, steps=steps, reach=reach)
+        rows = teachable(fitting.prepared, poll, progress=told(fitting, "votes", steps))
         released = fitting.grant.release(rows, votes, what="votes")
         clip = typical(game.sides, laws)
         length = clip / np.sqrt(game.numbers)  # of a product in one made row, about

@@ -22,6 +22,8 @@ from gapless.model.neural.layers import Pairs
 from gapless.privacy.noise import Floats, Integers
 from gapless.schema.columns import Codes
 
+_PORTION = 1 << 22  # products of made rows at once
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _School:
@@ -90,16 +92,22 @@ class Poll(_School):
     def ask(self, state: Played, taught: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
         """1 for the rows above the median, by the critic of each teacher; 0 of those who have no row."""
         means = taught[0] if teacher is None else taught[0][[teacher]]
-        products, mean = self._asked(state, step)
-        scores = (means - mean) @ products.T
+        points, mean = self._asked(state, step)
+        free, scores = self.game.sides[0].critic.mask.free, np.zeros((len(means), len(points)))
+        portion = max(1, _PORTION // points.shape[1] ** 2)
+        for begin in range(0, len(points), portion):
+            some = points[begin : begin + portion]
+            products = (some[:, :, None] * some[:, None, :]).reshape(len(some), -1)[:, free]
+            scores[:, begin : begin + portion] = means @ products.T - mean @ products.T
         votes = scores > np.median(scores, axis=1, keepdims=True)
         return np.asarray(votes & np.any(means, axis=1, keepdims=True), dtype=np.float64)
 
     def follow(self, state: Played, noisy: Floats, step: int) -> Played:
         """The student's step, then those of generators."""
-        products, _ = self._asked(state, step)
+        points, _ = self._asked(state, step)
         share = np.clip(noisy / self.teachers, -FARTHEST, FARTHEST)
-        moved = (share - share.mean()) @ (products - products.mean(axis=0)) / len(products)
+        share = (share - share.mean()) / len(points)  # their sum is 0, so products need not be centred
+        moved = ((points.T * share) @ points).ravel()[self.game.sides[0].critic.mask.free]
         return self.game.play(state, state.remembered + self.rate(step) * moved, step)
 
     def rate(self, step: int) -> float:
@@ -107,7 +115,7 @@ class Poll(_School):
         return float(self.reach * (1 + np.cos(np.pi * step / self.steps)) / 2)
 
     def _asked(self, state: Played, step: int) -> tuple[Floats, Floats]:
-        """The products of some made rows, drawn cell by cell, and the mean products of others."""
+        """The points of some made rows, drawn cell by cell, and the mean products of others'."""
         (side,), (player,), rng = self.game.sides, state.players, self._chance(step)
         generator = side.generator
         weights = generator.network.unpack(player.numbers)
@@ -117,10 +125,8 @@ class Poll(_School):
             steps = chances[:, begin:end].cumsum(axis=1)
             drawn = (steps < rng.random((len(steps), 1)) * steps[:, -1:]).sum(axis=1)
             cells[np.arange(len(cells)), begin + np.minimum(drawn, end - begin - 1)] = 1.0
-        free, points = side.critic.mask.free, cells @ side.heads
         (others,) = (shown.points for shown in self.game.shown(state.players, self.game.made, rng))
-        products = (points[:, :, None] * points[:, None, :]).reshape(len(points), -1)[:, free]
-        return products, (others.T @ others / len(others)).ravel()[free]
+        return cells @ side.heads, (others.T @ others / len(others)).ravel()[side.critic.mask.free]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
