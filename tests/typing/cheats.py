@@ -3,7 +3,7 @@
 import numpy as np
 
 import gapless as gl
-from gapless.model.critic import Critic
+from gapless.model.critic import Critic, Known
 from gapless.model.distribution import Distribution
 from gapless.model.neural.adversarial import Played, Side
 from gapless.privacy import (
@@ -75,7 +75,7 @@ def cheat(
     grant.release(counts, DiscreteGaussian(2.0))  # error: [call-arg]
     gl.Table.read(table, gl.Schema.read("people.toml")).rows
     gl.Independent().fit(gl.Table.read("x.csv", gl.Schema.read("x.toml")), spend=table.ledger.left)  # error: [arg-type]
-    Critic.paid(played, side, model, kept=1.0, noise_std=0.0, clip=1.0)  # error: [arg-type]
+    Critic.paid(played, side, model, Known(kept=1.0, noise_std=0.0, clip=1.0))  # error: [arg-type]
     gl.CriticWeights(played).fit(gl.Table.read("x.csv", gl.Schema.read("x.toml")))  # error: [arg-type]
     table.ledger.spent = Loss(0.0, 2.0)  # error: [misc]
     table.ledger.capacity.value = 9.0  # error: [misc]
