@@ -30,7 +30,7 @@ from gapless.inference.estimates import Estimates, estimates_of
 from gapless.schema import Categorical, Ordinal, Schema
 
 ROWS = 5_000
-COPIES, GAPPED_COPIES = 50, 10  # with gaps there are as many replicates
+COPIES, GAPPED_COPIES = 20, 10  # with gaps there are as many replicates
 DELTA = 1e-6
 METHODS = {"mst": gl.MST, "aim": gl.AIM, "privbayes": gl.PrivBayes, "mixture": gl.Mixture}
 COMPLETE = [f"{method},{epsilon}" for method in METHODS for epsilon in (1, 3)]
