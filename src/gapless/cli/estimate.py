@@ -53,6 +53,7 @@ def estimate(
 ) -> None:
     """Estimate from a release, with intervals that noise, sampling and gaps are in. Free: no private row is read."""
     from gapless.inference import looked_at, pool
+    from gapless.inference.pooling import FREE
     from gapless.query import parse_question
     from gapless.release import model_of
 
@@ -69,4 +70,5 @@ def estimate(
         for each in pooled:
             console.print("\n".join(each.answers))
         told = dict.fromkeys(note for each in pooled for note in each.told)
-        console.print("\n".join(f"  {spoken(note)}" for note in told))
+        for note in sorted(told, key=FREE.__eq__):  # the last of each, and of all
+            console.print(f"  {spoken(note)}")

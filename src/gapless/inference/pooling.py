@@ -232,4 +232,17 @@ def _notes(model: FittedModel, columns: Iterable[int]) -> list[str]:
         notes.append(
             f"Where in its bin a value of {listing(blind)} lies was not measured: intervals do not cover that."
         )
-    return [*notes, FREE]
+    return [*notes, *_gap_notes(model, columns), FREE]
+
+
+def _gap_notes(model: FittedModel, columns: Iterable[int]) -> list[str]:
+    """With which other columns gaps were counted, if not with all: on those they may depend and be at random."""
+    evidence, names = model.evidence, model.schema.names
+    assert evidence is not None  # noqa: S101 for mypy: else there are no copies
+    together, notes = evidence.together(model.schema), []
+    for gappy in sorted(c for c in columns if model.schema.columns[c].gaps):
+        known = frozenset().union(*(table for table in together if gappy in table)) - {gappy}
+        if len(known) < len(names) - 1:
+            given = f" given {listing(names[c] for c in sorted(known))} alone" if known else ", whatever the others are"
+            notes.append(f"Gaps of {names[gappy]} are taken to be at random{given}: they were counted with no other.")
+    return notes

@@ -26,12 +26,22 @@ The fit ends as soon as noise explains what is left of every table (Morozov's di
 a cap, or when it no longer gets closer because noise makes the measurements contradict each other; the tables that are
 then unexplained are told. The exact optimum of the loss, which `polish` approaches by accelerated mirror descent,
 follows the noise and is further from the truth.
+
+A fit that shall follow its measurements *closely* (`gapless.synth.copies`) goes on to there. What it cannot reach are
+signs: cells below zero are lifted, all others pay for it, and where many cells of a large table are nearly empty its
+margins move by more than they are known to. So the loss has a second term for tables of three columns and more, their
+pairs of columns P,
+
+.. math:: \sum_m \sum_{P \subset m} \tfrac12 \lVert (T \mu_P - y_P) / \sigma_m \rVert^2,
+
+in which a cell of a pair weighs as much as a cell of the table. Reconciled tables agree on their pairs, so both terms
+are least at the same place if no sign is in the way; if one is, the correction stays inside the pairs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, combinations_with_replacement, groupby, product
+from itertools import chain, combinations, combinations_with_replacement, groupby, product
 from math import prod
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
@@ -54,6 +64,9 @@ _LEAST = 1e-6  # of what independent columns expect, to begin with
 EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
 CLOSE_STEPS = tuple(2.0 ** np.linspace(1, -5, 8))  # a fit that follows its tables ends a tenth of noise from there
 PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
+
+
+Margin = tuple[tuple[int, ...], Floats]  # the axes that are summed out of a table, and what is left in as many axes
 
 
 class GraphicalModel:
@@ -84,6 +97,7 @@ class GraphicalModel:
         polish: int = 0,
         start: "GraphicalModel | None" = None,
         closely: bool = False,
+        whole: int = 0,
         zeros: Iterable[tuple[Marginal, np.ndarray]] = (),
         cap_cells: int = 4_000_000,
         progress: Callable[[int, int], object] | None = None,
@@ -100,6 +114,8 @@ class GraphicalModel:
             start: A model to go on from: potentials of marginals that are measured again are kept.
             closely: Whether to follow the measurements, noise and all: no end where noise explains the rest, no cells
                 drawn to zero. Less bias, for more noise.
+            whole: As many of the first columns are such, and not merged ones: a fit that follows its measurements
+                follows the pairs of these in larger tables too.
             zeros: Forbidden cells: columns and a table that is true where no row may be. They hold exactly.
             cap_cells: The largest junction tree allowed, see `gapless.model.junction.cells`.
             progress: Called with the sweeps done and the most there can be.
@@ -125,7 +141,7 @@ class GraphicalModel:
         if targets:
             engine.calibrate()
             if closely:
-                excess = engine.follow(shown, total)
+                excess = engine.follow(shown, total, whole)
             else:
                 excess = engine.approach(aims_of(shown, step), total, sweeps=sweeps, progress=progress)
             if polish:
@@ -327,14 +343,18 @@ class _Engine:
                 break
         return excess
 
-    def follow(self, shown: Mapping[Marginal, tuple[Denoised, float]], total: float) -> dict[Marginal, float]:
+    def follow(
+        self, shown: Mapping[Marginal, tuple[Denoised, float]], total: float, whole: int
+    ) -> dict[Marginal, float]:
         """Sweep in steps that grow shorter, and say how far each table is from what noise explains.
 
         Tables that contradict each other below zero pull to and fro: long steps come near soon, short ones arrive.
         """
         excess = dict.fromkeys(shown, 0.0)
+        pairs = {columns: _pairs(columns, table.counts, whole) for columns, (table, _) in shown.items()}
         for step in CLOSE_STEPS:
-            excess |= self.sweep(aims_of(shown, step), total)
+            aims = {columns: aim._replace(pairs=pairs[columns]) for columns, aim in aims_of(shown, step).items()}
+            excess |= self.sweep(aims, total)
         return excess
 
     def sweeps(self, aims: Mapping[Marginal, "Aim"], total: float) -> Iterator[dict[Marginal, float]]:
@@ -378,7 +398,10 @@ class _Engine:
                     now, aim = total * self.mu[slot.where], aims[slot.columns]
                     square = float(((now - aim.target) ** 2 / aim.variance).sum()) / aim.noise_std**2
                     excess[slot.columns] = (square - now.size) / (2 * now.size) ** 0.5
-                    factor = ratio(towards(aim, now, total), now)
+                    near = towards(aim, now, total)
+                    if aim.pairs:
+                        near = towards_pairs(aim, near.reshape(slot.shape), total).ravel()
+                    factor = ratio(near, now)
                     self.theta[slot.where] += np.log(factor)
                     table *= slot.seen(factor)
         return excess
@@ -581,13 +604,15 @@ def ratio(new: Floats, old: Floats) -> Floats:
 class Aim(NamedTuple):
     """What a marginal moves towards in a sweep and how reluctantly.
 
-    `variance` is that of each cell in units of noise_std².
+    `variance` is that of each cell in units of noise_std². `pairs` are margins it moves towards as well, each with the
+    axes that are summed out.
     """
 
     target: Floats
     variance: Floats
     noise_std: float
     reluctance: float
+    pairs: tuple["Margin", ...] = ()
 
 
 def _shown(
@@ -635,6 +660,22 @@ def towards(aim: Aim, now: Floats, total: float) -> Floats:
             break
         shift = max(least, shift + excess / max(float(aim.variance @ (omega / (1 + omega))), 1e-300))
     return np.asarray(np.maximum(scale * omega, _FLOOR * total))
+
+
+def towards_pairs(aim: Aim, table: Floats, total: float) -> Floats:
+    """A step towards each pair: solve ν - target + reluctance · log(ν / now) = 0; then back to the total."""
+    for gone, target in aim.pairs:
+        now = np.maximum(table.sum(axis=gone, keepdims=True), _FLOOR * total)
+        pair = aim.reluctance * wrightomega(target / aim.reluctance + np.log(now / aim.reluctance))
+        table = table * (pair / now)
+    return np.asarray(np.maximum(table * (total / table.sum()), _FLOOR * total))
+
+
+def _pairs(columns: Marginal, table: Floats, whole: int) -> tuple[Margin, ...]:
+    """The margins of each two columns before `whole`, of a table of more."""
+    places = [place for place, column in enumerate(columns) if column < whole]
+    gone = [tuple(axis for axis in range(table.ndim) if axis not in pair) for pair in combinations(places, 2)]
+    return tuple((axes, table.sum(axis=axes, keepdims=True)) for axes in gone if axes)
 
 
 def _start(

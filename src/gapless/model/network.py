@@ -265,7 +265,7 @@ def fit_tables(
     if total is None:
         return NodeTables([_fit_alone(measurement, closely=closely) for measurement in measured])
     many = beginning(sizes, nodes, cap_cells)
-    agreed = reconcile(axes.sizes, measured, total)
+    agreed = reconcile(axes.sizes, measured, total) if many < len(measured) else {}
     alone = [Measurement(key := tuple(sorted(table.columns)), *agreed[key]) for table in measured[many:]]
     tables = [
         _fit_alone(table, then.columns, closely=closely) for table, then in zip(alone, measured[many:], strict=True)
@@ -274,7 +274,13 @@ def fit_tables(
         return NodeTables(tables)
     begin = Axes(sizes, nodes[:many])
     start = GraphicalModel.fit(
-        begin.sizes, measured[:many], total=total, closely=closely, zeros=begin.untied, cap_cells=cap_cells
+        begin.sizes,
+        measured[:many],
+        total=total,
+        closely=closely,
+        whole=len(sizes),
+        zeros=begin.untied,
+        cap_cells=cap_cells,
     )
     return NodeTables(start.marginals(begin.tables) + tables, start)
 

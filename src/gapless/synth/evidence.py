@@ -283,6 +283,7 @@ def _graphical(evidence: Evidence, schema: Schema, way: Way) -> Learned:
             tables,
             total=total,
             closely=way.closely,
+            whole=len(sizes),
             zeros=[(rule.columns, _with_gaps(rule, sizes)) for rule in rules],
             cap_cells=ENGINE_CELLS,
         )

@@ -183,6 +183,20 @@ def test_gaps_widen_the_intervals_of_columns_that_may_be_missing_alone(tmp_path)
     assert gl.pool(copies, gl.Mean("income")).estimates[0].gap_factor > 1
 
 
+@pytest.mark.parametrize(("method", "told"), [
+    (gl.AIM(workload={("income", "sex"): 1.0}), "at random given sex alone"),
+    (gl.Independent(missing=gl.Extended()), "whatever the others are"),
+    (gl.Mixture(), None),  # counts every pair
+])  # fmt: skip
+def test_it_is_told_given_which_columns_gaps_are_at_random(method, told, tmp_path):
+    columns = [replace(column, may_be_missing=column.name == "income") for column in SCHEMA.columns]
+    table = private(people(500), Schema("people", columns), tmp_path, budget=gl.Budget(5.0, 1e-6))
+    copies = method.fit(table, spend=table.ledger.left).copies(2, seed=1)
+    notes = [note for note in gl.pool(copies, gl.Mean("income")).notes if note.startswith("Gaps of income")]
+    assert [told in note for note in notes] == ([True] if told else [])
+    assert not any("Gaps of" in note for note in gl.pool(copies, gl.Mean("age")).notes)
+
+
 @pytest.mark.parametrize(("bins", "told"), [(2, True), (None, False)])  # by default each of ten values has a bin
 def test_bins_are_named_whose_inside_was_not_measured(bins, told, tmp_path):
     schema = Schema("people", [Integer("age", bounds=(0, 9), bins=bins)])
