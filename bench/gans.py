@@ -155,18 +155,48 @@ def main():
         with RESULTS.open("a") as file:
             file.write(json.dumps(line) + "\n")
         print(line, file=sys.stderr, flush=True)
+    (by_budget if asked.plan == "distances" else one_by_one)(jobs)
+
+
+def means(job):
+    """Of all runs of a job, and how many there are; nothing if there are none."""
+    lines = [line["found"] for line in known() if line["job"] == job]
+    return {name: statistics.mean(line[name] for line in lines) for name in lines[0]} if lines else {}, len(lines)
+
+
+def by_budget(jobs):
+    """A line for each method, the distances of one and of two columns for each ε."""
+    epsilons = list(dict.fromkeys(job["epsilon"] for job in jobs))
+    for table, gaps in dict.fromkeys((job["table"], job["gaps"]) for job in jobs):
+        lines = {}
+        for job in jobs:
+            found, runs = means(job)
+            if found and (job["table"], job["gaps"]) == (table, gaps):
+                line = lines.setdefault(job["method"], {"runs": 0, "fit s": []})
+                line[job["epsilon"]] = f"{found['1-way']:.4f} · {found['2-way']:.4f}"
+                line["runs"], line["fit s"] = max(line["runs"], runs), [*line["fit s"], found["fit s"]]
+        rows = [
+            [method, *(line.get(epsilon, "") for epsilon in epsilons), f"{statistics.median(line['fit s']):.1f}"]
+            for method, line in lines.items()
+        ]
+        most = max((line["runs"] for line in lines.values()), default=0)
+        print(f"\n{table}, 20 % {gaps}, 1-way · 2-way, {most} run{'s' * (most > 1)} each\n")
+        synth.markdown(["method", *(f"ε = {written(epsilon)}" for epsilon in epsilons), "fit s"], rows)
+
+
+def one_by_one(jobs):
     rows, names = [], []
     for job in jobs:
-        lines = [line["found"] for line in known() if line["job"] == job]
-        if lines:
-            names = list(lines[0])
-            means = [statistics.mean(line[name] for line in lines) for name in names]
-            told = [
-                f"{mean:.1f}" if name == "fit s" else f"{mean:.4f}" for name, mean in zip(names, means, strict=True)
-            ]
-            epsilon = "∞" if job["epsilon"] == math.inf else f"{job['epsilon']:g}"
-            rows.append([job["table"], job["gaps"], epsilon, job["method"], str(len(lines)), *told])
+        found, runs = means(job)
+        if found:
+            names = list(found)
+            told = [f"{mean:.1f}" if name == "fit s" else f"{mean:.4f}" for name, mean in found.items()]
+            rows.append([job["table"], job["gaps"], written(job["epsilon"]), job["method"], str(runs), *told])
     synth.markdown(["table", "gaps", "ε", "method", "runs", *names], rows)
+
+
+def written(epsilon):
+    return "∞ (no noise)" if epsilon == math.inf else f"{epsilon:g}"
 
 
 if __name__ == "__main__":
