@@ -245,7 +245,7 @@ class OneTeacher:
 
 def evenly(teachers: int, many: int, noise: NoiseSource) -> Integers:
     """So many teachers, each drawn by itself, all with the same chance: words that would favour some are drawn anew."""
-    words = noise.words(many)
+    words = noise.words(many).copy()  # those of the system cannot be written to
     most = 2**64 // teachers * teachers - 1
     while (again := np.flatnonzero(words > np.uint64(most))).size:
         words[again] = noise.words(again.size)

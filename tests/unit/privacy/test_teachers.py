@@ -9,6 +9,7 @@ import gapless as gl
 from gapless.data.training import teachable
 from gapless.privacy import L1, Budget, OneTeacher, Sampled, TeacherVotes
 from gapless.privacy.budget import PURE
+from gapless.privacy.noise import SystemNoise
 from gapless.privacy.registry import recomputed_loss
 from gapless.privacy.sgd import HIGHEST_ORDER
 from gapless.privacy.teachers import evenly, one_of_many_loss
@@ -141,3 +142,10 @@ def test_words_that_would_favour_some_are_drawn_anew():
             return found
 
     assert evenly(10, 2, Words()).tolist() == [7, 5]
+
+def test_words_of_the_system_are_drawn_anew_too():
+    """A quarter of the words would favour some of so many teachers."""
+    drawn = evenly(3 * 2**61, 1000, SystemNoise())
+    assert drawn.min() >= 0
+    assert drawn.max() < 3 * 2**61
+    assert abs((drawn < 2**61).mean() - 1 / 3) < 0.1
