@@ -15,7 +15,7 @@ from gapless.privacy.sgd import HIGHEST_ORDER
 from gapless.privacy.teachers import evenly, one_of_many_loss
 from gapless.testing.noise import FixedNoise, _active
 from gapless.testing.tables import letters_schema, private
-from schools import poll, taught
+from schools import poll, taught, tutors
 
 VOTES = {"teachers": 5, "steps": 3, "queries": 8}
 ANSWERS = {"teachers": 5, "steps": 3, "clip": 1.0, "vectors": 8, "numbers": 24}
@@ -123,6 +123,16 @@ def test_programs_of_others_see_no_row(tmp_path):
         teachable(table, object())
     with pytest.raises(gl.SealedError, match="teachable"):
         teachable(object(), poll(table.schema))
+
+
+def test_a_code_that_a_school_does_not_take_is_told_before_the_charge_and_never_by_a_row(tmp_path):
+    table = private([("a", "a")], letters_schema([2, 3]), tmp_path)
+    for school in (poll(letters_schema([2, 2])), tutors(letters_schema([2, 2]))):
+        with pytest.raises(
+            gl.ModelError, match=r"does not take columns of 3, 6 codes(.|\n)*Try: a school for the schema"
+        ):
+            teachable(table, school)
+    assert not table.ledger.entries
 
 
 def test_vectors_are_cut_and_what_is_not_finite_is_nothing():
