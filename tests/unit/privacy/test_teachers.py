@@ -1,6 +1,8 @@
 """Mechanisms that ask teachers: prices, settings, noise, refusals."""
 
 import math
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,6 +135,22 @@ def test_a_code_that_a_school_does_not_take_is_told_before_the_charge_and_never_
         ):
             teachable(table, school)
     assert not table.ledger.entries
+
+
+@pytest.mark.parametrize("name", ["TeacherVotes", "OneTeacher"])
+def test_no_warning_tells_of_rows_also_where_it_would_be_an_error(name, tmp_path):
+    """Points beyond what floats hold, of codes that only one of the rows has."""
+    table = private([("b", "b")], letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
+    school = {"TeacherVotes": poll, "OneTeacher": tutors}[name](table.schema)
+    far = [np.where(np.arange(len(points))[:, None] == 1, 1e200, points) for points in school.game.sides[0].lines]
+    sides = replace(school.game.sides[0], lines=tuple(far)), *school.game.sides[1:]
+    value = teachable(table, replace(school, game=replace(school.game, sides=sides)))
+    _, settings = taught(table, name)
+    kind = {"TeacherVotes": TeacherVotes, "OneTeacher": OneTeacher}[name]
+    mechanism = kind.for_loss(table.ledger.left, value.distance, **settings)
+    with np.errstate(over="raise", invalid="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table.ledger.grant(table.ledger.left, to="test").release(value, mechanism, what="x")
 
 
 def test_vectors_are_cut_and_what_is_not_finite_is_nothing():
