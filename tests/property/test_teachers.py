@@ -64,6 +64,22 @@ def test_each_row_changes_one_teacher_and_each_vote_by_one(pair, seed):
 
 
 @settings(max_examples=40, deadline=None)
+@given(pair=neighbours, seed=st.integers(0, 99), kind=st.sampled_from([poll, tutors]))
+def test_teachers_without_the_rows_that_come_say_the_same_to_the_last_bit(pair, seed, kind):
+    school = kind(SCHEMA, TEACHERS, seed=seed)
+    before, after = both(school, pair, seed)
+    state = school.start()
+    for teacher in np.flatnonzero((before == after).all(axis=1)):
+        said = [
+            school.ask(state, school.taught(kept), 0, None)[teacher]
+            if kind is poll
+            else school.ask(state, school.taught(kept), 0, int(teacher))
+            for kept in (before, after)
+        ]
+        assert np.array_equal(*said)
+
+
+@settings(max_examples=40, deadline=None)
 @given(pair=neighbours, seed=st.integers(0, 99), clip=st.sampled_from([0.01, 1.0]))
 def test_two_answers_are_no_farther_apart_than_is_charged_for(pair, seed, clip):
     school = tutors(SCHEMA, TEACHERS, seed=seed)

@@ -90,6 +90,7 @@ def teachable(
     """
     _check(table, program, "teachable()")
     places = table.schema.positions(table.schema.names)
+    _try_school(program, [c.size if table.filled else c.extended_size for c in table.schema.columns])
     return _shown(table, lambda engine: RowsToTeach(program, engine, places, progress), table._required)  # noqa: SLF001 one room
 
 
@@ -178,9 +179,20 @@ def _try(program: Program[S], sizes: Sequence[int]) -> None:
             gradients.squared_norms()
             length = gradients.total(np.ones(BLOCK)).size
     except (IndexError, ValueError) as error:
-        raise ModelError(
-            f"this program does not take columns of {', '.join(map(str, sizes))} codes: {error}",
-            hint="gaps are codes of their own, except in columns that needs= names",
-        ) from None
+        raise _not_taken(sizes, error, "gaps are codes of their own, except in columns that needs= names") from None
     if length != program.numbers:
         raise ModelError(f"a gradient has {length} numbers, not {program.numbers}", hint="numbers of all parameters")
+
+
+def _try_school(program: School[S], sizes: Sequence[int]) -> None:
+    """The same for a school: one row with the largest code of each column, which nobody keeps."""
+    codes = tuple(np.full(1, max(size - 1, 0)) for size in sizes)
+    try:
+        with np.errstate(all="ignore"):
+            program.lessons(codes, np.zeros(1, dtype=np.int64))
+    except (IndexError, ValueError) as error:
+        raise _not_taken(sizes, error, "a school for the schema of the table: gaps are codes of their own") from None
+
+
+def _not_taken(sizes: Sequence[int], error: Exception, hint: str) -> ModelError:
+    return ModelError(f"this program does not take columns of {', '.join(map(str, sizes))} codes: {error}", hint=hint)

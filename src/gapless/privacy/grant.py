@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from gapless.errors import BudgetError
 from gapless.privacy import noise
-from gapless.privacy.budget import Loss
+from gapless.privacy.budget import ROUNDING, Loss
 from gapless.privacy.first_batch import least_noise
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
 from gapless.privacy.private import L1, Columns, Key, Linf, Private, Released, Sampled, Smooth, check_sealed
@@ -59,7 +59,8 @@ class Grant:
     def _settle(self) -> None:
         """Take off what was charged in an earlier run and has no answer: it counts as spent."""
         while self._journal is not None and (lost := self._journal.lost(self.to)) is not None:
-            self._share = (self._left * self._share - lost).value / self._left.value if self._left.value else 0.0
+            share = (self._left * self._share - lost).value / self._left.value if self._left.value else 0.0
+            self._share = share if share > ROUNDING else 0.0  # what rounding left over is nothing, as in a ledger
 
     @property
     def _books(self) -> Ledger:

@@ -143,7 +143,8 @@ class TeacherVotes:
         program, state = value.program, value.program.start()
         taught = _taught(value, noise, teachers=self.teachers, answers=(self.queries, 1))
         for step in range(self.steps):
-            votes = np.asarray(program.ask(state, taught, step, None)).reshape(self.teachers, self.queries) > 0
+            with np.errstate(all="ignore"):  # a warning would tell of rows
+                votes = np.asarray(program.ask(state, taught, step, None)).reshape(self.teachers, self.queries) > 0
             noisy = votes.sum(axis=0, dtype=np.int64) + noise.discrete_gaussian(self.std, self.queries)
             state = program.follow(state, noisy.astype(np.float64), step)
             value.done(step + 1, state)
@@ -245,7 +246,7 @@ class OneTeacher:
 
 def evenly(teachers: int, many: int, noise: NoiseSource) -> Integers:
     """So many teachers, each drawn by itself, all with the same chance: words that would favour some are drawn anew."""
-    words = noise.words(many)
+    words = noise.words(many).copy()  # those of the system cannot be written to
     most = 2**64 // teachers * teachers - 1
     while (again := np.flatnonzero(words > np.uint64(most))).size:
         words[again] = noise.words(again.size)
@@ -287,9 +288,10 @@ def _taught(value: Teachable[S], noise: NoiseSource, *, teachers: int, answers: 
             hint="teachers=program.teachers and the shape of its answers",
         )
     lessons: Integers | int = 0
-    for columns, teacher in value.parts(lambda rows: evenly(teachers, rows, noise)):
-        lessons = lessons + program.lessons(columns, teacher)
-    return program.taught(np.asarray(lessons))
+    with np.errstate(all="ignore"):  # a warning would tell of rows
+        for columns, teacher in value.parts(lambda rows: evenly(teachers, rows, noise)):
+            lessons = lessons + program.lessons(columns, teacher)
+        return program.taught(np.asarray(lessons))
 
 
 def _check(distance: object, order: float) -> None:

@@ -365,6 +365,23 @@ def test_a_generative_network_goes_on_with_what_a_lost_table_has_left(method, ta
     assert spent == pytest.approx(0.9)
 
 
+@pytest.mark.parametrize("method", [gl.DPGAN(steps=2), gl.PATEGAN(steps=2), gl.MisGAN(noised="generators", steps=2)])
+def test_a_training_that_was_all_that_was_left_is_lost_and_no_model_of_noise_alone_is_made(method, table, tmp_path):
+    """The least noise for what is left costs a rounding less: that residue trains nothing."""
+
+    def stop(phase, *_):
+        if phase.startswith(("training", "votes")):
+            raise CrashError
+
+    spend = table.ledger.share(percent=90)
+    with pytest.raises(CrashError), gl.resumable(table.ledger, tmp_path / "j"):
+        method.fit(table, spend=spend, progress=stop)
+    charged = len(table.ledger.entries)
+    with pytest.raises(gl.BudgetError, match="and is lost"), gl.resumable(table.ledger, tmp_path / "j"):
+        method.fit(table, spend=spend)
+    assert len(table.ledger.entries) == charged
+
+
 def test_answers_whose_entries_are_for_something_else_are_refused(table, tmp_path):
     """The journal of another day, under a ledger that by now has other entries with the same numbers."""
     ask(table, tmp_path / "run")

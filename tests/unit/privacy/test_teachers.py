@@ -1,6 +1,8 @@
 """Mechanisms that ask teachers: prices, settings, noise, refusals."""
 
 import math
+import warnings
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -9,12 +11,13 @@ import gapless as gl
 from gapless.data.training import teachable
 from gapless.privacy import L1, Budget, OneTeacher, Sampled, TeacherVotes
 from gapless.privacy.budget import PURE
+from gapless.privacy.noise import SystemNoise
 from gapless.privacy.registry import recomputed_loss
 from gapless.privacy.sgd import HIGHEST_ORDER
 from gapless.privacy.teachers import evenly, one_of_many_loss
 from gapless.testing.noise import FixedNoise, _active
 from gapless.testing.tables import letters_schema, private
-from schools import poll, taught
+from schools import poll, taught, tutors
 
 VOTES = {"teachers": 5, "steps": 3, "queries": 8}
 ANSWERS = {"teachers": 5, "steps": 3, "clip": 1.0, "vectors": 8, "numbers": 24}
@@ -38,6 +41,35 @@ def test_one_of_a_thousand_costs_what_was_computed_by_others(multiplier, epsilon
         for order in range(2, 64)
     ]
     assert min(found) == pytest.approx(epsilon, rel=0.02)
+
+
+def moment(chance, s, order):
+    """The sum of docs/proofs/teachers.md, written out."""
+    told = chance * math.expm1(order * (order - 1) * s)
+    hidden = math.comb(order, 2) * chance**2 * min(4 * math.expm1(2 * s), 2 * math.exp(2 * s))
+    hidden += sum(math.comb(order, j) * chance**j * 2 * math.exp(j * (j - 1) * s) for j in range(3, order + 1))
+    return math.log1p(min(told, hidden))
+
+
+@pytest.mark.parametrize("order", [2, 3, 4, 9, 20])
+@pytest.mark.parametrize("chance", [1.0, 0.4, 0.02, 1e-3, 1e-6])
+@pytest.mark.parametrize("shift", [1e-4, 0.05, 0.3, 1.0, 1.5])
+def test_one_of_many_costs_what_the_formula_says(order, chance, shift):
+    cost = moment(chance, shift**2 / 2, order)
+    found = one_of_many_loss(chance, shift, order)
+    assert cost / (order - 1) <= found <= cost / (order - 1) * (1 + 1e-8)
+    above = 0.75 * cost + 0.25 * moment(chance, shift**2 / 2, order + 1)
+    assert one_of_many_loss(chance, shift, order + 0.25) == pytest.approx(above / (order - 0.75), rel=1e-8)
+    below = one_of_many_loss(chance, shift, 1.01)  # (α - 1) times the loss is 0 at 1
+    assert below == pytest.approx(moment(chance, shift**2 / 2, 2), rel=1e-8)
+
+
+@pytest.mark.parametrize(("rows", "chance"), [(1, 0.2), (3, 0.6), (9, 1.0)])
+def test_answers_cost_what_the_formula_says(rows, chance):
+    mechanism = OneTeacher(**ANSWERS | {"numbers": 24 * 2**20}, std=40.0)
+    apart = 2 * math.sqrt(8) + math.sqrt(24 * 2**20) * 2**-20 + 2**-13
+    cost = 3 * moment(chance, (apart / 40) ** 2 / 2, 7) / 6
+    assert cost <= mechanism.loss(Sampled(rows), 7.0).value <= cost * (1 + 1e-8)
 
 
 @pytest.mark.parametrize(("kind", "settings"), BOTH)
@@ -108,10 +140,11 @@ def test_as_many_noised_answers_as_are_charged_whatever_the_rows(name, rows, tmp
     assert source.drawn == [(pytest.approx(std), size)] * 3
 
 
-def test_answers_of_another_shape_than_was_paid_for_are_refused(tmp_path):
+@pytest.mark.parametrize("other", [{"teachers": 5, "queries": 7}, {"teachers": 10, "queries": 8}])
+def test_answers_of_another_shape_than_was_paid_for_are_refused(other, tmp_path):
     table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
     value = teachable(table, poll(table.schema))
-    fewer = TeacherVotes.for_loss(table.ledger.left, value.distance, teachers=5, steps=3, queries=7)
+    fewer = TeacherVotes.for_loss(table.ledger.left, value.distance, steps=3, **other)
     with pytest.raises(gl.BudgetError, match=r"was paid for\n  Try: teachers=program\.teachers"):
         table.ledger.grant(table.ledger.left, to="test").release(value, fewer, what="x")
 
@@ -122,6 +155,111 @@ def test_programs_of_others_see_no_row(tmp_path):
         teachable(table, object())
     with pytest.raises(gl.SealedError, match="teachable"):
         teachable(object(), poll(table.schema))
+
+
+def test_a_code_that_a_school_does_not_take_is_told_before_the_charge_and_never_by_a_row(tmp_path):
+    table = private([("a", "a")], letters_schema([2, 3]), tmp_path)
+    for school in (poll(letters_schema([2, 2])), tutors(letters_schema([2, 2]))):
+        with pytest.raises(
+            gl.ModelError, match=r"does not take columns of 3, 6 codes(.|\n)*Try: a school for the schema"
+        ):
+            teachable(table, school)
+    assert not table.ledger.entries
+
+
+@pytest.mark.parametrize("name", ["TeacherVotes", "OneTeacher"])
+def test_no_warning_tells_of_rows_also_where_it_would_be_an_error(name, tmp_path):
+    """Points beyond what floats hold, of codes that only one of the rows has."""
+    table = private([("b", "b")], letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
+    school = {"TeacherVotes": poll, "OneTeacher": tutors}[name](table.schema)
+    far = [np.where(np.arange(len(points))[:, None] == 1, 1e200, points) for points in school.game.sides[0].lines]
+    sides = replace(school.game.sides[0], lines=tuple(far)), *school.game.sides[1:]
+    value = teachable(table, replace(school, game=replace(school.game, sides=sides)))
+    _, settings = taught(table, name)
+    kind = {"TeacherVotes": TeacherVotes, "OneTeacher": OneTeacher}[name]
+    mechanism = kind.for_loss(table.ledger.left, value.distance, **settings)
+    with np.errstate(over="raise", invalid="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table.ledger.grant(table.ledger.left, to="test").release(value, mechanism, what="x")
+
+
+# ------------------------------------------------------------------ the loops, word by word
+
+
+@dataclass
+class Told:
+    """A source with these words, and with noise that is 0."""
+
+    left: list[int]
+
+    def words(self, size):
+        found, self.left = self.left[:size], self.left[size:]
+        return np.array(found, dtype=np.uint64)
+
+    def discrete_gaussian(self, std, size):
+        return np.zeros(size, dtype=np.int64)
+
+
+@dataclass
+class Three:
+    """A school of three teachers who count their rows, say far more than they may, and note who was asked."""
+
+    answers: tuple[int, int]
+    teachers: int = 3
+    asked: list[int] = field(default_factory=list)
+
+    def start(self):
+        return []
+
+    def lessons(self, columns, teacher):
+        return np.bincount(teacher, minlength=3)[:, None]
+
+    def taught(self, lessons):
+        return lessons
+
+    def ask(self, state, taught, step, teacher):
+        self.asked.append(teacher)
+        said = np.array([[30.0, 40.0], [0.3, -0.4], [1 / 3, 1 / 7]])
+        return (taught - 1.0) * 17 if teacher is None else said * (1 + taught[teacher])
+
+    def follow(self, state, noisy, step):
+        return [*state, noisy]
+
+
+@dataclass
+class Four:
+    """Four rows, which are handed out once."""
+
+    program: Three
+    handed: int = 0
+
+    def parts(self, drawn):
+        self.handed += 1
+        yield (np.zeros(4, dtype=np.uint8),), drawn(4)
+
+    def done(self, steps, state):
+        assert len(state) == steps
+
+
+def test_votes_are_counts_of_teachers_among_whom_rows_are_parted_once():
+    rows, source = Four(Three((1, 1))), Told([4, 2, 0, 1])  # to the second twice, to the others once
+    found = TeacherVotes(teachers=3, steps=5, queries=1, std=1.0)(rows, source)
+    assert [noisy.tolist() for noisy in found] == [[1.0]] * 5
+    assert rows.handed == 1
+    assert source.left == []
+
+
+def test_the_teacher_is_drawn_anew_at_each_step_and_its_answer_cut_and_rounded():
+    rows, source = Four(Three((3, 2))), Told([4, 2, 0, 1, 5, 7, 0, 2])
+    found = OneTeacher(teachers=3, steps=4, clip=2.0, std=1.0, vectors=3, numbers=6)(rows, source)
+    assert rows.program.asked == [2, 1, 0, 2]
+    assert rows.handed == 1
+    assert source.left == []
+    unit = 2.0**-19
+    for noisy, many in zip(found, [1, 2, 1, 1], strict=True):
+        assert np.array_equal(noisy / unit, np.rint(noisy / unit))  # whole steps of the grid
+        wanted = np.array([[1.2, 1.6], [0.3 * (1 + many), -0.4 * (1 + many)], [(1 + many) / 3, (1 + many) / 7]])
+        assert np.abs(noisy - wanted).max() <= 0.5000001 * unit
 
 
 def test_vectors_are_cut_and_what_is_not_finite_is_nothing():
@@ -141,3 +279,11 @@ def test_words_that_would_favour_some_are_drawn_anew():
             return found
 
     assert evenly(10, 2, Words()).tolist() == [7, 5]
+
+
+def test_words_of_the_system_are_drawn_anew_too():
+    """A quarter of the words would favour some of so many teachers."""
+    drawn = evenly(3 * 2**61, 1000, SystemNoise())
+    assert drawn.min() >= 0
+    assert drawn.max() < 3 * 2**61
+    assert abs((drawn < 2**61).mean() - 1 / 3) < 0.1
