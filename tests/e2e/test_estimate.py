@@ -88,6 +88,64 @@ def test_a_release_with_copies_is_whole_and_says_how_to_analyse_it(folder, run_h
     assert "by noise" in told
 
 
+def in_r(table, tmp_path, *, method="aim"):
+    """The line of the guide in which R estimates, and the one in which a shell does."""
+    release = gl.make_release(
+        table.to_polars(),
+        table.schema,
+        tmp_path / "out",
+        protect=gl.Rows(1),
+        budget=gl.Budget(3.0, 1e-6),
+        ledger=tmp_path / "l.ledger",
+        method=method,
+        copies=2,
+    )
+    guide = (release.folder / "analysis.md").read_text()
+    (formula,) = re.findall(r"lm\((.*), rows\)", guide)
+    (coefficient,) = set(re.findall(r"coef\(fit\)\[\[(\d)", guide)) & set(re.findall(r"vcov\(fit\)\[(\d)", guide))
+    (shell,) = re.findall(r"`gapless estimate (.*)`", guide)
+    return formula, coefficient, shell
+
+
+BABIES = pl.DataFrame({"BABY_BY": [1, 2, 3, 4] * 50, "EXPLAINED": ["BY", "b"] * 100})
+YES = pl.DataFrame({"smoker": [True, False] * 100, "asked": ["Yes", "No"] * 100})
+
+
+@pytest.mark.parametrize(
+    ("frame", "columns", "method", "told"),
+    [
+        (
+            BABIES,
+            [gl.Integer("BABY_BY", bounds=(1, 4)), gl.Categorical("EXPLAINED", ["BY", "b"])],
+            "aim",
+            ("`BABY_BY` ~ `EXPLAINED`", "2", '. "mean(BABY_BY) by EXPLAINED"'),
+        ),
+        (
+            BABIES,
+            [gl.Integer("BABY_BY", bounds=(1, 4)), gl.Categorical("EXPLAINED", ["BY", "b"])],
+            "independent",
+            ("`BABY_BY` ~ 1", "1", '. "mean(BABY_BY)"'),
+        ),
+        (
+            YES,
+            [gl.Boolean("asked", spelling=("No", "Yes")), gl.Boolean("smoker")],
+            "aim",
+            ("(`smoker` %in% c(TRUE, 'true')) ~ `asked`", "2", ". \"proportion(smoker == 'true')\""),
+        ),
+        (
+            YES,
+            [gl.Boolean("asked", spelling=("No", "Yes")), gl.Boolean("smoker")],
+            "independent",
+            ("(`asked` %in% c(TRUE, 'Yes')) ~ 1", "1", ". \"proportion(asked == 'true')\""),
+        ),
+    ],
+)
+def test_the_guide_asks_r_for_what_the_rows_hold(frame, columns, method, told, tmp_path):
+    """Names that hold words of the template, levels that R reads as TRUE, columns that were counted alone."""
+    table = gl.Table.read(frame, gl.Schema("t", columns))
+    assert in_r(table, tmp_path, method=method) == told
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
 def test_the_guide_pools_in_r_as_gapless_does(folder, run_here):
@@ -173,6 +231,10 @@ def test_slips_with_copies_are_told_before_anything_is_spent(folder, monkeypatch
     other = gl.Schema.from_toml(TABLE.replace("column.sex", "column.copy"))
     with pytest.raises(gl.ModelError, match="the schema has a column 'copy' of its own"):
         gl.make_release("people.csv", other, "out", **promise, copies=5)
+    with pytest.raises(gl.ModelError, match="no estimate from copies would have an interval\n  Try: missing=Extended"):
+        gl.make_release(
+            "people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=5, method="mst", missing=gl.Observed()
+        )
     assert not (folder / "people.ledger").exists()
 
 

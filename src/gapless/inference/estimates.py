@@ -78,5 +78,5 @@ def _of_fitted(fitted: Any) -> Estimates:
         names = fitted.model.exog_names
     design = None
     if type(fitted.model).__name__ in ("OLS", "WLS"):
-        design = np.column_stack([fitted.model.exog, fitted.model.endog])
+        design = np.column_stack([fitted.model.wexog, fitted.model.wendog])  # times the roots of weights
     return Estimates(tuple(map(str, names)), values, variances, design)

@@ -141,7 +141,11 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     first = said[0]
     if any(each.names != first.names for each in said):
         raise ModelError("an estimator gave other names for some copies", hint="the same estimates for every table")
-    needs = [columns] * len(first.names) if columns else needs_of(ask, copies[0], first)
+    if columns and not copies.weighted:
+        needs = [columns] * len(first.names)
+    else:  # what weights look at an estimate looks at too
+        found = needs_of(lambda table: ask(copies.weigh(table)), copies[0], first)
+        needs = [[part.union(*columns) for part in need] for need in found]
     # A copy in which a group is empty says that there is too little to go by.
     values, variances = np.array([each.values for each in said]), np.array([each.variances for each in said])
     gappy = [any(model.schema.columns[c].gaps for c in frozenset().union(*need)) for need in needs]

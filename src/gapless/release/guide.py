@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from shlex import quote
+from typing import NamedTuple
 
 from gapless.query import Mean, Proportion
 from gapless.query.condition import quoted
-from gapless.schema import Integer, Number, Schema
+from gapless.schema import Boolean, Integer, Number, Schema
 from gapless.synth.copies import Copies
 
 _R = """\
@@ -20,9 +22,9 @@ rubin <- function(q, u, original) {
   c(estimate = centre, low = centre - half, high = centre + half)
 }
 tables <- function(file) { rows <- read.csv(file, check.names = FALSE); split(rows, rows$copy) }
-estimate <- function(rows) lm(EXPLAINED ~ BY, rows)  # your analysis
-q <- function(fit) coef(fit)[[2]]
-u <- function(fit) vcov(fit)[2, 2]
+estimate <- function(rows) lm({formula}, rows)  # your analysis
+q <- function(fit) coef(fit)[[{coefficient}]]
+u <- function(fit) vcov(fit)[{coefficient}, {coefficient}]
 fits <- lapply(tables("copies.csv.gz"), estimate)
 original <- q(estimate(read.csv("model_rows.csv.gz", check.names = FALSE)))
 rubin(sapply(fits, q), sapply(fits, u), original)
@@ -40,19 +42,53 @@ replicates <- sapply(lapply(tables("replicates.csv.gz"), estimate), q)
 with_gaps(rubin(sapply(fits, q), sapply(fits, u), original), original, replicates)
 """
 
+_PLACE = re.compile(r"\{(formula|coefficient)\}")
+_SPECIAL = frozenset('"$`\\!')
 
-def _example(schema: Schema, together: Sequence[Sequence[int]]) -> tuple[str, str, str, str]:
-    """Something that the release supports, as far as it does: in R what is explained and by what; a question twice."""
-    for columns in together:
-        for place in columns:
-            if isinstance(column := schema.columns[place], Integer | Number):
-                (by, *_) = (schema.names[other] for other in columns if other != place)
-                asked = Mean(column.name, by=by)
-                return f"`{column.name}`", by, f"gl.Mean({column.name!r}, by={by!r})", str(asked)
-    first, second = together[0][:2] if together else (0, 0)
-    named = schema.columns[second]
-    of, by = f"{quoted(named.name)} == {named.cells[0]!r}", schema.names[first]
-    return f"(`{named.name}` == {named.cells[0]!r})", by, f"gl.Proportion({of!r})", str(Proportion(of))
+
+class _Example(NamedTuple):
+    """Something that the release supports: a formula in R, which of its coefficients, and a question twice."""
+
+    formula: str
+    coefficient: int
+    question: str
+    text: str
+
+
+def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
+    """A mean by the other column with the fewest cells, else a share; of one column if none were counted together."""
+    known = {place for columns in together for place in columns} or set(range(len(schema.columns)))
+    for place in sorted(known):
+        if isinstance(column := schema.columns[place], Integer | Number):
+            others = {other for columns in together if place in columns for other in columns} - {place}
+            by = min((schema.columns[other] for other in sorted(others)), key=lambda other: other.size, default=None)
+            if by is None:
+                return _Example(f"`{column.name}` ~ 1", 1, f"gl.Mean({column.name!r})", str(Mean(column.name)))
+            question = Mean(column.name, by=by.name)
+            return _Example(
+                f"`{column.name}` ~ `{by.name}`", 2, f"gl.Mean({column.name!r}, by={by.name!r})", str(question)
+            )
+    first, second = together[0][:2] if together else (None, 0)
+    column = schema.columns[second]
+    if isinstance(column, Boolean):  # R reads true, T and the like as its own, other spellings as texts
+        cell, test = "true", f"%in% c(TRUE, {str((column.spelling or ('false', 'true'))[1])!r})"
+    else:
+        cell, test = column.cells[0], f"== {column.cells[0]!r}"
+    share = Proportion(f"{quoted(column.name)} == {cell!r}")
+    explaining = "1" if first is None else f"`{schema.names[first]}`"
+    formula = f"(`{column.name}` {test}) ~ {explaining}"
+    return _Example(formula, 1 if first is None else 2, f"gl.Proportion({share.of!r})", str(share))
+
+
+def _in_r(example: _Example, *, gaps: bool) -> Iterator[str]:
+    """The code, with names of columns put in at once: whatever they are, nothing in them is put in for again."""
+    for line in (_R + _R_GAPS * gaps).splitlines():
+        yield _PLACE.sub(lambda place: str(getattr(example, place[1])), line)
+
+
+def _in_shell(text: str) -> str:
+    """A question as one word, between double quotes where a shell takes it as it is."""
+    return quote(text) if _SPECIAL.intersection(text) else f'"{text}"'
 
 
 def analysis_guide(copies: Copies) -> Iterator[str]:
@@ -60,9 +96,9 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
     model, schema = copies.model, copies.model.schema
     together = sorted(sorted(columns) for columns in copies.evidence.together(schema) if len(columns) > 1)
     tables = [" × ".join(schema.names[c] for c in columns) for columns in together]
-    if together == [list(pair) for pair in combinations(range(len(schema.columns)), 2)]:
+    if together and together == [list(pair) for pair in combinations(range(len(schema.columns)), 2)]:
         tables = ["every pair of columns"]
-    explained, by, question, text = _example(schema, together)
+    example = _example(schema, together)
     gaps = bool(copies.replicates)
     yield from (
         f"# How to analyse {schema.name}",
@@ -91,16 +127,16 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "import gapless as gl",
         "",
         f'copies = gl.load("synthetic.model").copies({len(copies)})',
-        f"print(gl.pool(copies, {question}))  # or Proportion, Median, Quantile",
+        f"print(gl.pool(copies, {example.question}))  # or Proportion, Median, Quantile",
         "```",
         "",
         "It says what is supported; `lambda table: smf.ols(…, table.to_pandas()).fit()` in place of the question is a "
-        f"regression. Without Python: `gapless estimate . {quote(text)}`.",
+        f"regression. Without Python: `gapless estimate . {_in_shell(example.text)}`.",
         "",
         "## R",
         "",
         "```r",
-        *(line.replace("EXPLAINED", explained).replace("BY", f"`{by}`") for line in (_R + _R_GAPS * gaps).splitlines()),
+        *_in_r(example, gaps=gaps),
         "```",
         "",
         f"Method: {model.method}. Noise and sampling are in the intervals"

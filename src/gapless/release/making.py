@@ -286,6 +286,11 @@ def _check_copies(copies: int, synthesizer: Synthesizer, schema: Schema) -> None
             f"{synthesizer.name} is not learned from tables: there are no copies of it",
             hint="method=mixture, aim, mst, privbayes or independent",
         )
+    if any(column.gaps for column in schema.columns) and not synthesizer.counts_gaps:
+        raise ModelError(
+            "this treatment does not measure the gaps: no estimate from copies would have an interval",
+            hint="missing=Extended(), or no copies",
+        )
 
 
 def _ledger_of(

@@ -114,11 +114,20 @@ class Copies(Sequence[Table]):
     @cached_property
     def original(self) -> Table:
         """Many rows of the closest model, with which copies and replicates are compared."""
-        return self._weighted(self.closest.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed))
+        return self.weigh(self.closest.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed))
 
     def with_weights(self, weigh: Callable[[Table], ArrayLike]) -> Copies:
         """The same copies, each with the weights that `weigh` gives its rows."""
         return replace(self, _weigh=weigh)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the rows of each copy have weights."""
+        return self._weigh is not None
+
+    def weigh(self, table: Table) -> Table:
+        """A table with the weights that rows of these copies get, if they get any."""
+        return table if self._weigh is None else table.with_weights(self._weigh(table))
 
     def write(self, path: str | Path) -> list[Path]:
         """Write one file with a first column `copy` (.csv, .tsv, .gz, .parquet), or into a folder one file each.
@@ -153,7 +162,7 @@ class Copies(Sequence[Table]):
         seed, other = rng.integers(1 << 32, size=2).tolist()
         start = self._closest if near else None
         learned = evidence.learn(self.model.schema, seed=seed, closely=True, start=start)
-        return self._weighted(self._model(evidence, learned).sample(rows, seed=other))
+        return self.weigh(self._model(evidence, learned).sample(rows, seed=other))
 
     def _model(self, evidence: Evidence, learned: Learned) -> FittedModel:
         return replace(
@@ -163,9 +172,6 @@ class Copies(Sequence[Table]):
             total=learned.total,
             inside=evidence.inside(self.model.schema),
         )
-
-    def _weighted(self, table: Table) -> Table:
-        return table if self._weigh is None else table.with_weights(self._weigh(table))
 
 
 def write_together(tables: Sequence[Table], path: Path) -> Path:

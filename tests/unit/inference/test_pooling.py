@@ -212,6 +212,29 @@ def test_weights_of_copies_are_respected(copies):
     assert mine.value == pytest.approx(female.value, abs=1e-4)
 
 
+def test_what_weights_look_at_is_looked_at_by_estimates(copies):
+    """Age and town were not counted together: weights by town are no way around that."""
+    by_sex = copies.with_weights(lambda table: 1.0 + table.codes[1])
+    by_town = copies.with_weights(lambda table: 1.0 + table.codes[3])
+    for estimator in (gl.Mean("age"), lambda table: gl.weighted_mean(table, "age")):
+        assert gl.pool(by_sex, estimator).estimates[0].interval
+        (found,) = gl.pool(by_town, estimator).estimates
+        assert found.interval is None
+        assert "age × town was not measured" in found.unsupported
+
+
+def test_weights_inside_a_linear_regression_are_looked_at(copies):
+    models = pytest.importorskip("statsmodels.api")
+
+    def slope(table, weights):
+        age, income = (table[name].to_numpy() for name in ("age", "income"))
+        return models.WLS(income, models.add_constant(age), weights=weights).fit()
+
+    assert all(each.interval for each in gl.pool(copies, lambda table: slope(table, 1.0)).estimates)
+    for each in gl.pool(copies, lambda table: slope(table, 1.0 + table.codes[3])).estimates:
+        assert "age × income × town was not measured" in each.unsupported
+
+
 @pytest.mark.parametrize(("seen", "hidden"), [(20, True), (2000, False)])
 @pytest.mark.parametrize("method", [gl.MST, gl.Mixture, gl.Independent])
 def test_a_column_of_which_noise_hides_what_is_observed_has_no_interval(method, seen, hidden, tmp_path):
