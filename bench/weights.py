@@ -340,7 +340,9 @@ def network_score(test, fake, weights):
     network = (MLPClassifier if category else MLPRegressor)(random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        network.fit(points(fake, without="label"), y, sample_weight=None if weights is None else np.asarray(weights))
+        mass = np.ones(len(y)) if weights is None else np.asarray(weights)
+        some = mass > 0  # a batch of rows without any weight has no mean
+        network.fit(points(fake, without="label")[some], y[some], sample_weight=None if weights is None else mass[some])
     told = points(test, without="label")
     if category:
         return roc_auc_score(wanted, network.predict_proba(told)[:, 1])
