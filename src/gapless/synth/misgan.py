@@ -45,7 +45,7 @@ class MisGAN(Adversarial):
 
     In [MD] critics see rows without noise, and the generators' gradients get it: the cost stated there is too small by
     far (docs/proofs/teachers.md). `noised="generators"` is that variant with a cost that holds, for comparison: rows
-    are parted among 1,000 pairs of critics, one of which is asked at each step. It needs so much more noise that
+    are parted among up to 1,000 pairs of critics, one of which is asked at each step. It needs so much more noise that
     little is learned. Its critics saw rows as they are, so the model carries none.
 
     Args:
