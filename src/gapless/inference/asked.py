@@ -13,7 +13,7 @@ from gapless.data import Table
 from gapless.errors import QuestionError
 from gapless.inference.estimates import Estimates
 from gapless.model.marginal import Floats
-from gapless.query import Mean, Proportion, Quantile
+from gapless.query import Mean, Proportion, Quantile, Variance
 from gapless.query.compiled import Compiled
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion
@@ -25,8 +25,9 @@ _NORMAL = 1.96  # half the width of the ranks from which a quantile's variance i
 def looked_at(question: AnyQuestion, schema: Schema) -> frozenset[str]:
     """The columns that a question looks at; questions that copies cannot answer are refused."""
     if not isinstance(question, Mean | Proportion | Quantile):
+        why = "" if isinstance(question, Variance) else ": it counts one table, and there are several"
         raise QuestionError(
-            f"{question} is not estimated from copies: it counts one table, and there are several",
+            f"{question} is not estimated from copies{why}",
             hint="mean, proportion, median or quantile; or ask the private table",
         )
     asked = question.compile(schema)

@@ -48,7 +48,7 @@ class PooledEstimate:
 
     def __str__(self) -> str:
         if self.interval is None:
-            return f"({self.value:.6g})  no interval"
+            return "no estimate" if np.isnan(self.value) else f"({self.value:.6g})  no interval"
         low, high = self.interval
         gaps = f", × {self.gap_factor:.2f} by gaps" if self.gap_factor > 1 else ""
         return f"{self.value:.6g}  [{low:.6g}, {high:.6g}]  × {self.noise_factor:.2f} by noise{gaps}"
@@ -225,16 +225,20 @@ def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
     return ""
 
 
-def _notes(model: FittedModel, columns: Iterable[int]) -> list[str]:
-    blind = [
-        column.name
-        for column in (model.schema.columns[c] for c in sorted(columns))
-        if isinstance(column, _Binned) and column.name not in model.inside and column.size < column.fine.size
-    ]
+def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
+    looked_at = (model.schema.columns[c] for c in sorted(columns))
+    binned = [column for column in looked_at if isinstance(column, _Binned) and column.size < column.fine.size]
+    blind = [column.name for column in binned if column.name not in model.inside]
     notes = ["95% intervals for the population: sampling, noise and, where there are any, gaps at random are in them."]
     if blind:
         notes.append(
             f"Where in its bin a value of {listing(blind)} lies was not measured: intervals do not cover that."
+        )
+    alone = [column.name for column in binned if column.name in model.inside]
+    if alone and len(columns) > 1:
+        notes.append(
+            f"Where in its bin a value of {listing(alone)} lies was measured by itself, not with other columns: "
+            "intervals do not cover that."
         )
     return [*notes, *_gap_notes(model, columns), FREE]
 

@@ -141,7 +141,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "",
         f"Method: {model.method}. Noise and sampling are in the intervals"
         + (", and gaps that are missing at random" if gaps else "")
-        + ". What is not: where in its bin a number lies, if bins were declared; that the columns measured together "
-        "are the right ones.",
+        + ". What is not: where in its bin a number lies, if bins were declared, and how numbers inside a bin go with "
+        "other columns; that the columns measured together are the right ones.",
         "",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import isqrt
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -69,7 +70,7 @@ class Adversarial(Synthesizer):
             whole("steps", self.steps, error=ModelError, least=1)
         if (cells := sum(fitting.sizes)) ** 2 > MOST_NUMBERS:
             raise ModelError(
-                f"all columns together have {cells:,} cells, too many for one critic",
+                f"all columns together have {cells:,} cells, too many for one critic: {isqrt(MOST_NUMBERS):,} at most",
                 hint="another method, or fewer levels or bins",
             )
 

@@ -37,6 +37,11 @@ class CriticWeights:
         if not isinstance(self.model, FittedModel):
             raise ModelError(f"a {type(self.model).__name__} is no fitted model", hint="MisGAN().fit(…)")
         critic = self.model.critic
+        if critic is None and len(self.model.schema.columns) == 1:
+            raise ModelError(
+                f"this model by {self.model.method} has one column, and critics compare pairs",
+                hint="no weights: a column by itself is as it was measured",
+            )
         if critic is None:
             raise ModelError(
                 f"this model by {self.model.method} carries no critic that was paid for",

@@ -149,7 +149,9 @@ def test_other_forms_are_refused(said):
 
 
 def test_questions_that_count_one_table_are_refused(copies):
-    with pytest.raises(gl.QuestionError, match="not estimated from copies"):
+    with pytest.raises(gl.QuestionError, match="variance\\(age\\) is not estimated from copies\n"):
+        gl.pool(copies, gl.Variance("age"))
+    with pytest.raises(gl.QuestionError, match="not estimated from copies: it counts one table"):
         gl.pool(copies, gl.Count())
     with pytest.raises(gl.ModelError, match="pool\\(\\) takes copies, not a Table"):
         gl.pool(copies[0], gl.Mean("age"))
@@ -204,6 +206,20 @@ def test_bins_are_named_whose_inside_was_not_measured(bins, told, tmp_path):
     copies = gl.Independent().fit(table, spend=table.ledger.left).copies(2, seed=1)
     notes = gl.pool(copies, gl.Mean("age")).notes
     assert any("Where in its bin a value of age" in note for note in notes) == told
+
+
+def test_values_in_learned_bins_were_not_measured_with_other_columns(tmp_path):
+    schema = Schema("people", [Integer("age", bounds=(0, 99), bins="learned"), SCHEMA.columns[1]])
+    table = private(people(500)[["age", "sex"]], schema, tmp_path)
+    with fixed_noise(1):
+        copies = gl.MST().fit(table, spend=table.ledger.left).copies(2, seed=1)
+    told = "a value of age lies was measured by itself, not with other columns"
+    assert any(told in note for note in gl.pool(copies, gl.Mean("age", by="sex")).notes)
+    assert not any("in its bin" in note for note in gl.pool(copies, gl.Mean("age")).notes)
+
+
+def test_what_no_row_answers_is_no_estimate(copies):
+    assert "= no estimate\n  no interval: too few rows" in str(gl.pool(copies, gl.Mean("age", where="age > 9")))
 
 
 def test_weights_of_copies_are_respected(copies):

@@ -223,6 +223,10 @@ def test_no_weights_without_a_critic_that_was_paid_for(tmp_path):
         gl.ModelError, match="by independent carries no critic that was paid for\n  Try: a model whose critic"
     ):
         gl.CriticWeights(model).fit(model.sample(5, seed=0))
+    alone = private(people(50).select("b"), schema().select(["b"]), tmp_path)
+    model = gl.DPGAN(steps=2).fit(alone, spend=alone.ledger.left)
+    with pytest.raises(gl.ModelError, match="by dpgan has one column, and critics compare pairs"):
+        gl.CriticWeights(model).fit(model.sample(5, seed=0))
     with pytest.raises(gl.ModelError, match="is no fitted model"):
         gl.CriticWeights(object()).fit(model.sample(5, seed=0))
 
@@ -272,6 +276,6 @@ def test_settings_that_are_none(tmp_path):
 def test_too_many_cells_are_refused_before_anything_is_spent(tmp_path):
     wide = gl.Schema("wide", [gl.Categorical(name, [f"{name}{i}" for i in range(1_100)]) for name in "ab"])
     table = private(pl.DataFrame({"a": ["a1"], "b": ["b1"]}), wide, tmp_path)
-    with pytest.raises(gl.ModelError, match="2,200 cells, too many for one critic"):
+    with pytest.raises(gl.ModelError, match="2,200 cells, too many for one critic: 2,000 at most"):
         gl.DPGAN().fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
