@@ -407,7 +407,7 @@ def bound(options):
     )
     told = influences(population, codes, law)
     for cell in options.cells or COMPLETE:
-        widths = []
+        widths = {}
         for number in range(options.samples):
             model, _ = fitted(population, cell, number)
             places, noise = counted(model.evidence, codes)
@@ -424,8 +424,12 @@ def bound(options):
                 if holds(population, model, LOOKS[name]):
                     seen = [np.bincount(place, influence) / s for place, s in zip(places, noise, strict=True)]
                     weights = inverse @ np.concatenate(seen)
-                    widths.append((1 + weights @ weights / ROWS / (law @ influence**2)) ** 0.5)
-        print(f"{cell:<12} {options.samples} samples, best linear unbiased width {np.median(widths):.2f}", flush=True)
+                    width = (1 + weights @ weights / ROWS / (law @ influence**2)) ** 0.5
+                    widths.setdefault(name, []).append(width)
+        middle = np.median(np.concatenate(list(widths.values())))
+        print(f"{cell:<12} {options.samples} samples, best linear unbiased width {middle:.2f}", flush=True)
+        for name, found in widths.items() if options.verbose else ():
+            print(f"    {name:<18} {len(found):4d}  width {np.median(found):.2f}")
 
 
 def counted(evidence, codes):
