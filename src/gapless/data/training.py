@@ -179,7 +179,9 @@ def _try(program: Program[S], sizes: Sequence[int]) -> None:
             gradients.squared_norms()
             length = gradients.total(np.ones(BLOCK)).size
     except (IndexError, ValueError) as error:
-        raise _not_taken(sizes, error, "gaps are codes of their own, except in columns that needs= names") from None
+        raise _not_taken(
+            sizes, error, hint="gaps are codes of their own, except in columns that needs= names"
+        ) from None
     if length != program.numbers:
         raise ModelError(f"a gradient has {length} numbers, not {program.numbers}", hint="numbers of all parameters")
 
@@ -191,8 +193,10 @@ def _try_school(program: School[S], sizes: Sequence[int]) -> None:
         with np.errstate(all="ignore"):
             program.lessons(codes, np.zeros(1, dtype=np.int64))
     except (IndexError, ValueError) as error:
-        raise _not_taken(sizes, error, "a school for the schema of the table: gaps are codes of their own") from None
+        raise _not_taken(
+            sizes, error, hint="a school for the schema of the table: gaps are codes of their own"
+        ) from None
 
 
-def _not_taken(sizes: Sequence[int], error: Exception, hint: str) -> ModelError:
+def _not_taken(sizes: Sequence[int], error: Exception, *, hint: str) -> ModelError:
     return ModelError(f"this program does not take columns of {', '.join(map(str, sizes))} codes: {error}", hint=hint)
