@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gapless as gl
+from counted import Counting
 from gapless.data.training import teachable
 from gapless.privacy import L1, Budget, OneTeacher, Sampled, TeacherVotes
 from gapless.privacy.budget import PURE
@@ -15,7 +16,7 @@ from gapless.privacy.noise import SystemNoise
 from gapless.privacy.registry import recomputed_loss
 from gapless.privacy.sgd import HIGHEST_ORDER
 from gapless.privacy.teachers import evenly, one_of_many_loss
-from gapless.testing.noise import FixedNoise, _active
+from gapless.testing.noise import _active
 from gapless.testing.tables import letters_schema, private
 from schools import poll, taught, tutors
 
@@ -110,18 +111,6 @@ def test_refusals(kind, settings):
 def test_orders_without_end_are_refused():
     with pytest.raises(gl.BudgetError, match="accounted for at the order"):
         OneTeacher(**ANSWERS, std=9.0).loss(Sampled(1), HIGHEST_ORDER + 1.0)
-
-
-class Counting(FixedNoise):
-    """Notes every vector of noise that is drawn."""
-
-    def __init__(self):
-        super().__init__(1)
-        self.drawn = []
-
-    def discrete_gaussian(self, std, size):
-        self.drawn.append((std, size))
-        return super().discrete_gaussian(std, size)
 
 
 @pytest.mark.parametrize("rows", [[], ROWS])

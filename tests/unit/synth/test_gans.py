@@ -5,10 +5,11 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from counted import Counting
 from gapless.missing import STRATEGIES
 from gapless.synth import METHODS, adversarial, dpautogan, misgan
 from gapless.synth.adversarial import Adversarial
-from gapless.testing.noise import FixedNoise, _active, fixed_noise, scaled_noise
+from gapless.testing.noise import _active, fixed_noise, scaled_noise
 from gapless.testing.tables import private
 
 GANS = {name: method for name, method in METHODS.items() if issubclass(method, Adversarial)}
@@ -73,18 +74,6 @@ def test_complete_rows_are_all_that_is_read(tmp_path):
     _, ledger = fit("misgan", tmp_path, "complete-rows")
     assert [entry.what for entry in ledger.entries] == ["a", "b", "c", "number of rows", "critics"]
     assert all(entry.reads == ["b", "c"] for entry in ledger.entries if entry.what != "number of rows")
-
-
-class Counting(FixedNoise):
-    """Notes every vector of noise that is drawn."""
-
-    def __init__(self):
-        super().__init__(1)
-        self.drawn = []
-
-    def discrete_gaussian(self, std, size):
-        self.drawn.append((std, size))
-        return super().discrete_gaussian(std, size)
 
 
 @pytest.mark.parametrize("name", ["misgan", "dpautogan"])
