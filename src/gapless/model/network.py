@@ -241,7 +241,7 @@ def fit_tables(
     sizes: Sequence[int],
     nodes: Sequence[Node],
     counts: Sequence[Floats],
-    noise_std: float,
+    noise: Sequence[float],
     *,
     total: float | None,
     cap_cells: int,
@@ -251,31 +251,31 @@ def fit_tables(
 
     Args:
         sizes: the number of cells of each column.
-        nodes: every column after its parents.
+        nodes: every column after its parents; then pairs in these that were counted by themselves.
         counts: for each node one axis per parent, merged, and a last one for the column.
-        noise_std: of each cell.
+        noise: the `noise_std` of each node's counts.
         total: the number of rows, if all tables count the same ones. Then they are brought to agree on what they share,
             and those of the first nodes, as many as the cap allows, fitted in one model. None if each counts rows of
             its own.
         cap_cells: the largest junction tree.
         closely: whether to follow the counts, as in `GraphicalModel.fit`.
     """
-    axes = Axes(sizes, nodes)
-    measured = [Measurement(key, table, noise_std) for key, table in zip(axes.tables, counts, strict=True)]
+    axes, families = Axes(sizes, nodes), nodes[: len({node.column for node in nodes})]
+    measured = [Measurement(*table) for table in zip(axes.tables, counts, noise, strict=True)]
+    own, pairs = measured[: len(families)], measured[len(families) :]
     if total is None:
-        return NodeTables([_fit_alone(measurement, closely=closely) for measurement in measured])
-    many = beginning(sizes, nodes, cap_cells)
-    agreed = reconcile(axes.sizes, measured, total) if many < len(measured) else {}
-    alone = [Measurement(key := tuple(sorted(table.columns)), *agreed[key]) for table in measured[many:]]
-    tables = [
-        _fit_alone(table, then.columns, closely=closely) for table, then in zip(alone, measured[many:], strict=True)
-    ]
+        return NodeTables([_fit_alone(table, closely=closely) for table in own])
+    many = beginning(sizes, families, cap_cells)
+    agreed = reconcile(axes.sizes, measured, total) if many < len(own) else {}
+    alone = [Measurement(key := tuple(sorted(table.columns)), *agreed[key]) for table in own[many:]]
+    tables = [_fit_alone(table, then.columns, closely=closely) for table, then in zip(alone, own[many:], strict=True)]
     if many == 0:
         return NodeTables(tables)
-    begin = Axes(sizes, nodes[:many])
+    begin = Axes(sizes, families[:many])
+    begun = {node.column for node in families[:many]}
     start = GraphicalModel.fit(
         begin.sizes,
-        measured[:many],
+        own[:many] + [pair for pair in pairs if pair.columns[-1] in begun],
         total=total,
         closely=closely,
         whole=len(sizes),

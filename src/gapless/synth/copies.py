@@ -170,7 +170,7 @@ class Copies(Sequence[Table]):
             filled=learned.filled,
             gapped=learned.gapped,
             total=learned.total,
-            inside=evidence.inside(self.model.schema),
+            inside=evidence.inside(self.model.schema, closely=True),
         )
 
 

@@ -71,7 +71,7 @@ class Evidence:
         rows: the noisy number of rows, where it was measured by itself.
         extended: whether every row was counted, gaps as cells.
         trees: of columns whose bins were learned, the counts of their cells in groups, the coarsest level first.
-        nodes: of a network, one for each table.
+        nodes: of a network, one for each table: those of all columns, parents first, then pairs in some of these.
         same_rows: of a network, whether all tables count the same rows.
         cap_cells: of a network, the largest junction tree on which its tables are brought to agree; of a graphical
             model, the largest table in which a rule between rows is kept by structural zeros.
@@ -103,6 +103,11 @@ class Evidence:
         total = max(1.0, self.total)
         return [table.scaled_to(total) for table in self.tables]
 
+    @property
+    def families(self) -> tuple[Node, ...]:
+        """Of a network the nodes that make it, one for each column."""
+        return self.nodes[: len({node.column for node in self.nodes})]
+
     def sizes(self, schema: Schema) -> tuple[int, ...]:
         """The cells of each column as they were counted."""
         return tuple(column.extended_size if self.extended else column.size for column in schema.columns)
@@ -113,10 +118,11 @@ class Evidence:
         Those of a network beyond its beginning are kept if an earlier one holds all parents.
         """
         sizes = self.sizes(schema)
-        begun = beginning(sizes, self.nodes, self.cap_cells) if self.nodes and self.same_rows else 0
+        families = self.families
+        begun = beginning(sizes, families, self.cap_cells) if families and self.same_rows else 0
         found: set[frozenset[int]] = set()
-        for place, table in enumerate(self.tables):
-            parents = self.nodes[place].parents if begun <= place < len(self.nodes) else ()
+        for place, table in enumerate(self.tables[: len(families) or None]):  # its pairs are in these
+            parents = families[place].parents if begun <= place < len(families) else ()
             if not parents or any(set(parents) <= columns for columns in found):
                 axes = zip(table.columns, table.counts.shape, strict=True)
                 found.add(frozenset(c for c, size in axes if size == sizes[c]))
@@ -162,13 +168,13 @@ class Evidence:
         """
         return LEARNERS[self.kind](self, schema, Way(seed, closely, start, progress))
 
-    def inside(self, schema: Schema) -> dict[str, Floats]:
-        """How many rows each cell has, about, of columns whose bins were learned."""
+    def inside(self, schema: Schema, *, closely: bool = False) -> dict[str, Floats]:
+        """How many rows each cell has, about, of columns whose bins were learned; `closely` as in `learn`."""
         levels: dict[int, list[Measurement]] = {}
         for level in self.trees:
             levels.setdefault(level.columns[0], []).append(level)
         return {
-            schema.names[column]: settle([level.counts for level in tree], tree[0].noise_std)
+            schema.names[column]: settle([level.counts for level in tree], tree[0].noise_std, closely=closely)
             for column, tree in levels.items()
         }
 
@@ -316,20 +322,20 @@ def _network(evidence: Evidence, schema: Schema, way: Way) -> Learned:
     sizes, observed = evidence.sizes(schema), [column.size for column in schema.columns]
     total = max(1.0, evidence.total)
     agreed = total if evidence.extended else max(1.0, estimate_total(evidence.tables))
-    noise_std = evidence.tables[0].noise_std
+    families, noise = evidence.families, [table.noise_std for table in evidence.tables]
     tables, start = fit_tables(
         sizes,
         evidence.nodes,
         [table.counts for table in evidence.tables],
-        noise_std,
+        noise,
         total=agreed if evidence.same_rows else None,
         cap_cells=evidence.cap_cells,
         closely=way.closely,
     )
-    constant = [Node(c, (), ()) for c in sorted(set(range(len(sizes))).difference(n.column for n in evidence.nodes))]
-    nodes = [*evidence.nodes, *constant]
+    constant = [Node(c, (), ()) for c in sorted(set(range(len(sizes))).difference(n.column for n in families))]
+    nodes = [*families, *constant]
     tables += [np.ones(1)] * len(constant)
-    begun = beginning(sizes, evidence.nodes, evidence.cap_cells) if way.closely and start is not None else 0
+    begun = beginning(sizes, families, evidence.cap_cells) if way.closely and start is not None else 0
 
     def network(sizes: Sequence[int], nodes: Sequence[Node], start: GraphicalModel | None) -> BayesianNetwork:
         found = BayesianNetwork(sizes, nodes, map(conditional, tables))
@@ -344,9 +350,9 @@ def _network(evidence: Evidence, schema: Schema, way: Way) -> Learned:
     ]
     if start is not None and begun:
         axes = Axes(observed, nodes[:begun])
-        noise = {tuple(sorted(key)): noise_std for key in axes.tables}
+        known = {tuple(sorted(key)): noise_std for key, noise_std in zip(axes.tables, noise, strict=False)}
         start = complete_model(
-            start, axes.sizes, noise, zeros=axes.untied, cap_cells=ENGINE_CELLS, closely=True, seed=way.seed
+            start, axes.sizes, known, zeros=axes.untied, cap_cells=ENGINE_CELLS, closely=True, seed=way.seed
         )
     return Learned(network(observed, nodes, start), whole, total)
 

@@ -71,16 +71,22 @@ def levels(cells: int, others: int) -> list[Integers]:
         node = node // FANOUT
 
 
-def settle(tables: Sequence[Floats], noise_std: float) -> Floats:
-    """How many rows each cell has, about, none below 0: from the noisy counts of every level, the coarsest first."""
+def settle(tables: Sequence[Floats], noise_std: float, *, closely: bool = False) -> Floats:
+    """How many rows each cell has, about, none below 0: from the noisy counts of every level, the coarsest first.
+
+    Where only noise is seen nothing is left, or an even spread: less noise for some bias. `closely` the counts are
+    followed, noise and all, as copies for inference need it (`gapless.synth.copies`): thresholds would make copies vary
+    by other amounts than noise does, and a bias that none of them shows.
+    """
     agreed, stds = _agreed(tables, noise_std)
+    ends = [(0, len(values)) for values in agreed] if closely else _ends(agreed, stds)
     rows: Floats = np.array([max(agreed[0].sum(), 0.0)])
-    for values, noise, (first, last) in zip(agreed, stds, _ends(agreed, stds), strict=True):
+    for values, noise, (first, last) in zip(agreed, stds, ends, strict=True):
         inside = (np.arange(len(values)) >= first) & (np.arange(len(values)) < last)
         children = _by_parent(np.where(inside, values, -np.inf), fill=-np.inf)
         real = np.isfinite(children)
         even = np.where(real, rows[:, None] / np.maximum(real.sum(axis=1, keepdims=True), 1), 0.0)
-        clear = (rows >= EVEN * noise * math.sqrt(FANOUT)) & real.any(axis=1)
+        clear = (rows >= (0.0 if closely else EVEN) * noise * math.sqrt(FANOUT)) & real.any(axis=1)
         split = project(np.where(clear[:, None], children, 0.0), rows)
         rows = np.where(clear[:, None], split, even).ravel()[: len(values)]
     return rows

@@ -13,20 +13,19 @@ from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
 
-COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
-POWER = 1 / 3  # of a pair's cells, for its part of the rest
+POWER = 1 / 6  # of a pair's cells, for its part of the budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture(Synthesizer):
     """All pairs at once, nothing chosen: for tables in which many columns depend on each other, and for larger budgets.
 
-    A tenth of the budget measures every column, the rest every pair, each with a part in proportion to the cube root of
-    its cells: one batch that is fixed in advance, priced by its exact total if nothing was released before. A mixture
+    Each pair gets a part of the budget in proportion to the sixth root of its cells: one batch that is fixed in advance,
+    priced by its exact total if nothing was released before. What a column is by itself all its pairs tell. A mixture
     of products is fitted to the noisy tables until noise explains what is left of them (`gapless.model.mixture`).
 
-    Guarantee: the releases are the tables of one and two columns and, unless every row is counted in them, the number
-    of rows. With `Observed()` the promise to the people behind the gaps holds for the whole of them.
+    Guarantee: the releases are the tables of two columns, of the one if there is no other, and, unless every row is
+    counted in them, the number of rows. With `Observed()` the promise to the people behind the gaps holds for the whole of them.
 
     Args:
         missing: what to do about gaps.
@@ -48,16 +47,15 @@ class Mixture(Synthesizer):
             )
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
-        """Measure every column and every pair, and fit a mixture to them."""
+        """Measure every pair, and fit a mixture to them."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         pairs = fitting.telling(combinations(range(len(fitting.sizes)), 2))
-        weights = [prod(fitting.sizes[c] for c in pair) ** POWER for pair in pairs]
-        columns_weight = COLUMNS_SHARE / (1 - COLUMNS_SHARE) * (sum(weights) or 1.0) / len(fitting.columns)
+        marginals = pairs or fitting.columns
         fitting.tell("measuring", 0, 1)
         fitting.measure(
-            [*fitting.columns, *pairs],
+            marginals,
             fitting.prepare(),
-            shares=[columns_weight] * len(fitting.columns) + weights,
+            shares=[prod(fitting.sizes[c] for c in marginal) ** POWER for marginal in marginals],
             together=True,
         )
         evidence = fitting.evidence(MixtureModel.kind)

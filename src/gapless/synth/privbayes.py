@@ -15,7 +15,7 @@ from gapless.errors import ModelError
 from gapless.model.marginal import LEAST_NOISE, Floats, Marginal, Measurement
 from gapless.model.network import BayesianNetwork, Node
 from gapless.model.sampling import Ints
-from gapless.privacy import Loss, for_counts
+from gapless.privacy import L1, Loss, for_counts
 from gapless.schema import Column, Schema
 from gapless.schema.compatible import Between
 from gapless.schema.constraints import constraints_of
@@ -24,6 +24,7 @@ from gapless.synth.fitting import Fitting, Synthesizer
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
 CHOICE_SHARE = 0.2  # for the network: a choice errs by little beside the noise in a table
+PAIRS_SHARE = 0.5  # of what is left for tables: for each column with each of several parents
 USEFUL = 4.0  # a table's cells hold on average this many times the noise, or more
 MOST_PARENTS = 3
 POOL = 5000  # candidates for a choice; where there are more, parents are columns that the network joins already
@@ -94,7 +95,7 @@ class _Growth(Fitting):
         families: of the columns that have their place.
         waiting: the columns that have none, by position.
         useful: the most cells of a table.
-        tables: the noisy counts of each family, the column last.
+        pairs: views of a column and of one of its parents that are measured by themselves, too.
     """
 
     def __init__(
@@ -121,8 +122,7 @@ class _Growth(Fitting):
         self.families: list[Marginal] = [(self.levels[first][0],)]
         self.waiting = [place for place in telling if place != first]
         self.useful = 0
-        self.tables: list[Floats]
-        self.noise_std: float
+        self.pairs: list[Marginal] = []
         self.same_rows: bool
 
     def prepare(self) -> Loss:
@@ -202,34 +202,67 @@ class _Growth(Fitting):
         return tuple(levels[0] for levels in at)
 
     def measure_families(self, spend: Loss) -> None:
-        """The table of every family, in one batch with even shares."""
+        """The table of every family, and the pairs in those of several parents if that pays: one batch."""
         self.tell("counting", 0, 1)
         counts = self.data.counts_of([(*parents, column) for column, *parents in self.families])
-        self.tables = self.release(list(zip(counts, map(self.name, self.families), strict=True)), spend)
-        self.noise_std = self.noise[0].noise_std
         may_lack = {column.name for column in self.schema.columns if column.gaps}
         self.same_rows = len({(value.reads or frozenset()) & may_lack for value in counts}) == 1
+        if self.same_rows:
+            self.pairs = self._worth_measuring(spend)
+        counts += self.data.counts_of([(parent, column) for column, parent in self.pairs])
+        tables = [*self.families, *self.pairs]
+        shares = [(1 - PAIRS_SHARE) / len(self.families)] * len(self.families)
+        shares += [PAIRS_SHARE / len(self.pairs) for _ in self.pairs]
+        released = self.release(list(zip(counts, map(self.name, tables), strict=True)), spend, shares=shares)
+        self.nodes = [self._node(table).cut(self.sizes) for table in tables]
+        self.measured = [
+            Measurement((*node.parents, node.column), counts, noise.noise_std)
+            for node, counts, noise in zip(self.nodes, released, self.noise, strict=True)
+        ]
+
+    def _worth_measuring(self, spend: Loss) -> list[Marginal]:
+        r"""Each column with each of its parents, where it has several, if these are better known by tables of their own.
+
+        A cell of a pair is a sum over the other parents' cells in the family's table: with r of these and noise σ the
+        variance is r σ², and :math:`(1 / r\sigma'^2 + 1 / \tau^2)^{-1}` if a part of the budget measures pairs, with
+        noise τ, and tables have σ' for the rest. Under a pure budget, where noise grows with the number of tables and
+        not with its root, that is seldom less.
+        """
+        pairs = [(column, parent) for column, *parents in self.families for parent in parents if len(parents) > 1]
+        if not pairs:
+            return []
+        sizes = self.data.sizes
+        rest = [
+            math.prod(sizes[parent] for parent in parents) / sizes[parent]
+            for _, *parents in self.families if len(parents) > 1 for parent in parents
+        ]
+
+        def variance(share: float, tables: int) -> float:
+            return for_counts(spend * (share / tables), L1(self.table.protect.at_most)).noise_std ** 2
+
+        alone, left, own = (
+            variance(1.0, len(self.families)),
+            variance(1 - PAIRS_SHARE, len(self.families)),
+            variance(PAIRS_SHARE, len(pairs)),
+        )
+        return pairs if sum(1 / (1 / (many * left) + 1 / own) for many in rest) < sum(rest) * alone else []
 
     def conclude(self) -> FittedModel:
         """The finished model: tables without noise's signs, and the gaps completed."""
         self.tell("fitting", 0, 1)
-        nodes = [self._node(family).cut(self.sizes) for family in self.families]
-        self.measured = [
-            Measurement((*node.parents, node.column), counts, self.noise_std)
-            for node, counts in zip(nodes, self.tables, strict=True)
-        ]
         evidence = self.evidence(
-            BayesianNetwork.kind, nodes=tuple(nodes), same_rows=self.same_rows, cap_cells=self.cap_cells
+            BayesianNetwork.kind, nodes=tuple(self.nodes), same_rows=self.same_rows, cap_cells=self.cap_cells
         )
         learned = evidence.learn(self.schema)
         self.tell("fitting", 1, 1)
-        pairs = {(min(node.column, parent), max(node.column, parent)) for node in nodes for parent in node.parents}
+        pairs = {(min(node.column, parent), max(node.column, parent)) for node in self.nodes for parent in node.parents}
+        named = zip([*self.families, *self.pairs], self.measured, strict=True)
         return self.fitted(
             learned.filled,
             learned.gapped,
             settings={"cells of a chosen table": f"at most {self.useful:,}"},
-            structure=[f"{self.name(family)}: noise std {self.noise_std:.1f}" for family in self.families],
-            noise=self._noise(nodes),
+            structure=[f"{self.name(family)}: noise std {table.noise_std:.1f}" for family, table in named],
+            noise=self._noise(),
             edges=pairs,
             evidence=evidence,
         )
@@ -239,13 +272,13 @@ class _Growth(Fitting):
         """The noisy number of rows, at least one: the tables of all families tell it too, if every row is in them."""
         return max(1.0, self.evidence().total)
 
-    def _noise(self, nodes: Sequence[Node]) -> dict[str, float]:
-        """The noise in a count of one cell of each column, from the table of its family."""
-        known = {}
-        for node, counts in zip(nodes, self.tables, strict=True):
-            law = Measurement((node.column,), counts.reshape(-1, counts.shape[-1]).sum(axis=0), self.noise_std)
-            noise_std = (law if self.extended else law.scaled_to(self.total)).noise_std
-            known[self.schema.names[node.column]] = noise_std * math.sqrt(counts.size / counts.shape[-1])
+    def _noise(self) -> dict[str, float]:
+        """The noise in a count of one cell of each column, from that of its tables which tells it best."""
+        known: dict[str, float] = {}
+        for node, table in zip(self.nodes, self.measurements, strict=True):
+            name = self.schema.names[node.column]
+            noise_std = table.noise_std * math.sqrt(table.counts.size / table.counts.shape[-1])
+            known[name] = min(noise_std, known.get(name, math.inf))
         return known
 
     def _node(self, family: Marginal) -> Node:
