@@ -23,6 +23,8 @@ from gapless.schema.words import listing
 from gapless.synth.copies import Copies
 from gapless.synth.fitted import FittedModel
 
+Bools = NDArray[np.bool_]
+
 FREE = "Computed from released values: nothing was spent."
 
 
@@ -148,8 +150,10 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         needs = [[part.union(*columns) for part in need] for need in found]
     # A copy in which a group is empty says that there is too little to go by.
     values, variances = np.array([each.values for each in said]), np.array([each.variances for each in said])
-    gappy = [any(model.schema.columns[c].gaps for c in frozenset().union(*need)) for need in needs]
-    centre, half, noise, gaps = _intervals(copies, values, variances, ask, np.array(gappy))
+    used = [[model.schema.columns[c] for c in frozenset().union(*need)] for need in needs]
+    gappy = np.array([any(column.gaps for column in some) for some in used])
+    learned = np.array([any(column.name in model.inside for column in some) for some in used])
+    centre, half, noise, gaps = _intervals(copies, values, variances, ask, gappy, learned)
     low, high = centre - half, centre + half
     if isinstance(estimator, Proportion):  # the truth lies there
         centre, low, high = (np.clip(ends, 0, 1) for ends in (centre, low, high))
@@ -185,18 +189,22 @@ def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> Callable[[Table],
 
 
 def _intervals(
-    copies: Copies, values: Floats, variances: Floats, ask: Callable[[Table], Estimates], gappy: NDArray[np.bool_]
+    copies: Copies, values: Floats, variances: Floats, ask: Callable[[Table], Estimates], gappy: Bools, learned: Bools
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Centres, half-widths, and by what noise and gaps widen them; gaps only where columns are `gappy`."""
+    """Centres, half-widths, and by what noise and gaps widen them.
+
+    What gaps do, and counts that cannot be below zero on a line of `learned` cells, replicates show.
+    """
     original = ask(copies.original).values
     pooled = rubin(original, values, variances)
+    centre, half, bootstrapped = pooled.centre, pooled.half, gappy | learned
+    if bootstrapped.any() and copies.replicates:
+        found = bootstrap(original, np.array([ask(table).values for table in copies.replicates]))
+        centre = np.where(bootstrapped, found.centre, centre)
+        half = np.where(bootstrapped, np.maximum(half, found.half), half)
     with np.errstate(divide="ignore", invalid="ignore"):
-        noise = pooled.half / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
-        if not (gappy.any() and copies.replicates):
-            return pooled.centre, pooled.half, noise, np.ones_like(noise)
-        with_gaps = bootstrap(original, np.array([ask(table).values for table in copies.replicates]))
-        half = np.where(gappy, np.maximum(pooled.half, with_gaps.half), pooled.half)
-        return np.where(gappy, with_gaps.centre, pooled.centre), half, noise, half / pooled.half
+        gaps = np.where(gappy, half / pooled.half, 1.0)
+        return centre, half, half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0))), gaps
 
 
 def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:

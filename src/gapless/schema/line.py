@@ -316,18 +316,21 @@ class _Binned(Column):
 
         Cells of a bin without any count are as likely as each other.
         """
+        drawn = np.full(len(codes), np.nan)
+        valued = codes < self.values_size
+        drawn[valued] = self.fine._bins.draw(self.cells_by(cells, codes[valued], rng), rng)  # noqa: SLF001 one room
+        return drawn
+
+    def cells_by(self, cells: Floats, codes: Codes, rng: np.random.Generator) -> Codes:
+        """A cell in each of these bins, as likely as these counts say."""
         fine = self.fine
         bins = fine.group(self)[: fine.values_size]
         rows = np.bincount(bins, weights=cells)[bins]
         shares = np.where(rows > 0, cells / np.maximum(rows, 1e-300), 1 / np.bincount(bins)[bins])
         ends = np.append(0.0, np.cumsum(shares))
-        drawn = np.full(len(codes), np.nan)
-        valued = codes < self.values_size
-        places = np.searchsorted(ends, codes[valued] + rng.random(int(valued.sum())), side="right") - 1
-        first = np.searchsorted(bins, codes[valued])
-        last = np.searchsorted(bins, codes[valued], side="right") - 1
-        drawn[valued] = fine._bins.draw(np.clip(places, first, last), rng)  # noqa: SLF001 one room
-        return drawn
+        places = np.searchsorted(ends, codes + rng.random(len(codes)), side="right") - 1
+        first, last = np.searchsorted(bins, codes), np.searchsorted(bins, codes, side="right") - 1
+        return np.clip(places, first, last)
 
 
 _GROUPING = {"": "", ".": r"\.", ",": ",", " ": "[ \u00a0\u202f]", "'": "['’]"}

@@ -88,17 +88,23 @@ class Copies(Sequence[Table]):
 
     @cached_property
     def replicates(self) -> tuple[Table, ...]:
-        """As many tables from rows with gaps that the model might have been learned from; none without gaps.
+        """As many tables from rows that the model might have been learned from; none without gaps and learned bins.
 
         Rows that are drawn again from many that follow the model closely are as good as independent ones.
         """
-        if self.model.gapped is None or not any(column.gaps for column in self.model.schema.columns):
+        if self.model.gapped is None or not (
+            self.evidence.trees or any(column.gaps for column in self.model.schema.columns)
+        ):
             return ()
         gapped, rows = self.closest.gapped, max(1, round(self.model.total))
         assert gapped is not None  # noqa: S101 for mypy: as that of the model
         many = gapped.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
         return tuple(
-            self._drawn(self.evidence.of_rows(many[rng.integers(len(many), size=rows)], rng), max(rows, ROWS), rng)
+            self._drawn(
+                self.evidence.of_rows(many[rng.integers(len(many), size=rows)], self.model.schema, rng),
+                max(rows, ROWS),
+                rng,
+            )
             for rng in self._chances("replicates", 2)
         )
 

@@ -26,7 +26,8 @@ from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.compatible import Forbidden
 from gapless.schema.constraints import constraints_of
-from gapless.synth.learning import settle
+from gapless.schema.line import _Binned
+from gapless.synth.learning import count_levels, settle
 
 ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below
 
@@ -170,32 +171,47 @@ class Evidence:
 
     def inside(self, schema: Schema, *, closely: bool = False) -> dict[str, Floats]:
         """How many rows each cell has, about, of columns whose bins were learned; `closely` as in `learn`."""
+        return {
+            schema.names[column]: settle([level.counts for level in tree], tree[0].noise_std, closely=closely)
+            for column, tree in self._trees.items()
+        }
+
+    @property
+    def _trees(self) -> dict[int, list[Measurement]]:
         levels: dict[int, list[Measurement]] = {}
         for level in self.trees:
             levels.setdefault(level.columns[0], []).append(level)
-        return {
-            schema.names[column]: settle([level.counts for level in tree], tree[0].noise_std, closely=closely)
-            for column, tree in levels.items()
-        }
+        return levels
 
     def shaken(self, rng: np.random.Generator) -> Evidence:
         """The same with as much noise again as there is in it."""
-        return self._with([table.counts for table in (*self.tables, *self.rows)], rng)
+        return self._with([table.counts for table in self._released], rng)
 
-    def of_rows(self, codes: NDArray[np.integer], rng: np.random.Generator) -> Evidence:
-        """What might have been released of other rows: their counts, with fresh noise. All rows must be counted."""
+    def of_rows(self, codes: NDArray[np.integer], schema: Schema, rng: np.random.Generator) -> Evidence:
+        """What might have been released of other rows: their counts, with fresh noise. All rows must be counted.
+
+        Values are drawn in learned bins by what was released of them.
+        """
         cells = [codes[:, table.columns].astype(np.int64) for table in self.tables]
         for table, node in zip(cells, self.nodes, strict=False):
             for axis, merged in enumerate(node.merged):
                 table[:, axis] = merged[table[:, axis]]
         counts = [_count(rows, table.counts.shape) for rows, table in zip(cells, self.tables, strict=True)]
-        return self._with([*counts, *[np.array(float(len(codes)))] * len(self.rows)], rng)
+        counts += [np.array(float(len(codes)))] * len(self.rows)
+        inside = self.inside(schema, closely=True)
+        for column, tree in self._trees.items():
+            line = schema.columns[column]
+            assert isinstance(line, _Binned)  # noqa: S101 for mypy: others have no bins
+            valued = codes[codes[:, column] < line.values_size, column]
+            drawn = line.cells_by(inside[line.name], valued, rng)
+            counts += count_levels(drawn, [level.counts for level in tree])
+        return self._with(counts, rng)
 
     def _with(self, counts: Sequence[Floats], rng: np.random.Generator) -> Evidence:
-        """These counts with noise; how values lie inside bins is shaken each time."""
+        """These counts with noise."""
         fresh = [
             Measurement(old.columns, new + rng.normal(0.0, old.noise_std, np.shape(new)), old.noise_std)
-            for old, new in zip(self._released, [*counts, *(level.counts for level in self.trees)], strict=True)
+            for old, new in zip(self._released, counts, strict=True)
         ]
         begin, end = len(self.tables), len(self.tables) + len(self.rows)
         return replace(self, tables=tuple(fresh[:begin]), rows=tuple(fresh[begin:end]), trees=tuple(fresh[end:]))
@@ -349,8 +365,10 @@ def _network(evidence: Evidence, schema: Schema, way: Way) -> Learned:
         complete_table(table, (*node.shape, observed[node.column])) for node, table in zip(nodes, tables, strict=True)
     ]
     if start is not None and begun:
-        axes = Axes(observed, nodes[:begun])
-        known = {tuple(sorted(key)): noise_std for key, noise_std in zip(axes.tables, noise, strict=False)}
+        columns = {node.column for node in nodes[:begun]}
+        kept = [place for place, node in enumerate(evidence.nodes) if node.column in columns]
+        axes = Axes(observed, [evidence.nodes[place].cut(observed) for place in kept])
+        known = {tuple(sorted(key)): noise[place] for key, place in zip(axes.tables, kept, strict=True)}
         start = complete_model(
             start, axes.sizes, known, zeros=axes.untied, cap_cells=ENGINE_CELLS, closely=True, seed=way.seed
         )

@@ -71,6 +71,18 @@ def levels(cells: int, others: int) -> list[Integers]:
         node = node // FANOUT
 
 
+def count_levels(cells: NDArray[np.integer], tables: Sequence[Floats]) -> list[Floats]:
+    """Rows in these cells counted on every level of a tree that has tables of this size, the coarsest first.
+
+    >>> [counts.tolist() for counts in count_levels(np.array([0, 5, 5]), [np.zeros(2), np.zeros(6)])]
+    [[1.0, 2.0], [1.0, 0.0, 0.0, 0.0, 0.0, 2.0]]
+    """
+    return [
+        np.bincount(cells // FANOUT ** (len(tables) - level), minlength=len(table)).astype(np.float64)
+        for level, table in enumerate(tables, start=1)
+    ]
+
+
 def settle(tables: Sequence[Floats], noise_std: float, *, closely: bool = False) -> Floats:
     """How many rows each cell has, about, none below 0: from the noisy counts of every level, the coarsest first.
 

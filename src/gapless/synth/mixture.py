@@ -20,12 +20,13 @@ POWER = 1 / 6  # of a pair's cells, for its part of the budget
 class Mixture(Synthesizer):
     """All pairs at once, nothing chosen: for tables in which many columns depend on each other, and for larger budgets.
 
-    Each pair gets a part of the budget in proportion to the sixth root of its cells: one batch that is fixed in advance,
-    priced by its exact total if nothing was released before. What a column is by itself all its pairs tell. A mixture
-    of products is fitted to the noisy tables until noise explains what is left of them (`gapless.model.mixture`).
+    Each pair gets a part of the budget in proportion to the sixth root of its cells, in one batch that is fixed in
+    advance, priced by its exact total if nothing was released before. What a column is by itself its pairs tell. A
+    mixture of products is fitted to the noisy tables until noise explains what is left (`gapless.model.mixture`).
 
     Guarantee: the releases are the tables of two columns, of the one if there is no other, and, unless every row is
-    counted in them, the number of rows. With `Observed()` the promise to the people behind the gaps holds for the whole of them.
+    counted in them, the number of rows. With `Observed()` the promise to the people behind the gaps holds for the
+    whole of them.
 
     Args:
         missing: what to do about gaps.

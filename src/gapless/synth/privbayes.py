@@ -12,7 +12,7 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.data.workload import Views
 from gapless.errors import ModelError
-from gapless.model.marginal import LEAST_NOISE, Floats, Marginal, Measurement
+from gapless.model.marginal import LEAST_NOISE, Marginal, Measurement
 from gapless.model.network import BayesianNetwork, Node
 from gapless.model.sampling import Ints
 from gapless.privacy import L1, Loss, for_counts
@@ -24,7 +24,7 @@ from gapless.synth.fitting import Fitting, Synthesizer
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
 CHOICE_SHARE = 0.2  # for the network: a choice errs by little beside the noise in a table
-PAIRS_SHARE = 0.5  # of what is left for tables: for each column with each of several parents
+PAIRS_SHARE = 0.5  # of what is left for tables: for pairs in them
 USEFUL = 4.0  # a table's cells hold on average this many times the noise, or more
 MOST_PARENTS = 3
 POOL = 5000  # candidates for a choice; where there are more, parents are columns that the network joins already
@@ -41,11 +41,15 @@ class PrivBayes(Synthesizer):
     the table of X and Π is *useful*: its cells hold :math:`\theta = 4` times the noise on average, by a noisy number of
     rows. A parent on a scale may enter with neighbouring cells merged. Last, the tables of all columns are measured.
 
+    Half of what these may cost goes to each column with each of several parents, in tables of their own: a pair is a
+    sum over many cells of a larger table, and adds up their noise. If that makes pairs no better known, as under most
+    pure budgets, it is not done.
+
     With `missing=Observed()` it is the PrivBayesE of [MD]: a table counts the rows observed on its columns, and only
     the law of X given Π is taken from it. With `Extended()` every row counts.
 
     Guarantee: 1 % of the budget pays for the number of rows, 20 % for the choices (PRIVACY C1), the rest for one table
-        for each column, in even shares (C2).
+        for each column, and half of it for pairs in these if there are any, in even shares each (C2).
 
     Args:
         missing: what to do about gaps.
@@ -95,7 +99,8 @@ class _Growth(Fitting):
         families: of the columns that have their place.
         waiting: the columns that have none, by position.
         useful: the most cells of a table.
-        pairs: views of a column and of one of its parents that are measured by themselves, too.
+        pairs: views of a column and of one of its parents, which are measured by themselves too.
+        nodes: of all families, then of all pairs.
     """
 
     def __init__(
@@ -123,6 +128,7 @@ class _Growth(Fitting):
         self.waiting = [place for place in telling if place != first]
         self.useful = 0
         self.pairs: list[Marginal] = []
+        self.nodes: list[Node]
         self.same_rows: bool
 
     def prepare(self) -> Loss:
@@ -202,50 +208,47 @@ class _Growth(Fitting):
         return tuple(levels[0] for levels in at)
 
     def measure_families(self, spend: Loss) -> None:
-        """The table of every family, and the pairs in those of several parents if that pays: one batch."""
+        """The table of every family, and the pairs in it if that pays: one batch."""
         self.tell("counting", 0, 1)
         counts = self.data.counts_of([(*parents, column) for column, *parents in self.families])
         may_lack = {column.name for column in self.schema.columns if column.gaps}
         self.same_rows = len({(value.reads or frozenset()) & may_lack for value in counts}) == 1
-        if self.same_rows:
-            self.pairs = self._worth_measuring(spend)
+        if self.same_rows:  # else tables that count rows of their own do not help each other
+            self.pairs = self._pairs(spend)
         counts += self.data.counts_of([(parent, column) for column, parent in self.pairs])
         tables = [*self.families, *self.pairs]
-        shares = [(1 - PAIRS_SHARE) / len(self.families)] * len(self.families)
-        shares += [PAIRS_SHARE / len(self.pairs) for _ in self.pairs]
+        shares = [1 / len(self.families)] * len(self.families) + [
+            PAIRS_SHARE / (1 - PAIRS_SHARE) / len(self.pairs) for _ in self.pairs
+        ]
         released = self.release(list(zip(counts, map(self.name, tables), strict=True)), spend, shares=shares)
         self.nodes = [self._node(table).cut(self.sizes) for table in tables]
         self.measured = [
-            Measurement((*node.parents, node.column), counts, noise.noise_std)
-            for node, counts, noise in zip(self.nodes, released, self.noise, strict=True)
+            Measurement((*node.parents, node.column), table, noise.noise_std)
+            for node, table, noise in zip(self.nodes, released, self.noise, strict=True)
         ]
 
-    def _worth_measuring(self, spend: Loss) -> list[Marginal]:
-        r"""Each column with each of its parents, where it has several, if these are better known by tables of their own.
+    def _pairs(self, spend: Loss) -> list[Marginal]:
+        r"""Each column with each of several parents, if tables of their own tell these pairs better.
 
-        A cell of a pair is a sum over the other parents' cells in the family's table: with r of these and noise σ the
-        variance is r σ², and :math:`(1 / r\sigma'^2 + 1 / \tau^2)^{-1}` if a part of the budget measures pairs, with
-        noise τ, and tables have σ' for the rest. Under a pure budget, where noise grows with the number of tables and
-        not with its root, that is seldom less.
+        A cell of a pair is a sum over the r cells of the other parents in the family's table. With noise σ there its
+        variance is :math:`r \sigma^2`; it becomes :math:`(1 / r \sigma'^2 + 1 / \tau^2)^{-1}` if a part of the budget
+        measures pairs, with noise τ, and the rest tables, with noise σ'. Under a pure budget, where noise grows with
+        the number of tables and not with its root, that is seldom less.
         """
-        pairs = [(column, parent) for column, *parents in self.families for parent in parents if len(parents) > 1]
-        if not pairs:
-            return []
-        sizes = self.data.sizes
-        rest = [
-            math.prod(sizes[parent] for parent in parents) / sizes[parent]
-            for _, *parents in self.families if len(parents) > 1 for parent in parents
-        ]
+        pairs: list[Marginal] = []
+        others = []
+        for column, *parents in self.families:
+            for parent in parents if len(parents) > 1 else ():
+                pairs.append((column, parent))
+                others.append(math.prod(self.data.sizes[other] for other in parents if other != parent))
 
         def variance(share: float, tables: int) -> float:
-            return for_counts(spend * (share / tables), L1(self.table.protect.at_most)).noise_std ** 2
+            return for_counts(spend * (share / max(1, tables)), L1(self.table.protect.at_most)).noise_std ** 2
 
-        alone, left, own = (
-            variance(1.0, len(self.families)),
-            variance(1 - PAIRS_SHARE, len(self.families)),
-            variance(PAIRS_SHARE, len(pairs)),
-        )
-        return pairs if sum(1 / (1 / (many * left) + 1 / own) for many in rest) < sum(rest) * alone else []
+        without, rest = (variance(share, len(self.families)) for share in (1.0, 1 - PAIRS_SHARE))
+        own = variance(PAIRS_SHARE, len(pairs))
+        better = sum(1 / (1 / (many * rest) + 1 / own) for many in others) < sum(others) * without
+        return pairs if better else []
 
     def conclude(self) -> FittedModel:
         """The finished model: tables without noise's signs, and the gaps completed."""

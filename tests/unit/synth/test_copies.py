@@ -120,7 +120,7 @@ def test_counts_of_other_rows(tmp_path):
     for method in ("mst", "privbayes"):
         evidence = fitted(method, tmp_path).evidence
         codes = np.stack([np.full(50, 2), np.full(50, 1), np.full(50, 3)], axis=1)
-        counted = evidence.of_rows(codes, np.random.default_rng(1))
+        counted = evidence.of_rows(codes, SCHEMA, np.random.default_rng(1))
         for table in counted.tables:
             assert abs(table.counts.sum() - 50) < 8 * table.noise_std * np.sqrt(table.counts.size)
             assert table.counts.max() > 50 - 8 * table.noise_std
