@@ -264,11 +264,14 @@ def fit_tables(
     measured = [Measurement(*table) for table in zip(axes.tables, counts, noise, strict=True)]
     own, pairs = measured[: len(families)], measured[len(families) :]
     if total is None:
-        return NodeTables([_fit_alone(table, closely=closely) for table in own])
+        return NodeTables([_fit_alone([table], closely=closely) for table in own])
     many = beginning(sizes, families, cap_cells)
     agreed = reconcile(axes.sizes, measured, total) if many < len(own) else {}
-    alone = [Measurement(key := tuple(sorted(table.columns)), *agreed[key]) for table in own[many:]]
-    tables = [_fit_alone(table, then.columns, closely=closely) for table, then in zip(alone, own[many:], strict=True)]
+    tables = []
+    for table in own[many:]:
+        told = [table, *(pair for pair in pairs if pair.columns[-1] == table.columns[-1])]
+        alone = [Measurement(key := tuple(sorted(each.columns)), *agreed[key]) for each in told]
+        tables.append(_fit_alone(alone, table.columns, closely=closely))
     if many == 0:
         return NodeTables(tables)
     begin = Axes(sizes, families[:many])
@@ -297,11 +300,12 @@ def _price(sizes: Sequence[int], nodes: Sequence[Node]) -> int:
     return cells(axes.sizes, [*axes.ties, *axes.tables])
 
 
-def _fit_alone(measured: Measurement, order: tuple[int, ...] | None = None, *, closely: bool) -> Floats:
-    """One table by itself, its axes in the order given."""
-    alone = Measurement(tuple(range(measured.counts.ndim)), measured.counts, measured.noise_std)
-    model = GraphicalModel.fit(measured.counts.shape, [alone], closely=closely, cap_cells=measured.counts.size)
-    return model.marginal([measured.columns.index(column) for column in order or measured.columns])
+def _fit_alone(measured: Sequence[Measurement], order: Marginal | None = None, *, closely: bool) -> Floats:
+    """The first of these tables by itself, from its counts and those of pairs in it; its axes in the order given."""
+    axes, counts = measured[0].columns, measured[0].counts
+    own = [Measurement(tuple(map(axes.index, each.columns)), each.counts, each.noise_std) for each in measured]
+    model = GraphicalModel.fit(counts.shape, own, closely=closely, cap_cells=counts.size)
+    return model.marginal([axes.index(column) for column in order or axes])
 
 
 def conditional(joint: Floats) -> Floats:

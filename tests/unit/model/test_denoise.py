@@ -86,11 +86,14 @@ def test_one_column_is_left_alone():
 
 @pytest.mark.parametrize("method", ["graphical", "mixture"])
 def test_fits_put_less_into_empty_cells(method):
-    """Without, 1.7 per cent of all rows are smeared over them in the one, 0.99 in the other."""
+    """Without, 1.7 per cent of all rows are smeared over them in the one, 1.1 to 1.2 in the other.
+
+    A mixture's figure, 0.87 to 0.97 with noise of eight seeds, depends on the processor in its second digit.
+    """
     truth = band()
     measured = [Measurement((0, 1), noisy(truth), NOISE)]
     measured += [Measurement((axis,), noisy(truth.sum(axis=1 - axis), 1 + axis), NOISE) for axis in (0, 1)]
     model = GraphicalModel.fit((20, 20), measured) if method == "graphical" else fit_mixture((20, 20), measured).filled
     table = model.marginal([0, 1])
-    assert table[truth == 0].sum() < {"graphical": 0.006, "mixture": 0.0092}[method]
+    assert table[truth == 0].sum() < {"graphical": 0.006, "mixture": 0.0104}[method]
     assert np.abs(table - truth / truth.sum()).sum() / 2 < 0.02

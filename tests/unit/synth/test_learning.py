@@ -14,7 +14,7 @@ from gapless.missing import STRATEGIES
 from gapless.schema import Categorical, Date, Integer, Number, Schema
 from gapless.schema.schema import Constraint
 from gapless.synth import fitting
-from gapless.synth.learning import BINS_SHARE, FANOUT, bins_for, levels, project, settle, with_most_bins
+from gapless.synth.learning import BINS_SHARE, FANOUT, bins_for, count_levels, levels, project, settle, with_most_bins
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import private
 from quick import METHODS, TRIED, takes
@@ -80,12 +80,21 @@ def test_projection_is_the_nearest_row_with_the_total(values, total):
     assert ((near - values) ** 2).sum() <= ((others - values) ** 2).sum(axis=1).min() + 1e-9
 
 
+@pytest.mark.parametrize("closely", [False, True])
 @pytest.mark.parametrize("cells", [5, 64, 1000])
-def test_without_noise_the_cells_come_back(cells):
+def test_without_noise_the_cells_come_back(cells, closely):
     counts = np.random.default_rng(0).poisson(3, cells).astype(float)
     tree = levels(cells, 0)
     tables = [np.bincount(level, weights=counts) for level in tree]
-    assert settle(tables, 1e-9) == pytest.approx(counts)
+    assert settle(tables, 1e-9, closely=closely) == pytest.approx(counts)
+
+
+@pytest.mark.parametrize("cells", [5, 64, 1000])
+def test_rows_are_counted_as_the_levels_of_a_tree_count_them(cells):
+    drawn = np.random.default_rng(0).integers(0, cells, 300)
+    tables = [np.bincount(level[drawn], minlength=level.max() + 1) for level in levels(cells, 0)]
+    for found, table in zip(count_levels(drawn, tables), tables, strict=True):
+        np.testing.assert_array_equal(found, table)
 
 
 def test_noise_far_out_on_a_tail_does_not_make_means_and_spreads_too_large():

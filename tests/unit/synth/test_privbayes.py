@@ -107,10 +107,19 @@ def test_entries_say_what_was_read_and_tables_cost_the_same(tmp_path):
         table = private(chain(gaps=0.1), schema, tmp_path, budget=gl.Budget(5.0, 1e-6))
         model = gl.PrivBayes(missing=missing).fit(table, spend=table.ledger.left)
         entries = table.ledger.entries
-        tables = entries[-5:]
-        assert len({entry.batch for entry in tables}) == 1
+        begin = next(place for place, entry in enumerate(entries) if entry.what == "x0")
+        tables, pairs = entries[begin : begin + 5], entries[begin + 5 :]
+        assert len({entry.batch for entry in (*tables, *pairs)}) == 1
         assert len({entry.loss for entry in tables}) == 1
-        assert {entry.distance["L1"] for entry in tables} == {1}
+        assert {entry.distance["L1"] for entry in (*tables, *pairs)} == {1}
+        if isinstance(missing, gl.Observed):  # tables that count rows of their own
+            assert not pairs
+        else:
+            several = [(column, parents) for column, parents in structure(model) if len(parents) > 1]
+            names = [f"x{column} given x{parent}" for column, parents in several for parent in parents]
+            assert [entry.what.split(" in ")[0] for entry in pairs] == names != []
+            assert len({entry.loss for entry in pairs}) == 1
+            assert sum(entry.loss for entry in pairs) == pytest.approx(sum(entry.loss for entry in tables), rel=1e-6)
         choices = [entry for entry in entries if entry.mechanism["name"] == "ExponentialChoice"]
         assert {entry.distance["Linf"] for entry in choices} == {2}
         assert entries[0].what == "number of rows"
@@ -122,6 +131,19 @@ def test_entries_say_what_was_read_and_tables_cost_the_same(tmp_path):
             assert [entry.reads for entry in tables] == families
         else:
             assert all(entry.reads == everything for entry in entries[1:])
+
+
+def test_pairs_are_measured_only_where_that_tells_them_better(tmp_path):
+    """Under a pure budget each of twice as many tables has twice the noise: there a network costs what the paper says."""
+    found = {}
+    for delta in (0.0, 1e-6):
+        table = private(chain(), levels_schema(), tmp_path, budget=gl.Budget(5.0, delta))
+        model = gl.PrivBayes().fit(table, spend=table.ledger.left)
+        assert max(len(parents) for _, parents in structure(model)) > 1
+        found[delta] = len(model.evidence.nodes) - len(model.evidence.families)
+        assert len(model.evidence.families) == 5
+    assert found[0.0] == 0
+    assert found[1e-6] > 0
 
 
 def test_the_same_noise_gives_the_same_network_and_laws(tmp_path):
