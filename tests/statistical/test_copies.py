@@ -65,7 +65,7 @@ def test_copies_differ_by_noise_alone_and_not_by_drawing_rows(model, monkeypatch
 
 
 def spreads(*, closely, scale=1.0, std=45.0):
-    """Of the mean on a line with a spike, by its tree of noisy counts: over fresh noise, and over noise put on again."""
+    """Of the mean on a line with a spike, by its tree of noisy counts: over fresh noise, over noise put on again."""
     rng, cells = np.random.default_rng(0), np.arange(100)
     counts = 200 * np.exp(-((cells - 45.0) ** 2) / 200)
     counts[40] = 2500
