@@ -369,13 +369,12 @@ class Fitting:
         *,
         settings: Mapping[str, str | int],
         structure: Iterable[str] = (),
-        noise: Mapping[str, float] | None = None,
         limits: Iterable[str] = (),
         edges: Iterable[tuple[int, int]] | None = None,
         evidence: Evidence | None = None,
         critic: Critic | None = None,
     ) -> FittedModel:
-        """The finished model and its facts; noise and edges are those of what was measured, unless others are given.
+        """The finished model and its facts; edges are those of what was measured, unless others are given.
 
         `evidence` is what the distributions were learned from, if they can be learned from it again: then there are
         copies for inference. `critic` is one that was paid for.
@@ -387,7 +386,7 @@ class Fitting:
             guarantee=self.table.ledger.guarantee(),
             settings={"missing": repr(self.missing), **self._learned_told(), **settings},
             structure=tuple(structure),
-            noise=_noise_of_columns(self.schema.names, self.measurements) if noise is None else noise,
+            noise=_noise_of_columns(self.schema.names, self.sizes, self.measurements),
             limits=tuple(limits),
             edges=tuple(sorted(edges)),
             broken=self.broken,
@@ -400,11 +399,15 @@ class Fitting:
         return {"bins": f"learned for {len(self.inside)} columns, with {BINS_SHARE:.0%} of the budget"}
 
 
-def _noise_of_columns(names: Sequence[str], measurements: Iterable[Measurement]) -> dict[str, float]:
-    """The noise in a count of one cell of each column: a sum over the other columns of the marginal that knows best."""
+def _noise_of_columns(names: Sequence[str], sizes: Sequence[int], tables: Iterable[Measurement]) -> dict[str, float]:
+    """The noise in a count of one cell of each column, by all tables in which it is with all its cells.
+
+    A table tells it by a sum over its other columns; what several tell is weighted by precision.
+    """
     known: dict[str, float] = {}
-    for measurement in measurements:
-        for size, column in zip(measurement.counts.shape, measurement.columns, strict=True):
-            noise_std = measurement.noise_std * float(np.sqrt(measurement.counts.size / size))
-            known[names[column]] = min(noise_std, known.get(names[column], np.inf))
-    return known
+    for table in tables:
+        for size, column in zip(table.counts.shape, table.columns, strict=True):
+            if size == sizes[column]:  # not where a network merged them
+                precision = size / table.counts.size / table.noise_std**2
+                known[names[column]] = known.get(names[column], 0.0) + precision
+    return {name: precision**-0.5 for name, precision in known.items()}

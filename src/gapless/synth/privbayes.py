@@ -265,7 +265,6 @@ class _Growth(Fitting):
             learned.gapped,
             settings={"cells of a chosen table": f"at most {self.useful:,}"},
             structure=[f"{self.name(family)}: noise std {table.noise_std:.1f}" for family, table in named],
-            noise=self._noise(),
             edges=pairs,
             evidence=evidence,
         )
@@ -274,15 +273,6 @@ class _Growth(Fitting):
     def total(self) -> float:
         """The noisy number of rows, at least one: the tables of all families tell it too, if every row is in them."""
         return max(1.0, self.evidence().total)
-
-    def _noise(self) -> dict[str, float]:
-        """The noise in a count of one cell of each column, from that of its tables which tells it best."""
-        known: dict[str, float] = {}
-        for node, table in zip(self.nodes, self.measurements, strict=True):
-            name = self.schema.names[node.column]
-            noise_std = table.noise_std * math.sqrt(table.counts.size / table.counts.shape[-1])
-            known[name] = min(noise_std, known.get(name, math.inf))
-        return known
 
     def _node(self, family: Marginal) -> Node:
         parents = [self.views[view] for view in family[1:]]
