@@ -48,7 +48,7 @@ COPIES, MODEL_ROWS, REPLICATES, GUIDE = "copies.csv.gz", "model_rows.csv.gz", "r
 _ABOUT_COPIES = """\
 analysis.md                        how to analyse this release, with code in Python and R that pools copies
 copies.csv.gz                      copies for inference; model_rows.csv.gz is what they are compared with,
-                                   replicates.csv.gz, if there are gaps, what gaps do: all of them synthetic
+                                   replicates.csv.gz, with gaps or learned bins, what these do: all synthetic
 """
 LEDGERS = (".ledger", ".ledger.seal")
 BEGUN = "those that it was begun with, or another folder"
@@ -182,7 +182,7 @@ def write_folder(
 
 
 def _write_copies(folder: Path, copies: Copies) -> tuple[str, ...]:
-    """All that is pooled; replicates where there are gaps."""
+    """All that is pooled; replicates where there are gaps or learned bins."""
     write_together(copies.tables, folder / COPIES)
     copies.original.write(folder / MODEL_ROWS)
     if not copies.replicates:

@@ -30,19 +30,19 @@ original <- q(estimate(read.csv("model_rows.csv.gz", check.names = FALSE)))
 rubin(sapply(fits, q), sapply(fits, u), original)
 # mice::pool(mice::as.mira(fits)) has the same variances; its centre is the mean of the copies.
 """
-_R_GAPS = """\
-# With gaps: the larger half-width of that and of a bootstrap.
-with_gaps <- function(pooled, original, replicates) {
+_R_REPLICATES = """\
+# For {varying}: the larger half-width of that and of a bootstrap.
+with_replicates <- function(pooled, original, replicates) {
   B <- length(replicates)
   centre <- 2 * original - mean(replicates)
   half <- max((pooled[["high"]] - pooled[["low"]]) / 2, qt(0.975, B - 1) * sd(replicates) * sqrt(1 + 1 / B))
   c(estimate = centre, low = centre - half, high = centre + half)
 }
 replicates <- sapply(lapply(tables("replicates.csv.gz"), estimate), q)
-with_gaps(rubin(sapply(fits, q), sapply(fits, u), original), original, replicates)
+with_replicates(rubin(sapply(fits, q), sapply(fits, u), original), original, replicates)
 """
 
-_PLACE = re.compile(r"\{(formula|coefficient)\}")
+_PLACE = re.compile(r"\{(formula|coefficient|varying)\}")
 _SPECIAL = frozenset('"$`\\!')
 
 
@@ -80,10 +80,11 @@ def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
     return _Example(formula, 1 if first is None else 2, f"gl.Proportion({share.of!r})", str(share))
 
 
-def _in_r(example: _Example, *, gaps: bool) -> Iterator[str]:
+def _in_r(example: _Example, varying: str) -> Iterator[str]:
     """The code, with names of columns put in at once: whatever they are, nothing in them is put in for again."""
-    for line in (_R + _R_GAPS * gaps).splitlines():
-        yield _PLACE.sub(lambda place: str(getattr(example, place[1])), line)
+    known = example._asdict() | {"varying": varying}
+    for line in (_R + _R_REPLICATES * bool(varying)).splitlines():
+        yield _PLACE.sub(lambda place: str(known[place[1]]), line)
 
 
 def _in_shell(text: str) -> str:
@@ -99,7 +100,9 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
     if together and together == [list(pair) for pair in combinations(range(len(schema.columns)), 2)]:
         tables = ["every pair of columns"]
     example = _example(schema, together)
-    gaps = bool(copies.replicates)
+    gaps = any(column.gaps for column in schema.columns)
+    varying = " or ".join(["columns with gaps"] * gaps + ["numbers in learned bins"] * bool(model.inside))
+    varying = varying if copies.replicates else ""
     yield from (
         f"# How to analyse {schema.name}",
         "",
@@ -111,7 +114,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "",
         "- `copies.csv.gz`: all copies, told apart by the first column, `copy`.",
         "- `model_rows.csv.gz`: many rows of the model without a second noise, with which copies are compared.",
-        *(["- `replicates.csv.gz`: as many tables that show what gaps do."] if gaps else []),
+        *([f"- `replicates.csv.gz`: as many tables, for estimates that look at {varying}."] if varying else []),
         "- `synthetic.csv` is one table, for a look, for testing code and for training. It is no copy.",
         "",
         "## What can be estimated",
@@ -136,7 +139,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "## R",
         "",
         "```r",
-        *_in_r(example, gaps=gaps),
+        *_in_r(example, varying),
         "```",
         "",
         f"Method: {model.method}. Noise and sampling are in the intervals"

@@ -92,13 +92,12 @@ class Copies(Sequence[Table]):
 
         Rows that are drawn again from many that follow the model closely are as good as independent ones.
         """
-        if self.model.gapped is None or not (
-            self.evidence.trees or any(column.gaps for column in self.model.schema.columns)
-        ):
+        gaps = any(column.gaps for column in self.model.schema.columns)
+        law = self.closest.gapped if gaps else self.closest.filled
+        if law is None or not (gaps or self.evidence.trees):
             return ()
-        gapped, rows = self.closest.gapped, max(1, round(self.model.total))
-        assert gapped is not None  # noqa: S101 for mypy: as that of the model
-        many = gapped.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
+        rows = max(1, round(self.model.total))
+        many = law.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
         return tuple(
             self._drawn(
                 self.evidence.of_rows(many[rng.integers(len(many), size=rows)], self.model.schema, rng),

@@ -7,7 +7,9 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.inference.asked import estimate
 from gapless.inference.estimates import Estimates, estimates_of
+from gapless.inference.rubin import bootstrap
 from gapless.inference.support import needs_of
 from gapless.schema import Categorical, Integer, Schema
 from gapless.testing.noise import fixed_noise
@@ -183,6 +185,36 @@ def test_gaps_widen_the_intervals_of_columns_that_may_be_missing_alone(tmp_path)
     assert copies.replicates
     assert [each.gap_factor for each in gl.pool(copies, gl.Mean("age", by="sex")).estimates] == [1, 1]
     assert gl.pool(copies, gl.Mean("income")).estimates[0].gap_factor > 1
+
+
+def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
+    """On a long tail that noise hides; what does not look at it has the rule of Rubin alone."""
+    rng = np.random.default_rng(2)
+    gain = np.where(rng.random(2000) < 0.02, rng.integers(1, 1000, 2000), 0)
+    schema = Schema("people", [Integer("gain", bounds=(0, 999), bins="learned"), Categorical("sex", ["F", "M"])])
+    rows = pl.DataFrame({"gain": gain, "sex": np.array(["F", "M"])[rng.integers(2, size=2000)]})
+    table = private(rows, schema, tmp_path, budget=gl.Budget(1.0, 1e-6))
+    with fixed_noise(1):
+        copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(8, seed=1)
+    found = gl.pool(copies, gl.Mean("gain"))
+    (mean,) = found.estimates
+    said = np.array([estimate(gl.Mean("gain"), table).values for table in (copies.original, *copies.replicates)])
+    assert len(said) == 9
+    alone = bootstrap(said[0], said[1:])
+    half = (mean.interval[1] - mean.interval[0]) / 2
+    assert mean.value == pytest.approx(alone.centre[0])
+    assert half >= alone.half[0] > 0
+    assert mean.gap_factor == 1
+    assert mean.noise_factor == pytest.approx(half / 1.96 / np.sqrt(_variance(copies)), rel=1e-3)
+    assert "gaps" not in "\n".join(found.answers)
+    (share,) = gl.pool(copies, gl.Proportion("sex == 'F'")).estimates
+    shares = [estimate(gl.Proportion("sex == 'F'"), table) for table in copies]
+    middle = 2 * estimate(gl.Proportion("sex == 'F'"), copies.original).values - np.mean([one.values for one in shares])
+    assert share.value == pytest.approx(middle[0])
+
+
+def _variance(copies):
+    return np.mean([estimate(gl.Mean("gain"), table).variances for table in copies])
 
 
 @pytest.mark.parametrize(("method", "told"), [

@@ -11,7 +11,7 @@ import gapless as gl
 from gapless.data import Table
 from gapless.model.marginal import Measurement, reconcile
 from gapless.model.network import Begun, Node
-from gapless.schema import Categorical, Schema
+from gapless.schema import Categorical, Integer, Schema
 from gapless.synth import METHODS
 from gapless.synth.evidence import Evidence
 from gapless.testing.noise import fixed_noise
@@ -124,6 +124,20 @@ def test_counts_of_other_rows(tmp_path):
         for table in counted.tables:
             assert abs(table.counts.sum() - 50) < 8 * table.noise_std * np.sqrt(table.counts.size)
             assert table.counts.max() > 50 - 8 * table.noise_std
+
+
+def test_values_of_other_rows_are_counted_in_the_bins_of_their_rows(tmp_path):
+    schema = Schema("line", [Integer("wage", bounds=(0, 199), bins="learned")])
+    table = private([(wage,) for wage in range(200)] * 20, schema, tmp_path, budget=gl.Budget(50.0, 1e-6))
+    model = gl.Independent().fit(table, spend=table.ledger.left)
+    wage = model.schema["wage"]
+    codes = np.full((5000, 1), wage.size - 1)
+    *_, leaves = model.evidence.of_rows(codes, model.schema, np.random.default_rng(1)).trees
+    inside = wage.fine.group(wage)[:200] == wage.size - 1
+    noise = leaves.noise_std * np.sqrt(200)
+    assert abs(leaves.counts[inside].sum() - 5000) < 6 * noise
+    assert abs(leaves.counts[~inside].sum()) < 6 * noise
+    assert noise < 100
 
 
 def test_merged_columns_are_not_taken_for_whole_ones(tmp_path):
