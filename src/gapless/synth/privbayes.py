@@ -15,12 +15,13 @@ from gapless.errors import ModelError
 from gapless.model.marginal import LEAST_NOISE, Marginal, Measurement
 from gapless.model.network import BayesianNetwork, Node
 from gapless.model.sampling import Ints
-from gapless.privacy import L1, Loss, for_counts
+from gapless.privacy import Loss, for_counts
+from gapless.privacy.budget import PURE
 from gapless.schema import Column, Schema
 from gapless.schema.compatible import Between
 from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.fitting import Counts, Fitting, Synthesizer
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
 CHOICE_SHARE = 0.2  # for the network: a choice errs by little beside the noise in a table
@@ -145,7 +146,8 @@ class _Growth(Fitting):
         # Shares as they are: what a promise to the people behind the gaps allows beyond them is for the tables.
         released = self.release([(number, "number of rows") for number in numbers], spend, shares=[1.0] * len(numbers))
         self.rows = [Measurement((), released[0], self.noise[0].noise_std)]
-        noise_std = max(LEAST_NOISE, for_counts(planned / len(self.sizes), numbers[0].distance).noise_std)
+        each = planned * (1 - self.pairs_share) / len(self.sizes)
+        noise_std = max(LEAST_NOISE, for_counts(each, numbers[0].distance).noise_std)
         self.useful = max(0, min(self.cap_cells, int(released[-1] / (USEFUL * noise_std))))
 
     def choose_families(self, spend: Loss) -> None:
@@ -207,48 +209,38 @@ class _Growth(Fitting):
                 return None
         return tuple(levels[0] for levels in at)
 
+    @property
+    def pairs_share(self) -> float:
+        """The part of the tables' budget that goes to pairs: none if it is pure or tables count rows of their own.
+
+        With Gaussian noise twice as many tables have 1.4 times the noise, and a pair is told better by itself than by
+        the sum over a larger table; under a pure budget they have twice the noise. Tables of other rows could not be
+        brought to agree with their pairs.
+        """
+        whole = self.data.counts_of([(views[0],) for views in self.levels])
+        same_rows = len({self._lacking(counts) for counts in whole}) == 1
+        return PAIRS_SHARE if same_rows and self.grant.left.order != PURE else 0.0
+
+    def _lacking(self, counts: Counts) -> frozenset[str]:
+        """The columns with gaps on which a row must be observed to be counted."""
+        return (counts.reads or frozenset()) & {column.name for column in self.schema.columns if column.gaps}
+
     def measure_families(self, spend: Loss) -> None:
-        """The table of every family, and the pairs in it if that pays: one batch."""
+        """The table of every family, and each column with each of its several parents: one batch."""
         self.tell("counting", 0, 1)
-        counts = self.data.counts_of([(*parents, column) for column, *parents in self.families])
-        may_lack = {column.name for column in self.schema.columns if column.gaps}
-        self.same_rows = len({(value.reads or frozenset()) & may_lack for value in counts}) == 1
-        if self.same_rows:  # else tables that count rows of their own do not help each other
-            self.pairs = self._pairs(spend)
-        counts += self.data.counts_of([(parent, column) for column, parent in self.pairs])
+        if share := self.pairs_share:
+            self.pairs = [(column, parent) for column, *parents in self.families if parents[1:] for parent in parents]
         tables = [*self.families, *self.pairs]
-        shares = [1 / len(self.families)] * len(self.families) + [
-            PAIRS_SHARE / (1 - PAIRS_SHARE) / len(self.pairs) for _ in self.pairs
-        ]
+        counts = self.data.counts_of([(*parents, column) for column, *parents in tables])
+        self.same_rows = len({self._lacking(table) for table in counts}) == 1
+        shares = [(1 - share) / len(self.families)] * len(self.families)
+        shares += [share / len(self.pairs) for _ in self.pairs]
         released = self.release(list(zip(counts, map(self.name, tables), strict=True)), spend, shares=shares)
         self.nodes = [self._node(table).cut(self.sizes) for table in tables]
         self.measured = [
             Measurement((*node.parents, node.column), table, noise.noise_std)
             for node, table, noise in zip(self.nodes, released, self.noise, strict=True)
         ]
-
-    def _pairs(self, spend: Loss) -> list[Marginal]:
-        r"""Each column with each of several parents, if tables of their own tell these pairs better.
-
-        A cell of a pair is a sum over the r cells of the other parents in the family's table. With noise σ there its
-        variance is :math:`r \sigma^2`; it becomes :math:`(1 / r \sigma'^2 + 1 / \tau^2)^{-1}` if a part of the budget
-        measures pairs, with noise τ, and the rest tables, with noise σ'. Under a pure budget, where noise grows with
-        the number of tables and not with its root, that is seldom less.
-        """
-        pairs: list[Marginal] = []
-        others = []
-        for column, *parents in self.families:
-            for parent in parents if len(parents) > 1 else ():
-                pairs.append((column, parent))
-                others.append(math.prod(self.data.sizes[other] for other in parents if other != parent))
-
-        def variance(share: float, tables: int) -> float:
-            return for_counts(spend * (share / max(1, tables)), L1(self.table.protect.at_most)).noise_std ** 2
-
-        without, rest = (variance(share, len(self.families)) for share in (1.0, 1 - PAIRS_SHARE))
-        own = variance(PAIRS_SHARE, len(pairs))
-        better = sum(1 / (1 / (many * rest) + 1 / own) for many in others) < sum(others) * without
-        return pairs if better else []
 
     def conclude(self) -> FittedModel:
         """The finished model: tables without noise's signs, and the gaps completed."""
