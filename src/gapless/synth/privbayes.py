@@ -43,8 +43,8 @@ class PrivBayes(Synthesizer):
     rows. A parent on a scale may enter with neighbouring cells merged. Last, the tables of all columns are measured.
 
     Half of what these may cost goes to each column with each of several parents, in tables of their own: a pair is a
-    sum over many cells of a larger table, and adds up their noise. If that makes pairs no better known, as under most
-    pure budgets, it is not done.
+    sum over many cells of a larger table, and adds up their noise. Not under a pure budget, where twice as many tables
+    have twice the noise, nor where each table counts rows of its own.
 
     With `missing=Observed()` it is the PrivBayesE of [MD]: a table counts the rows observed on its columns, and only
     the law of X given Π is taken from it. With `Extended()` every row counts.
