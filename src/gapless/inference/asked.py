@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,74 @@ def estimate(question: AnyQuestion, table: Table) -> Estimates:
     proportion :math:`p (1 - p) \sum w^2` with p drawn towards 1/2 by two rows of either kind, so that it is never 0;
     for a quantile it follows from the values 1.96 standard deviations of rank below and above (Woodruff 1952).
     """
+    groups = _groups(question, table)
+    found = [_estimate(question, group) if len(group.values) else (np.nan, np.nan) for group in groups]
+    values, variances = np.array(found).T
+    return Estimates(tuple(group.name for group in groups), values, variances, rows=_rows(groups))
+
+
+def ladder(question: Quantile, schema: Schema) -> Floats:
+    """The numbers that a quantile may be, ascending."""
+    return np.unique(numbers_of(question.compile(schema).schema, question.column, None).values)
+
+
+def steps(question: Quantile, table: Table) -> Estimates:
+    """The shares of rows at or below each number of the `ladder`, group by group, with their variances.
+
+    What pooling asks in place of a quantile: quantiles jump from number to number, shares do not, so that their
+    intervals can be turned into one for the quantile (`on_ladder`).
+    """
+    numbers, groups = ladder(question, table.schema), _groups(question, table)
+    shares, variances = [], []
+    for group in groups:
+        if not len(group.values):
+            shares.append(np.full(len(numbers), np.nan))
+            variances.append(np.full(len(numbers), np.nan))
+            continue
+        part = group.mass / group.mass.sum()
+        one_row = float((part**2).sum())
+        below = np.minimum(np.cumsum(np.bincount(np.searchsorted(numbers, group.values), part, len(numbers))), 1.0)
+        drawn = (below + 2 * one_row) / (1 + 4 * one_row)
+        shares.append(below)
+        variances.append(drawn * (1 - drawn) * one_row)
+    names = tuple(f"{group.name} ≤ {number:g}" for group in groups for number in numbers)
+    rows = np.repeat(_rows(groups), len(numbers))
+    return Estimates(names, np.concatenate(shares), np.concatenate(variances), rows=rows)
+
+
+class Rung(NamedTuple):
+    """Where on a ladder a quantile is, and from where to where it may be."""
+
+    place: int
+    low: int
+    high: int
+
+
+def on_ladder(q: float, shares: Floats, half: Floats) -> Rung:
+    """A quantile from the shares of rows at or below each number, and the half-widths of their intervals.
+
+    A number may be the quantile if q may lie between the share below it and the share up to it: the interval has all of
+    these, and with them a neighbour that as much as half of the chance is for.
+
+    >>> on_ladder(0.5, np.array([0.2, 0.51, 1.0]), np.array([0.1, 0.1, 0.0]))
+    Rung(place=1, low=1, high=2)
+    """
+    last = len(shares) - 1
+    upper, lower = np.append((shares + half)[:last], 1.0), np.append(0.0, (shares - half)[:last])
+    place = int(np.argmax(np.append(shares[:last], 1.0) >= q))
+    low, high = int(np.argmax(upper >= q)), last - int(np.argmax(lower[::-1] <= q))
+    return Rung(place, min(low, place), max(high, place))
+
+
+class _Group(NamedTuple):
+    """The rows of a group that count: their values and what they weigh."""
+
+    name: str
+    values: Floats
+    mass: Floats
+
+
+def _groups(question: AnyQuestion, table: Table) -> list[_Group]:
     asked = question.compile(table.schema)
     told = table.told_by(asked.schema)
     rows = dict(zip(told.schema.names, told.codes, strict=True))
@@ -50,11 +118,14 @@ def estimate(question: AnyQuestion, table: Table) -> Estimates:
     mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
     values = _values(question, asked, rows, added)
     found = []
-    for place in range(asked.tally.groups):
+    for place, names in enumerate(asked.groups or [()]):
         here = (group == place) & (mass > 0) & ~np.isnan(values)
-        found.append(_estimate(question, values[here], mass[here]) if here.any() else (np.nan, np.nan))
-    names = [", ".join(names) for names in asked.groups or [()]]
-    return Estimates(tuple(names), *np.array(found).T)
+        found.append(_Group(", ".join(names), values[here], mass[here]))
+    return found
+
+
+def _rows(groups: Sequence[_Group]) -> Floats:
+    return np.array([group.mass.sum() for group in groups])
 
 
 def _values(
@@ -69,8 +140,8 @@ def _values(
     return np.asarray(low + (high - low) * added[:, 0] / np.maximum(added.sum(axis=1), 1))
 
 
-def _estimate(question: AnyQuestion, values: Floats, mass: Floats) -> tuple[float, float]:
-    share = mass / mass.sum()
+def _estimate(question: AnyQuestion, group: _Group) -> tuple[float, float]:
+    values, share = group.values, group.mass / group.mass.sum()
     one_row = float((share**2).sum())  # of a row without weights, 1 / n
     if isinstance(question, Quantile):
         spread = _NORMAL * sqrt(question.q * (1 - question.q) * one_row)

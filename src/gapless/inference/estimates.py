@@ -26,12 +26,14 @@ class Estimates(NamedTuple):
         variances: theirs, as if the rows were a sample from a population.
         design: of a linear regression, its columns and last what it explains: its coefficients follow from how each
             two of these go together.
+        rows: how many rows each estimate rests on, where that is known.
     """
 
     names: tuple[str, ...]
     values: Floats
     variances: Floats
     design: Floats | None = None
+    rows: Floats | None = None
 
 
 def estimates_of(said: Any) -> Estimates:

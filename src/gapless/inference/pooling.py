@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gapless.data import Table
 from gapless.errors import ModelError
-from gapless.inference.asked import estimate, looked_at
+from gapless.inference.asked import estimate, ladder, looked_at, on_ladder, steps
+from gapless.inference.dealing import binned, dealt
 from gapless.inference.estimates import FORMS, Estimates, estimates_of
-from gapless.inference.rubin import bootstrap, quantile, rubin
+from gapless.inference.rubin import bootstrap, quantile, rubin, widened
 from gapless.inference.support import needs_of, not_measured
 from gapless.model.marginal import Floats
-from gapless.query.questions import AnyQuestion, Proportion, _Question
-from gapless.schema.line import _Binned
+from gapless.query.numbers import numbers_of
+from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, _Question
 from gapless.schema.words import listing
 from gapless.synth.copies import Copies
 from gapless.synth.fitted import FittedModel
 
-Bools = NDArray[np.bool_]
-
 FREE = "Computed from released values: nothing was spent."
+SCARCE = (
+    "not supported by this release: noise hides the rows that it rests on; "
+    "larger groups, or more of the budget, would show them"
+)
+TOO_FEW = "no interval: too few rows in some copies"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +55,9 @@ class PooledEstimate:
         if self.interval is None:
             return "no estimate" if np.isnan(self.value) else f"({self.value:.6g})  no interval"
         low, high = self.interval
-        gaps = f", × {self.gap_factor:.2f} by gaps" if self.gap_factor > 1 else ""
-        return f"{self.value:.6g}  [{low:.6g}, {high:.6g}]  × {self.noise_factor:.2f} by noise{gaps}"
+        noise = f"  × {self.noise_factor:.2f} by noise" if np.isfinite(self.noise_factor) else ""
+        gaps = f", × {self.gap_factor:.2f} by gaps" if noise and 1 < self.gap_factor < np.inf else ""
+        return f"{self.value:.6g}  [{low:.6g}, {high:.6g}]{noise}{gaps}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +91,8 @@ class Pooled:
                     "name": each.name,
                     "estimate": None if np.isnan(each.value) else each.value,
                     "interval": None if each.interval is None else list(each.interval),
-                    "noise_factor": None if each.interval is None else each.noise_factor,
-                    "gap_factor": None if each.interval is None else each.gap_factor,
+                    "noise_factor": each.noise_factor if each.interval and np.isfinite(each.noise_factor) else None,
+                    "gap_factor": each.gap_factor if each.interval and np.isfinite(each.gap_factor) else None,
                     "unsupported": each.unsupported,
                 }
                 for each in self.estimates
@@ -146,33 +150,37 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     if columns and not copies.weighted:
         needs = [columns] * len(first.names)
     else:  # what weights look at an estimate looks at too
+        if not np.array_equal(ask(copies[0]).values, first.values, equal_nan=True):
+            raise ModelError("an estimator gave two answers for one table", hint="a fixed seed for chance in it")
         found = needs_of(lambda table: ask(copies.weigh(table)), copies[0], first)
         needs = [[part.union(*columns) for part in need] for need in found]
-    # A copy in which a group is empty says that there is too little to go by.
-    values, variances = np.array([each.values for each in said]), np.array([each.variances for each in said])
-    used = [[model.schema.columns[c] for c in frozenset().union(*need)] for need in needs]
-    gappy = np.array([any(column.gaps for column in some) for some in used])
-    learned = np.array([any(column.name in model.inside for column in some) for some in used])
-    centre, half, noise, gaps = _intervals(copies, values, variances, ask, gappy, learned)
-    low, high = centre - half, centre + half
-    if isinstance(estimator, Proportion):  # the truth lies there
-        centre, low, high = (np.clip(ends, 0, 1) for ends in (centre, low, high))
+    intervals = _intervals(copies, said, ask, [frozenset().union(*need) for need in needs])
+    names, hidden = first.names, _hidden(said)
+    if isinstance(estimator, Quantile):
+        names, intervals = _quantiles(estimator, model, intervals)
+        many = len(first.names) // len(names)
+        needs = [[frozenset().union(*(part for need in some for part in need))] for some in _parts(needs, many)]
+        hidden = hidden[::many]
+    elif isinstance(estimator, Proportion | Mean):  # the truth lies there
+        ends = (0.0, 1.0) if isinstance(estimator, Proportion) else _ends(estimator, model)
+        value, low, high = (np.clip(found, *ends) for found in intervals[:3])
+        intervals = intervals._replace(value=value, low=low, high=high)
     reasons = [
-        _unsupported(model, need) or ("" if np.isfinite(width) else "no interval: too few rows in some copies")
-        for need, width in zip(needs, half, strict=True)
+        _unsupported(model, need) or (SCARCE if few else "" if np.isfinite(width) else TOO_FEW)
+        for need, few, width in zip(needs, hidden, intervals.high - intervals.low, strict=True)
     ]
     return Pooled(
         question=str(estimator) if isinstance(estimator, _Question) else "pooled",
         estimates=tuple(
             PooledEstimate(
                 name=name,
-                value=float(centre[place]),
-                interval=None if reason else (float(low[place]), float(high[place])),
-                noise_factor=float(noise[place]),
-                gap_factor=float(gaps[place]),
+                value=float(intervals.value[place]),
+                interval=None if reason else (float(intervals.low[place]), float(intervals.high[place])),
+                noise_factor=float(intervals.noise[place]),
+                gap_factor=float(intervals.gaps[place]),
                 unsupported=reason,
             )
-            for place, (name, reason) in enumerate(zip(first.names, reasons, strict=True))
+            for place, (name, reason) in enumerate(zip(names, reasons, strict=True))
         ),
         copies=len(copies),
         notes=tuple(_notes(model, frozenset().union(*(columns for need in needs for columns in need)))),
@@ -180,7 +188,9 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
 
 
 def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> Callable[[Table], Estimates]:
-    """What a table says to an estimator, in one form."""
+    """What a table says to an estimator, in one form; shares in place of a quantile."""
+    if isinstance(estimator, Quantile):
+        return partial(steps, estimator)
     if isinstance(estimator, _Question):
         return partial(estimate, estimator)
     if not callable(estimator):
@@ -188,23 +198,91 @@ def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> Callable[[Table],
     return lambda table: estimates_of(estimator(table))
 
 
-def _intervals(
-    copies: Copies, values: Floats, variances: Floats, ask: Callable[[Table], Estimates], gappy: Bools, learned: Bools
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Centres, half-widths, and by what noise and gaps widen them.
+class _Intervals(NamedTuple):
+    """Of each estimate the value, from where to where it may be, and by what noise and gaps widen that."""
 
-    What gaps do, and counts that cannot be below zero on a line of `learned` cells, replicates show.
+    value: Floats
+    low: Floats
+    high: Floats
+    noise: Floats
+    gaps: Floats
+
+
+def _intervals(
+    copies: Copies,
+    said: Sequence[Estimates],
+    ask: Callable[[Table], Estimates],
+    columns: Sequence[frozenset[int]],
+) -> _Intervals:
+    """Intervals of estimates that look at these columns.
+
+    What gaps do, and counts that cannot be below zero on a line of learned cells, replicates show; how much hangs on
+    what was not measured inside bins, rows with values dealt otherwise.
     """
+    model = copies.model
+    # A copy in which a group is empty says that there is too little to go by.
+    values, variances = np.array([each.values for each in said]), np.array([each.variances for each in said])
+    gappy, learned, mixed = (
+        np.array([any(some) for some in found])
+        for found in (
+            [[model.schema.columns[c].gaps for c in used] for used in columns],
+            [[model.schema.names[c] in model.inside for c in used] for used in columns],
+            [binned(model.schema, used) if len(used) > 1 else () for used in columns],
+        )
+    )
     original = ask(copies.original).values
     pooled = rubin(original, values, variances)
-    centre, half, bootstrapped = pooled.centre, pooled.half, gappy | learned
-    if bootstrapped.any() and copies.replicates:
+    centre, half = pooled.centre, pooled.half
+    if (gappy | learned).any() and copies.replicates:
         found = bootstrap(original, np.array([ask(table).values for table in copies.replicates]))
-        centre = np.where(bootstrapped, found.centre, centre)
-        half = np.where(bootstrapped, np.maximum(half, found.half), half)
+        centre = np.where(gappy | learned, found.centre, centre)
+        half = np.where(gappy | learned, np.maximum(half, found.half), half)
     with np.errstate(divide="ignore", invalid="ignore"):
         gaps = np.where(gappy, half / pooled.half, 1.0)
-        return centre, half, half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0))), gaps
+        if mixed.any():
+            used = frozenset().union(*(some for some, deals in zip(columns, mixed, strict=True) if deals))
+            rows = copies.weigh(dealt(copies.original, used, np.random.default_rng([copies.seed, 4])))
+            half = np.where(mixed, widened(half, np.abs(ask(rows).values - original)), half)
+        noise = half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
+    return _Intervals(centre, centre - half, centre + half, noise, gaps)
+
+
+def _quantiles(question: Quantile, model: FittedModel, shares: _Intervals) -> tuple[tuple[str, ...], _Intervals]:
+    """The names of groups, and the intervals of quantiles that those of shares make."""
+    numbers = ladder(question, model.schema)
+    names = tuple(", ".join(names) for names in question.compile(model.schema).groups or [()])
+    found = np.full((len(names), 5), np.nan)
+    for group, (value, low, high, noise, gaps) in enumerate(
+        zip(*(_parts(part, len(numbers)) for part in shares), strict=True)
+    ):
+        if np.isfinite(high[:-1] - low[:-1]).all():
+            rung = on_ladder(question.q, value, (high - low) / 2)
+            told = min(rung.place, max(0, len(numbers) - 2))  # the share up to the last number is 1 without noise
+            found[group] = (*numbers[[rung.place, rung.low, rung.high]], noise[told], gaps[told])
+    return names, _Intervals(*found.T)
+
+
+def _parts(values: Any, size: int) -> list[Any]:
+    return [values[begin : begin + size] for begin in range(0, len(values), size)]
+
+
+def _ends(question: Mean, model: FittedModel) -> tuple[float, float]:
+    """Between which numbers a mean must lie."""
+    numbers = numbers_of(question.compile(model.schema).schema, question.column, question.bounds)
+    return numbers.low, numbers.high
+
+
+def _hidden(said: Sequence[Estimates]) -> list[bool]:
+    """Whether noise hides the rows that each estimate rests on, where these are known.
+
+    It does if their number in the copies is less than 1.96 times what it varies by: none may be there at all.
+    """
+    rows = [each.rows for each in said]
+    if any(some is None for some in rows):
+        return [False] * len(said[0].names)
+    known = np.array(rows, dtype=np.float64)
+    many = known.mean(axis=0)
+    return [bool(few) for few in (many > 0) & (many <= 1.96 * known.std(axis=0, ddof=1))]
 
 
 def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
@@ -234,19 +312,20 @@ def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
 
 
 def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
-    looked_at = (model.schema.columns[c] for c in sorted(columns))
-    binned = [column for column in looked_at if isinstance(column, _Binned) and column.size < column.fine.size]
-    blind = [column.name for column in binned if column.name not in model.inside]
-    notes = ["95% intervals for the population: sampling, noise and, where there are any, gaps at random are in them."]
+    names = model.schema.names
+    inside = [names[c] for c in binned(model.schema, columns)]
+    blind = [name for name in inside if name not in model.inside]
+    gaps = any(model.schema.columns[c].gaps for c in columns)
+    held = "sampling, noise and gaps at random" if gaps else "sampling and noise"
+    notes = [f"95% intervals for the population: {held} are in them."]
     if blind:
         notes.append(
             f"Where in its bin a value of {listing(blind)} lies was not measured: intervals do not cover that."
         )
-    alone = [column.name for column in binned if column.name in model.inside]
-    if alone and len(columns) > 1:
+    if inside and len(columns) > 1:
         notes.append(
-            f"Where in its bin a value of {listing(alone)} lies was measured by itself, not with other columns: "
-            "intervals do not cover that."
+            f"How values of {listing(inside)} go with other columns inside their bins was not measured: "
+            "intervals are wider by what it would change if they did as bins do."
         )
     return [*notes, *_gap_notes(model, columns), FREE]
 

@@ -29,6 +29,8 @@ from gapless.model.marginal import Floats
 
 LEVEL = 0.95
 _MOST_FREEDOM = 1e6  # beyond, t is normal
+_NORMAL, _ONE_SIDED = 1.959964, 1.644854
+_FAR = 8.0  # standard errors, from which a bias has one side
 
 
 class Interval(NamedTuple):
@@ -56,6 +58,22 @@ def bootstrap(estimate: Floats, replicates: Floats) -> Interval:
     freedom = np.full(estimate.shape, float(many - 1))
     half = quantile(freedom) * replicates.std(axis=0, ddof=1) * np.sqrt(1 + 1 / many)
     return Interval(2 * estimate - replicates.mean(axis=0), half, freedom)
+
+
+def widened(half: Floats, bias: Floats) -> Floats:
+    r"""Half-widths of intervals that hold a bias of either sign, up to this size, as well.
+
+    With s the standard error behind a half-width, that is :math:`s \sqrt{\chi^2_1(b^2 / s^2)}` at 95 %, the quantile of
+    the noncentral law: what is exceeded by the absolute value of a normal variable with mean b in 5 % of cases
+    (Armstrong, Kolesár 2018).
+    """
+    from scipy.special import chndtrix  # noqa: PLC0415 slow to load
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.minimum(bias / (half / _NORMAL), _FAR)
+    more = np.where(ratio > 0, np.sqrt(chndtrix(LEVEL, 1.0, np.nan_to_num(ratio) ** 2)) / _NORMAL, 1.0)
+    far = bias + half * _ONE_SIDED / _NORMAL
+    return np.asarray(np.where(ratio >= _FAR, far, half * more))
 
 
 def quantile(freedom: Floats) -> Floats:
