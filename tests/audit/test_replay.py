@@ -439,6 +439,16 @@ def quick_budget(name):
     return LARGE_BUDGETS["approximate"] if name.endswith("nearest") else BUDGETS["approximate"]
 
 
+@pytest.mark.parametrize("treatment", ["extended", "complete-rows"])
+def test_pairs_in_the_tables_of_a_network_move_as_they_say(treatment):
+    """With so many rows that there are some: a column is then in several entries."""
+    act, rows = fit("privbayes", treatment), people(400, seed=4)
+    columns = [event.what.split(" given ")[0] for event in run(act, rows, unit=1, budget=BUDGETS["approximate"])]
+    assert len(columns) > len(set(columns))
+    for row in (COMING[0], COMING[7]):
+        assert not violations(act, rows, [row])
+
+
 @pytest.mark.filterwarnings("ignore::gapless.weights.FewRowsWarning")
 @pytest.mark.parametrize("name", QUICK)
 def test_each_release_once(name):

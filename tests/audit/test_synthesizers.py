@@ -92,7 +92,7 @@ def test_privbayes_keeps_its_promise_in_one_run(epsilon, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_mixture_keeps_its_promise_in_one_run(epsilon, tmp_path, released):
-    """Nine tenths of the budget measure the pair: honest runs show some 0.7 of 1 and 2.5 of 3."""
+    """All of the budget measures the one pair."""
     assert audited_epsilon(Mixture(), tmp_path, epsilon, contextlib.nullcontext(), tables=released) <= epsilon
     assert audited_epsilon(Mixture(), tmp_path, epsilon, scaled_noise(0.6), tables=released) > epsilon
 

@@ -256,7 +256,7 @@ def test_what_goes_for_several_questions_is_told_once(folder, run_here):
     asked = [f"mean(age) where sex == {sex} and income >= 2" for sex in "FM"]
     _, told, _ = run_here("estimate", "out", *asked, "mean(age)", "--copies", 2)
     assert told.count("not supported by this release") == told.count("nothing was spent") == 1
-    assert "--always age+sex+income measures it" in told
+    assert "--method aim --always age+sex+income measures it" in told
 
 
 def test_a_model_is_found_in_a_folder_and_by_its_file(folder, run_here):

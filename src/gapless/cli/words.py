@@ -53,7 +53,7 @@ def spoken(hint: str) -> str:
 
 def _always(sets: str) -> str:
     """The sets of columns, written as in Python, as options."""
-    return " ".join("--always " + quote("+".join(names)) for names in literal_eval(f"[{sets}]"))
+    return " ".join(["--method aim", *("--always " + quote("+".join(names)) for names in literal_eval(f"[{sets}]"))])
 
 
 def _option(found: re.Match[str]) -> str:

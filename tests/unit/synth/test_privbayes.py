@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from counted import Counting
 from gapless.data.workload import Views
 from gapless.privacy import L1, Linf
 from gapless.synth import privbayes
@@ -144,6 +145,32 @@ def test_pairs_are_not_measured_under_a_pure_budget(tmp_path):
         assert len(model.evidence.families) == 5
     assert found[0.0] == 0
     assert found[1e-6] > 0
+
+
+@pytest.mark.parametrize("method", [gl.PrivBayes, gl.Mixture])
+def test_noise_is_drawn_as_it_was_charged(method, tmp_path):
+    table = private(chain(), levels_schema(), tmp_path, budget=gl.Budget(5.0, 1e-6))
+    with _active(noise := Counting()):
+        model = method().fit(table, spend=table.ledger.left)
+    charged = [entry.mechanism["std"] for entry in table.ledger.entries if "std" in entry.mechanism]
+    assert [std for std, _ in noise.drawn] == charged
+    assert len(charged) > len(model.schema.columns) + 1
+
+
+def test_tables_that_help_each_other_count_the_same_rows(tmp_path):
+    """One column has gaps: every family holds it, and a pair of the others would count more rows."""
+    columns = [gl.Categorical(f"x{i}", ["a", "b", "c"], may_be_missing=i == 0) for i in range(3)]
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(0, 3, 20_000)]
+    for _ in range(2):
+        codes.append(np.where(rng.random(20_000) < 0.3, rng.integers(0, 3, 20_000), codes[-1]))
+    cells = np.array(["a", "b", "c"], dtype=object)[np.array(codes)]
+    cells[0][rng.random(20_000) < 0.5] = None
+    table = private([*map(tuple, cells.T)], gl.Schema("chain", columns), tmp_path, budget=gl.Budget(5.0, 1e-6))
+    with no_noise():
+        evidence = gl.PrivBayes(missing=gl.Observed()).fit(table, spend=table.ledger.left).evidence
+    assert max(len(node.parents) for node in evidence.nodes) == 2
+    assert not evidence.same_rows or len({released.counts.sum() for released in evidence.tables}) == 1
 
 
 def test_the_same_noise_gives_the_same_network_and_laws(tmp_path):
