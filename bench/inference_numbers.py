@@ -143,19 +143,20 @@ def measure(table, cell, samples, *, verbose):
                     low, high = each.interval
                     error = usual[name][1] ** 0.5
                     held.setdefault(name, []).append(low <= truth[name] <= high)
-                    widths.setdefault(name, []).append((high - low) / max(2 * 1.96 * error, 1e-12))
-                    off.setdefault(name, []).append((each.value - truth[name]) / max(error, 1e-12))
+                    if error > 0:  # a quantile on whole numbers may have none
+                        widths.setdefault(name, []).append((high - low) / (2 * 1.96 * error))
+                        off.setdefault(name, []).append((each.value - truth[name]) / error)
     for kind in ("means", "quantiles", "groups", "slopes"):
         names = [name for name in held if kind_of(name) == kind]
         if names:
-            all_held, all_widths = (np.concatenate([found[name] for name in names]) for found in (held, widths))
+            all_held, all_widths = (np.concatenate([found.get(name, []) for name in names]) for found in (held, widths))
             many = [name for name in names if len(held[name]) >= 15]
             worst = min(many, key=lambda name: np.mean(held[name]), default="")
             least = f"{np.mean(held[worst]):.3f}" if worst else "–"
             told = f"{all_held.mean():.3f} | {least} | {np.median(all_widths):.2f} | {worst.strip()}"
             print(f"| {cell.replace(',', ', ')} | {samples} | {kind} | {told} |", flush=True)
     for name, found in held.items() if verbose else ():
-        print(f"    {name:<28} {len(found):4d}  {np.mean(found):.3f}  bias {np.mean(off[name]):+.2f}")
+        print(f"    {name:<28} {len(found):4d}  {np.mean(found):.3f}  bias {np.mean(off.get(name, [np.nan])):+.2f}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gapless import AIM, MST, Budget, BudgetError, Categorical, Mixture, Observed, PrivBayes, Schema
+from gapless import AIM, MST, Budget, BudgetError, Categorical, Independent, Mixture, Observed, PrivBayes, Schema
 from gapless.privacy.grant import Grant
 from gapless.synth import aim, evidence, privbayes
 from gapless.testing.audit import one_run_epsilon
@@ -119,5 +119,5 @@ def test_a_batch_that_costs_more_than_its_share_is_caught(tmp_path, released, mo
 
     monkeypatch.setattr(Grant, "noise_for", each)
     with pytest.raises(BudgetError, match="a release costs"):
-        audited_epsilon(Mixture(), tmp_path, 1.0, contextlib.nullcontext(), tables=released)
+        audited_epsilon(Independent(), tmp_path, 1.0, contextlib.nullcontext(), tables=released)
     assert not released

@@ -249,7 +249,7 @@ def test_the_ledger_is_shown_in_words_and_for_a_machine(released):
     assert ".fit" in done.stdout
     told = json.loads(run("ledger", "people.ledger", "--json", cwd=released).stdout)
     assert told["budget"] == {"epsilon": 1.0, "delta": 1e-6}
-    assert [entry["what"] for entry in told["entries"]][:3] == ["age", "sex", "income"]
+    assert [entry["what"] for entry in told["entries"]][:3] == ["age × sex", "age × income", "sex × income"]
 
 
 def test_a_fitted_model_is_sampled_as_often_as_one_likes(folder):

@@ -71,6 +71,7 @@ PUBLIC_CHANCE = {
     "synth.lawful",  # what is chosen by chance for a model's rules, always the same
     "synth.copies",  # released tables with noise once more, samples
     "inference.support",  # other cells in a copy
+    "inference.pooling",  # values dealt inside bins of a copy
     "missing.mechanisms",  # gaps in public tables
     "missing.diagnosis",  # simulation
     "evaluate.comparison",  # cuts a public truth into two parts

@@ -238,6 +238,9 @@ def _intervals(
         centre = np.where(gappy | learned, found.centre, centre)
         half = np.where(gappy | learned, np.maximum(half, found.half), half)
     with np.errstate(divide="ignore", invalid="ignore"):
+        if gappy.any() and copies.freer is not None:  # the truth is as likely on either side of the middle
+            move = np.where(gappy, (ask(copies.freer).values - original) / 2, 0.0)
+            centre, half = centre + move, np.where(gappy, widened(half, np.abs(move)), half)
         gaps = np.where(gappy, half / pooled.half, 1.0)
         if mixed.any():
             used = frozenset().union(*(some for some, deals in zip(columns, mixed, strict=True) if deals))

@@ -62,7 +62,7 @@ NEAR_STEPS = 60  # if it begins with a mixture that followed tables nearby
 STEPS = 300
 LEAST_STEPS = 20
 RATE = 0.1  # of the first step, in logits
-GAP_RATE = 0.1  # of that, for rates of gaps
+GAP_RATE, FREE_GAP_RATE = 0.1, 0.3  # of that, for rates of gaps; those of a mixture whose rates move freely
 SPREAD = 0.5  # of the logits at the start
 DEPENDENT = 3.0  # standard deviations of χ² from which gaps depend on something
 CAP_CELLS = 10_000_000  # of a marginal
@@ -226,6 +226,7 @@ def fit_mixture(
     zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]] = (),
     closely: bool = False,
     start: tuple[MixtureModel, MixtureModel | None] | None = None,
+    freely: bool = False,
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> MixtureFit:
@@ -243,6 +244,8 @@ def fit_mixture(
         closely: whether to follow the tables, noise and all, with components that can: less bias, for more noise. The
             descent does not stop where noise explains the rest, and no cell is drawn to zero.
         start: what followed tables nearby, `filled` and `gapped` of such a fit: to follow these takes fewer steps.
+        freely: whether rates of gaps move three times as fast where tables are followed: how fast is a choice that no
+            table decides, and what hangs on it shows between the two.
         seed: of the starts; the same released values always give the same model.
         progress: called with the components fitted and how many there shall be.
     """
@@ -257,7 +260,7 @@ def fit_mixture(
     wanted = int(np.clip(total / ROWS_EACH, *COMPONENTS))
     largest = wanted // LEAST_MIXTURES
     each, done = LEAST_COMPONENTS, 0
-    found: list[_Laws] = [_follow(tables, rng, start)] if closely else []
+    found: list[_Laws] = [_follow(tables, rng, start, FREE_GAP_RATE if freely else GAP_RATE)] if closely else []
     while done < wanted and not closely:
         laws = _descend(tables, each, rng, last=each == largest)
         if laws is None:
@@ -499,7 +502,9 @@ class _Laws(NamedTuple):
 class _Logits:
     """The parameters of some components, and the laws they stand for."""
 
-    def __init__(self, tables: _Tables, components: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, tables: _Tables, components: int, rng: np.random.Generator, *, gap_rate: float = GAP_RATE
+    ) -> None:
         self.shape = shape = tables.shape
         self.gapped = len(shape.gaps) > 0
         log = np.log(tables.start).astype(np.float32)
@@ -509,7 +514,7 @@ class _Logits:
         rates[shape.being_seen] = np.log(shape.cells.sums(np.exp(log[shape.seen, None])))
         rates[shape.being_gap] = log[shape.gaps, None]
         self.rates = np.repeat(rates, components, axis=1)
-        self.pace = (GAP_RATE * tables.pace).astype(np.float32)[shape.rates.block, None]
+        self.pace = (gap_rate * tables.pace).astype(np.float32)[shape.rates.block, None]
         self.moving = bool(self.pace.any())
         self.still = None if self.moving else shape.rates(self.rates)
         self.step_cells, self.step_rates = _Adam(self.cells.shape), _Adam(self.rates.shape)
@@ -583,12 +588,17 @@ def _descend(tables: _Tables, components: int, rng: np.random.Generator, *, last
     return laws
 
 
-def _follow(tables: _Tables, rng: np.random.Generator, start: tuple[MixtureModel, MixtureModel | None] | None) -> _Laws:
+def _follow(
+    tables: _Tables,
+    rng: np.random.Generator,
+    start: tuple[MixtureModel, MixtureModel | None] | None,
+    gap_rate: float,
+) -> _Laws:
     """Components that come nearer to the tables than noise explains: what is left of χ² is noise that they share.
 
     Steps are as many as bring what tables tell, shares in a group and slopes, to within a tenth of what noise changes.
     """
-    logits = _Logits(tables, CLOSE_COMPONENTS, rng)
+    logits = _Logits(tables, CLOSE_COMPONENTS, rng, gap_rate=gap_rate)
     steps = CLOSE_STEPS
     if start is not None:
         logits.begin_at(*start)

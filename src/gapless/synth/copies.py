@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike
 from gapless.data import Table
 from gapless.data.table import check_ending, write_frame
 from gapless.errors import ModelError, ReadError
+from gapless.model.mixture import MixtureModel
 from gapless.synth.evidence import Evidence, Learned
 
 if TYPE_CHECKING:
@@ -120,6 +121,17 @@ class Copies(Sequence[Table]):
     def original(self) -> Table:
         """Many rows of the closest model, with which copies and replicates are compared."""
         return self.weigh(self.closest.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed))
+
+    @cached_property
+    def freer(self) -> Table | None:
+        """As many rows of a mixture whose rates of gaps move more freely; None for other models and without gaps.
+
+        How freely they move is a choice that no table decides: what it changes is a bias of unknown size and sign.
+        """
+        if self.evidence.kind != MixtureModel.kind or self.closest.gapped is None:
+            return None
+        learned = self.evidence.learn(self.model.schema, seed=self.seed, closely=True, freely=True)
+        return self.weigh(self._model(self.evidence, learned).sample(self.original.rows, seed=self.seed))
 
     def with_weights(self, weigh: Callable[[Table], ArrayLike]) -> Copies:
         """The same copies, each with the weights that `weigh` gives its rows."""

@@ -52,10 +52,11 @@ class Learned(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How to learn: with which seed, how closely, from where on, and who is told how far it is."""
+    """How to learn: with which seed, how closely and freely, from where on, and who is told how far it is."""
 
     seed: int
     closely: bool
+    freely: bool
     start: Learned | None
     progress: Progress | None
 
@@ -153,6 +154,7 @@ class Evidence:
         *,
         seed: int = 0,
         closely: bool = False,
+        freely: bool = False,
         start: Learned | None = None,
         progress: Progress | None = None,
     ) -> Learned:
@@ -163,11 +165,12 @@ class Evidence:
             seed: of the chance in learning; public, so that the same tables give the same model.
             closely: whether to follow the tables, noise and all. A model for rows stops where noise explains the rest,
                 which draws columns towards independence: a bias that no interval shows. Noise shows in copies.
+            freely: whether rates of gaps in a mixture move faster; others have none.
             start: what was learned closely from tables nearby; a mixture goes on from there. Others are as quick from
                 the beginning, and a cell that has become empty would stay so.
             progress: called with how much is done, of how much.
         """
-        return LEARNERS[self.kind](self, schema, Way(seed, closely, start, progress))
+        return LEARNERS[self.kind](self, schema, Way(seed, closely, freely, start, progress))
 
     def inside(self, schema: Schema, *, closely: bool = False) -> dict[str, Floats]:
         """How many rows each cell has, about, of columns whose bins were learned; `closely` as in `learn`."""
@@ -386,6 +389,7 @@ def _mixture(evidence: Evidence, schema: Schema, way: Way) -> Learned:
         zeros=[(rule.columns, rule.table) for rule in forbidden if len(rule.columns) == 2],
         closely=way.closely,
         start=None if way.start is None else _mixtures(way.start),
+        freely=way.freely,
         seed=way.seed,
         progress=way.progress,
     )
