@@ -103,7 +103,7 @@ def kind_of(name):
     return "groups" if " by " in name else "means" if name.startswith("mean") else "quantiles"
 
 
-def measure(table, cell, samples, *, verbose):
+def measure(table, cell, samples, *, verbose):  # noqa: C901 one table after the other
     frame, columns, asked, slopes, rows = table
     method, epsilon, *gaps = cell.split(",")
     if not gaps:
