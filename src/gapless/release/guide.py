@@ -142,9 +142,12 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         *_in_r(example, varying),
         "```",
         "",
+        "R knows less than `gapless estimate` does: not what hangs on values inside bins, which groups noise hides, or "
+        "how freely gaps of a mixture are told. Where it matters, take the intervals of `gapless estimate`.",
+        "",
         f"Method: {model.method}. Noise and sampling are in the intervals"
         + (", and gaps that are missing at random" if gaps else "")
-        + ". What is not: where in its bin a number lies, if bins were declared, and how numbers inside a bin go with "
-        "other columns; that the columns measured together are the right ones.",
+        + ". What is not: where in its bin a number lies, if bins were declared; that the columns measured together "
+        "are the right ones.",
         "",
     )

@@ -7,12 +7,13 @@ import numpy as np
 import polars as pl
 import pytest
 import statsmodels.formula.api as smf
+from scipy.special import ndtr
 
 import gapless as gl
 from gapless.inference.asked import estimate
 from gapless.inference.dealing import dealt
 from gapless.inference.estimates import Estimates, estimates_of
-from gapless.inference.rubin import bootstrap, rubin
+from gapless.inference.rubin import bootstrap, rubin, widened
 from gapless.inference.support import needs_of
 from gapless.schema import Categorical, Integer, Schema
 from gapless.testing.noise import fixed_noise
@@ -188,6 +189,47 @@ def test_gaps_widen_the_intervals_of_columns_that_may_be_missing_alone(tmp_path)
     assert copies.replicates
     assert [each.gap_factor for each in gl.pool(copies, gl.Mean("age", by="sex")).estimates] == [1, 1]
     assert gl.pool(copies, gl.Mean("income")).estimates[0].gap_factor > 1
+
+
+def test_how_freely_gap_rates_of_a_mixture_move_is_in_the_interval(tmp_path):
+    """Between two mixtures, of which either might be right: the middle, and as far again to either side."""
+    columns = [replace(column, may_be_missing=column.name == "income") for column in SCHEMA.columns]
+    rows = people().with_columns(income=pl.when(pl.col("age") < 4).then(None).otherwise(pl.col("income")))
+    table = private(rows, Schema("people", columns), tmp_path, budget=gl.Budget(5.0, 1e-6))
+    with fixed_noise(1):
+        copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(4, seed=1)
+    question = gl.Mean("income")
+    one, other = (estimate(question, rows).values for rows in (copies.original, copies.freer))
+    found = bootstrap(one, np.array([estimate(question, rows).values for rows in copies.replicates]))
+    (mean,) = gl.pool(copies, question).estimates
+    assert abs(other - one) > 0
+    assert mean.value == pytest.approx((found.centre + (other - one) / 2)[0])
+    assert mean.interval[1] - mean.value >= widened(found.half, np.abs(other - one) / 2)[0] - 1e-9 > found.half[0]
+    (age,) = gl.pool(copies, gl.Mean("age")).estimates  # it has no gaps
+    assert age.value == pytest.approx(
+        (
+            2 * estimate(gl.Mean("age"), copies.original).values
+            - np.mean([estimate(gl.Mean("age"), t).values for t in copies])
+        )[0]
+    )
+
+
+def test_other_models_and_tables_without_gaps_have_no_freer_one(copies, tmp_path):
+    assert copies.freer is None
+    table = private(people(300), SCHEMA, tmp_path)
+    assert gl.Mixture().fit(table, spend=table.ledger.left).copies(2, seed=1).freer is None
+
+
+def test_a_bias_of_either_sign_is_held():
+    """No bias, none; a large one with a bound to its side alone. Between, 5 % of normal variables are beyond."""
+    half = np.array([1.959964] * 4)
+    bias = np.array([0.0, 1.0, 3.0, 40.0])
+    found = widened(half, bias)
+    assert found[0] == half[0]
+    assert found[3] == pytest.approx(40 + 1.644854)
+    for place in (1, 2):
+        beyond = ndtr(bias[place] - found[place]) + ndtr(-bias[place] - found[place])
+        assert beyond == pytest.approx(0.05, abs=1e-6)
 
 
 def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
