@@ -161,7 +161,9 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         many = len(first.names) // len(names)
         needs = [[frozenset().union(*(part for need in some for part in need))] for some in _parts(needs, many)]
         hidden = hidden[::many]
-    elif isinstance(estimator, Proportion | Mean):  # the truth lies there
+    if isinstance(estimator, _Question):
+        hidden = [few or scarce for few, scarce in zip(hidden, _scarce(estimator, model, columns[0]), strict=True)]
+    if isinstance(estimator, Proportion | Mean):  # the truth lies there
         ends = (0.0, 1.0) if isinstance(estimator, Proportion) else _ends(estimator, model)
         value, low, high = (np.clip(found, *ends) for found in intervals[:3])
         intervals = intervals._replace(value=value, low=low, high=high)
@@ -273,6 +275,22 @@ def _ends(question: Mean, model: FittedModel) -> tuple[float, float]:
     """Between which numbers a mean must lie."""
     numbers = numbers_of(question.compile(model.schema).schema, question.column, question.bounds)
     return numbers.low, numbers.high
+
+
+def _scarce(question: AnyQuestion, model: FittedModel, columns: frozenset[int]) -> list[bool]:
+    """Whether noise hides one of the cells that make each group, in the released tables of all columns asked for.
+
+    Models lift counts below zero, so that rare groups have more rows in copies than there are.
+    """
+    assert model.evidence is not None  # noqa: S101 for mypy: else there are no copies
+    groups = question.compile(model.schema).groups or [()]
+    found = [False] * len(groups)
+    by = (question.by,) if isinstance(question.by, str) else tuple(question.by or ())
+    for axis, place in enumerate(model.schema.positions(by)):
+        scarce = model.evidence.scarce(model.schema, place, columns)
+        few = dict(zip(model.schema.columns[place].cells, scarce, strict=False))
+        found = [known or bool(few.get(names[axis], False)) for known, names in zip(found, groups, strict=True)]
+    return found
 
 
 def _hidden(said: Sequence[Estimates]) -> list[bool]:

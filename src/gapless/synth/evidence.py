@@ -131,22 +131,42 @@ class Evidence:
         constant = frozenset(c for c, size in enumerate(sizes) if size == 1)  # they go with everything
         return [columns | constant for columns in found if not any(columns < other for other in found)]
 
+    def told(self, schema: Schema, column: int, among: Iterable[int] = ()) -> tuple[Floats, float]:
+        """How many rows each cell of a column has, signs and all, and the noise in that: by tables with all its cells.
+
+        Each tells it by a sum over its other columns; what several tell is weighted by precision. Those alone that hold
+        the columns `among` as well.
+        """
+        codes = self.sizes(schema)[column]
+        counts, known = np.zeros(codes), 0.0
+        for table in self.tables:
+            places = [place for place, other in enumerate(table.columns) if other == column]
+            if places and table.counts.shape[places[0]] == codes and set(among) <= set(table.columns):
+                cells = np.moveaxis(table.counts, places[0], 0).reshape(codes, -1)
+                precision = 1 / (cells.shape[1] * table.noise_std**2)
+                counts, known = counts + precision * cells.sum(axis=1), known + precision
+        return (counts / known, known**-0.5) if known else (counts, np.inf)
+
+    def scarce(self, schema: Schema, column: int, among: Iterable[int]) -> NDArray[np.bool_]:
+        """Which observed cells of a column noise hides in tables with the columns `among`.
+
+        They have no more rows than 1.96 standard deviations of what noise adds up to in the rows of such a cell.
+        """
+        sizes = self.sizes(schema)
+        if sizes[column] == 1:  # it is in no table, and every row is in its cell
+            return np.zeros(1, dtype=np.bool_)
+        counts, _ = self.told(schema, column)
+        _, noise_std = self.told(schema, column, [other for other in among if sizes[other] > 1])
+        return np.asarray(counts[: schema.columns[column].size] <= 1.96 * noise_std)
+
     def lost(self, schema: Schema, column: int) -> bool:
         """Whether noise hides the rows in which a column with gaps is observed: from released counts, so it is public.
 
-        It does if 1.96 standard deviations of the noise in a cell reach as far as the mean of the observed ones, in
-        the table that tells the column with the least noise. What is made of such cells depends on noise being cut off
-        at zero, and no interval covers that.
+        It does if 1.96 standard deviations of the noise in a cell reach as far as the mean of the observed ones. What
+        is made of such cells depends on noise being cut off at zero, and no interval covers that.
         """
-        size, codes = schema.columns[column].size, self.sizes(schema)[column]
-        found = []
-        for table in self.tables:
-            places = [place for place, other in enumerate(table.columns) if other == column]
-            if places and table.counts.shape[places[0]] == codes:
-                cells = np.moveaxis(table.counts, places[0], 0).reshape(codes, -1)
-                noise_std = table.noise_std * np.sqrt(cells.shape[1])
-                found.append((noise_std, 1.96 * noise_std >= cells[:size].sum() / size))
-        return bool(found) and bool(min(found)[1])
+        counts, noise_std = self.told(schema, column)
+        return bool(1.96 * noise_std >= counts[: schema.columns[column].size].mean())
 
     def learn(
         self,

@@ -323,13 +323,22 @@ def test_a_quantile_on_whole_numbers_is_one_of_them_and_holds_its_neighbours(tmp
 def test_groups_that_noise_hides_have_no_interval(tmp_path):
     rng = np.random.default_rng(7)
     schema = Schema("groups", [Integer("age", bounds=(0, 9), bins=10), Categorical("town", ["x", "y", "z"])])
-    towns = np.array(["x", "y", "z"])[np.where(np.arange(2000) < 3, 2, rng.integers(2, size=2000))]
+    towns = np.array(["x", "y", "z"])[np.where(np.arange(2000) < 15, 2, rng.integers(2, size=2000))]
     table = private(pl.DataFrame({"age": rng.integers(10, size=2000), "town": towns}), schema, tmp_path)
     with fixed_noise(3):
         copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(10, seed=1)
     found = gl.pool(copies, gl.Mean("age", by="town"))
     assert [each.interval is None for each in found.estimates] == [False, False, True]
     assert found["z"].unsupported.startswith("not supported by this release: noise hides the rows")
+
+
+def test_groups_of_a_column_with_one_cell_are_those_of_all_rows(tmp_path):
+    schema = Schema("groups", [Integer("age", bounds=(0, 9), bins=10), Categorical("all", ["x"])])
+    table = private(pl.DataFrame({"age": [3, 4] * 500, "all": ["x"] * 1000}), schema, tmp_path)
+    for method in (gl.Mixture(), gl.MST(), gl.PrivBayes()):
+        copies = method.fit(table, spend=table.ledger.left / 2).copies(4, seed=1)
+        (found,) = gl.pool(copies, gl.Mean("age", by="all")).estimates
+        assert found.interval is not None
 
 
 def test_a_function_of_chance_is_refused(copies):
