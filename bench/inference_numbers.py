@@ -103,7 +103,8 @@ def kind_of(name):
     return "groups" if " by " in name else "means" if name.startswith("mean") else "quantiles"
 
 
-def measure(table, cell, samples, *, verbose):  # noqa: C901 one table after the other
+def measure(table, cell, samples):
+    """For each estimand whether its interval held, how wide it was, and how far off its centre."""
     frame, columns, asked, slopes, rows = table
     method, epsilon, *gaps = cell.split(",")
     if not gaps:
@@ -146,6 +147,10 @@ def measure(table, cell, samples, *, verbose):  # noqa: C901 one table after the
                     if error > 0:  # a quantile on whole numbers may have none
                         widths.setdefault(name, []).append((high - low) / (2 * 1.96 * error))
                         off.setdefault(name, []).append((each.value - truth[name]) / error)
+    return held, widths, off
+
+
+def show(cell, samples, held, widths, off, *, verbose):
     for kind in ("means", "quantiles", "groups", "slopes"):
         names = [name for name in held if kind_of(name) == kind]
         if names:
@@ -175,4 +180,4 @@ if __name__ == "__main__":
         print(f"\n{name}\n\n| method, ε, gaps | samples | of | held | least | width | least is |")
         print("|---|---:|---|---:|---:|---:|---|")
         for cell in given.cells:
-            measure(population, cell, given.samples, verbose=given.verbose)
+            show(cell, given.samples, *measure(population, cell, given.samples), verbose=given.verbose)

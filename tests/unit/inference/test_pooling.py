@@ -180,12 +180,17 @@ def test_gaps_that_were_not_measured_are_named(tmp_path):
     assert "gaps were not measured; missing=Extended() measures them" in found.unsupported
 
 
-def test_gaps_widen_the_intervals_of_columns_that_may_be_missing_alone(tmp_path):
+def without_young_incomes(folder):
+    """Copies by a mixture of people of whom the young have no income."""
     columns = [replace(column, may_be_missing=column.name == "income") for column in SCHEMA.columns]
     rows = people().with_columns(income=pl.when(pl.col("age") < 4).then(None).otherwise(pl.col("income")))
-    table = private(rows, Schema("people", columns), tmp_path, budget=gl.Budget(5.0, 1e-6))
+    table = private(rows, Schema("people", columns), folder, budget=gl.Budget(5.0, 1e-6))
     with fixed_noise(1):
-        copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(4, seed=1)
+        return gl.Mixture().fit(table, spend=table.ledger.left).copies(4, seed=1)
+
+
+def test_gaps_widen_the_intervals_of_columns_that_may_be_missing_alone(tmp_path):
+    copies = without_young_incomes(tmp_path)
     assert copies.replicates
     assert [each.gap_factor for each in gl.pool(copies, gl.Mean("age", by="sex")).estimates] == [1, 1]
     assert gl.pool(copies, gl.Mean("income")).estimates[0].gap_factor > 1
@@ -193,11 +198,7 @@ def test_gaps_widen_the_intervals_of_columns_that_may_be_missing_alone(tmp_path)
 
 def test_how_freely_gap_rates_of_a_mixture_move_is_in_the_interval(tmp_path):
     """Between two mixtures, of which either might be right: the middle, and as far again to either side."""
-    columns = [replace(column, may_be_missing=column.name == "income") for column in SCHEMA.columns]
-    rows = people().with_columns(income=pl.when(pl.col("age") < 4).then(None).otherwise(pl.col("income")))
-    table = private(rows, Schema("people", columns), tmp_path, budget=gl.Budget(5.0, 1e-6))
-    with fixed_noise(1):
-        copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(4, seed=1)
+    copies = without_young_incomes(tmp_path)
     question = gl.Mean("income")
     one, other = (estimate(question, rows).values for rows in (copies.original, copies.freer))
     found = bootstrap(one, np.array([estimate(question, rows).values for rows in copies.replicates]))
