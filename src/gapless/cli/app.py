@@ -425,7 +425,7 @@ def _percent(spend: str) -> float:
             )
         if 0 < percent <= 100:
             return percent
-    raise BudgetError(f"--spend {spend!r} is not a share of the budget", hint="--spend 50%")
+    raise BudgetError(f"--spend {spend!r} is not a share of the budget", hint="--spend 50%; more than 0, at most 100%")
 
 
 def _given(options: list[str]) -> dict[str, str]:

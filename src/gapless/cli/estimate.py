@@ -56,6 +56,7 @@ def estimate(
     from gapless.inference.pooling import FREE
     from gapless.query import parse_question
     from gapless.release import model_of
+    from gapless.schema.words import listing
 
     model = model_of(release)
     asked = [parse_question(text) for text in questions]
@@ -69,6 +70,10 @@ def estimate(
     else:
         for each in pooled:
             console.print("\n".join(each.answers))
-        told = dict.fromkeys(note for each in pooled for note in each.told)
+        told: dict[str, list[str]] = {}
+        for each in pooled:
+            for note in each.told:
+                told.setdefault(note, []).append(each.question)
         for note in sorted(told, key=FREE.__eq__):  # the last of each, and of all
-            console.print(f"  {spoken(note)}")
+            of = "" if len(told[note]) == len(pooled) else f"{listing(told[note])}: "
+            console.print(f"  {of}{spoken(note)}")

@@ -28,7 +28,7 @@ SCARCE = (
     "not supported by this release: noise hides the rows that it rests on; "
     "larger groups, or more of the budget, would show them"
 )
-TOO_FEW = "no interval: too few rows in some copies"
+TOO_FEW = "no interval: some copies have no row that it could rest on, or too few"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -304,10 +304,10 @@ class Reader:
         self._place += found
         return found
 
-    def expect(self, *words: str) -> None:
+    def expect(self, *words: str, hint: str = EXAMPLE) -> None:
         """Go on, or say what should stand here."""
         if not self.takes(*words):
-            raise self.wrong(f"expected {' or '.join(map(repr, words))}")
+            raise self.wrong(f"expected {' or '.join(map(repr, words))}", hint=hint)
 
     def wrong(self, what: str, hint: str = EXAMPLE) -> QuestionError:
         """An error that shows the place."""

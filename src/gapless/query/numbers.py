@@ -9,7 +9,7 @@ import numpy as np
 from gapless.errors import QuestionError
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.condition import quoted
-from gapless.schema import Boolean, Integer, Number, Ordinal, Schema
+from gapless.schema import Boolean, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.line import TINY
 
 STEPS = 1 << 24  # the finest grid of values: a value is rounded to this part of the range, if it must be rounded
@@ -75,10 +75,11 @@ def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) ->
         values = np.array(column.levels, dtype=np.float64)
         ends = values, values
     else:
+        scale = "; a scale is averaged as an integer column, or as an ordinal one with numbers for levels"
+        asked, more = ("<", ", the share before a day") if isinstance(column, Date | DateTime) else ("==", scale)
         raise QuestionError(
             f"the cells of column {name!r}, a {column.kind} column, are no numbers",
-            hint=f"count(), or proportion({quoted(name)} == …); a scale is averaged as an integer column, "
-            "or as an ordinal one with numbers for levels",
+            hint=f"proportion({quoted(name)} {asked} …){more}",
         )
     if bounds is not None and (bounds[0] > values.min() or bounds[1] < values.max()):
         values = np.clip(values, *bounds)

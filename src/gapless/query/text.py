@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from gapless.errors import QuestionError
-from gapless.query.condition import Reader
+from gapless.query.condition import Reader, quoted
 from gapless.query.questions import AnyQuestion, Count, Mean, Median, Proportion, Quantile, Sum, Variance
 from gapless.query.treatments import Drop, Missing
 
@@ -34,7 +34,7 @@ def parse_question(text: str, missing: Missing | None = None) -> AnyQuestion:
     if not reader.takes("("):
         raise reader.wrong("expected '('", hint=GRAMMAR)
     make = _head(reader, kind)
-    reader.expect(")")
+    reader.expect(")", hint=GRAMMAR)
     where = _condition(reader) if reader.takes("where") else ""
     by = _columns(reader) if reader.takes("by") else None
     if by is not None and reader.next.means("where"):
@@ -56,8 +56,9 @@ def _head(reader: Reader, kind: str) -> Callable[..., AnyQuestion]:
     if kind == "median":
         return partial(Median, column)
     if kind == "quantile":
-        reader.expect(",")
-        return partial(Quantile, column, _number(reader, "quantile(income, 0.9)"))
+        example = f"quantile({quoted(column)}, 0.9)"
+        reader.expect(",", hint=example)
+        return partial(Quantile, column, _number(reader, example))
     return partial(OF_NUMBERS[kind], column, bounds=_bounds(reader) if reader.takes(",") else None)
 
 
@@ -76,9 +77,10 @@ def _columns(reader: Reader) -> tuple[str, ...]:
 
 
 def _bounds(reader: Reader) -> tuple[float, float]:
-    low = _number(reader, "mean(income, 0, 100000)")
-    reader.expect(",")
-    return low, _number(reader, "mean(income, 0, 100000)")
+    example = "mean(income, 0, 100000)"
+    low = _number(reader, example)
+    reader.expect(",", hint=example)
+    return low, _number(reader, example)
 
 
 def _number(reader: Reader, example: str) -> float:
