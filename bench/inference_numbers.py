@@ -50,7 +50,8 @@ def adult():
         Integer("inc", bounds=(0, 1), bins=2, may_be_missing=True),
     ]
     asked = ("mean(age)", "mean(hrs)", "mean(gain)", "mean(edu)", "median(age)", "quantile(hrs, 0.9)")
-    return frame, columns, (*asked, "mean(hrs) by sex", "mean(age) by inc"), (("hrs", "age"), ("inc", "edu")), 5_000
+    groups = ("mean(hrs) by sex", "mean(age) by inc", "mean(gain) by sex")
+    return frame, columns, (*asked, *groups), (("hrs", "age"), ("inc", "edu")), 5_000
 
 
 def wages():

@@ -15,9 +15,11 @@ from gapless.inference.estimates import Estimates
 from gapless.model.marginal import Floats
 from gapless.query import Mean, Proportion, Quantile, Variance
 from gapless.query.compiled import Compiled
+from gapless.query.condition import parse_condition, value_columns
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion
 from gapless.schema import Schema
+from gapless.synth.evidence import Evidence
 
 _NORMAL = 1.96  # half the width of the ranks from which a quantile's variance is told, in standard deviations
 
@@ -36,14 +38,24 @@ def looked_at(question: AnyQuestion, schema: Schema) -> frozenset[str]:
     return frozenset(asked.tally.columns)
 
 
-def estimate(question: AnyQuestion, table: Table) -> Estimates:
+def signed_column(question: object) -> str | None:
+    """The column of a mean that counts of its cells tell, signs and all: no condition looks at it."""
+    if not isinstance(question, Mean) or question.column in value_columns(parse_condition(question.where)):
+        return None
+    return question.column
+
+
+def estimate(question: AnyQuestion, table: Table, evidence: Evidence | None = None) -> Estimates:
     r"""The answer in each group, and its variance as if the rows were a sample; by the table's own weights.
+
+    Where it is known what the table was learned from, means of numbers in learned bins are moved by what signs of
+    counts are for (`Evidence.shift`).
 
     With shares w of the weight that add up to 1, the variance is :math:`\sum w^2 (x - \bar x)^2` for means; for a
     proportion :math:`p (1 - p) \sum w^2` with p drawn towards 1/2 by two rows of either kind, so that it is never 0;
     for a quantile it follows from the values 1.96 standard deviations of rank below and above (Woodruff 1952).
     """
-    groups = _groups(question, table)
+    groups = _groups(question, table, evidence)
     found = [_estimate(question, group) if len(group.values) else (np.nan, np.nan) for group in groups]
     values, variances = np.array(found).T
     return Estimates(tuple(group.name for group in groups), values, variances, rows=_rows(groups))
@@ -54,7 +66,7 @@ def ladder(question: Quantile, schema: Schema) -> Floats:
     return np.unique(numbers_of(question.compile(schema).schema, question.column, None).values)
 
 
-def steps(question: Quantile, table: Table) -> Estimates:
+def steps(question: Quantile, table: Table, _: Evidence | None = None) -> Estimates:
     """The shares of rows at or below each number of the `ladder`, group by group, with their variances.
 
     What pooling asks in place of a quantile: quantiles jump from number to number, shares do not, so that their
@@ -110,13 +122,19 @@ class _Group(NamedTuple):
     mass: Floats
 
 
-def _groups(question: AnyQuestion, table: Table) -> list[_Group]:
+def _groups(question: AnyQuestion, table: Table, evidence: Evidence | None = None) -> list[_Group]:
     asked = question.compile(table.schema)
     told = table.told_by(asked.schema)
     rows = dict(zip(told.schema.names, told.codes, strict=True))
     group, added = asked.tally.of(rows)
     mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
     values = _values(question, asked, rows, added)
+    signed = signed_column(question)
+    if isinstance(question, Mean) and signed and evidence is not None:
+        (place,) = table.schema.positions([signed])
+        numbers = numbers_of(asked.schema, signed, question.bounds).values
+        shift = np.append(evidence.shift(table.schema, place, numbers), 0.0)
+        values = values + shift[np.minimum(table.codes[place].astype(np.int64), len(shift) - 1)]
     found = []
     for place, names in enumerate(asked.groups or [()]):
         here = (group == place) & (mass > 0) & ~np.isnan(values)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from gapless.data import Table
 from gapless.errors import ModelError
-from gapless.inference.asked import estimate, ladder, looked_at, on_ladder, steps
+from gapless.inference.asked import estimate, ladder, looked_at, on_ladder, signed_column, steps
 from gapless.inference.dealing import binned, dealt
 from gapless.inference.estimates import FORMS, Estimates, estimates_of
 from gapless.inference.rubin import bootstrap, quantile, rubin, widened
@@ -21,6 +21,7 @@ from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, _Question
 from gapless.schema.words import listing
 from gapless.synth.copies import Copies
+from gapless.synth.evidence import Evidence
 from gapless.synth.fitted import FittedModel
 
 FREE = "Computed from released values: nothing was spent."
@@ -28,6 +29,7 @@ SCARCE = (
     "not supported by this release: noise hides the rows that it rests on; "
     "larger groups, or more of the budget, would show them"
 )
+_Asker: TypeAlias = Callable[[Table, Evidence], Estimates]  # of rows, and of what they were learned from
 TOO_FEW = "no interval: some copies have no row that it could rest on, or too few"
 
 
@@ -143,18 +145,18 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     columns: list[frozenset[int]] = []
     if isinstance(estimator, _Question):  # what cannot be answered is told before anything is learned
         columns = [frozenset(model.schema.positions(sorted(looked_at(estimator, model.schema))))]
-    said = [ask(table) for table in copies]
+    said = [ask(*drawn) for drawn in copies.copied]
     first = said[0]
     if any(each.names != first.names for each in said):
         raise ModelError("an estimator gave other names for some copies", hint="the same estimates for every table")
     if columns and not copies.weighted:
         needs = [columns] * len(first.names)
     else:  # what weights look at an estimate looks at too
-        if not np.array_equal(ask(copies[0]).values, first.values, equal_nan=True):
+        if not np.array_equal(ask(*copies.copied[0]).values, first.values, equal_nan=True):
             raise ModelError("an estimator gave two answers for one table", hint="a fixed seed for chance in it")
-        found = needs_of(lambda table: ask(copies.weigh(table)), copies[0], first)
+        found = needs_of(lambda table: ask(copies.weigh(table), copies.copied[0].evidence), copies[0], first)
         needs = [[part.union(*columns) for part in need] for need in found]
-    intervals = _intervals(copies, said, ask, [frozenset().union(*need) for need in needs])
+    intervals = _intervals(copies, said, ask, [frozenset().union(*need) for need in needs], signed_column(estimator))
     names, hidden = first.names, _hidden(said)
     if isinstance(estimator, Quantile):
         names, intervals = _quantiles(estimator, model, intervals)
@@ -189,7 +191,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     )
 
 
-def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> Callable[[Table], Estimates]:
+def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> _Asker:
     """What a table says to an estimator, in one form; shares in place of a quantile."""
     if isinstance(estimator, Quantile):
         return partial(steps, estimator)
@@ -197,7 +199,7 @@ def _asker(estimator: AnyQuestion | Callable[[Table], Any]) -> Callable[[Table],
         return partial(estimate, estimator)
     if not callable(estimator):
         raise ModelError(f"an estimator that is a {type(estimator).__name__}", hint=f"a question; a function: {FORMS}")
-    return lambda table: estimates_of(estimator(table))
+    return lambda table, _: estimates_of(estimator(table))
 
 
 class _Intervals(NamedTuple):
@@ -213,41 +215,42 @@ class _Intervals(NamedTuple):
 def _intervals(
     copies: Copies,
     said: Sequence[Estimates],
-    ask: Callable[[Table], Estimates],
+    ask: _Asker,
     columns: Sequence[frozenset[int]],
+    signed: str | None,
 ) -> _Intervals:
-    """Intervals of estimates that look at these columns.
+    """Intervals of estimates that look at these columns, of one by counts with their signs.
 
     What gaps do, and counts that cannot be below zero on a line of learned cells, replicates show; how much hangs on
     what was not measured inside bins, rows with values dealt otherwise.
     """
-    model = copies.model
+    model, evidence = copies.model, copies.evidence
     # A copy in which a group is empty says that there is too little to go by.
     values, variances = np.array([each.values for each in said]), np.array([each.variances for each in said])
     gappy, learned, mixed = (
         np.array([any(some) for some in found])
         for found in (
             [[model.schema.columns[c].gaps for c in used] for used in columns],
-            [[model.schema.names[c] in model.inside for c in used] for used in columns],
+            [[model.schema.names[c] in model.inside.keys() - {signed} for c in used] for used in columns],
             [binned(model.schema, used) if len(used) > 1 else () for used in columns],
         )
     )
-    original = ask(copies.original).values
+    original = ask(copies.original, evidence).values
     pooled = rubin(original, values, variances)
     centre, half = pooled.centre, pooled.half
-    if (gappy | learned).any() and copies.replicates:
-        found = bootstrap(original, np.array([ask(table).values for table in copies.replicates]))
+    if (gappy | learned).any() and copies.replicated:
+        found = bootstrap(original, np.array([ask(*drawn).values for drawn in copies.replicated]))
         centre = np.where(gappy | learned, found.centre, centre)
         half = np.where(gappy | learned, np.maximum(half, found.half), half)
     with np.errstate(divide="ignore", invalid="ignore"):
         if gappy.any() and copies.freer is not None:  # the truth is as likely on either side of the middle
-            move = np.where(gappy, (ask(copies.freer).values - original) / 2, 0.0)
+            move = np.where(gappy, (ask(copies.freer, evidence).values - original) / 2, 0.0)
             centre, half = centre + move, np.where(gappy, widened(half, np.abs(move)), half)
         gaps = np.where(gappy, half / pooled.half, 1.0)
         if mixed.any():
             used = frozenset().union(*(some for some, deals in zip(columns, mixed, strict=True) if deals))
             rows = copies.weigh(dealt(copies.original, used, np.random.default_rng([copies.seed, 4])))
-            half = np.where(mixed, widened(half, np.abs(ask(rows).values - original)), half)
+            half = np.where(mixed, widened(half, np.abs(ask(rows, evidence).values - original)), half)
         noise = half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
     return _Intervals(centre, centre - half, centre + half, noise, gaps)
 

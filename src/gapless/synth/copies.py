@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import polars as pl
@@ -45,6 +45,13 @@ if TYPE_CHECKING:
 
 ROWS = 10_000  # of a replicate, at least: its own draws should add nothing
 COPY = "copy"  # the column that tells copies apart in one file
+
+
+class Drawn(NamedTuple):
+    """Rows of a model, and the released tables, or such as might have been, that it was learned from."""
+
+    table: Table
+    evidence: Evidence
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -82,14 +89,24 @@ class Copies(Sequence[Table]):
     def __repr__(self) -> str:
         return f"<{self.many} copies by {self.model.method} of {self.model.schema.name!r}, seed {self.seed}>"
 
-    @cached_property
+    @property
     def tables(self) -> tuple[Table, ...]:
         """The copies."""
+        return tuple(drawn.table for drawn in self.copied)
+
+    @property
+    def replicates(self) -> tuple[Table, ...]:
+        """As many tables from rows that the model might have been learned from; none without gaps and learned bins."""
+        return tuple(drawn.table for drawn in self.replicated)
+
+    @cached_property
+    def copied(self) -> tuple[Drawn, ...]:
+        """The copies, each with what it was learned from."""
         return tuple(self._drawn(self.evidence.shaken(rng), None, rng, near=True) for rng in self._chances("copies", 1))
 
     @cached_property
-    def replicates(self) -> tuple[Table, ...]:
-        """As many tables from rows that the model might have been learned from; none without gaps and learned bins.
+    def replicated(self) -> tuple[Drawn, ...]:
+        """The replicates, each with what it was learned from.
 
         Rows that are drawn again from many that follow the model closely are as good as independent ones.
         """
@@ -171,7 +188,7 @@ class Copies(Sequence[Table]):
             yield np.random.default_rng([self.seed, stream, number])
         tell(phase, self.many, self.many)
 
-    def _drawn(self, evidence: Evidence, rows: int | None, rng: np.random.Generator, *, near: bool = False) -> Table:
+    def _drawn(self, evidence: Evidence, rows: int | None, rng: np.random.Generator, *, near: bool = False) -> Drawn:
         """A sample of what is learned from tables, `near` the released ones or not; the chance in it is new each time.
 
         Replicates are learned from the start, as the closest model was: they show what that varies by.
@@ -179,7 +196,7 @@ class Copies(Sequence[Table]):
         seed, other = rng.integers(1 << 32, size=2).tolist()
         start = self._closest if near else None
         learned = evidence.learn(self.model.schema, seed=seed, closely=True, start=start)
-        return self.weigh(self._model(evidence, learned).sample(rows, seed=other))
+        return Drawn(self.weigh(self._model(evidence, learned).sample(rows, seed=other)), evidence)
 
     def _model(self, evidence: Evidence, learned: Learned) -> FittedModel:
         return replace(

@@ -104,6 +104,20 @@ def settle(tables: Sequence[Floats], noise_std: float, *, closely: bool = False)
     return rows
 
 
+def signed(tables: Sequence[Floats], noise_std: float) -> Floats:
+    """How many rows each cell has, signs and all: the least squares of all levels, so without bias.
+
+    From the top, what a node has beyond the sum of its children is shared by them evenly (Hay and others 2010).
+    """
+    agreed, _ = _agreed(tables, noise_std)
+    rows = agreed[0]
+    for values in agreed[1:]:
+        children = _by_parent(values, fill=np.nan)
+        beyond = (rows - np.nansum(children, axis=1)) / np.isfinite(children).sum(axis=1)
+        rows = (children + beyond[:, None]).ravel()[: len(values)]
+    return rows
+
+
 def _ends(agreed: Sequence[Floats], stds: Sequence[float]) -> list[tuple[int, int]]:
     """For each level the first node, and one past the last, beyond which the line is taken for empty.
 
