@@ -17,7 +17,7 @@ from gapless.testing.tables import letters_schema, private
 
 HONEST = SystemNoise()
 SHORT = ScaledNoise(0.8, HONEST)
-TRIALS = 100_000
+TRIALS = 250_000
 SHARES = [1.0, 2.0, 3.0, 6.0, 1.0, 1.0]
 SETS = [("x0",), ("x1",), ("x0", "x1"), ("x2",), ("x0", "x2"), ("x1", "x2")]
 

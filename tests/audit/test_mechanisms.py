@@ -58,7 +58,7 @@ def knorm_bound(epsilon, noise, size):
 @pytest.mark.parametrize("size", [1, 2])
 def test_knorm_noise(size):
     """In more dimensions an attack has no power: the law of the length is tested in tests/statistical."""
-    assert 0.5 < knorm_bound(1.0, HONEST, size) <= 1.0
+    assert 0.4 < knorm_bound(1.0, HONEST, size) <= 1.0
     assert knorm_bound(1.0, HALF, size) > 1.0
 
 
