@@ -234,7 +234,10 @@ def test_a_bias_of_either_sign_is_held():
 
 
 def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
-    """On a long tail that noise hides; what does not look at it has the rule of Rubin alone."""
+    """On a long tail that noise hides. Replicates are for shares of its rows; what does not look at it has none.
+
+    Nor has its mean: counts with their signs tell it, and the rule of Rubin holds.
+    """
     rng = np.random.default_rng(2)
     gain = np.where(rng.random(2000) < 0.02, rng.integers(1, 1000, 2000), 0)
     schema = Schema("people", [Integer("gain", bounds=(0, 999), bins="learned"), Categorical("sex", ["F", "M"])])
@@ -242,22 +245,59 @@ def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
     table = private(rows, schema, tmp_path, budget=gl.Budget(1.0, 1e-6))
     with fixed_noise(1):
         copies = gl.Mixture().fit(table, spend=table.ledger.left).copies(8, seed=1)
-    found = gl.pool(copies, gl.Mean("gain"))
-    (mean,) = found.estimates
-    said = np.array([estimate(gl.Mean("gain"), table).values for table in (copies.original, *copies.replicates)])
+    some = gl.Proportion("gain > 0")
+    found = gl.pool(copies, some)
+    (tail,) = found.estimates
+    said = np.array([estimate(some, table).values for table in (copies.original, *copies.replicates)])
     assert len(said) == 9
     alone = bootstrap(said[0], said[1:])
-    half = mean.interval[1] - mean.value
-    assert mean.interval[0] >= 0  # no gain is less
-    assert mean.value == pytest.approx(alone.centre[0])
+    half = tail.interval[1] - tail.value
+    assert tail.value == pytest.approx(alone.centre[0])
     assert half >= alone.half[0] > 0
-    assert mean.gap_factor == 1
-    assert mean.noise_factor == pytest.approx(half / 1.96 / np.sqrt(_variance(copies)), rel=1e-3)
+    assert tail.gap_factor == 1
+    assert tail.noise_factor == pytest.approx(half / 1.96 / np.sqrt(_variance(copies, some)), rel=1e-3)
     assert "gaps" not in "\n".join(found.answers)
+    (mean,) = gl.pool(copies, gl.Mean("gain")).estimates
+    told = [estimate(gl.Mean("gain"), *drawn) for drawn in copies.copied]
+    exact = rubin(
+        estimate(gl.Mean("gain"), copies.original, copies.evidence).values,
+        np.array([each.values for each in told]),
+        np.array([each.variances for each in told]),
+    )
+    assert mean.value == pytest.approx(exact.centre[0])
+    assert mean.interval == pytest.approx((max(0, mean.value - exact.half[0]), mean.value + exact.half[0]))
     (share,) = gl.pool(copies, gl.Proportion("sex == 'F'")).estimates
     shares = [estimate(gl.Proportion("sex == 'F'"), table) for table in copies]
     middle = 2 * estimate(gl.Proportion("sex == 'F'"), copies.original).values - np.mean([one.values for one in shares])
     assert share.value == pytest.approx(middle[0])
+
+
+@pytest.mark.parametrize(("question", "moved"), [
+    (gl.Mean("gain"), True),
+    (gl.Mean("gain", by="sex"), True),
+    (gl.Mean("gain", bounds=(0, 10), where="sex == 'F'"), True),
+    (gl.Mean("gain", where="gain < 500"), False),  # which part of a bin that is of, signs do not tell
+    (gl.Proportion("gain == 0"), False),
+])  # fmt: skip
+def test_means_are_moved_by_what_signs_of_counts_are_for(question, moved, tmp_path):
+    rng = np.random.default_rng(2)
+    schema = Schema("people", [Integer("gain", bounds=(0, 999), bins="learned"), Categorical("sex", ["F", "M"])])
+    rows = pl.DataFrame({"gain": rng.integers(0, 1000, 900), "sex": np.array(["F", "M"])[rng.integers(2, size=900)]})
+    table = private(rows, schema, tmp_path, budget=gl.Budget(1.0, 1e-6))
+    with fixed_noise(1):
+        copies = gl.AIM().fit(table, spend=table.ledger.left).copies(2, seed=1)
+    drawn, evidence = copies.copied[0]
+    plain, said = (estimate(question, drawn, known) for known in (None, evidence))
+    if not moved:
+        np.testing.assert_array_equal(said.values, plain.values)
+        return
+    numbers = np.clip(np.arange(1000.0), *(question.bounds or (0, 999)))
+    shift = evidence.shift(drawn.schema, 0, numbers)
+    assert np.abs(shift).max() > 0.01
+    for place, sex in enumerate(["F", "M"][: len(plain.names)]):
+        here = drawn.codes[1] == "FM".index(sex) if question.by or question.where else slice(None)
+        assert said.values[place] - plain.values[place] == pytest.approx(shift[drawn.codes[0][here]].mean())
+    assert said.variances == pytest.approx(plain.variances, rel=0.5)
 
 
 def test_what_hangs_on_values_inside_bins_widens_an_interval(tmp_path):
@@ -348,8 +388,8 @@ def test_a_function_of_chance_is_refused(copies):
         gl.pool(copies, lambda _: (rng.random(), 1.0))
 
 
-def _variance(copies):
-    return np.mean([estimate(gl.Mean("gain"), table).variances for table in copies])
+def _variance(copies, question):
+    return np.mean([estimate(question, table).variances for table in copies])
 
 
 @pytest.mark.parametrize(("method", "told"), [
@@ -386,7 +426,9 @@ def test_values_in_learned_bins_were_not_measured_with_other_columns(tmp_path):
 
 
 def test_what_no_row_answers_is_no_estimate(copies):
-    assert "= no estimate\n  no interval: some copies have no row" in str(gl.pool(copies, gl.Mean("age", where="age > 9")))
+    assert "= no estimate\n  no interval: some copies have no row" in str(
+        gl.pool(copies, gl.Mean("age", where="age > 9"))
+    )
 
 
 def test_weights_of_copies_are_respected(copies):

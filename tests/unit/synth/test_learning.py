@@ -14,7 +14,17 @@ from gapless.missing import STRATEGIES
 from gapless.schema import Categorical, Date, Integer, Number, Schema
 from gapless.schema.schema import Constraint
 from gapless.synth import fitting
-from gapless.synth.learning import BINS_SHARE, FANOUT, bins_for, count_levels, levels, project, settle, with_most_bins
+from gapless.synth.learning import (
+    BINS_SHARE,
+    FANOUT,
+    bins_for,
+    count_levels,
+    levels,
+    project,
+    settle,
+    signed,
+    with_most_bins,
+)
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import private
 from quick import METHODS, TRIED, takes
@@ -87,6 +97,15 @@ def test_without_noise_the_cells_come_back(cells, closely):
     tree = levels(cells, 0)
     tables = [np.bincount(level, weights=counts) for level in tree]
     assert settle(tables, 1e-9, closely=closely) == pytest.approx(counts)
+    assert signed(tables, 1.0) == pytest.approx(counts)
+
+
+def test_signed_counts_are_the_least_squares_of_all_levels():
+    rng, tree = np.random.default_rng(1), levels(64, 0)
+    tables = [rng.normal(0, 9, level.max() + 1) for level in tree]
+    design = np.concatenate([np.equal.outer(np.arange(level.max() + 1), level) for level in tree])
+    assert signed(tables, 9.0) == pytest.approx(np.linalg.lstsq(design, np.concatenate(tables))[0])
+    assert signed(tables, 9.0).min() < 0
 
 
 @pytest.mark.parametrize("cells", [5, 64, 1000])
