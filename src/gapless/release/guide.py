@@ -142,8 +142,9 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         *_in_r(example, varying),
         "```",
         "",
-        "R knows less than `gapless estimate` does: not what hangs on values inside bins, which groups noise hides, or "
-        "how freely gaps of a mixture are told. Where it matters, take the intervals of `gapless estimate`.",
+        "R knows less than `gapless estimate` does: not what hangs on values inside bins, which groups noise hides, "
+        "which counts were below zero, or how freely gaps of a mixture are told. Where it matters, as for means of a "
+        "long tail, take the intervals of `gapless estimate`.",
         "",
         f"Method: {model.method}. Noise and sampling are in the intervals"
         + (", and gaps that are missing at random" if gaps else "")
