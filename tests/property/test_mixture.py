@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.model import mixture
-from gapless.model.mixture import MixtureModel, _Softmax
+from gapless.model.mixing import _Softmax
+from gapless.model.mixture import MixtureModel
 
 
 @st.composite

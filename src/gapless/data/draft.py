@@ -17,9 +17,10 @@ from gapless.data.encode import parse
 from gapless.data.source import file_layout, is_plain, parts, without_cells
 from gapless.errors import SchemaError
 from gapless.schema.bins import Scale
+from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, MissingKind, as_text
 from gapless.schema.draft import Draft
-from gapless.schema.line import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Date, DateTime, Integer, Number
+from gapless.schema.line import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 from gapless.schema.schema import Schema
 from gapless.schema.words import listing
 

@@ -14,8 +14,9 @@ from gapless.data.engine import Batch
 from gapless.data.source import is_plain, without_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
+from gapless.schema.calendar import _Calendar
 from gapless.schema.columns import Codes, _Levels, as_text
-from gapless.schema.line import _Binned, _Calendar, _Numeric
+from gapless.schema.line import _Binned, _Numeric
 from gapless.schema.words import listing, nearest
 
 Flags: TypeAlias = NDArray[np.bool_]

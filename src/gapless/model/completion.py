@@ -20,8 +20,9 @@ from itertools import product
 
 import numpy as np
 
-from gapless.model.graphical import GraphicalModel, sum_out
+from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Floats, Marginal, Measurement
+from gapless.model.messages import sum_out
 
 EM_STEPS = 50
 ROUNDS = 2  # of filling

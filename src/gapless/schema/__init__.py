@@ -1,7 +1,8 @@
 """What is publicly known: columns, levels, bounds, bins, missing codes, constraints."""
 
+from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
-from gapless.schema.line import Date, DateTime, Integer, Number
+from gapless.schema.line import Integer, Number
 from gapless.schema.schema import Constraint, Schema
 
 __all__ = [

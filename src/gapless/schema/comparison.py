@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
+from gapless.schema.calendar import _Calendar
 from gapless.schema.columns import Boolean, Column, Ordinal, _Levels, as_text
-from gapless.schema.line import TINY, _Binned, _Calendar
+from gapless.schema.line import TINY, _Binned
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,

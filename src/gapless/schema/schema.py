@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from gapless.arguments import is_number, is_whole, whole
 from gapless.errors import SchemaError
 from gapless.schema import toml
+from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, GapRule, MissingCode, Ordinal
-from gapless.schema.line import Date, DateTime, Integer, Number, _Binned, _Numeric
+from gapless.schema.line import Integer, Number, _Binned, _Numeric
 from gapless.schema.words import listing, nearest
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from gapless.model.completion import complete_model, complete_table
 from gapless.model.distribution import Distribution
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
-from gapless.model.mixture import MixtureModel, fit_mixture
+from gapless.model.mixing import fit_mixture
+from gapless.model.mixture import MixtureModel
 from gapless.model.network import Axes, BayesianNetwork, Begun, Node, beginning, conditional, fit_tables
 from gapless.model.product import Product
 from gapless.schema import Schema

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.model.aims import EXPLAINED, PATIENCE, aims_of, ratio, towards
 from gapless.model.denoise import Denoised
-from gapless.model.graphical import EXPLAINED, PATIENCE, aims_of, ratio, towards
 from gapless.model.marginal import (
     Floats,
     Measurement,
