@@ -38,8 +38,8 @@ def looked_at(question: AnyQuestion, schema: Schema) -> frozenset[str]:
     return frozenset(asked.tally.columns)
 
 
-def signed_column(question: object) -> str | None:
-    """The column of a mean that counts of its cells tell, signs and all: no condition looks at it."""
+def averaged(question: object) -> str | None:
+    """The column of a mean that is told by the means of its bins: no condition looks at it."""
     if not isinstance(question, Mean) or question.column in value_columns(parse_condition(question.where)):
         return None
     return question.column
@@ -48,8 +48,8 @@ def signed_column(question: object) -> str | None:
 def estimate(question: AnyQuestion, table: Table, evidence: Evidence | None = None) -> Estimates:
     r"""The answer in each group, and its variance as if the rows were a sample; by the table's own weights.
 
-    Where it is known what the table was learned from, means of numbers in learned bins are moved by what signs of
-    counts are for (`Evidence.shift`).
+    Where it is known what the table was learned from, numbers count as the mean of their bin (`Evidence.means`), which
+    has counts below zero in it, and no chance of drawing values: that would be taken for noise.
 
     With shares w of the weight that add up to 1, the variance is :math:`\sum w^2 (x - \bar x)^2` for means; for a
     proportion :math:`p (1 - p) \sum w^2` with p drawn towards 1/2 by two rows of either kind, so that it is never 0;
@@ -115,10 +115,11 @@ def on_ladder(q: float, shares: Floats, half: Floats) -> Rung:
 
 
 class _Group(NamedTuple):
-    """The rows of a group that count: their values and what they weigh."""
+    """The rows of a group that count: their values, what is expected of these, and what they weigh."""
 
     name: str
     values: Floats
+    expected: Floats
     mass: Floats
 
 
@@ -129,16 +130,17 @@ def _groups(question: AnyQuestion, table: Table, evidence: Evidence | None = Non
     group, added = asked.tally.of(rows)
     mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
     values = _values(question, asked, rows, added)
-    signed = signed_column(question)
-    if isinstance(question, Mean) and signed and evidence is not None:
-        (place,) = table.schema.positions([signed])
-        numbers = numbers_of(asked.schema, signed, question.bounds).values
-        shift = np.append(evidence.shift(table.schema, place, numbers), 0.0)
-        values = values + shift[np.minimum(table.codes[place].astype(np.int64), len(shift) - 1)]
+    expected = values
+    column = averaged(question)
+    if isinstance(question, Mean) and column and evidence is not None:
+        (place,) = table.schema.positions([column])
+        numbers = numbers_of(asked.schema, column, question.bounds).values
+        means = np.append(evidence.means(table.schema, place, numbers), np.nan)
+        expected = means[np.minimum(table.codes[place].astype(np.int64), len(means) - 1)]
     found = []
     for place, names in enumerate(asked.groups or [()]):
         here = (group == place) & (mass > 0) & ~np.isnan(values)
-        found.append(_Group(", ".join(names), values[here], mass[here]))
+        found.append(_Group(", ".join(names), values[here], expected[here], mass[here]))
     return found
 
 
@@ -172,4 +174,4 @@ def _estimate(question: AnyQuestion, group: _Group) -> tuple[float, float]:
     if isinstance(question, Proportion):
         drawn = (mean + 2 * one_row) / (1 + 4 * one_row)
         return mean, drawn * (1 - drawn) * one_row
-    return mean, float((share**2) @ (values - mean) ** 2)
+    return float(share @ group.expected), float((share**2) @ (values - mean) ** 2)

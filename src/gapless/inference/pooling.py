@@ -11,7 +11,7 @@ import numpy as np
 
 from gapless.data import Table
 from gapless.errors import ModelError
-from gapless.inference.asked import estimate, ladder, looked_at, on_ladder, signed_column, steps
+from gapless.inference.asked import averaged, estimate, ladder, looked_at, on_ladder, steps
 from gapless.inference.dealing import binned, dealt
 from gapless.inference.estimates import FORMS, Estimates, estimates_of
 from gapless.inference.rubin import bootstrap, quantile, rubin, widened
@@ -29,7 +29,7 @@ SCARCE = (
     "not supported by this release: noise hides the rows that it rests on; "
     "larger groups, or more of the budget, would show them"
 )
-_Asker: TypeAlias = Callable[[Table, Evidence], Estimates]  # of rows, and of what they were learned from
+_Asker: TypeAlias = Callable[[Table, Evidence | None], Estimates]  # of rows, and of what they were learned from
 TOO_FEW = "no interval: some copies have no row that it could rest on, or too few"
 
 
@@ -156,7 +156,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
             raise ModelError("an estimator gave two answers for one table", hint="a fixed seed for chance in it")
         found = needs_of(lambda table: ask(copies.weigh(table), copies.copied[0].evidence), copies[0], first)
         needs = [[part.union(*columns) for part in need] for need in found]
-    intervals = _intervals(copies, said, ask, [frozenset().union(*need) for need in needs], signed_column(estimator))
+    intervals = _intervals(copies, said, ask, [frozenset().union(*need) for need in needs], averaged(estimator))
     names, hidden = first.names, _hidden(said)
     if isinstance(estimator, Quantile):
         names, intervals = _quantiles(estimator, model, intervals)
@@ -217,9 +217,9 @@ def _intervals(
     said: Sequence[Estimates],
     ask: _Asker,
     columns: Sequence[frozenset[int]],
-    signed: str | None,
+    averaged: str | None,
 ) -> _Intervals:
-    """Intervals of estimates that look at these columns, of one by counts with their signs.
+    """Intervals of estimates that look at these columns, at one by the means of its bins.
 
     What gaps do, and counts that cannot be below zero on a line of learned cells, replicates show; how much hangs on
     what was not measured inside bins, rows with values dealt otherwise.
@@ -231,7 +231,7 @@ def _intervals(
         np.array([any(some) for some in found])
         for found in (
             [[model.schema.columns[c].gaps for c in used] for used in columns],
-            [[model.schema.names[c] in model.inside.keys() - {signed} for c in used] for used in columns],
+            [[model.schema.names[c] in model.inside.keys() - {averaged} for c in used] for used in columns],
             [binned(model.schema, used) if len(used) > 1 else () for used in columns],
         )
     )
@@ -250,7 +250,8 @@ def _intervals(
         if mixed.any():
             used = frozenset().union(*(some for some, deals in zip(columns, mixed, strict=True) if deals))
             rows = copies.weigh(dealt(copies.original, used, np.random.default_rng([copies.seed, 4])))
-            half = np.where(mixed, widened(half, np.abs(ask(rows, evidence).values - original)), half)
+            moved = ask(rows, None).values - ask(copies.original, None).values
+            half = np.where(mixed, widened(half, np.abs(moved)), half)
         noise = half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
     return _Intervals(centre, centre - half, centre + half, noise, gaps)
 

@@ -14,7 +14,7 @@ themselves. That no count is below 0 makes a bias that grows with the noise. The
 variance: what that changes is taken off once more (Cook, Stefanski 1994, a line through two points).
 
 With gaps, and on lines of learned cells, none of which can be below 0 in rows, the interval must also be as wide as a
-parametric bootstrap says, whose centre is taken then; means follow signed counts (`Evidence.shift`) and need it for
+parametric bootstrap says, whose centre is taken then; means follow signed counts (`Evidence.means`) and need it for
 gaps alone. With q* the estimates of B replicates,
 
 .. math:: 2 \hat q - \bar q^* \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}.

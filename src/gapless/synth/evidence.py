@@ -200,27 +200,32 @@ class Evidence:
             for column, tree in self._trees.items()
         }
 
-    def shift(self, schema: Schema, column: int, numbers: Floats) -> Floats:
-        r"""By how much the mean of the numbers in each bin moves if counts of cells below zero are taken as they are.
+    def means(self, schema: Schema, column: int, numbers: Floats) -> Floats:
+        r"""The mean of a column's numbers in each of its bins, by the number of each cell.
 
-        .. math:: \frac{1}{n_b} \sum_{c \in b} s_c (v_c - \bar v_b), \qquad
+        Where bins were learned counts of cells below zero are taken as they are:
+
+        .. math:: \bar v_b + \frac{1}{n_b} \sum_{c \in b} s_c (v_c - \bar v_b), \qquad
                   \bar v_b = \sum_{c \in b} t_c v_c \Bigm/ \sum_{c \in b} t_c
 
         with v the number of each cell, s its signed count, t that of rows of a copy, none below zero, and n the rows of
         the bin, by all tables. Lifting counts to zero makes a bias that is large on a long tail, and lets estimates
-        vary by less than noise does: s has neither. Zero for columns whose bins were declared.
+        vary by less than noise does: s has neither. In declared bins rows have values drawn evenly.
         """
         line, tree = schema.columns[column], self._trees.get(column, [])
-        if not tree:
-            return np.zeros(line.size)
-        assert isinstance(line, _Binned)  # noqa: S101 for mypy: others have no bins
-        levels, noise_std = [level.counts for level in tree], tree[0].noise_std
+        if not isinstance(line, _Binned):
+            return numbers
+        levels = [level.counts for level in tree]
+        held = settle(levels, tree[0].noise_std, closely=True) if tree else np.zeros(len(numbers))
+        held = held + 1e-9  # cells of an empty bin are as likely as each other
         bins, many = line.fine.group(line)[: len(numbers)], line.values_size
-        held = settle(levels, noise_std, closely=True) + 1e-9  # cells of an empty bin are as likely as each other
-        middle = np.bincount(bins, held * numbers, many) / np.bincount(bins, held, many)
+        means = np.bincount(bins, held * numbers, many) / np.bincount(bins, held, many)
+        if not tree:
+            return means
         counts, counts_std = self.told(schema, column)
         rows = np.maximum(counts[:many], 1.96 * counts_std)
-        return np.bincount(bins, signed(levels, noise_std) * (numbers - middle[bins]), many) / rows
+        lifted = signed(levels, tree[0].noise_std) * (numbers - means[bins])
+        return np.asarray(means + np.bincount(bins, lifted, many) / rows)
 
     @property
     def _trees(self) -> dict[int, list[Measurement]]:

@@ -272,32 +272,48 @@ def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
     assert share.value == pytest.approx(middle[0])
 
 
-@pytest.mark.parametrize(("question", "moved"), [
-    (gl.Mean("gain"), True),
-    (gl.Mean("gain", by="sex"), True),
-    (gl.Mean("gain", bounds=(0, 10), where="sex == 'F'"), True),
-    (gl.Mean("gain", where="gain < 500"), False),  # which part of a bin that is of, signs do not tell
-    (gl.Proportion("gain == 0"), False),
+@pytest.mark.parametrize("question", [
+    gl.Mean("gain"),
+    gl.Mean("gain", by="sex"),
+    gl.Mean("gain", bounds=(0, 10), where="sex == 'F'"),
+    gl.Mean("age", by="sex"),  # in declared bins
 ])  # fmt: skip
-def test_means_are_moved_by_what_signs_of_counts_are_for(question, moved, tmp_path):
-    rng = np.random.default_rng(2)
-    schema = Schema("people", [Integer("gain", bounds=(0, 999), bins="learned"), Categorical("sex", ["F", "M"])])
-    rows = pl.DataFrame({"gain": rng.integers(0, 1000, 900), "sex": np.array(["F", "M"])[rng.integers(2, size=900)]})
-    table = private(rows, schema, tmp_path, budget=gl.Budget(1.0, 1e-6))
-    with fixed_noise(1):
-        copies = gl.AIM().fit(table, spend=table.ledger.left).copies(2, seed=1)
-    drawn, evidence = copies.copied[0]
+def test_means_are_those_of_bins_and_no_chance_of_drawing_values_is_in_them(question, drawn_copies):
+    drawn, evidence = drawn_copies.copied[0]
     plain, said = (estimate(question, drawn, known) for known in (None, evidence))
-    if not moved:
-        np.testing.assert_array_equal(said.values, plain.values)
-        return
-    numbers = np.clip(np.arange(1000.0), *(question.bounds or (0, 999)))
-    shift = evidence.shift(drawn.schema, 0, numbers)
-    assert np.abs(shift).max() > 0.01
-    for place, sex in enumerate(["F", "M"][: len(plain.names)]):
-        here = drawn.codes[1] == "FM".index(sex) if question.by or question.where else slice(None)
-        assert said.values[place] - plain.values[place] == pytest.approx(shift[drawn.codes[0][here]].mean())
-    assert said.variances == pytest.approx(plain.variances, rel=0.5)
+    place = drawn.schema.names.index(question.column)
+    numbers = np.arange(*{"gain": (0.0, 1000), "age": (0.0, 100)}[question.column])
+    means = evidence.means(drawn.schema, place, np.clip(numbers, *(question.bounds or (0, 999))))
+    for group, sex in enumerate(["F", "M"][: len(plain.names)]):
+        here = drawn.codes[2] == "FM".index(sex) if question.by or question.where else slice(None)
+        assert said.values[group] == pytest.approx(means[drawn.codes[place][here]].mean())
+    assert (said.values != plain.values).all()
+    assert said.variances == pytest.approx(plain.variances)
+
+
+@pytest.mark.parametrize("question", [gl.Mean("gain", where="gain < 500"), gl.Proportion("gain == 0")])
+def test_what_looks_inside_bins_is_told_by_rows(question, drawn_copies):
+    drawn, evidence = drawn_copies.copied[0]
+    np.testing.assert_array_equal(estimate(question, drawn, evidence).values, estimate(question, drawn).values)
+
+
+def test_values_in_declared_bins_are_drawn_evenly(drawn_copies):
+    drawn, evidence = drawn_copies.copied[0]
+    assert evidence.means(drawn.schema, 1, np.arange(100.0)) == pytest.approx([24.5, 74.5])
+    assert evidence.means(drawn.schema, 2, np.array([1.0, 5.0])).tolist() == [1, 5]
+
+
+@pytest.fixture(scope="module")
+def drawn_copies(tmp_path_factory):
+    """Of a number in learned bins, one in declared bins, and a category."""
+    rng = np.random.default_rng(2)
+    numbers = [Integer("gain", bounds=(0, 999), bins="learned"), Integer("age", bounds=(0, 99), bins=2)]
+    schema = Schema("people", [*numbers, Categorical("sex", ["F", "M"])])
+    rows = pl.DataFrame({"gain": rng.integers(0, 1000, 900), "age": rng.integers(0, 100, 900)})
+    rows = rows.with_columns(sex=pl.Series(np.array(["F", "M"])[rng.integers(2, size=900)]))
+    table = private(rows, schema, tmp_path_factory.mktemp("drawn"), budget=gl.Budget(1.0, 1e-6))
+    with fixed_noise(1):
+        return gl.AIM().fit(table, spend=table.ledger.left).copies(2, seed=1)
 
 
 def test_what_hangs_on_values_inside_bins_widens_an_interval(tmp_path):
