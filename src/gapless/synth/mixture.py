@@ -22,7 +22,7 @@ class Mixture(Synthesizer):
 
     Each pair gets a part of the budget in proportion to the sixth root of its cells, in one batch that is fixed in
     advance, priced by its exact total if nothing was released before. What a column is by itself its pairs tell. A
-    mixture of products is fitted to the noisy tables until noise explains what is left (`gapless.model.mixture`).
+    mixture of products is fitted to the noisy tables until noise explains what is left (`gapless.model.mixing`).
 
     Guarantee: the releases are the tables of two columns, of the one if there is no other, and, unless every row is
     counted in them, the number of rows. With `Observed()` the promise to the people behind the gaps holds for the
