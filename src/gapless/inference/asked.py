@@ -39,10 +39,11 @@ def looked_at(question: AnyQuestion, schema: Schema) -> frozenset[str]:
 
 
 def averaged(question: object) -> str | None:
-    """The column of a mean that is told by the means of its bins: no condition looks at it."""
-    if not isinstance(question, Mean) or question.column in value_columns(parse_condition(question.where)):
+    """The column of a mean that is told by the means of its bins: neither a condition nor a group looks at it."""
+    if not isinstance(question, Mean):
         return None
-    return question.column
+    by = (question.by,) if isinstance(question.by, str) else tuple(question.by or ())
+    return None if question.column in value_columns(parse_condition(question.where)).union(by) else question.column
 
 
 def estimate(question: AnyQuestion, table: Table, evidence: Evidence | None = None) -> Estimates:

@@ -167,7 +167,8 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         hidden = [few or scarce for few, scarce in zip(hidden, _scarce(estimator, model, columns[0]), strict=True)]
     if isinstance(estimator, Proportion | Mean):  # the truth lies there
         ends = (0.0, 1.0) if isinstance(estimator, Proportion) else _ends(estimator, model)
-        value, low, high = (np.clip(found, *ends) for found in intervals[:3])
+        half, value = (intervals.high - intervals.low) / 2, np.clip(intervals.value, *ends)
+        low, high = (np.clip(found, *ends) for found in (value - half, value + half))
         intervals = intervals._replace(value=value, low=low, high=high)
     reasons = [
         _unsupported(model, need) or (SCARCE if few else "" if np.isfinite(width) else TOO_FEW)
@@ -239,7 +240,8 @@ def _intervals(
     pooled = rubin(original, values, variances)
     centre, half = pooled.centre, pooled.half
     if (gappy | learned).any() and copies.replicated:
-        found = bootstrap(original, np.array([ask(*drawn).values for drawn in copies.replicated]))
+        truth = ask(copies.original, evidence.lifted(model.schema)).values if averaged else None
+        found = bootstrap(original, np.array([ask(*drawn).values for drawn in copies.replicated]), truth)
         centre = np.where(gappy | learned, found.centre, centre)
         half = np.where(gappy | learned, np.maximum(half, found.half), half)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -276,9 +278,13 @@ def _parts(values: Any, size: int) -> list[Any]:
 
 
 def _ends(question: Mean, model: FittedModel) -> tuple[float, float]:
-    """Between which numbers a mean must lie."""
-    numbers = numbers_of(question.compile(model.schema).schema, question.column, question.bounds)
-    return numbers.low, numbers.high
+    """Between which numbers a mean must lie: those of its column, or of the cells that a condition on it leaves."""
+    asked = question.compile(model.schema)
+    values = numbers_of(asked.schema, question.column, question.bounds).values
+    if asked.tally.columns == (question.column,):
+        _, added = asked.tally.of({question.column: np.arange(len(values), dtype=np.uint32)})
+        values = values[added.any(axis=1)] if added.any() else values
+    return float(values.min()), float(values.max())
 
 
 def _scarce(question: AnyQuestion, model: FittedModel, columns: frozenset[int]) -> list[bool]:

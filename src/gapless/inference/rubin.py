@@ -17,7 +17,10 @@ With gaps, and on lines of learned cells, none of which can be below 0 in rows, 
 parametric bootstrap says, whose centre is taken then; means follow signed counts (`Evidence.means`) and need it for
 gaps alone. With q* the estimates of B replicates,
 
-.. math:: 2 \hat q - \bar q^* \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}.
+.. math:: \hat q - (\bar q^* - q^\circ) \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}
+
+with :math:`q^\circ` what is true of the model that replicates come from: :math:`\hat q`, but for means, since rows have
+no counts below 0.
 """
 
 from __future__ import annotations
@@ -53,12 +56,17 @@ def rubin(estimate: Floats, estimates: Floats, variances: Floats) -> Interval:
     return Interval(2 * estimate - estimates.mean(axis=0), quantile(freedom) * np.sqrt(within + noise), freedom)
 
 
-def bootstrap(estimate: Floats, replicates: Floats) -> Interval:
-    """The interval of a parametric bootstrap, its bias taken off; from the estimate and replicates × estimates."""
+def bootstrap(estimate: Floats, replicates: Floats, truth: Floats | None = None) -> Interval:
+    """The interval of a parametric bootstrap, its bias taken off; from the estimate and replicates × estimates.
+
+    The bias is what replicates are off by from the truth of the model that they come from; this is the estimate itself,
+    unless another is given.
+    """
     many = len(replicates)
     freedom = np.full(estimate.shape, float(many - 1))
     half = quantile(freedom) * replicates.std(axis=0, ddof=1) * np.sqrt(1 + 1 / many)
-    return Interval(2 * estimate - replicates.mean(axis=0), half, freedom)
+    bias = replicates.mean(axis=0) - (estimate if truth is None else truth)
+    return Interval(estimate - bias, half, freedom)
 
 
 def widened(half: Floats, bias: Floats) -> Floats:

@@ -28,7 +28,7 @@ from gapless.schema import Schema
 from gapless.schema.compatible import Forbidden
 from gapless.schema.constraints import constraints_of
 from gapless.schema.line import _Binned
-from gapless.synth.learning import count_levels, settle, signed
+from gapless.synth.learning import settle, signed, sums_of_levels
 
 ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below
 
@@ -227,6 +227,18 @@ class Evidence:
         lifted = signed(levels, tree[0].noise_std) * (numbers - means[bins])
         return np.asarray(means + np.bincount(bins, lifted, many) / rows)
 
+    def lifted(self, schema: Schema) -> Evidence:
+        """The same with trees as rows follow them, no count below zero: what replicates come from."""
+        inside = self.inside(schema, closely=True)
+        trees = [
+            replace(level, counts=counts)
+            for column, tree in self._trees.items()
+            for level, counts in zip(
+                tree, sums_of_levels(inside[schema.names[column]], [level.counts for level in tree]), strict=True
+            )
+        ]
+        return replace(self, trees=tuple(trees))
+
     @property
     def _trees(self) -> dict[int, list[Measurement]]:
         levels: dict[int, list[Measurement]] = {}
@@ -243,11 +255,11 @@ class Evidence:
 
         Values are drawn in learned bins by what was released of them.
         """
-        cells = [codes[:, table.columns].astype(np.int64) for table in self.tables]
-        for table, node in zip(cells, self.nodes, strict=False):
+        tables = [codes[:, table.columns].astype(np.int64) for table in self.tables]
+        for table, node in zip(tables, self.nodes, strict=False):
             for axis, merged in enumerate(node.merged):
                 table[:, axis] = merged[table[:, axis]]
-        counts = [_count(rows, table.counts.shape) for rows, table in zip(cells, self.tables, strict=True)]
+        counts = [_count(rows, table.counts.shape) for rows, table in zip(tables, self.tables, strict=True)]
         counts += [np.array(float(len(codes)))] * len(self.rows)
         inside = self.inside(schema, closely=True)
         for column, tree in self._trees.items():
@@ -255,7 +267,8 @@ class Evidence:
             assert isinstance(line, _Binned)  # noqa: S101 for mypy: others have no bins
             valued = codes[codes[:, column] < line.values_size, column]
             drawn = line.cells_by(inside[line.name], valued, rng)
-            counts += count_levels(drawn, [level.counts for level in tree])
+            cells = np.bincount(drawn, minlength=line.fine.values_size).astype(np.float64)
+            counts += sums_of_levels(cells, [level.counts for level in tree])
         return self._with(counts, rng)
 
     def _with(self, counts: Sequence[Floats], rng: np.random.Generator) -> Evidence:

@@ -71,14 +71,14 @@ def levels(cells: int, others: int) -> list[Integers]:
         node = node // FANOUT
 
 
-def count_levels(cells: NDArray[np.integer], tables: Sequence[Floats]) -> list[Floats]:
-    """Rows in these cells counted on every level of a tree that has tables of this size, the coarsest first.
+def sums_of_levels(cells: Floats, tables: Sequence[Floats]) -> list[Floats]:
+    """The counts of cells summed on every level of a tree that has tables of this size, the coarsest first.
 
-    >>> [counts.tolist() for counts in count_levels(np.array([0, 5, 5]), [np.zeros(2), np.zeros(6)])]
+    >>> [counts.tolist() for counts in sums_of_levels(np.array([1, 0, 0, 0, 0, 2]), [np.zeros(2), np.zeros(6)])]
     [[1.0, 2.0], [1.0, 0.0, 0.0, 0.0, 0.0, 2.0]]
     """
     return [
-        np.bincount(cells // FANOUT ** (len(tables) - level), minlength=len(table)).astype(np.float64)
+        np.asarray(np.bincount(np.arange(len(cells)) // FANOUT ** (len(tables) - level), cells, len(table)), np.float64)
         for level, table in enumerate(tables, start=1)
     ]
 
