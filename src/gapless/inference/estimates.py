@@ -12,7 +12,7 @@ from gapless.model.marginal import Floats
 from gapless.weights import Estimate
 
 FORMS = (
-    "a pair of estimates and variances, {name: (estimate, variance)}, what weighted_mean gives, "
+    "a tuple (estimates, variances), {name: (estimate, variance)}, what weighted_mean gives, "
     "or a fitted model of statsmodels"
 )
 
@@ -58,9 +58,12 @@ def _estimates(said: Any) -> Estimates | None:
         return _named({"": said})
     if isinstance(said, Mapping):
         return _named(said)
+    if not isinstance(said, tuple):  # two groups of a Series are no estimate and its variance
+        return None
     values, variances = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in said)
-    names = ("",) if len(values) == 1 else tuple(str(number) for number in range(1, len(values) + 1))
-    return Estimates(names, values, variances)
+    named = getattr(said[0], "index", None)  # of a Series
+    names = range(1, len(values) + 1) if named is None or callable(named) else named
+    return Estimates(("",) if len(values) == 1 else tuple(map(str, names)), values, variances)
 
 
 def _named(said: Mapping[Any, Any]) -> Estimates:

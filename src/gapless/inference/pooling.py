@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,6 +19,7 @@ from gapless.inference.support import needs_of, not_measured
 from gapless.model.marginal import Floats
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, _Question
+from gapless.schema.line import _Binned
 from gapless.schema.words import listing
 from gapless.synth.copies import Copies
 from gapless.synth.evidence import Evidence
@@ -29,6 +30,7 @@ SCARCE = (
     "not supported by this release: noise hides the rows that it rests on; "
     "larger groups, or more of the budget, would show them"
 )
+MOSTLY_NOISE = 3.0  # times as wide as without noise
 _Asker: TypeAlias = Callable[[Table, Evidence | None], Estimates]  # of rows, and of what they were learned from
 TOO_FEW = "no interval: some copies have no row that it could rest on, or too few"
 
@@ -100,7 +102,7 @@ class Pooled:
                 for each in self.estimates
             ],
             "copies": self.copies,
-            "notes": list(self.notes),
+            "notes": list(self.notes) if any(each.interval for each in self.estimates) else [],
         }
 
     def __str__(self) -> str:
@@ -174,6 +176,10 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
         _unsupported(model, need) or (SCARCE if few else "" if np.isfinite(width) else TOO_FEW)
         for need, few, width in zip(needs, hidden, intervals.high - intervals.low, strict=True)
     ]
+    notes = _notes(model, frozenset().union(*(columns for need in needs for columns in need)))
+    if isinstance(estimator, Mean):
+        told = [noise for noise, reason in zip(intervals.noise, reasons, strict=True) if not reason]
+        notes = [*_tail_notes(estimator, model, max(told, default=0.0)), *notes]
     return Pooled(
         question=str(estimator) if isinstance(estimator, _Question) else "pooled",
         estimates=tuple(
@@ -188,7 +194,7 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
             for place, (name, reason) in enumerate(zip(names, reasons, strict=True))
         ),
         copies=len(copies),
-        notes=tuple(_notes(model, frozenset().union(*(columns for need in needs for columns in need)))),
+        notes=tuple(notes),
     )
 
 
@@ -359,6 +365,26 @@ def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
             "intervals are wider by what it would change if they did as bins do."
         )
     return [*notes, *_gap_notes(model, columns), FREE]
+
+
+def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
+    """Bounds within which a mean would be told better, if most of its interval is noise in cells far out.
+
+    Far out is in the first or the last learned bin, if that is wider than all between these two.
+    """
+    column = averaged(question)
+    if column is None or column not in model.inside or question.bounds or noise < MOSTLY_NOISE:
+        return []
+    line = model.schema[column]
+    assert isinstance(line, _Binned)  # noqa: S101 for mypy: others have no learned bins
+    begins, ends = line.ends_of_bins()
+    between = begins[-1] - ends[0]
+    low = ends[0] if len(begins) > 2 and ends[0] - begins[0] > between else begins[0]
+    high = begins[-1] if len(begins) > 2 and ends[-1] - begins[-1] > between else ends[-1]
+    if (low, high) == (begins[0], ends[-1]):
+        return []
+    shorter = replace(question, bounds=(float(low), float(high)))
+    return [f"Most of this width is noise far out on {column}: {shorter}, with its tails cut, is known better."]
 
 
 def _gap_notes(model: FittedModel, columns: Iterable[int]) -> list[str]:

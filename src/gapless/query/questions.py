@@ -227,7 +227,8 @@ class Quantile(_Question):
         _Question.__post_init__(self)
         check_column(self.column, f'{type(self).__name__}("income")')
         if not (is_number(self.q) and 0 < self.q < 1):
-            raise QuestionError(f"q = {self.q!r}", hint="a share between 0 and 1: 0.5 for the median")
+            meant = f"{self.q / 100:g} for {self.q:g} %, " if is_number(self.q) and 1 < self.q < 100 else ""
+            raise QuestionError(f"q = {self.q!r}", hint=f"a share between 0 and 1: {meant}0.5 for the median")
 
     def treatment(self, schema: Schema, *, filled: bool) -> ByRank:
         """A choice by rank; gaps that would have to be filled are refused."""

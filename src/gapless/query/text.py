@@ -59,7 +59,8 @@ def _head(reader: Reader, kind: str) -> Callable[..., AnyQuestion]:
         example = f"quantile({quoted(column)}, 0.9)"
         reader.expect(",", hint=example)
         return partial(Quantile, column, _number(reader, example))
-    return partial(OF_NUMBERS[kind], column, bounds=_bounds(reader) if reader.takes(",") else None)
+    bounds = _bounds(reader, f"{kind}({quoted(column)}, 0, 100)") if reader.takes(",") else None
+    return partial(OF_NUMBERS[kind], column, bounds=bounds)
 
 
 def _condition(reader: Reader) -> str:
@@ -76,8 +77,7 @@ def _columns(reader: Reader) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _bounds(reader: Reader) -> tuple[float, float]:
-    example = "mean(income, 0, 100000)"
+def _bounds(reader: Reader, example: str) -> tuple[float, float]:
     low = _number(reader, example)
     reader.expect(",", hint=example)
     return low, _number(reader, example)

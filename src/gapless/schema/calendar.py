@@ -101,7 +101,7 @@ class _Calendar(_Binned):
         if moment is not None and np.int64(position).astype(self.unit) != np.datetime64(moment):
             raise self._error(
                 f"is compared with {text}, and is kept by the {self.resolution}",
-                hint=f"the beginning of a {self.resolution}, or a finer resolution in the schema",
+                hint=f"the beginning of its {self.resolution}, or a finer resolution in the schema",
             )
         return position
 
