@@ -10,9 +10,11 @@ import statsmodels.formula.api as smf
 from scipy.special import ndtr
 
 import gapless as gl
+from gapless.inference import pooling
 from gapless.inference.asked import estimate
 from gapless.inference.dealing import dealt
 from gapless.inference.estimates import Estimates, estimates_of
+from gapless.inference.pooling import _Intervals
 from gapless.inference.rubin import bootstrap, rubin, widened
 from gapless.inference.support import needs_of
 from gapless.schema import Categorical, Integer, Schema
@@ -148,7 +150,18 @@ def test_forms_that_an_estimator_may_return(said):
     assert found.variances.tolist() == pytest.approx([0.1, 0.2])
 
 
-@pytest.mark.parametrize("said", [None, 3.0, "text", ([1.0], [0.1, 0.2]), (1.0, -1.0), {}])
+BY_SEX = pl.Series([1.0, 2.0]).to_pandas().set_axis(["f", "m"])
+
+
+def test_names_of_a_series_are_kept():
+    assert estimates_of((BY_SEX, BY_SEX / 10)).names == ("f", "m")
+    assert estimates_of(([1.0, 2.0], [0.1, 0.2])).names == ("1", "2")
+    assert estimates_of((1.0, 0.1)).names == ("",)
+
+
+@pytest.mark.parametrize(
+    "said", [None, 3.0, "text", ([1.0], [0.1, 0.2]), (1.0, -1.0), {}, [1.0, 2.0], np.ones(2), BY_SEX]
+)
 def test_other_forms_are_refused(said):
     with pytest.raises(gl.ModelError, match="an estimator returned"):
         estimates_of(said)
@@ -295,6 +308,75 @@ def test_means_are_those_of_bins_and_no_chance_of_drawing_values_is_in_them(ques
 def test_what_looks_inside_bins_is_told_by_rows(question, drawn_copies):
     drawn, evidence = drawn_copies.copied[0]
     np.testing.assert_array_equal(estimate(question, drawn, evidence).values, estimate(question, drawn).values)
+
+
+def test_a_group_of_the_column_itself_is_told_by_rows(drawn_copies):
+    drawn, evidence = drawn_copies.copied[0]
+    by_itself = gl.Mean("gain", by="gain")
+    np.testing.assert_array_equal(estimate(by_itself, drawn, evidence).values, estimate(by_itself, drawn).values)
+
+
+def test_trees_that_rows_follow_have_no_count_below_zero_and_the_means_of_rows(drawn_copies):
+    drawn, evidence = drawn_copies.copied[0]
+    lifted, numbers = evidence.lifted(drawn.schema), np.arange(1000.0)
+    assert min(level.counts.min() for level in evidence.trees) < 0 <= min(level.counts.min() for level in lifted.trees)
+    assert len({round(level.counts.sum(), 6) for level in lifted.trees}) == 1
+    held = evidence.inside(drawn.schema, closely=True)["gain"]
+    assert lifted.inside(drawn.schema, closely=True)["gain"] == pytest.approx(held)
+    bins = drawn.schema["gain"].fine.group(drawn.schema["gain"])[:1000]
+    of_rows = np.bincount(bins, held * numbers) / np.bincount(bins, held)
+    assert lifted.means(drawn.schema, 0, numbers) == pytest.approx(of_rows)
+    assert np.abs(evidence.means(drawn.schema, 0, numbers) - of_rows).max() > 1
+
+
+def test_with_gaps_replicates_are_compared_with_the_rows_that_they_come_from(tmp_path):
+    """These have no counts below zero: taken from the mean itself the bias would be taken off twice."""
+    rng = np.random.default_rng(2)
+    gain = np.where(rng.random(1500) < 0.1, rng.integers(1, 1000, 1500), 0)
+    schema = Schema("people", [Integer("gain", bounds=(0, 999), bins="learned", may_be_missing=True)])
+    rows = pl.DataFrame({"gain": gain}).with_columns(gain=pl.when(pl.Series(rng.random(1500) > 0.2)).then("gain"))
+    table = private(rows, schema, tmp_path, budget=gl.Budget(0.5, 1e-6))
+    with fixed_noise(1):
+        copies = gl.Independent(missing=gl.Extended()).fit(table, spend=table.ledger.left).copies(6, seed=1)
+    mean, evidence = gl.Mean("gain"), copies.evidence
+    (found,) = gl.pool(copies, mean).estimates
+    signed, lifted = (
+        estimate(mean, copies.original, known).values for known in (evidence, evidence.lifted(copies.model.schema))
+    )
+    replicates = np.array([estimate(mean, *drawn).values for drawn in copies.replicated])
+    assert abs(lifted - signed) > 1
+    assert found.value == pytest.approx(max(0.0, (signed - (replicates.mean(axis=0) - lifted))[0]))
+
+
+def test_a_mean_beyond_its_bounds_has_an_interval_from_there(drawn_copies, monkeypatch):
+    """As wide as if the estimate were at the bound: an interval that is cut on both sides would have no width."""
+    monkeypatch.setattr(pooling, "_intervals", lambda *_: _Intervals(*np.array([[-50], [-70], [-30], [2.0], [1.0]])))
+    (found,) = gl.pool(drawn_copies, gl.Mean("gain")).estimates
+    assert (found.value, found.interval) == (0, (0, 20))
+
+
+@pytest.mark.parametrize(("where", "ends"), [
+    ("gain >= 200", (200, 999)),
+    ("gain < 10 or gain == 20", (0, 20)),
+    ("gain >= 200 and sex == 'F'", (0, 999)),
+])  # fmt: skip
+def test_a_mean_lies_among_the_numbers_that_a_condition_leaves(where, ends, drawn_copies):
+    assert pooling._ends(gl.Mean("gain", where=where), drawn_copies.model) == ends
+
+
+def test_a_mean_that_is_mostly_noise_says_where_to_cut_it(drawn_copies):
+    model = drawn_copies.model
+    cut = model.schema["gain"].fine.cut
+
+    def told(question, cuts, noise=5.0):
+        schema = model.schema.with_columns({"gain": cut(cuts)})
+        return pooling._tail_notes(question, replace(model, schema=schema), noise)
+
+    by_sex = gl.Mean("gain", by="sex")
+    assert "mean(gain, 0, 100) by sex, with its tails cut" in told(by_sex, [0, 1, 100, 1000])[0]
+    assert "mean(gain, 399, 600) by sex" in told(by_sex, [0, 400, 600, 1000])[0]
+    assert told(by_sex, [0, 300, 700, 1000]) == told(by_sex, [0, 1, 1000]) == told(by_sex, [0, 1, 100, 1000], 2) == []
+    assert told(gl.Mean("gain", bounds=(0, 9)), [0, 1, 100, 1000]) == told(gl.Mean("age"), [0, 1, 100, 1000]) == []
 
 
 def test_values_in_declared_bins_are_drawn_evenly(drawn_copies):
