@@ -42,8 +42,13 @@ def averaged(question: object) -> str | None:
     """The column of a mean that is told by the means of its bins: neither a condition nor a group looks at it."""
     if not isinstance(question, Mean):
         return None
-    by = (question.by,) if isinstance(question.by, str) else tuple(question.by or ())
-    return None if question.column in value_columns(parse_condition(question.where)).union(by) else question.column
+    looked = value_columns(parse_condition(question.where)).union(grouped_by(question))
+    return None if question.column in looked else question.column
+
+
+def grouped_by(question: AnyQuestion) -> tuple[str, ...]:
+    """The columns by whose cells a question has groups."""
+    return (question.by,) if isinstance(question.by, str) else tuple(question.by or ())
 
 
 def estimate(question: AnyQuestion, table: Table, evidence: Evidence | None = None) -> Estimates:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gapless.data import Table
 from gapless.errors import ModelError
-from gapless.inference.asked import averaged, estimate, ladder, looked_at, on_ladder, steps
+from gapless.inference.asked import averaged, estimate, grouped_by, ladder, looked_at, on_ladder, steps
 from gapless.inference.dealing import binned, dealt
 from gapless.inference.estimates import FORMS, Estimates, estimates_of
 from gapless.inference.rubin import bootstrap, quantile, rubin, widened
@@ -301,8 +301,7 @@ def _scarce(question: AnyQuestion, model: FittedModel, columns: frozenset[int]) 
     assert model.evidence is not None  # noqa: S101 for mypy: else there are no copies
     groups = question.compile(model.schema).groups or [()]
     found = [False] * len(groups)
-    by = (question.by,) if isinstance(question.by, str) else tuple(question.by or ())
-    for axis, place in enumerate(model.schema.positions(by)):
+    for axis, place in enumerate(model.schema.positions(grouped_by(question))):
         scarce = model.evidence.scarce(model.schema, place, columns)
         few = dict(zip(model.schema.columns[place].cells, scarce, strict=False))
         found = [known or bool(few.get(names[axis], False)) for known, names in zip(found, groups, strict=True)]

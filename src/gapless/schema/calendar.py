@@ -90,7 +90,8 @@ class _Calendar(_Binned):
             if self.format is None:
                 return math.nan
         try:
-            return float(np.datetime64(dt.datetime.strptime(text, self.format)).astype(self.unit).astype(np.int64))  # noqa: DTZ007 plain
+            moment = dt.datetime.strptime(text, self.format)  # noqa: DTZ007 moments are plain, without a zone
+            return float(np.datetime64(moment).astype(self.unit).astype(np.int64))
         except ValueError:
             return math.nan
 

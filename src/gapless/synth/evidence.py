@@ -224,8 +224,8 @@ class Evidence:
             return means
         counts, counts_std = self.told(schema, column)
         rows = np.maximum(counts[:many], 1.96 * counts_std)
-        lifted = signed(levels, tree[0].noise_std) * (numbers - means[bins])
-        return np.asarray(means + np.bincount(bins, lifted, many) / rows)
+        beyond = signed(levels, tree[0].noise_std) * (numbers - means[bins])
+        return np.asarray(means + np.bincount(bins, beyond, many) / rows)
 
     def lifted(self, schema: Schema) -> Evidence:
         """The same with trees as rows follow them, no count below zero: what replicates come from."""
