@@ -1,8 +1,9 @@
-"""kill -9 in the middle of AIM on files that stay on the disk: started again it goes on, and pays nothing twice."""
+"""kill -9 in the middle of a run on files that stay on the disk: started again it pays for no answer again."""
 
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from unittest import mock
@@ -98,7 +99,7 @@ def test_killed_between_releases_it_ends_as_if_it_had_not_been(folder, tmp_path_
         with pytest.raises(gl.ReadError, match=r"the release in .* is not finished\n  Try: what began it, once more"):
             look(folder / "release")
     again = run(folder)
-    assert "goes on from there, and nothing is paid twice" in again.stdout, again.stderr
+    assert "resumes from there, and does not pay for these answers again" in again.stdout, again.stderr
     assert "done" in again.stdout
     for name in ("synthetic.csv", "synthetic.model"):
         assert (folder / "release" / name).read_bytes() == (whole / "release" / name).read_bytes()
@@ -155,3 +156,119 @@ def test_auto_chooses_by_the_share_that_it_was_begun_with(folder):
         with suppress(gl.BudgetError):  # all that it had may be in the lost batch
             make_model(folder / "people/*.parquet", SCHEMA, folder / "people.model", **call)
     assert chosen[0] == chosen[1]
+
+
+# Opens a journal, and says what it does: before it waits for the lock, when it has it, and what it was answered.
+HOLDER = """
+import fcntl, os, signal, sys
+import polars as pl
+import gapless as gl
+from gapless.privacy import for_counts
+
+folder, then = sys.argv[1:]
+schema = gl.Schema("people", [gl.Categorical("x", ["a", "b"])])
+people = gl.read(pl.DataFrame({"x": ["a", "b"]}), schema, protect=gl.Rows(1), budget=gl.Budget(1.0, 1e-6),
+                 ledger=folder + "/people.ledger")
+flock = fcntl.flock
+
+def waiting(*args):
+    fcntl.flock = flock
+    print("waiting", flush=True)  # the file is open already
+    flock(*args)
+
+fcntl.flock = waiting
+with gl.resumable(people.ledger, folder + "/run") as run:
+    print("held", flush=True)
+    sys.stdin.readline()
+    if then == "discard":
+        run.discard()
+        sys.exit()
+    grant = people.ledger.grant(people.ledger.share(percent=30), to="test")
+    value = people.marginal("x")
+    answer = grant.release(value, for_counts(grant.left, value.distance), what="x")
+    print(answer.entry, answer.value.tolist(), flush=True)
+    if then == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is open cannot be deleted there")
+def test_a_journal_that_was_deleted_while_a_process_waited_for_it_is_opened_anew(folder):
+    """A lock is on a file, not on its name: what the second process pays for must lie where the third one looks."""
+
+    def start(then):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        child = subprocess.Popen([sys.executable, "-c", HOLDER, str(folder), then], **pipes)
+        children.append(child)
+        assert child.stdout.readline() == "waiting\n"
+        return child
+
+    def say(child):
+        child.stdin.write("go on\n")
+        child.stdin.flush()
+
+    children = []
+    try:
+        first = start("discard")
+        assert first.stdout.readline() == "held\n"
+        second = start("die")
+        say(first)
+        assert first.wait(timeout=60) == 0
+        assert second.stdout.readline() == "held\n"
+        say(second)
+        answer = second.stdout.readline()
+        assert answer.startswith("1 [")
+        assert second.wait(timeout=60) == -signal.SIGKILL
+        third = start("end")
+        say(third)
+        assert third.stdout.readlines() == ["held\n", answer]
+        assert third.wait(timeout=60) == 0
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
+    assert len(gl.Ledger.open(folder / "people.ledger").entries) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="flock is not there")
+@pytest.mark.parametrize(
+    ("make", "output", "refused"),
+    [(gl.make_release, "release", "holds a finished release"), (make_model, "people.model", "exists")],
+)
+def test_who_has_waited_for_the_same_run_finds_it_done_and_pays_nothing(make, output, refused, folder, monkeypatch):
+    import fcntl
+
+    call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "percent": 30, "method": "independent"}
+    held, waits, errors, flock = threading.Event(), threading.Event(), [], fcntl.flock
+
+    def hold(phase, *_):
+        if phase == "measuring":
+            held.set()
+            waits.wait(60)
+
+    def waiting(*args):
+        if threading.current_thread() is second:
+            waits.set()
+        flock(*args)
+
+    def run(**more):
+        try:
+            make(folder / "people/*.parquet", SCHEMA, folder / output, **call, **more)
+        except gl.GaplessError as error:
+            errors.append(str(error))
+
+    first = threading.Thread(target=run, kwargs={"progress": hold})
+    second = threading.Thread(target=run)
+    monkeypatch.setattr(fcntl, "flock", waiting)
+    first.start()
+    assert held.wait(60)
+    second.start()
+    for thread in (first, second):
+        thread.join(60)
+    assert [refused in error for error in errors] == [True], errors
+    ledger = gl.Ledger.open(folder / "people.ledger")
+    assert {entry.batch for entry in ledger.entries} == {1}
+    assert ledger.percentages()[0] <= 30.01
+    if make is gl.make_release:
+        assert gl.verify_release(folder / output).problems == ()
+    assert not list(folder.rglob("*journal"))

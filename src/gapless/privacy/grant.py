@@ -220,9 +220,12 @@ class Plan:
 
     def release_all(self, values: Sequence[Private[Any, Any]]) -> list[Released[Any]]:
         """Read as many, one after the other; what is kept of them in a journal is written before they are told."""
+        journal = self._grant._journal if self._past is None else None  # noqa: SLF001 one gate
+        if journal is not None:
+            journal.check_open()
         answers = [self._release(value) for value in values]
-        if self._past is None and self._grant._journal is not None:  # noqa: SLF001 one gate
-            self._grant._journal.keep(answers)  # noqa: SLF001 one gate
+        if journal is not None:
+            journal.keep(answers)
         return answers
 
     def _release(self, value: Private[Any, Any]) -> Released[Any]:

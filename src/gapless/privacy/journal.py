@@ -15,7 +15,7 @@ import base64
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,8 @@ import numpy as np
 
 from gapless.errors import ReadError
 from gapless.privacy.budget import Loss
-from gapless.privacy.ledger_file import _BINARY, Entry, _lock, _unlock
+from gapless.privacy.file_lock import BINARY, is_at, locked, sync_name
+from gapless.privacy.ledger_file import Entry
 from gapless.privacy.private import Released
 
 if TYPE_CHECKING:
@@ -74,20 +75,105 @@ class Past:
     answers: Mapping[int, Any]
 
 
+class JournalFile:
+    """The file of a journal, which this process holds: every other one waits for it. `held` opens it."""
+
+    def __init__(self, descriptor: int, path: Path, real: Path) -> None:
+        self.path = path  # as it was called
+        self._real = real
+        self._descriptor = descriptor
+        self._open = True
+
+    def read(self) -> bytes:
+        """All that is in it."""
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        with open(self._descriptor, "rb", closefd=False) as file:
+            return file.read()
+
+    def cut(self, end: int) -> None:
+        """Leave this many bytes of it."""
+        os.ftruncate(self._descriptor, end)
+
+    def append(self, data: bytes) -> None:
+        """Write at its end, and flush to the disk; so is the name of a file that was empty."""
+        self.check_open()
+        end = os.lseek(self._descriptor, 0, os.SEEK_END)
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+            os.fsync(self._descriptor)
+            if end == 0:
+                sync_name(self._real)
+        except BaseException as error:
+            with suppress(OSError):
+                self.cut(end)  # lines after half a line would not be found again
+            if not isinstance(error, OSError):
+                raise
+            raise ReadError(
+                f"cannot write {self.path}: {error.strerror}",
+                hint="free space on the disk; what was charged stays spent",
+            ) from None
+
+    def discard(self) -> None:
+        """Delete it, unless its name is that of another file by now. Nothing more is written."""
+        if self._open and is_at(self._descriptor, self._real):
+            self._real.unlink()
+        self._open = False
+
+    def close(self) -> None:
+        """Write nothing more; a file in which nothing was written goes."""
+        if self._open and os.fstat(self._descriptor).st_size == 0:
+            self.discard()
+        self._open = False  # the number of its descriptor may soon be that of another file
+
+    def check_open(self) -> None:
+        """Refuse to go on after the run: what was paid for could not be kept."""
+        if not self._open:
+            raise ReadError(
+                f"cannot write {self.path}: the run that it was kept for has ended", hint="begin a new run for this"
+            )
+
+
+@contextmanager
+def held(path: str | Path) -> Iterator[JournalFile]:
+    """Hold the file of a journal, made if there is none, against every other process; waits for whoever has it.
+
+    Who had it may have deleted it meanwhile. What is written into a file without a name is lost with the process, so
+    that the file is opened again until it is the one at the path.
+    """
+    path = Path(path)
+    real = path.resolve()  # a link must not be deleted in place of its file
+    while True:
+        try:
+            descriptor = os.open(real, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
+        except OSError as error:
+            raise ReadError(
+                f"cannot open {path}: {error.strerror}", hint="choose a file in a folder that is yours"
+            ) from None
+        with locked(descriptor, real) as there:
+            if not there:
+                continue
+            file = JournalFile(descriptor, path, real)
+            try:
+                yield file
+            finally:
+                file.close()
+            return
+
+
 class Journal:
     """One run's questions and answers, in their order; `resumable` opens it."""
 
-    def __init__(self, descriptor: int, path: Path, ledger: Ledger, call: Mapping[str, Any]) -> None:
+    def __init__(self, file: JournalFile, ledger: Ledger, call: Mapping[str, Any]) -> None:
         self.ledger = ledger
-        self._path = path
-        self._descriptor = descriptor
+        self._file = file
         head = {"gapless": "journal", "version": 1, "ledger": ledger.identity, "call": dict(call)}
-        lines = _lines(descriptor, path, head)
+        lines = _lines(file, head)
         ledger.refresh()  # another process may have paid, while this one waited, for what is in the journal
         try:
             self._events = _events(lines[1:])
         except (ValueError, TypeError, LookupError, OverflowError):
-            raise ReadError(f"{path} was changed", hint=_BEGUN) from None
+            raise ReadError(f"{file.path} was changed", hint=_BEGUN) from None
         self._place = 0
         self._unwritten = [] if lines else [head]  # what says nothing before there is a charge
         self._then: tuple[int, Ledger] = (-1, ledger)
@@ -159,7 +245,7 @@ class Journal:
         self._place += 1
         paid = [entry.number for entry in known.paid_by(self.ledger.entries)]
         if not paid:
-            raise ReadError(f"{self._path} has answers that the ledger does not know", hint=_BEGUN)
+            raise ReadError(f"{self._file.path} has answers that the ledger does not know", hint=_BEGUN)
         return Past(paid, known.answers)
 
     def keep(self, answers: Iterable[Released[Any]]) -> None:
@@ -167,29 +253,20 @@ class Journal:
         written = [(answer.entry, _packed(answer.value)) for answer in answers]
         self._write([{"entry": number, "value": value} for number, value in written if value is not None])
 
-    def discard(self) -> None:
-        """Delete it: what it was kept for is there."""
-        self._path.unlink(missing_ok=True)
+    def check_open(self) -> None:
+        """Refuse a run that has ended, before anything is read whose answer could not be kept."""
+        self._file.check_open()
 
-    def closed(self) -> None:
-        """Write nothing more: whoever still holds a grant of the run is refused, before its charge."""
-        self._descriptor = -1  # its number may soon be that of another file
+    def discard(self) -> None:
+        """Delete it: what it was kept for is there. Whatever is still asked for is refused, before its charge."""
+        self._file.discard()
 
     def _another(self) -> ReadError:
-        return ReadError(f"{self._path} was begun by a run that asked for something else", hint=_BEGUN)
+        return ReadError(f"{self._file.path} was begun by a run that asked for something else", hint=_BEGUN)
 
     def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in [*self._unwritten, *lines])
-        data = text.encode()
-        try:
-            os.lseek(self._descriptor, 0, os.SEEK_END)
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-            os.fsync(self._descriptor)
-        except OSError as error:
-            raise ReadError(
-                f"cannot write {self._path}: {error.strerror}", hint="free space; what was charged stays spent"
-            ) from None
+        self._file.append(text.encode())
         self._unwritten = []
 
 
@@ -215,36 +292,27 @@ def resumable(ledger: Ledger, path: str | Path, *, call: Mapping[str, Any] | Non
             you wanted: as long as it is there, the same block gives the same result for free.
         call: what the run was asked for, if it should be compared.
     """
-    path = Path(path)
+    with held(path) as file, recording(file, ledger, call=call) as journal:
+        yield journal
+
+
+@contextmanager
+def recording(file: JournalFile, ledger: Ledger, *, call: Mapping[str, Any] | None = None) -> Iterator[Journal]:
+    """The same in a file that is held already, and longer than the run."""
+    journal = Journal(file, ledger, call or {})
+    token = _journal.set(journal)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
-    except OSError as error:
-        raise ReadError(f"cannot open {path}: {error.strerror}", hint="a file in a folder that is yours") from None
-    journal = token = None
-    try:
-        _lock(descriptor)
-        journal = Journal(descriptor, path, ledger, call or {})
-        token = _journal.set(journal)
         yield journal
     finally:
-        if token is not None:
-            _journal.reset(token)
-        if journal is not None:
-            journal.closed()
-        if os.fstat(descriptor).st_size == 0:
-            path.unlink(missing_ok=True)
-        _unlock(descriptor)
-        os.close(descriptor)
+        _journal.reset(token)
 
 
-def _lines(descriptor: int, path: Path, head: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _lines(file: JournalFile, head: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The whole lines of a journal; half a line that a crash left is cut off: its answer was handed to nobody.
 
     A file that is not this journal is refused, and left as it is.
     """
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    with open(descriptor, "rb", closefd=False) as file:
-        text = file.read()
+    text = file.read()
     lines, end = [], 0
     for line in text.split(b"\n")[:-1]:
         try:
@@ -257,11 +325,11 @@ def _lines(descriptor: int, path: Path, head: Mapping[str, Any]) -> list[dict[st
         end += len(line) + 1
     written = json.dumps(head)
     if lines and lines[0].get("gapless") == "journal" and lines[0] != json.loads(written):
-        raise ReadError(f"{path} was begun under another ledger, or by another call", hint=_BEGUN)
+        raise ReadError(f"{file.path} was begun under another ledger, or by another call", hint=_BEGUN)
     half = written.encode().startswith(text.rstrip(b"\0"))  # of the first line; or zeros, after a power failure
     if lines[:1] != [json.loads(written)] and not half:
-        raise ReadError(f"{path} is no journal", hint="a file of its own for each run")
-    os.ftruncate(descriptor, end)
+        raise ReadError(f"{file.path} is no journal", hint="a file of its own for each run")
+    file.cut(end)
     return lines
 
 

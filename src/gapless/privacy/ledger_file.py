@@ -23,7 +23,6 @@ import math
 import os
 import re
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from typing import Any
 from gapless.errors import BudgetError, LedgerError, SchemaError
 from gapless.privacy.assumptions import from_dict, to_dict
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
+from gapless.privacy.file_lock import BINARY, locked, sync_name
 from gapless.privacy.noise import SYSTEM
 from gapless.privacy.registry import UNKNOWN
 from gapless.schema.columns import GapRule
@@ -171,25 +171,21 @@ def _locked(path: Path) -> Iterator[int]:
     """Hold the ledger file itself, under whatever name, against every other process and thread."""
     check_not_lost(path)
     descriptor = _open_same(path)
-    try:
-        _lock(descriptor)
-        if not _is_at(descriptor, path):  # replaced while we waited
+    with locked(descriptor, path) as there:
+        if not there:  # replaced while we waited
             raise LedgerError(f"{path} was replaced by another file", hint=RESTORE)
         yield descriptor
-    finally:
-        _unlock(descriptor)  # explicitly: a child forked meanwhile would keep it
-        os.close(descriptor)
 
 
 def _open_same(path: Path) -> int:
     """Open anew each time, since a fork must not share a lock; a ledger that may only be read is locked as well."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
+        return os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
     except OSError as error:
         why = error
     if path.exists() and why.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         with contextlib.suppress(OSError):
-            return os.open(path, os.O_RDONLY | _BINARY)
+            return os.open(path, os.O_RDONLY | BINARY)
     raise LedgerError(
         f"cannot open the ledger {path}: {why.strerror}",
         hint="whoever keeps it: a table has one ledger"
@@ -198,41 +194,9 @@ def _open_same(path: Path) -> int:
     )
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except OSError:
-        return False
-
-
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows would turn line ends
-
-if sys.platform != "win32":
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-else:
-    import msvcrt
-
-    _FAR = 1 << 30  # beyond the content: a locked byte cannot be read there
-
-    def _lock(descriptor: int) -> None:
-        os.lseek(descriptor, _FAR, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
-
-    def _unlock(descriptor: int) -> None:
-        os.lseek(descriptor, _FAR, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
-
 def _write(path: Path, offset: int, data: bytes) -> None:
     """Put data at a place in a file and flush it through to the disk."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
     try:
         os.ftruncate(descriptor, offset)
         os.lseek(descriptor, offset, os.SEEK_SET)
@@ -248,12 +212,8 @@ def append(path: Path, offset: int, text: str) -> None:
     seal = json.dumps({"at": offset, "text": text}, ensure_ascii=False)
     _write(seal_of(path), 0, seal.encode())
     _write(path, offset, text.encode())
-    if offset == 0 and os.name == "posix":  # a new file's name must reach the disk too
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    if offset == 0:
+        sync_name(path)
 
 
 def _complete(path: Path, descriptor: int, seen: Seen) -> bytes:

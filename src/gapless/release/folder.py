@@ -15,6 +15,7 @@ from gapless.data import Table
 from gapless.errors import ReadError
 from gapless.files import check_writable, replace
 from gapless.privacy import Ledger
+from gapless.privacy.journal import JournalFile, held
 from gapless.privacy.ledger_file import Entry
 from gapless.release.dictionary import dictionary
 from gapless.release.guide import analysis_guide
@@ -58,11 +59,12 @@ _ABOUT_LEDGER = """\
 
 
 @contextlib.contextmanager
-def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
-    """Make the folder, and be sure that it can be written to, before any budget is spent.
+def open_folder(folder: Path, ledger: Path) -> Iterator[JournalFile]:
+    """Make the folder, and be sure that it can be written to, before any budget is spent; gives its journal's file.
 
     It must be new, empty but for a ledger, or a release that was begun: a release is published as a whole, and
     no private file may lie in it. If what follows is refused, the folder goes again unless something lies in it.
+    One process at a time has it: another one waits, and then finds the release finished.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(LEDGERS[0]):
@@ -72,6 +74,24 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReadError(f"cannot make {folder}: {error.strerror}", hint="a folder that is yours") from None
+    try:
+        _check_folder(folder, ledger)
+        check_writable(folder / README)
+        with held(folder / JOURNAL) as journal:
+            _check_folder(folder, ledger)  # again: who had it may have finished the release
+            yield journal
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for path in made:
+                path.rmdir()  # only an empty folder can go
+        raise
+
+
+def _check_folder(folder: Path, ledger: Path) -> None:
+    """Refuse a folder with other files, a finished release, or one of another ledger."""
+    try:
         begun, finished = is_begun(folder), (folder / MANIFEST).exists()
         if not (finished or begun) and any(not path.name.endswith((*LEDGERS, JOURNAL)) for path in folder.iterdir()):
             raise ReadError(f"{folder} holds other files", hint="a folder of its own for the release")
@@ -87,15 +107,7 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[None]:
                 f"{folder} holds a finished release", hint=f"another folder, paid from what is left in {ledger}"
             )
     except OSError as error:
-        raise ReadError(f"cannot make {folder}: {error.strerror}", hint="a folder that is yours") from None
-    try:
-        check_writable(folder / README)
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            for path in made:
-                path.rmdir()  # only an empty folder can go
-        raise
+        raise ReadError(f"cannot read {folder}: {error.strerror}", hint="a folder that is yours") from None
 
 
 def is_begun(folder: Path) -> bool:
@@ -112,7 +124,7 @@ def keep_model(folder: Path, model: FittedModel, ledger: Ledger) -> None:
 
 
 def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | None:
-    """The model of a release that was begun: it is finished with it, and nothing is paid twice.
+    """The model of a release that was begun, which is finished with it for free; None if there is none yet.
 
     Only under the schema and the ledger it was begun with: a statement tells no other entries than those that paid.
     """
@@ -141,13 +153,15 @@ def write_folder(
     rows: int | None = None,
     write: Callable[[Path], object] | None = None,
     copies: Copies | None = None,
+    journal: JournalFile | None = None,
 ) -> tuple[str, ...]:
     """Write all files of a release beside its model, which was kept; gives their names.
 
     If there are more `rows` than the first ones in `sample`, `write` puts them into a file.
 
     README.txt last: until then it says that the release is not finished and which entries paid for it. So whatever
-    stops the writing, at any moment, the release can be taken up again.
+    stops the writing, at any moment, the release can be taken up again. Just before, the `journal` of the fit is
+    deleted: a finished release holds no other file.
     """
     rows = sample.rows if rows is None else rows
     for name in ROWS:
@@ -177,6 +191,8 @@ def write_folder(
         "sha256": {name: hashed[name] for name in sorted(hashed)},
     }
     _write(folder / MANIFEST, _json(manifest))
+    if journal is not None:
+        journal.discard()
     _write(folder / README, readme)
     return (*sorted(hashed), MANIFEST)
 

@@ -18,11 +18,12 @@ from gapless.data.source import check_there
 from gapless.errors import ModelError, ReadError
 from gapless.files import check_writable, free_name
 from gapless.missing import Extended, Missing
-from gapless.privacy import Budget, Guarantee, Loss, Rows, resumable
+from gapless.privacy import Budget, Guarantee, Loss, Rows
 from gapless.privacy.budget import check_budget, check_percent
+from gapless.privacy.journal import JournalFile, held, recording
 from gapless.privacy.ledger import Ledger, check_promised
 from gapless.privacy.ledger_file import seal_of
-from gapless.release.folder import JOURNAL, is_begun, keep_model, kept_model, open_folder, write_folder
+from gapless.release.folder import is_begun, keep_model, kept_model, open_folder, write_folder
 from gapless.release.table import Balance, Tell, open_table
 from gapless.schema import Schema
 from gapless.schema.words import nearest
@@ -145,7 +146,7 @@ def make_release(
     if budget is not None:
         check_declared(synthesizer, budget)  # before a ledger is made, whose δ is for good
     phase, say = progress or (lambda *_: None), tell or (lambda _: None)
-    with open_folder(folder, place):
+    with open_folder(folder, place) as journal:
         if percent is None and place.exists() and not is_begun(folder):
             known = Ledger.open(place)
             if budget in (None, known.budget):
@@ -155,23 +156,25 @@ def make_release(
         people = open_table(data, schema, protect=protect, budget=budget, ledger=place, tell=tell, **source)
         kept = kept_model(folder, schema, people.ledger)
         if kept is None:
-            with _run(people, folder / JOURNAL, synthesizer, percent, say, query=query) as spend:
+            with _run(journal, people, synthesizer, percent, say, query=query) as spend:
                 model = synthesizer.fit(people, spend=spend, progress=progress)
                 keep_model(folder, model, people.ledger)
         else:
             model = kept
             begun = _begun_with(folder, model, method, missing)
-            (folder / JOURNAL).unlink(missing_ok=True)  # a crash came between the model and this
             say(f"{begun}: it is finished with the model that was paid for. Nothing is spent.")
-    phase("sampling", 0, 1)
-    many = max(0, round(model.total)) if rows is None else rows
-    sample = model.sample(min(many, PART_ROWS), seed=seed, gaps=gaps)  # all rows, or the first of them
-    write = None if many == sample.rows else partial(model.write_sample, rows=many, seed=seed, gaps=gaps)
-    for caution in filter(None, (model.lost_in_noise(), model.pinned())):
-        say(f"Warning: {caution}")
-    phase("writing", 0, 1)
-    tables = None if copies is None else model.copies(copies, seed=seed, progress=progress)
-    files = write_folder(folder, model, sample, people.ledger, rows=many, write=write, copies=tables)
+        phase("sampling", 0, 1)
+        many = max(0, round(model.total)) if rows is None else rows
+        sample = model.sample(min(many, PART_ROWS), seed=seed, gaps=gaps)  # all rows, or the first of them
+        write = None if many == sample.rows else partial(model.write_sample, rows=many, seed=seed, gaps=gaps)
+        for caution in filter(None, (model.lost_in_noise(), model.pinned())):
+            say(f"Warning: {caution}")
+        phase("writing", 0, 1)
+        tables = None if copies is None else model.copies(copies, seed=seed, progress=progress)
+        # The journal is held until all is written, so that no other process writes into the same folder.
+        files = write_folder(
+            folder, model, sample, people.ledger, rows=many, write=write, copies=tables, journal=journal
+        )
     return Release(
         folder=folder,
         files=files,
@@ -205,21 +208,24 @@ def make_model(
     """Fit a model to a sensitive table and save it; arguments as of `make_release`.
 
     No file is replaced. If one has appeared at `path` meanwhile, the model, which was paid for, gets a name beside it.
+    While one process makes the model, another one that is to make it waits, and is then refused: it is there.
     """
     synthesizer = _synthesizer(method, missing, expected_rows, always, schema)
     place = _ledger_of(data, ledger, budget, percent, engine)
     if budget is not None:
         check_declared(synthesizer, budget)  # before a ledger is made, whose δ is for good
     check_writable(Path(path), unlike=(place, seal_of(place)), new=True)
-    if progress is not None:
-        progress("reading", 0, 1)
-    source = {"encoding": encoding, "engine": engine, "query": query}
-    people = open_table(data, schema, protect=protect, budget=budget, ledger=place, tell=tell, **source)
-    journal = Path(f"{path}.journal")
-    with _run(people, journal, synthesizer, percent, tell or (lambda _: None), query=query) as spend:
-        model = synthesizer.fit(people, spend=spend, progress=progress)
-        saved = free_name(Path(path))
-        model.save(saved)
+    with held(f"{path}.journal") as journal:
+        check_writable(Path(path), new=True)  # again: who had the journal may have made the model
+        if progress is not None:
+            progress("reading", 0, 1)
+        source = {"encoding": encoding, "engine": engine, "query": query}
+        people = open_table(data, schema, protect=protect, budget=budget, ledger=place, tell=tell, **source)
+        with _run(journal, people, synthesizer, percent, tell or (lambda _: None), query=query) as spend:
+            model = synthesizer.fit(people, spend=spend, progress=progress)
+            saved = free_name(Path(path))
+            model.save(saved)
+        journal.discard()
     return ModelFile(
         path=saved, model=model, guarantee=people.ledger.guarantee(), balance=Balance.of(people.ledger, place)
     )
@@ -227,26 +233,28 @@ def make_model(
 
 @contextmanager
 def _run(
+    journal: JournalFile,
     people: PrivateTable,
-    journal: Path,
     synthesizer: Synthesizer,
     percent: float | None,
     say: Tell,
     *,
     query: str | None,
 ) -> Iterator[Loss]:
-    """What a fit may spend. What it releases is kept until its model is: one that was stopped goes on from there."""
+    """What a fit may spend. What it releases is kept in the journal: a fit that was stopped resumes from there."""
     call = {
         "synthesizer": repr(synthesizer),
         "percent": percent,
         "schema": people.schema.to_toml(),
         "query": None if query is None else sha256(query.encode()).hexdigest(),  # itself is the holder's business
     }
-    with resumable(people.ledger, journal, call=call) as run:
+    with recording(journal, people.ledger, call=call) as run:
         if run.begun:
-            say(f"{journal} holds what an earlier call has released: it goes on from there, and nothing is paid twice.")
+            say(
+                f"{journal.path} holds what an earlier call has released: this one resumes from there, and does not pay "
+                "for these answers again."
+            )
         yield people.ledger.share_as_told(percent=percent) if run.spend is None else run.spend
-        run.discard()
 
 
 def _synthesizer(

@@ -346,6 +346,69 @@ def test_a_grant_that_outlives_its_run_is_not_written_into_another_file(table, t
     assert not table.ledger.entries
 
 
+def test_after_it_is_discarded_nothing_is_charged_or_read_whose_answer_could_not_be_kept(table, tmp_path):
+    with gl.resumable(table.ledger, tmp_path / "run") as run:
+        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+        value = table.marginal("x0")
+        noise = for_counts(grant.left / 2, value.distance)
+        plan = grant.plan([(value.distance, value.reads, noise, "x0")])
+        run.discard()
+        assert not (tmp_path / "run").exists()
+        with (
+            mock.patch.object(Private, "_open", side_effect=AssertionError("read")),
+            pytest.raises(gl.ReadError, match="cannot write .*run that it was kept for has ended"),
+        ):
+            plan.release(value)
+        with pytest.raises(gl.ReadError, match="cannot write"):
+            grant.release(value, noise, what="x0")
+        run.discard()
+    assert len(table.ledger.entries) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_has_taken_the_place_of_a_journal_is_not_deleted_with_it(table, tmp_path):
+    with gl.resumable(table.ledger, tmp_path / "run") as run:
+        (tmp_path / "other").write_text("mine")
+        (tmp_path / "other").replace(tmp_path / "run")
+        run.discard()
+    assert (tmp_path / "run").read_text() == "mine"
+    (tmp_path / "run").unlink()
+    with gl.resumable(table.ledger, tmp_path / "run"):
+        (tmp_path / "run").unlink()
+        (tmp_path / "run").write_text("mine")
+    assert (tmp_path / "run").read_text() == "mine"  # also where nothing was written
+
+
+def test_a_link_to_a_journal_stays_and_its_file_goes(table, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    with gl.resumable(table.ledger, tmp_path / "link") as run:
+        run.discard()
+    assert (tmp_path / "link").is_symlink()
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_follows_half_a_line_that_a_full_disk_left_is_found_again(table, tmp_path):
+    write, many = os.write, iter(range(10**6))
+
+    def full(descriptor, data):
+        if next(many) == 1:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[:40])
+
+    value = table.marginal("x0")
+    with gl.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+        noise = for_counts(grant.left, value.distance)
+        with mock.patch.object(os, "write", full), pytest.raises(gl.ReadError, match="No space left"):
+            grant.release(value, noise, what="x0")
+        assert not table.ledger.entries
+        first = grant.release(value, noise, what="x0").value
+    with gl.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+        assert np.array_equal(grant.release(value, noise, what="x0").value, first)
+    assert len(table.ledger.entries) == 1
+
+
 def test_a_run_goes_on_with_the_spend_that_it_was_begun_with(table, tmp_path):
     with gl.resumable(table.ledger, tmp_path / "run") as run:
         assert run.spend is None
@@ -426,7 +489,7 @@ def test_what_is_asked_and_answered_is_on_the_disk_before_the_next_step(table, t
         mock.patch.object(Journal, "_write", told("journal", write)),
     ):
         ask(table, tmp_path / "run")
-    assert steps[:2] == ["flush", "journal"]
+    assert steps[:3] == ["flush", "flush", "journal"]  # what is in it, and its name
     assert "charge" in steps
     assert steps[-2:] == ["flush", "journal"]
 
