@@ -175,6 +175,27 @@ def epsilon_of(loss: Loss, delta: float) -> float:
     return max(0.0, loss.value + _conversion(loss.order, delta))
 
 
+def group_privacy(epsilon: float, delta: float, units: int) -> tuple[float, float]:
+    r"""The ε and δ that an (ε, δ)-DP release has for several protected units together.
+
+    .. math:: \varepsilon_k = k\,\varepsilon, \qquad
+              \delta_k = \delta\,(1 + e^\varepsilon + \dots + e^{(k-1)\varepsilon})
+              = \delta\,\frac{e^{k\varepsilon} - 1}{e^\varepsilon - 1}
+
+    Notation: :math:`k` is `units`.
+    Guarantee: a δ of 1, at which the formula stops, promises nothing. Proved in docs/proofs/ledger.md, section 8.
+
+    >>> group_privacy(1.0, 0.0, 3)
+    (3.0, 0.0)
+    """
+    if delta == 0 or units == 1:
+        return units * epsilon, delta
+    if (last := (units - 1) * epsilon) > 700:  # beyond what a float holds
+        return units * epsilon, 1.0
+    growth = units if epsilon == 0 else math.exp(last) * math.expm1(-units * epsilon) / math.expm1(-epsilon)
+    return units * epsilon, min(1.0, delta * growth)
+
+
 def pure_loss(epsilon: float, order: float) -> float:
     r"""The most that an ε-DP mechanism can lose at an order: that of randomised response.
 

@@ -38,6 +38,7 @@ from gapless.privacy.ledger_file import (
     hash_of,
     new_header,
     parse_header,
+    seal_of,
     today,
 )
 from gapless.privacy.private import Columns, Key
@@ -123,6 +124,8 @@ class Ledger:
         said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
         for name, value in said.items():
             kept = getattr(ledger, name)
+            if kept != value and name == "protect":
+                raise _another_unit(ledger, path, protect)
             if kept != value:
                 raise LedgerError(
                     f"{path} is the ledger of {name} {str(kept)!r}, not {str(value)!r}", hint=_go_on(ledger, name)
@@ -422,6 +425,14 @@ class Ledger:
         """
         return self._record.guarantee()
 
+    def guarantee_for(self, unit: Rows) -> Guarantee:
+        """What is promised to a person who has more rows than the protected unit: for a unit that proved too small.
+
+        By the losses at the larger distance if all entries were charged in one batch, else by group privacy. A δ of 1
+        promises nothing.
+        """
+        return self._record.guarantee_for(unit)
+
     def epsilon_at(self, delta: float) -> float:
         """The ε that the whole budget promises at another δ; infinite if none is known."""
         return self._record.epsilon_at(delta)
@@ -544,11 +555,35 @@ def _go_on(ledger: Ledger, name: str) -> str:
     """How to use a ledger after a slip: never by another one, which would be a second budget."""
     if name == "table":
         return "the name that the table had before; another table has another file, with a ledger beside it"
-    if name == "protect":
-        return f"protect=Rows({ledger.protect.at_most}), as for the releases before"
     if ledger.left.value == 0:
         return SPENT
+    if not ledger.entries:
+        return "leave budget= out: the ledger knows it; or delete it and its .seal, since nothing was spent under it"
     return f"leave budget= out: the ledger knows it, and {ledger.percentages()[1]:.2f}% of it is left"
+
+
+def _another_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
+    """Why a table is not read with another protected unit than its ledger has, and what the releases promise then.
+
+    A number that the holder knows to be wrong would be a false promise: no hint leads to one.
+    """
+    wrong = f"{path} protects {ledger.protect} of each person, and now it would be {unit}"
+    if unit.at_most < ledger.protect.at_most:
+        kept = f"protect=Rows({ledger.protect.at_most})"
+        return LedgerError(wrong, hint=f"keep {kept}: a promise for more rows covers fewer as well")
+    if not ledger.entries:
+        return LedgerError(
+            f"{wrong}; nothing was spent under it",
+            hint=f"delete {path} and {seal_of(path)}, and read the table again with a budget=",
+        )
+    stated, true = ledger.guarantee(), ledger.guarantee_for(unit)
+    holds = f"({rounded_up(true.epsilon)}, {told_up(true.delta)})-differential privacy is left"
+    return LedgerError(
+        f"{wrong}: its releases are less private than they state. For a person with {unit.at_most} rows "
+        + (holds if true.delta < 1 else "no differential privacy can be proved")
+        + f", in place of ({rounded_up(stated.epsilon)}, {told_up(stated.delta)})",
+        hint="release nothing more under this ledger, and correct the privacy statements of its releases",
+    )
 
 
 def _added(

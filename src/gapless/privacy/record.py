@@ -5,17 +5,20 @@ A pure function of what was written down; whatever is charged later is no part o
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gapless.errors import BudgetError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
 from gapless.privacy.assumptions import MCAR, Assumption, Paid, over
-from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of
+from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of, group_privacy
 from gapless.privacy.first_batch import FirstBatch
 from gapless.privacy.gaps import Gaps, check_estimated
 from gapless.privacy.ground_truth import mean_exp, merged, most_lost, observed, renyi
@@ -78,6 +81,37 @@ class Record:
             composed = composed_epsilon(events, whole.delta) if whole.delta else self.lost.value
             found += [] if composed is None else [composed]
         return replace(whole, epsilon=min(found), basis=basis) if min(found) < whole.epsilon else whole
+
+    def guarantee_for(self, unit: Rows) -> Guarantee:
+        """What the same releases promise to a person who has more rows than the header says.
+
+        k times as many rows move a value k times as far. If everything was charged in one batch, before the first read,
+        the losses at that distance add up, at the order that suits them best. Else the filter has counted losses at the
+        distance of the header alone, and group privacy is what is known. Proved in docs/proofs/ledger.md, section 8.
+        """
+        told, units = self.guarantee(), -(-unit.at_most // self.protect.at_most)
+        if units == 1 or not told.private:
+            return told
+        epsilon, delta = group_privacy(told.epsilon, told.delta, units)
+        basis = f"group privacy for {units} times the protected unit"
+        if self.all_fixed and (found := self._epsilon_at_distance(units)) < math.inf and (delta or found < epsilon):
+            epsilon, delta, basis = found, told.delta, f"the losses of all releases at {units} times their distance"
+        return Guarantee(self.table, unit, epsilon, delta, basis)
+
+    def _epsilon_at_distance(self, times: int) -> float:
+        """The ε at the budget's δ of releases that were all fixed in advance, at a multiple of their distance."""
+        entries = Counter((_plain(entry.mechanism), _plain(entry.distance)) for entry in self.entries)
+        orders = [PURE] if self.order == PURE else [1 + 2 ** (step / 4) for step in range(-16, 65)]
+        found = []
+        for order in orders:
+            with contextlib.suppress(BudgetError):  # a mechanism without a finite loss at this order
+                losses = (
+                    many
+                    * recomputed_loss(dict(mechanism), {name: times * at_most for name, at_most in distance}, order)
+                    for (mechanism, distance), many in entries.items()
+                )
+                found.append(epsilon_of(Loss(math.fsum(losses), order), self.budget.delta))
+        return min(found, default=math.inf)
 
     def _whole(self) -> Guarantee:
         """What is promised for the incomplete table whatever is still to come."""
@@ -181,3 +215,8 @@ class Record:
             ]
             if (tighter := partition_epsilon(events, seen, delta)) is not None:
                 yield tighter, "amplified loss distributions of releases that were all fixed in advance"
+
+
+def _plain(record: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """What an entry records, so that equal ones can be counted."""
+    return tuple(record.items())

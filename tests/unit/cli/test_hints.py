@@ -110,13 +110,16 @@ def test_every_hint_speaks_the_language_of_the_command_line_or_is_for_python_onl
         ("a larger spend=", "a larger --spend"),
         ("budget=Budget(epsilon=1.0, delta=1e-6)", "--epsilon 1 --delta 1e-6"),
         ("ledger=PATH names another place", "--ledger PATH names another place"),
+        ('pass ledger="big/2024.ledger"', "pass --ledger big/2024.ledger"),
+        ('pass ledger="my data/p.ledger"', "pass --ledger 'my data/p.ledger'"),
+        ("read the table again with a budget=", "read the table again with --epsilon and --delta"),
         (
             "fewer bins, leave them out with select(), or raise cap_cells",
             "fewer bins, leave them out with ignore in the schema",
         ),
         (
-            "protect=Rows(3), as for the releases before",
-            "rows_per_person = 3 in the schema, as for the releases before",
+            "keep protect=Rows(3): a promise for more rows covers fewer as well",
+            "keep rows_per_person = 3 in the schema: a promise for more rows covers fewer as well",
         ),
         ('gaps="filled" or gaps="as observed"', "--gaps filled or --gaps as-observed"),
         ('scheme="mean" or "majority", or neighbors=1', '--scheme mean or "majority", or --neighbors 1'),

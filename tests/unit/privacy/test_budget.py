@@ -21,7 +21,7 @@ from gapless.privacy import (
     Loss,
     Rows,
 )
-from gapless.privacy.budget import epsilon_of, pure_loss
+from gapless.privacy.budget import epsilon_of, group_privacy, pure_loss
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, "1", True, None])
@@ -258,3 +258,26 @@ def test_integer_noise_does_not_take_fractions(mechanism):
 
     with pytest.raises(BudgetError, match="would not hide fractions"):
         mechanism(1.0)(np.array([0.5]), current())
+
+
+def test_group_privacy_by_hand():
+    assert group_privacy(math.log(2), 0.1, 3) == (pytest.approx(3 * math.log(2)), pytest.approx(0.1 * (1 + 2 + 4)))
+    # (e^11 - 1) / (e - 1) = 59873.14 / 1.718282 = 34844.77
+    assert group_privacy(1.0, 1e-6, 11) == (11.0, pytest.approx(0.03484477, rel=1e-6))
+    assert group_privacy(0.5, 1e-6, 1) == (0.5, 1e-6)
+    assert group_privacy(0.25, 0.0, 4) == (1.0, 0.0)
+    assert group_privacy(0.0, 0.01, 5) == (0.0, pytest.approx(0.05))
+
+
+@pytest.mark.parametrize(("epsilon", "units"), [(1.0, 30), (5.0, 400), (1000.0, 2)])
+def test_group_privacy_stops_where_nothing_is_promised(epsilon, units):
+    assert group_privacy(epsilon, 1e-6, units) == (units * epsilon, 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 2.0])
+def test_group_privacy_is_attained(epsilon):
+    """An event of probability 0 on one table, and with each further unit as likely as (ε, δ) allows."""
+    delta, chance = 1e-9, 0.0
+    for units in range(1, 8):
+        chance = math.exp(epsilon) * chance + delta
+        assert group_privacy(epsilon, delta, units) == (units * epsilon, pytest.approx(chance, rel=1e-12))

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import gapless as gl
 from gapless.data.neighbors import Matching
@@ -101,9 +102,79 @@ def test_a_ledger_belongs_to_one_table_unit_and_budget(table, tmp_path):
         {"table": "letters", "protect": Rows(2), "budget": None},
         {"table": "letters", "protect": Rows(1), "budget": Budget(2.0, 1e-6)},
     ):
-        with pytest.raises(LedgerError, match="is the ledger of"):
+        with pytest.raises(LedgerError, match=r"is the ledger of|protects one row of each person"):
             Ledger.attach(path, **said)
     assert Ledger.attach(path, table="letters", protect=Rows(1), budget=None).budget == Budget(1.0, 1e-6)
+
+
+def another_unit(table, rows):
+    with pytest.raises(LedgerError) as error:
+        Ledger.attach(table.ledger.path, table="letters", protect=Rows(rows), budget=None)
+    assert "rows_per_person" not in error.value.hint
+    return error.value
+
+
+def test_a_larger_unit_says_how_much_weaker_the_promise_was(tmp_path):
+    table = private(ROWS, letters_schema([2, 2]), tmp_path)
+    spend(table, 10)
+    spend(table, 10)  # two batches: the budget's filter holds, and no smaller figure
+    error = another_unit(table, 14)
+    # 14 ε, and δ (e^14 - 1) / (e - 1) = 1e-6 · 1202603.28 / 1.718282
+    assert error.wrong == (
+        f"{table.ledger.path} protects one row of each person, and now it would be up to 14 rows: its releases are "
+        "less private than they state. For a person with 14 rows (14, 0.699888)-differential privacy is left, in place "
+        "of (1, 1e-06)"
+    )
+    assert error.hint == "release nothing more under this ledger, and correct the privacy statements of its releases"
+    assert "no differential privacy can be proved, in place of (1, 1e-06)" in another_unit(table, 15).wrong
+
+
+def test_a_larger_unit_under_a_pure_budget(tmp_path):
+    table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0), protect=Rows(3))
+    grant = table.ledger.grant(table.ledger.share(percent=20), to="test")
+    value = table.marginal("x0")
+    grant.release(value, DiscreteLaplace.for_loss(grant.left, value.distance), what="x0")
+    assert table.ledger.guarantee().epsilon == pytest.approx(0.2)
+    wrong = another_unit(table, 7).wrong  # 7 rows are up to 3 times 3
+    assert "For a person with 7 rows (0.6, 0)-differential privacy is left, in place of (0.2, 0)" in wrong
+
+
+def test_a_larger_unit_after_one_batch_is_priced_by_its_distance(table):
+    """Not more than 0.2 % above the best order, and not below the exact δ of the Gaussian mechanism."""
+    spend(table, 50)
+    (entry,) = table.ledger.entries
+    std, delta, rows = entry.mechanism["std"], 1e-6, 14
+    orders = 1 + np.geomspace(1e-3, 1e6, 100_001)
+    conversion = np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
+    best = (orders * rows**2 / (2 * std**2) + conversion).min()
+    found = table.ledger.guarantee_for(Rows(rows))
+    assert best * (1 - 1e-9) <= found.epsilon <= best * 1.002
+    assert (found.delta, found.protect) == (delta, Rows(rows))
+    shift = rows / std
+    exact = norm.cdf(shift / 2 - found.epsilon / shift)
+    exact -= np.exp(found.epsilon) * norm.cdf(-shift / 2 - found.epsilon / shift)
+    assert exact <= delta
+    assert table.ledger.guarantee_for(Rows(1)).epsilon == table.ledger.guarantee().epsilon
+
+
+def test_a_smaller_unit_keeps_the_larger_one(tmp_path):
+    table = private(ROWS, letters_schema([2, 2]), tmp_path, protect=Rows(3))
+    spend(table, 10)
+    error = another_unit(table, 2)
+    assert error.wrong == f"{table.ledger.path} protects up to 3 rows of each person, and now it would be up to 2 rows"
+    assert error.hint == "keep protect=Rows(3): a promise for more rows covers fewer as well"
+
+
+def test_a_larger_unit_before_anything_is_spent_starts_anew(table):
+    path = table.ledger.path
+    error = another_unit(table, 14)
+    assert error.wrong.endswith("; nothing was spent under it")
+    assert error.hint == f"delete {path} and {path}.seal, and read the table again with a budget="
+
+
+def test_another_budget_before_anything_is_spent_may_start_anew(table):
+    with pytest.raises(LedgerError, match=r"leave budget= out: .*; or delete it and its .seal, since nothing"):
+        Ledger.attach(table.ledger.path, table="letters", protect=Rows(1), budget=Budget(2.0, 1e-6))
 
 
 def test_a_new_ledger_needs_a_budget(tmp_path):
