@@ -24,6 +24,7 @@ from gapless.data.memory import Memory
 from gapless.data.neighbors import Links, Matching
 from gapless.data.own import all_own, is_own
 from gapless.data.reading import opened
+from gapless.data.register import check_not_covered, data_files, register
 from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, is_pattern
 from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
@@ -530,8 +531,10 @@ def read(
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     constraints_of(cut_schema(schema, {}, 1))  # a rule that cannot be read is told before anything is spent
     place = ledger_beside(data) if ledger is None else Path(ledger)
+    coverage = check_not_covered(data_files(data, engine), place)
     held = opened(data, schema, engine=engine, query=query, encoding=encoding)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
+    register(data_files(data, engine), account, coverage)
     rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
     return PrivateTable(rows, schema, account, engine=type(held))
 

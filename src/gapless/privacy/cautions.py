@@ -15,6 +15,10 @@ HIGH_EPSILON = 1.0
 VERY_HIGH_EPSILON = 10.0
 USUAL_ROWS = 10_000  # assumed where nothing is said
 CLEARLY = 10  # δ is clearly below one in n if it is at most one in 10 n
+UNREGISTERED = (
+    "the folder of the data cannot be written to, so that a second ledger for the same files would not be noticed. "
+    "Use one ledger for them, always the same."
+)
 
 
 def cautions(epsilon: float, delta: float, *, expected_rows: int | None = None) -> list[str]:

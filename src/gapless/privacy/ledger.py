@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from gapless.errors import BudgetError, LedgerError
 from gapless.privacy.assumptions import Assumption, Paid
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, check_percent
-from gapless.privacy.cautions import cautions
+from gapless.privacy.cautions import UNREGISTERED, cautions
 from gapless.privacy.first_batch import MARGIN, FirstBatch, Part, first_batch
 from gapless.privacy.gaps import Gaps, check_estimated
 from gapless.privacy.grant import Charge, Grant, recorded
@@ -36,6 +36,7 @@ from gapless.privacy.ledger_file import (
     check_not_lost,
     gaps_of,
     hash_of,
+    identity_of,
     new_header,
     parse_header,
     seal_of,
@@ -56,6 +57,10 @@ SPENT = "use the releases that were paid for: the budget of this table is spent"
 # (docs/proofs/renyi_filter.md, section 6).
 _AGAIN = 1e-10
 _NOTHING: Mapping[str, GapRule] = MappingProxyType({})
+
+# Whether another ledger for the same rows would be noticed: files are entered in the register beside them, or they can
+# not be, or the rows come from no file on this machine.
+Coverage: TypeAlias = Literal["registered", "unregistered", "unknown"]
 
 
 class Ledger:
@@ -78,6 +83,8 @@ class Ledger:
         self._sets: dict[Columns, Fraction] = {}  # the same by what gaps they leave out, for a filter on the figure
         self._amplified: tuple[object, float] = (None, 0.0)  # of which sets, and what they amount to
         self._first: tuple[FirstBatch, float] | None = None  # what was priced together, and its price
+        self._coverage: Coverage = "unknown"
+        self._enter: Callable[[Ledger], Coverage] | None = None  # its files into the register, until that is done
         self._take(lines[1:])
 
     # ------------------------------------------------------------------ opening
@@ -132,6 +139,28 @@ class Ledger:
                 )
         return ledger
 
+    def covers(self, enter: Callable[[Ledger], Coverage], coverage: Coverage) -> None:
+        """Have the files of the table that is read entered in the register beside them before the next charge.
+
+        So a file that was read and not charged for binds nobody to this ledger.
+
+        Args:
+            enter: enters the files, says how far that was possible, and refuses those that another ledger pays for.
+            coverage: what is known of it by now.
+        """
+        self._enter, self._coverage = enter, coverage
+
+    def enter_files(self) -> None:
+        """Enter them now."""
+        if self._enter is not None:  # once for a reading
+            self._coverage = self._enter(self)
+            self._enter = None
+
+    @property
+    def coverage(self) -> Coverage:
+        """Whether another ledger for the same files would be refused; "unknown" if no table was read from files."""
+        return self._coverage
+
     # ------------------------------------------------------------------ what its header states
 
     @property
@@ -142,7 +171,7 @@ class Ledger:
     @property
     def identity(self) -> str:
         """What tells this ledger from any other: random, or for one of an earlier gapless its first line."""
-        return str(self._header.get("identity") or hash_of(json.dumps(dict(self._header)) + "\n"))
+        return identity_of(self._header)
 
     @property
     def table(self) -> str:
@@ -303,6 +332,7 @@ class Ledger:
         together: bool = False,
     ) -> list[int]:
         """Write the entries down, flushed to the disk, and give their numbers. Refuses to overspend."""
+        self.enter_files()
         with account(self._path) as lines_after:
             self._take(lines_after(self._seen))
             if together and self._entries:
@@ -477,7 +507,8 @@ class Ledger:
     def cautions(self, *, expected_rows: int | None = None) -> list[str]:
         """What is weak about the promise, in words; `expected_rows` is about how many rows there are, if public."""
         epsilon = self.budget.epsilon if self.budget.ground_truth is None else self.guarantee().epsilon
-        return cautions(epsilon, self.budget.delta, expected_rows=expected_rows)
+        unnoticed = [UNREGISTERED] if self._coverage == "unregistered" else []
+        return cautions(epsilon, self.budget.delta, expected_rows=expected_rows) + unnoticed
 
     def summary(self) -> dict[str, Any]:
         """Everything in the ledger, for a machine. All of it is public."""
@@ -577,12 +608,15 @@ def _another_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
             hint=f"delete {path} and {seal_of(path)}, and read the table again with a budget=",
         )
     stated, true = ledger.guarantee(), ledger.guarantee_for(unit)
-    holds = f"({rounded_up(true.epsilon)}, {told_up(true.delta)})-differential privacy is left"
+    if stated.private:
+        promised, left = (f"({rounded_up(told.epsilon)}, {told_up(told.delta)})" for told in (stated, true))
+        wrong += (
+            f": its releases are less private than they state. For a person with {unit.at_most} rows "
+            + (f"{left}-differential privacy is left" if true.delta < 1 else "no differential privacy can be proved")
+            + f", in place of {promised}"
+        )
     return LedgerError(
-        f"{wrong}: its releases are less private than they state. For a person with {unit.at_most} rows "
-        + (holds if true.delta < 1 else "no differential privacy can be proved")
-        + f", in place of ({rounded_up(stated.epsilon)}, {told_up(stated.delta)})",
-        hint="release nothing more under this ledger, and correct the privacy statements of its releases",
+        wrong, hint="release nothing more under this ledger, and correct the privacy statements of its releases"
     )
 
 

@@ -124,6 +124,11 @@ def new_header(table: str, protect: Rows, budget: Budget, gaps: Mapping[str, Gap
     } | filtered
 
 
+def identity_of(header: Mapping[str, Any]) -> str:
+    """What tells a ledger from any other: random, or for one of an earlier gapless its first line."""
+    return str(header.get("identity") or hash_of(json.dumps(dict(header)) + "\n"))
+
+
 def gaps_of(header: Mapping[str, Any]) -> dict[str, GapRule] | None:
     """What counts as a gap in each column, as a header states it; None if it is of a version that did not say."""
     if header["version"] in WITHOUT_GAPS:
@@ -323,3 +328,12 @@ def parse_header(path: Path, line: str) -> dict[str, Any]:
         raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file") from None
     checked: dict[str, Any] = header
     return checked
+
+
+def identity_at(path: Path) -> str | None:
+    """The identity of the ledger at a path; None if there is none, or not yet."""
+    if not path.is_file():
+        return None
+    with account(path) as lines_after:
+        lines = lines_after(Seen())
+    return identity_of(parse_header(path, lines[0])) if lines else None

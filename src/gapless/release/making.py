@@ -76,7 +76,7 @@ class Release:
         return "\n".join(
             [
                 str(self.guarantee),
-                f"The ledger is {self.balance.ledger}. Releases under other ledgers are not counted in this promise.",
+                self.balance.scope,
                 f"\n{self.folder}/",
                 *(f"  {name}" for name in self.files),
                 f"\n{self.balance}",

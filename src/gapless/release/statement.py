@@ -9,10 +9,29 @@ from gapless.data import Table
 from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE
 from gapless.privacy.cautions import factor
+from gapless.privacy.ledger import Coverage
 from gapless.privacy.registry import mechanism_of
 from gapless.privacy.rounding import rounded_up
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel
+
+# What was checked about other ledgers for the same rows, and what nobody can know.
+_OTHER_LEDGERS: dict[Coverage, str] = {
+    "registered": (
+        "The files of the table are registered with this ledger, in the folder where they lie: gapless refuses another "
+        "ledger for them, also if they are written anew, renamed or read together with others. It cannot know of "
+        "copies of these files, of files that were moved to another folder or machine, of the same rows in a database "
+        "or a data frame, nor of releases that were made before the files were registered."
+    ),
+    "unregistered": (
+        "The files of the table could not be registered with this ledger, because the folder where they lie cannot be "
+        "written to: gapless would not notice another ledger for the same files or for copies of them."
+    ),
+    "unknown": (
+        "The table was not read from files on the holder's machine, which could be registered with this ledger, but "
+        "from a data frame or a database: gapless would not notice another ledger for the same rows."
+    ),
+}
 
 
 def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows: int | None = None) -> Iterator[str]:
@@ -79,6 +98,8 @@ def recorded(ledger: Ledger) -> Iterator[str]:
         "",
         "The promise covers what is listed here. Releases from the same table under another ledger "
         "come on top, in full: figures that rest on gaps must not be added.",
+        "",
+        _OTHER_LEDGERS[ledger.coverage],
         "",
         "| no | share of budget | by | for | mechanism | rows read |",
         "|---:|---:|---|---|---|---|",

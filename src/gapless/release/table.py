@@ -9,6 +9,7 @@ from typing import Any, Self, TypeAlias
 
 from gapless.data import PrivateTable, read
 from gapless.privacy import Budget, Ledger, Rows
+from gapless.privacy.ledger import Coverage
 from gapless.schema import Schema
 
 Tell: TypeAlias = Callable[[str], object]  # takes a sentence for the holder
@@ -21,11 +22,25 @@ class Balance:
     spent: float
     left: float
     ledger: Path
+    coverage: Coverage = "unknown"
 
     @classmethod
     def of(cls, ledger: Ledger, place: Path) -> Self:
         """The balance of a ledger, told by the name it was called by."""
-        return cls(*ledger.percentages(), place)
+        return cls(*ledger.percentages(), place, ledger.coverage)
+
+    @property
+    def scope(self) -> str:
+        """Which ledger the promise counts, and whether another one for the same rows would be noticed."""
+        if self.coverage == "registered":
+            return (
+                f"The ledger is {self.ledger}; another one is refused for these files. Releases under other ledgers, "
+                "from copies of them, are not counted in this promise."
+            )
+        return (
+            f"The ledger is {self.ledger}. Releases under other ledgers would not be noticed, and are not counted in "
+            "this promise."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The same, for a machine."""

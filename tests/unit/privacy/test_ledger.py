@@ -157,6 +157,14 @@ def test_a_larger_unit_after_one_batch_is_priced_by_its_distance(table):
     assert table.ledger.guarantee_for(Rows(1)).epsilon == table.ledger.guarantee().epsilon
 
 
+def test_a_larger_unit_under_noise_of_a_test_is_told_without_a_figure(table):
+    with fixed_noise(1):
+        spend(table, 10)
+    error = another_unit(table, 14)
+    assert error.wrong.endswith("and now it would be up to 14 rows")
+    assert error.hint.startswith("release nothing more under this ledger")
+
+
 def test_a_smaller_unit_keeps_the_larger_one(tmp_path):
     table = private(ROWS, letters_schema([2, 2]), tmp_path, protect=Rows(3))
     spend(table, 10)
