@@ -8,7 +8,7 @@ been renamed, or have two names.
 
 A file is entered before anything is charged for it. So a ledger that was made for a reading and never charged covers
 nothing, and may be deleted. What the register cannot know: copies, files that were moved to another folder or machine,
-and rows that come from a database or a frame (docs/proofs/ledger.md, section 7).
+and rows that come from a database or a frame (docs/proofs/ledger.md, section 11).
 """
 
 from __future__ import annotations

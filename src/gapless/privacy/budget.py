@@ -183,7 +183,7 @@ def group_privacy(epsilon: float, delta: float, units: int) -> tuple[float, floa
               = \delta\,\frac{e^{k\varepsilon} - 1}{e^\varepsilon - 1}
 
     Notation: :math:`k` is `units`.
-    Guarantee: a δ of 1, at which the formula stops, promises nothing. Proved in docs/proofs/ledger.md, section 8.
+    Guarantee: a δ of 1, at which the formula stops, promises nothing. Proved in docs/proofs/ledger.md, section 12.
 
     >>> group_privacy(1.0, 0.0, 3)
     (3.0, 0.0)

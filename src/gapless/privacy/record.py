@@ -87,7 +87,7 @@ class Record:
 
         k times as many rows move a value k times as far. If everything was charged in one batch, before the first read,
         the losses at that distance add up, at the order that suits them best. Else the filter has counted losses at the
-        distance of the header alone, and group privacy is what is known. Proved in docs/proofs/ledger.md, section 8.
+        distance of the header alone, and group privacy is what is known. Proved in docs/proofs/ledger.md, section 12.
         """
         told, units = self.guarantee(), -(-unit.at_most // self.protect.at_most)
         if units == 1 or not told.private:
