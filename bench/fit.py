@@ -64,7 +64,7 @@ def measured(options, tables, source, name, epsilon, repetition):
     data, truth, _ = TABLES[name]
     with tempfile.TemporaryDirectory() as scratch:
         job = {"tool": "aim", "missing": "extended", "repetition": repetition, "epsilon": epsilon, "delta": synth.DELTA}
-        job |= {"data": str(tables.truth(truth) if data == truth else tables.data(data))}
+        job |= {"data": synth.copied(tables.truth(truth) if data == truth else tables.data(data), scratch)}
         job |= {"schema": str(tables.schema(truth)), "ledger": f"{scratch}/table.ledger"}
         job |= {"sample_rows": tables.rows(truth), "out": f"{scratch}/synthetic.csv"}
         os.environ["PYTHONPATH"] = str(source)

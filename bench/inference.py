@@ -484,7 +484,7 @@ def speed(_):
         schema = gl.Schema.read(tables.schema("adult"))
         for name, method in METHODS.items():
             people = gl.read(
-                str(tables.data("adult")),
+                synth.copied(tables.data("adult"), folder),
                 schema,
                 protect=gl.Rows(1),
                 budget=gl.Budget(1.0, DELTA),

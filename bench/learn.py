@@ -63,7 +63,8 @@ def synthetic(path, schema, method, epsilon, run):
     """As many synthetic rows as the noisy count says, for a whole budget."""
     with tempfile.TemporaryDirectory() as scratch:
         ledger, budget = Path(scratch) / "adult.ledger", gl.Budget(epsilon, synth.DELTA)
-        people = gl.read(path, schema, protect=gl.Rows(1), ledger=ledger, budget=budget)
+        data = synth.copied(path, scratch)
+        people = gl.read(data, schema, protect=gl.Rows(1), ledger=ledger, budget=budget)
         return method().fit(people, spend=people.ledger.left).sample(seed=run)
 
 

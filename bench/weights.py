@@ -47,6 +47,8 @@ SYNTHESIZERS = {"mst": gl.MST, "privbayes": gl.PrivBayes, "aim": gl.AIM, "mixtur
 def opened(data, schema, epsilon, folder):
     number = len(list(Path(folder).glob("*.ledger")))
     ledger = Path(folder) / f"{number}.ledger"
+    if isinstance(data, str | Path):
+        data = synth.copied(data, folder)
     return gl.read(data, schema, protect=gl.Rows(1), ledger=ledger, budget=gl.Budget(epsilon, DELTA))
 
 

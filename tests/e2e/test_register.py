@@ -10,8 +10,8 @@ import sys
 import pytest
 
 import gapless as gl
-from gapless.data.register import REGISTER
 
+REGISTER = ".gapless-register"
 TABLE = """\
 [table]
 name = "people"

@@ -108,6 +108,8 @@ def check_not_covered(files: Sequence[DataFile], place: Path) -> Coverage:
 
     Gives whether they are, or can be, entered.
     """
+    if not files:
+        return "unknown"
     folders = _by_folder(files)
     owners = _check([(_entries(folder), members) for folder, members in folders], identity_at(place), place)
     paths = [(folder / REGISTER, folder) for folder, _ in folders]
@@ -294,7 +296,7 @@ def _parsed(text: bytes, path: Path) -> dict[str, Covered]:
                 covered[entry.name] = entry
             elif content["version"] > _HEAD["version"]:
                 raise LedgerError(f"{path} was written by a newer gapless", hint="install a newer gapless")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         raise LedgerError(
             f"{path} has a line that cannot be read",
             hint="restore it from a backup, or correct the line: it says what ledger pays for a file",

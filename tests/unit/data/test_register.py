@@ -366,7 +366,15 @@ def test_what_a_crash_left_of_a_first_line_is_no_register(big, cut):
 
 
 @pytest.mark.parametrize(
-    "line", ["hello", "[]", '{"name": "x"}', '{"name": "x", "places": 1, "ledger": {}}', "[" * 9**5]
+    "line",
+    [
+        "hello",
+        "[]",
+        '{"name": "x"}',
+        '{"name": "x", "places": 1, "ledger": {}}',
+        "[" * 9**5,
+        '{"name": "x", "places": [[1e999, 1]], "ledger": {}}',
+    ],
 )
 def test_a_line_that_cannot_be_read_is_not_passed_over(big, line):
     pay(read(big / "2024.csv"))
