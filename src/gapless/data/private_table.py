@@ -501,6 +501,7 @@ def read(
         protect: the protected unit, `Rows(1)` or the most rows that one person has.
         ledger: the file that remembers what was spent on this table; it is created if there is none. By default it
             lies beside the data, `people.ledger` for `people.csv`; a frame lies nowhere, so that it must be named.
+            A file that was paid for under one ledger takes no other.
         budget: the promise; needed for a new ledger, and must agree with an existing one.
         encoding: of a text file, by default the schema's, else UTF-8.
         engine: where the rows are while they are counted: "memory"; "disk", where files of any size stay and are read

@@ -171,7 +171,7 @@ def _by_folder(files: Iterable[DataFile]) -> list[tuple[Path, list[DataFile]]]:
 
 def _owners(covered: Mapping[str, Covered], files: Sequence[DataFile]) -> list[Covered | None]:
     """What covers each of the files: by its name first, since a file that is deleted leaves its inode to another."""
-    by_place = {place: entry for entry in covered.values() for place in entry.places}
+    by_place = {place: entry for entry in covered.values() for place in entry.places if place[1]}  # 0 is no inode
     return [covered.get(file.real.name) or by_place.get(file.place) for file in files]
 
 

@@ -152,8 +152,9 @@ class Ledger:
 
     def enter_files(self) -> None:
         """Enter them now."""
-        if self._enter is not None:  # once for a reading
-            self._coverage = self._enter(self)
+        enter = self._enter  # another thread may be at it too
+        if enter is not None:
+            self._coverage = enter(self)
             self._enter = None
 
     @property
@@ -332,7 +333,7 @@ class Ledger:
         together: bool = False,
     ) -> list[int]:
         """Write the entries down, flushed to the disk, and give their numbers. Refuses to overspend."""
-        self.enter_files()
+        self.enter_files()  # not under the lock below: whoever has a register's lock may wait for that of a ledger
         with account(self._path) as lines_after:
             self._take(lines_after(self._seen))
             if together and self._entries:

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -499,3 +500,12 @@ def test_the_entry_is_on_the_disk_before_the_charge(big, monkeypatch):
     )
     pay(table)
     assert events.index("flushed") < events.index("charged")
+
+
+def test_threads_that_charge_at_once_enter_a_file_once(big):
+    table = read(big / "2024.csv")
+    with ThreadPoolExecutor(8) as threads:
+        for _ in threads.map(lambda _: pay(table, percent=1), range(8)):
+            pass
+    assert spent(big / "2024.ledger") == 8
+    assert [line["name"] for line in lines(big)] == ["2024.csv"]

@@ -141,3 +141,13 @@ def test_a_release_that_is_lost_in_noise_says_so(tmp_path, rows, lost):
     assert ("noise dominates this release" in model.lost_in_noise()) == lost
     assert ("Warning: noise dominates" in "\n".join(privacy_statement(model, sample, table.ledger))) == lost
     assert ("Warning: noise dominates" in release_page(model, sample, table.ledger)) == lost
+
+
+def test_the_statement_says_what_is_known_of_other_ledgers(tmp_path):
+    frame = "from a data frame or a database: gapless would not notice another ledger for the same rows."
+    assert frame in statement(private(ROWS, SCHEMA, tmp_path))
+    (tmp_path / "letters.csv").write_text("x0,x1\n" + "a,b\nb,c\n" * 50)
+    text = statement(gl.read(tmp_path / "letters.csv", SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0, 1e-6)))
+    assert "are registered with this ledger, in the folder where they lie: gapless refuses another ledger" in text
+    assert "It cannot know of copies of these files, of files that were moved to another folder or machine" in text
+    assert frame not in text
