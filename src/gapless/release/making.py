@@ -251,8 +251,8 @@ def _run(
     with recording(journal, people.ledger, call=call) as run:
         if run.begun:
             say(
-                f"{journal.path} holds what an earlier call has released: this one resumes from there, and does not pay "
-                "for these answers again."
+                f"{journal.path} holds what an earlier call has released: this one resumes from there, and does not "
+                "pay for these answers again."
             )
         yield people.ledger.share_as_told(percent=percent) if run.spend is None else run.spend
 
