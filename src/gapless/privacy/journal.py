@@ -1,4 +1,4 @@
-"""The journal of a run: what was asked and what came out, so that a stopped run goes on and pays nothing twice.
+"""The journal of a run: what was asked and what came out, so that a stopped run resumes and pays for no answer again.
 
 Answers are public, so keeping them costs nothing. A line is written before each charge, with all that is asked for in
 one batch, and one for each answer before it is handed out. A run that begins again asks the same questions, since what
@@ -283,8 +283,9 @@ def journal_of(ledger: Ledger) -> Journal | None:
 def resumable(ledger: Ledger, path: str | Path, *, call: Mapping[str, Any] | None = None) -> Iterator[Journal]:
     """Keep what is released inside the `with` block, so that the same block can be run again after a crash.
 
-    The same fit on the same table then goes on where it was stopped, with the `spend` it was begun with, and pays only
-    for what it had not released. While one process is at it, another one waits.
+    The same fit on the same table then resumes where it was stopped, with the `spend` it was begun with, and pays only
+    for what it had not released. What was charged and not yet answered, such as a training in the middle, is spent, and
+    charged again when it is read. While one process is at it, another one waits.
 
     Args:
         ledger: of the table that is released from.

@@ -168,7 +168,13 @@ def test_what_is_not_made_of_numbers_is_no_answer(table, tmp_path):
 def test_an_answer_of_another_type_is_not_read_from_a_journal(kind, table, tmp_path):
     ask(table, tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run").read_text().splitlines()]
-    for value in ({"type": kind, "number": "1"}, {"type": kind, "shape": [1], "data": "AAAAAAAAAAA="}, "text", [1], None):
+    for value in (
+        {"type": kind, "number": "1"},
+        {"type": kind, "shape": [1], "data": "AAAAAAAAAAA="},
+        "text",
+        [1],
+        None,
+    ):
         lines[-1]["value"] = value
         (tmp_path / "run").write_text("".join(json.dumps(line) + "\n" for line in lines))
         with pytest.raises(gl.ReadError, match="was changed"):
