@@ -156,7 +156,7 @@ def test_the_answer_of_every_mechanism_is_kept(name, tmp_path):
 def test_what_is_not_made_of_numbers_is_no_answer(table, tmp_path):
     """A mechanism that answered so would be paid for again after a crash: it is seen at once, by whoever writes it."""
     with (
-        mock.patch.object(DiscreteGaussian, "__call__", lambda *_: {"counts": [1, 2]}),
+        mock.patch.object(DiscreteGaussian, "__call__", return_value={"counts": [1, 2]}),
         gl.resumable(table.ledger, tmp_path / "run"),
         pytest.raises(TypeError, match="an answer that is a dict cannot be kept"),
     ):
