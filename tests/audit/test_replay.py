@@ -8,7 +8,7 @@ answers is the same, and what differs is what the rows do. Then
 - a raw value has moved by no more than its distance, measured as the distance says;
 - a row with a gap in one of the columns of `reads` has moved nothing at all.
 
-The raw value of a training is the rows that it may draw, as a multiset, and its answer the state at the end; what it
+The raw value of a training is the rows that it may draw, as a multiset, and its answer the outcome; what it
 trains, its first parameters included, is public.
 
 Chance that belongs to rows, for filling and for ties, is coupled: a row keeps its own when others come.

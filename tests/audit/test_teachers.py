@@ -101,6 +101,9 @@ class Turning:
     def follow(self, state, noisy, step):
         return [*state, float(noisy.sum())]
 
+    def outcome(self, state):
+        return np.array(state)
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -121,7 +124,7 @@ TRIALS, BUDGET = 4_000, Budget(5.0, 1e-6)
 
 def share(mechanism, price, answers, middle, noise):
     """A lower bound on the Gaussian-DP parameter of a step, as a share of the one that is paid for."""
-    less, more = (np.array(mechanism(Rows(Turning(answers), many), noise)) for many in (0, 1))
+    less, more = (mechanism(Rows(Turning(answers), many), noise) for many in (0, 1))
     claimed = math.sqrt(2 * price / BUDGET.order)
     return mu_at_least(int((more > middle).sum()), int((less > middle).sum()), TRIALS) / claimed
 

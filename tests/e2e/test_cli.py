@@ -805,8 +805,8 @@ def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
     _, left = account.percentages()
     assert err == (
         f"Stopped. {account.percent(account.spent)} of the budget of 'nhanes' was spent since the command began; "
-        f"{left:.2f}% is left in {ledger}\n  Try: the same command; synth and fit go on from what they have released, "
-        "and pay nothing twice\n"
+        f"{left:.2f}% is left in {ledger}\n  Try: run the same command again; synth and fit resume from their answers, "
+        "and pay for none again\n"
     )
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["released.journal"]
 

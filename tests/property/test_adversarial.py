@@ -64,7 +64,7 @@ def summed(played, clip, table):
     """The sum of a step at which everybody is, in steps of the grid."""
     value = reveal(trainable(table, played), table.ledger)
     mechanism = PrivateTraining(rate=1.0, steps=1, clip=clip, std=1.0, numbers=played.numbers)
-    return np.rint(mechanism(value, NoNoise()).remembered / (clip * 2.0**-20))
+    return np.rint(mechanism(value, NoNoise())[: mechanism.numbers] / (clip * 2.0**-20))
 
 
 def farther(pair, scale, seed, clip, before=0):

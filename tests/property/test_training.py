@@ -68,8 +68,7 @@ def moved(trained, clip, table, **more):
     """The first step's sum in steps of the grid: what a step of rate 1 without noise has moved the parameters by."""
     value = reveal(trainable(table, trained, **more), table.ledger)
     mechanism = PrivateTraining(rate=1.0, steps=1, clip=clip, std=1.0, numbers=trained.numbers)
-    state = mechanism(value, NoNoise())
-    return (trained.begin - state.numbers) / (clip * 2.0**-20)
+    return (trained.begin - mechanism(value, NoNoise())) / (clip * 2.0**-20)
 
 
 settings_of_a_network = st.tuples(

@@ -1,5 +1,7 @@
 """Ways to cheat that mypy must reject: each line with an `# error:` comment, and no other."""
 
+from typing import Any
+
 import numpy as np
 
 import gapless as gl
@@ -19,7 +21,21 @@ from gapless.privacy import (
     Released,
 )
 from gapless.privacy.mechanisms import Integers
+from gapless.privacy.noise import NoiseSource
 from gapless.privacy.sealing import transform
+
+
+class AnswersWithAState:
+    """A mechanism whose answer is no number: a journal could not keep it."""
+
+    def loss(self, distance: L1, order: float) -> Loss:
+        return Loss(distance.at_most, order)
+
+    def __call__(self, value: Integers, noise: NoiseSource) -> Played:
+        raise NotImplementedError
+
+    def parameters(self) -> dict[str, Any]:
+        return {}
 
 
 def honest(table: gl.PrivateTable, grant: Grant) -> Released[Integers]:
@@ -73,6 +89,7 @@ def cheat(
     grant.release(scores, DiscreteGaussian(2.0), what="age")  # error: [arg-type,misc]
     grant.release(np.zeros(3), DiscreteGaussian(2.0), what="age")  # error: [arg-type]
     grant.release(counts, DiscreteGaussian(2.0))  # error: [call-arg]
+    grant.release(counts, AnswersWithAState(), what="age")  # error: [type-var]
     gl.Table.read(table, gl.Schema.read("people.toml")).rows
     gl.Independent().fit(gl.Table.read("x.csv", gl.Schema.read("x.toml")), spend=table.ledger.left)  # error: [arg-type]
     Critic.paid(played, side, model, Known(kept=1.0, noise_std=0.0, clip=1.0))  # error: [arg-type]

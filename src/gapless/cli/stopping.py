@@ -69,6 +69,6 @@ def told() -> str:
             return (
                 f"Stopped. {ledger.percent(spent)} of the budget of '{ledger.table}' was spent since the command "
                 f"began; {left:.2f}% is left in {ledger.path}\n"
-                "  Try: the same command; synth and fit go on from what they have released, and pay nothing twice"
+                "  Try: run the same command again; synth and fit resume from their answers, and pay for none again"
             )
     return "Stopped. Nothing was spent."

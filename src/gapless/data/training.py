@@ -19,7 +19,7 @@ from gapless.data.private_table import PrivateTable, lacking
 from gapless.errors import ModelError
 from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant
-from gapless.privacy.noise import Integers
+from gapless.privacy.noise import Floats, Integers
 from gapless.privacy.private import Columns, Private, Released, Sampled
 from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
 from gapless.privacy.teachers import Drawn, School
@@ -147,8 +147,8 @@ def train(
     columns: Sequence[str] | None = None,
     needs: Iterable[str] = (),
     progress: Watching[S] | None = None,
-) -> Released[S]:
-    """Train a program and release its last state for `spend`, charged at once: the noise follows from it."""
+) -> Released[Floats]:
+    """Train a program and release its outcome for `spend`, charged at once: the noise follows from it."""
     value = trainable(table, program, columns=columns, needs=needs, progress=progress)
     mechanism = PrivateTraining.for_loss(
         grant.afford(spend), value.distance, rate=rate, steps=steps, clip=clip, numbers=program.numbers

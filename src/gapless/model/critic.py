@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gapless.model.distribution import Distribution
 from gapless.model.marginal import Floats
-from gapless.model.neural.adversarial import Played, Side
+from gapless.model.neural.adversarial import Side
 from gapless.model.neural.layers import Pairs
 from gapless.privacy.private import Released
 
@@ -64,10 +64,13 @@ class Critic:
     entry: int
 
     @classmethod
-    def paid(cls, released: Released[Played], side: Side, model: Distribution, known: Known) -> Self:
-        """From a game that was paid for; its scale follows from rows drawn from the model with a public seed."""
+    def paid(cls, released: Released[Floats], side: Side, model: Distribution, known: Known) -> Self:
+        """From the outcome of a game that was paid for.
+
+        Its scale follows from rows drawn from the model with a public seed.
+        """
         size, clip = sum(side.critic.shapes), known.clip
-        aim, noise = released.value.remembered[:size] / known.kept, known.noise_std / known.kept
+        aim, noise = released.value[:size] / known.kept, known.noise_std / known.kept
         plain = cls(side.lines, np.zeros(size), clip, released.entry)
         made = model.sample(DRAWN, np.random.default_rng(0)).astype(np.int64)
         halves = made[::2], made[1::2]  # what W is made of, and what it is judged by

@@ -13,7 +13,7 @@ from gapless.privacy import noise
 from gapless.privacy.budget import ROUNDING, Loss
 from gapless.privacy.first_batch import least_noise
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
-from gapless.privacy.private import L1, Columns, Key, Linf, Private, Released, Sampled, Smooth, check_sealed
+from gapless.privacy.private import L1, Columns, Key, Linf, Numbers, Private, Released, Sampled, Smooth, check_sealed
 from gapless.privacy.registry import check_known
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Linf | Smooth | Sampled)
-R = TypeVar("R")
+R = TypeVar("R", bound=Numbers)
 
 Charge: TypeAlias = tuple[Loss, dict[str, Any], str, Linf | Smooth | Sampled, Columns | None]
 

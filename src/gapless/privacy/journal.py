@@ -1,4 +1,4 @@
-"""The journal of a run: what was asked and what came out, so that a stopped run goes on and pays nothing twice.
+"""The journal of a run: what was asked and what came out, so that a stopped run resumes and pays for no answer again.
 
 Answers are public, so keeping them costs nothing. A line is written before each charge, with all that is asked for in
 one batch, and one for each answer before it is handed out. A run that begins again asks the same questions, since what
@@ -32,6 +32,7 @@ from gapless.privacy.private import Released
 if TYPE_CHECKING:
     from gapless.privacy.ledger import Ledger
 
+_KINDS = "iufb"  # of numpy's types, those of numbers
 _BEGUN = "the call it was begun with, on the same machine; or another file, and what is left of the budget"
 
 
@@ -249,9 +250,8 @@ class Journal:
         return Past(paid, known.answers)
 
     def keep(self, answers: Iterable[Released[Any]]) -> None:
-        """Write answers down, before they are handed out; what is not made of numbers is not kept."""
-        written = [(answer.entry, _packed(answer.value)) for answer in answers]
-        self._write([{"entry": number, "value": value} for number, value in written if value is not None])
+        """Write answers down, before they are handed out."""
+        self._write([{"entry": answer.entry, "value": _packed(answer.value)} for answer in answers])
 
     def check_open(self) -> None:
         """Refuse a run that has ended, before anything is read whose answer could not be kept."""
@@ -283,8 +283,9 @@ def journal_of(ledger: Ledger) -> Journal | None:
 def resumable(ledger: Ledger, path: str | Path, *, call: Mapping[str, Any] | None = None) -> Iterator[Journal]:
     """Keep what is released inside the `with` block, so that the same block can be run again after a crash.
 
-    The same fit on the same table then goes on where it was stopped, with the `spend` it was begun with, and pays only
-    for what it had not released. While one process is at it, another one waits.
+    The same fit on the same table then resumes where it was stopped, with the `spend` it was begun with, and pays only
+    for what it had not released. What was charged and not yet answered, such as a training in the middle, is spent, and
+    charged again when it is read. While one process is at it, another one waits.
 
     Args:
         ledger: of the table that is released from.
@@ -353,21 +354,25 @@ def _events(lines: Iterable[Mapping[str, Any]]) -> list[Asked | tuple[str, float
 
 
 def _packed(value: Any) -> Any:
-    """A released value as JSON; None for what is not made of numbers."""
+    """A released value as JSON: a number or an array of numbers, which every mechanism answers with."""
     if type(value) in (int, float):
         return value
-    if isinstance(value, np.generic):
-        return {"type": value.dtype.str, "number": value.item()} if value.dtype.kind in "iufb" else None
-    if type(value) is np.ndarray and value.dtype.kind in "iufb":
+    if isinstance(value, np.generic) and value.dtype.kind in _KINDS:
+        return {"type": value.dtype.str, "number": value.item()}
+    if type(value) is np.ndarray and value.dtype.kind in _KINDS:
         data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
         return {"type": value.dtype.str, "shape": list(value.shape), "data": data}
-    return None
+    raise TypeError(f"an answer that is a {type(value).__name__} cannot be kept: mechanisms answer with numbers")
 
 
 def _unpacked(value: Any) -> Any:
-    if not isinstance(value, dict):
+    """The value that was kept: numbers, whatever a file says; nothing in it names what is made of them."""
+    if type(value) in (int, float):
         return value
+    kind = np.dtype(value["type"])
+    if kind.kind not in _KINDS:
+        raise ValueError(kind)
     if "number" in value:
-        return np.dtype(value["type"]).type(value["number"])
-    array = np.frombuffer(base64.b64decode(value["data"]), dtype=value["type"])
+        return kind.type(value["number"])
+    array = np.frombuffer(base64.b64decode(value["data"]), dtype=kind)
     return array.reshape(value["shape"]).copy()

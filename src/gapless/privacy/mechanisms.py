@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from gapless.errors import BudgetError
 from gapless.privacy.budget import PURE, Loss, pure_loss
 from gapless.privacy.noise import LARGEST, NoiseSource
-from gapless.privacy.private import L1, L2, Linf, LinfByGroup
+from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Numbers
 
 Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 D_contra = TypeVar("D_contra", contravariant=True)
-R_co = TypeVar("R_co", covariant=True)
+R_co = TypeVar("R_co", bound=Numbers, covariant=True)
 
 # A calibrated scale is rounded up by this much, so that its cost, computed from it, is never above the target.
 _UP = 1 + 1e-13
@@ -33,7 +33,7 @@ _EXACT = 2**53  # up to here whole numbers are exact floats
 
 
 class Mechanism(Protocol[T_contra, D_contra, R_co]):
-    """Noise and its cost in one hand."""
+    """Noise and its cost in one hand. It answers with numbers, so that every answer can be kept in a journal."""
 
     def loss(self, distance: D_contra, order: float) -> Loss:
         """The Rényi divergence at this order between any two values at this distance."""

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gapless.errors import SealedError
 
 Columns: TypeAlias = frozenset[str]
+Numbers: TypeAlias = int | float | NDArray[np.int64] | NDArray[np.float64]  # what an answer is: a journal keeps no else
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -76,6 +76,10 @@ class Program(Protocol[S]):
         """The next state, from the noisy sum of clipped gradients of this step (0, 1 …)."""
         ...
 
+    def outcome(self, state: S) -> Floats:
+        """The numbers of the last state that are released; a journal can keep them, unlike the state itself."""
+        ...
+
 
 class Trainable(Protocol[S]):
     """Rows, and the program that is trained on them: what a sealed value for `PrivateTraining` holds."""
@@ -166,8 +170,8 @@ class PrivateTraining:
         most = LARGEST * 2.0**-GRID
         return with_std(least_std(loss, lambda std: with_std(std).loss(distance, loss.order), most))
 
-    def __call__(self, value: Trainable[S], noise: NoiseSource) -> S:
-        """Run all steps and give the last state."""
+    def __call__(self, value: Trainable[S], noise: NoiseSource) -> Floats:
+        """Run all steps and give the numbers of the last state."""
         program, unit = value.program, self.clip * 2.0**-GRID
         if program.numbers != self.numbers:
             raise BudgetError(
@@ -185,7 +189,7 @@ class PrivateTraining:
                 steps_of_grid += noise.discrete_gaussian(self.std * 2.0**GRID / math.sqrt(self.draws), self.numbers)
             state = program.follow(state, np.asarray(steps_of_grid * unit, dtype=np.float64), step)
             value.done(step + 1, state)
-        return state
+        return program.outcome(state)
 
     def clipped(self, gradients: RowGradients, rows: int) -> Floats:
         """The sum of the first rows' gradients, each cut to the length `clip`; one that is not finite is left out."""

@@ -67,6 +67,10 @@ class School(Protocol[S]):
         """The next state, from noisy answers."""
         ...
 
+    def outcome(self, state: S) -> Floats:
+        """The numbers of the last state that are released; a journal can keep them, unlike the state itself."""
+        ...
+
 
 class Teachable(Protocol[S]):
     """Rows, and the school that they are shown to: what a sealed value for these mechanisms holds."""
@@ -138,8 +142,8 @@ class TeacherVotes:
 
         return with_std(least_std(loss, lambda std: with_std(std).loss(distance, loss.order), LARGEST))
 
-    def __call__(self, value: Teachable[S], noise: NoiseSource) -> S:
-        """Run all steps and give the last state."""
+    def __call__(self, value: Teachable[S], noise: NoiseSource) -> Floats:
+        """Run all steps and give the numbers of the last state."""
         program, state = value.program, value.program.start()
         taught = _taught(value, noise, teachers=self.teachers, answers=(self.queries, 1))
         for step in range(self.steps):
@@ -148,7 +152,7 @@ class TeacherVotes:
             noisy = votes.sum(axis=0, dtype=np.int64) + noise.discrete_gaussian(self.std, self.queries)
             state = program.follow(state, noisy.astype(np.float64), step)
             value.done(step + 1, state)
-        return state
+        return program.outcome(state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +226,8 @@ class OneTeacher:
         most = LARGEST * 2.0**-GRID
         return with_std(least_std(loss, lambda std: with_std(std).loss(distance, loss.order), most))
 
-    def __call__(self, value: Teachable[S], noise: NoiseSource) -> S:
-        """Run all steps and give the last state."""
+    def __call__(self, value: Teachable[S], noise: NoiseSource) -> Floats:
+        """Run all steps and give the numbers of the last state."""
         program, state, unit = value.program, value.program.start(), self.clip * 2.0**-GRID
         taught = _taught(value, noise, teachers=self.teachers, answers=(self.vectors, self.numbers // self.vectors))
         for step in range(self.steps):
@@ -235,7 +239,7 @@ class OneTeacher:
             noisy = np.asarray(steps_of_grid * unit, dtype=np.float64).reshape(answer.shape)
             state = program.follow(state, noisy, step)
             value.done(step + 1, state)
-        return state
+        return program.outcome(state)
 
     def clipped(self, vectors: Floats) -> Floats:
         """Each vector cut to the length `clip`; numbers that are not finite are 0."""

@@ -110,7 +110,8 @@ def make_release(
     """Make a release folder from a sensitive table: synthetic rows, statement, report, dictionary, model, manifest.
 
     What is wrong is told before anything is spent. What is released on the way is kept, and the model as soon as it is
-    paid for: if anything stops the release, the same call takes it up again and pays nothing twice.
+    paid for: if anything stops the release, the same call resumes it and pays for no answer again. What was charged and
+    not yet answered, such as a training in the middle, is spent.
 
     Args:
         data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table; a database or a Spark DataFrame.
@@ -251,8 +252,8 @@ def _run(
     with recording(journal, people.ledger, call=call) as run:
         if run.begun:
             say(
-                f"{journal.path} holds what an earlier call has released: this one resumes from there, and does not pay "
-                "for these answers again."
+                f"{journal.path} holds what an earlier call has released: this one resumes from there, and does not "
+                "pay for these answers again."
             )
         yield people.ledger.share_as_told(percent=percent) if run.spend is None else run.spend
 

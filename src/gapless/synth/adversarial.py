@@ -44,9 +44,9 @@ ASKED = 128  # made rows that teachers are asked about at a step
 
 
 class Outcome(NamedTuple):
-    """How a game ended; what is known of its critic, if that was paid for."""
+    """The outcome of a game; what is known of its critic, if that was paid for."""
 
-    released: Released[Played]
+    released: Released[Floats]
     critic: Known | None
 
 
@@ -80,10 +80,11 @@ class Adversarial(Synthesizer):
         left, several = fitting.prepare(), len(fitting.columns) > 1
         laws = fitting.laws(left * COLUMNS_SHARE if several else left)
         sides = self.sides(fitting, laws, several=several)
-        played = self.play(fitting, self.game(fitting, sides), laws) if several else None
+        game = self.game(fitting, sides)
+        played = self.play(fitting, game, laws) if several else None
         players = [np.zeros_like(side.begin) for side in sides]
         if played is not None:
-            players = [player.average for player in played.released.value.players]
+            players = game.averages(played.released.value)
         made = [GeneratorModel.of(side.generator, own) for side, own in zip(sides, players, strict=True)]
         filled, gapped = self.model(fitting, made, laws)
         critic = None

@@ -68,5 +68,5 @@ class DPautoGAN(Adversarial):
             what="autoencoder",
             progress=lambda step, _: fitting.tell("training the autoencoder", step, steps),
         )
-        _, (decoder, _) = network.unpack(trained.value.numbers)
+        _, (decoder, _) = network.unpack(trained.value)
         return [rows_side(fitting, laws, fitting.sizes, decoder=decoder)]

@@ -159,7 +159,7 @@ def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Sha
             clip=course.clip,
             what="network",
             progress=lambda step, _: fitting.tell("training", step, course.steps),
-        ).value.numbers
+        ).value
     return SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points), laws
 
 
@@ -220,7 +220,7 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Co
                 needs=() if fitting.extended else called,
                 progress=partial(_tell_steps, fitting, place - 1, len(telling) - 1, course.steps),
             )
-            numbers = fitting.plan.release(rows).value.numbers
+            numbers = fitting.plan.release(rows).value
             found[column] = ColumnLaw(shown[place], size, size, WIDTH, numbers)
         if _fills(kamino, fitting) and fitting.schema.columns[column].gaps:
             table = table.fill_column(names[column], found[column], given=called[:-1])

@@ -64,7 +64,7 @@ class MLP:
             chosen = rng.integers(truth.rows, size=program.lot)
             rows = program.gradients(state, Block(tuple(codes[chosen] for codes in truth.codes), program.lot))
             state = program.follow(state, rows.total(np.ones(program.lot)), step)
-        logs = program.log_odds(state, program.public)
+        logs = program.log_odds(program.outcome(state), program.public)
         return Weights(np.exp(logs - logs.max()), method="network (NOT PRIVATE)")
 
 

@@ -214,6 +214,9 @@ class Three:
     def follow(self, state, noisy, step):
         return [*state, noisy]
 
+    def outcome(self, state):
+        return np.array(state)
+
 
 @dataclass
 class Four:

@@ -372,7 +372,7 @@ def test_the_same_chance_gives_the_same_network_and_another_another(table, tmp_p
     for seed in (1, 1, 2):
         again = private(ROWS, SCHEMA, tmp_path, budget=Budget(3.0, 1e-6))
         with fixed_noise(seed):
-            found.append(learned(again).value.numbers)
+            found.append(learned(again).value)
     assert np.array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
 
@@ -395,11 +395,11 @@ def test_training_learns(tmp_path):
     trained = program(optimizer=Adam(rate=Cosine(rate=0.1, steps=60)), lot=200.0)
     with no_noise():
         grant = table.ledger.grant(table.ledger.left, to="test")
-        state = train(table, trained, grant, spend=grant.left, rate=1.0, steps=60, clip=1.0, what="network").value
+        numbers = train(table, trained, grant, spend=grant.left, rate=1.0, steps=60, clip=1.0, what="network").value
     inputs = np.zeros((2, sum(trained.cells.sizes)))
     inputs[:, 3] = 1
     inputs[[0, 1], [0, 1]] = 1
-    outputs, _ = trained.network.forward(state.weights, inputs)
+    outputs, _ = trained.network.forward(trained.network.unpack(numbers), inputs)
     assert outputs[0, 0] - outputs[0, 1] > 2
     assert outputs[1, 1] - outputs[1, 0] > 2
 

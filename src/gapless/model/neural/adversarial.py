@@ -238,6 +238,14 @@ class Game:
             state, kept * state.remembered + (1 - kept) * np.clip(noisy / self.lot, -FARTHEST, FARTHEST), step
         )
 
+    def outcome(self, state: Played) -> Floats:
+        """What is remembered of private rows, then the mean of where each generator stood."""
+        return np.concatenate([state.remembered, *(player.average for player in state.players)])
+
+    def averages(self, outcome: Floats) -> list[Floats]:
+        """The mean of where each generator stood."""
+        return cut(outcome[self.numbers :], [side.begin.size for side in self.sides])
+
     def play(self, state: Played, remembered: Floats, step: int) -> Played:
         """The generators' steps against the best critics for what is remembered."""
         rng, players = np.random.default_rng([self.seed, step]), list(state.players)

@@ -92,6 +92,10 @@ class Descent:
         numbers = np.clip(state.numbers + move, -FARTHEST, FARTHEST)
         return Learned(numbers, self.network.unpack(numbers), moments)
 
+    def outcome(self, state: Learned) -> Floats:
+        """The parameters."""
+        return state.numbers
+
 
 def begun(network: Layer, biases: Floats, *, place: int, seed: int = 0) -> Floats:
     """First parameters, by a public seed, with these biases from `place` on."""

@@ -61,9 +61,13 @@ class Odds:
         numbers = np.clip(state.numbers + move, -FARTHEST, FARTHEST)
         return Learned(numbers, self.network.unpack(numbers), moments)
 
-    def log_odds(self, state: Learned, columns: tuple[Codes, ...]) -> Floats:
-        """The output for each of these rows."""
-        outputs, _ = self.network.forward(state.weights, indicators(columns, self.sizes))
+    def outcome(self, state: Learned) -> Floats:
+        """The parameters."""
+        return state.numbers
+
+    def log_odds(self, numbers: Floats, columns: tuple[Codes, ...]) -> Floats:
+        """The output for each of these rows, of the network with these parameters."""
+        outputs, _ = self.network.forward(self.network.unpack(numbers), indicators(columns, self.sizes))
         return np.asarray(outputs[:, 0])
 
     def _slopes(self, state: Learned, columns: tuple[Codes, ...], *, label: float) -> RowGradients:

@@ -41,6 +41,10 @@ class _School:
         """As the game."""
         return self.game.start()
 
+    def outcome(self, state: Played) -> Floats:
+        """As the game."""
+        return self.game.outcome(state)
+
     def lessons(self, columns: tuple[Codes, ...], teacher: Integers) -> Integers:
         """How many rows of each teacher have which two codes. Floats hold these sums exactly, in any order."""
         shown, free = indicators(columns, self.codes.sizes), self.codes.mask.free
