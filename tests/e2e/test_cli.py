@@ -434,7 +434,7 @@ def test_the_ledger_lies_beside_the_data_whatever_is_made_from_them(folder, run_
     assert run_here("fit", *table, *promise, "--spend", "20%", "-m", "independent", "-o", "p.model")[0] == 0
     code, out, _ = run_here("synth", *table, *promise, "--spend", "20%", "-m", "independent", "-o", "one")
     assert code == 0
-    assert "The ledger is people.ledger. Releases under other ledgers are not counted" in out
+    assert "The ledger is people.ledger; another one is refused for these files. Releases under other ledgers" in out
     assert run_here("ask", *table, "--spend", "20%", "count()")[0] == 0
     assert run_here("evaluate", "people.csv", "one/synthetic.csv", "-s", "people.toml", "--spend", "20%")[0] == 0
     account = gl.Ledger.open(folder / "people.ledger")
@@ -576,8 +576,10 @@ def test_a_release_is_not_finished_under_a_ledger_with_equal_entries(folder, run
     with monkeypatch.context() as patch:
         patch.setattr("gapless.release.folder.release_page", lambda *_, **__: 1 / 0)
         assert run_here(*synth, "-o", "out")[0] == 1
-    assert run_here(*synth, "--ledger", "other.ledger", "-o", "other")[0] == 0
-    code, _, err = run_here(*synth, "--ledger", "other.ledger", "-o", "out")
+    (folder / "other.csv").write_bytes((folder / "people.csv").read_bytes())
+    other = (synth[0], "other.csv", *synth[2:])
+    assert run_here(*other, "-o", "other")[0] == 0
+    code, _, err = run_here(*other, "-o", "out")
     assert code == 1
     assert "out was begun under another schema or ledger" in err
 
@@ -733,7 +735,10 @@ HINTS = {
         "--missing extended",
     ),
     "another encoding": (("check", "latin.csv", "-s", "people.toml"), "Try: name its encoding: --encoding latin-1"),
-    "more rows per person": (("fit", "people.csv", "-s", "three.toml", "-o", "m"), "rows_per_person = 1 in the schema"),
+    "more rows per person": (
+        ("fit", "people.csv", "-s", "three.toml", "-o", "m"),
+        "Try: release nothing more under this",
+    ),
     "a rate beyond 1": (("ledger", "people.ledger", "--mcar", "sex=1.5"), "--mcar income=0.2"),
     "no place for a model": (("fit", *SYNTH[1:], "-o", "p.model"), "Try: another name"),
 }
