@@ -127,7 +127,7 @@ class Table:
         return Table(self.schema, [codes[drawn] for codes in self.codes], rows=many, values=values)
 
     def told_by(self, schema: Schema) -> Table:
-        """The same rows and values under a schema that has other bins for its columns on a line."""
+        """The same rows, values and weights under a schema that has other bins for its columns on a line."""
         if schema.columns == self.schema.columns:
             return self
         if schema.fine.columns != self.schema.fine.columns:
@@ -138,7 +138,7 @@ class Table:
             if old != new and isinstance(new, _Binned) and known is not None:
                 states = self.codes[place].astype(np.int64) - old.values_size + new.values_size
                 codes[place] = np.where(np.isnan(known), states, new.bin_of(np.nan_to_num(known)))
-        return Table(schema, codes, rows=self.rows, seed=self._seed, values=values)
+        return Table(schema, codes, rows=self.rows, seed=self._seed, values=values, weights=self.weights)
 
     # ------------------------------------------------------------------ parts
 

@@ -237,15 +237,15 @@ def compare(
         truth: a `Table`, or a path or frame together with `schema`.
         other: the table that is compared with it, in the same forms.
         schema: of paths and frames.
-        weights: one for each row of `other`.
+        weights: one for each row of `other`; by default those that it carries, if it does.
         tasks: also train classifiers: nine for each column, twice. Minutes; needs scikit-learn.
         ledger: whose promise the page shall show.
         progress: called with what is done, how much of it, of how much.
     """
     one, two = _table(truth, schema), _table(other, schema)
     one, two = comparable(one, two)
-    rules = compare_rules(one, two)
     checked = check_weights(two, weights)
+    rules = compare_rules(one, two, checked)
     tell = progress or _silent
     if tasks:
         needs_sklearn()  # before minutes are spent

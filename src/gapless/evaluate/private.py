@@ -56,7 +56,7 @@ def compare_private(
         spend: what the comparison may cost; it is spent in full.
         pairs: which pairs of columns to measure, chosen without looking at the private table; by default at most 20,
             spread evenly over all pairs of at most 10,000 cells.
-        weights: one for each row of `other`.
+        weights: one for each row of `other`; by default those that it carries, if it does.
     """
     check_private(table, "compare_private()", public="compare(truth, fake), for a truth that is public")
     check_public(other, "the other table is", private="a public table, such as a sample")
