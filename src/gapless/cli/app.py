@@ -44,7 +44,12 @@ app.command(epilog=EXAMPLE)(ledger)
 console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 notes = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .tsv), Parquet or .xlsx file.")]
+_INPUT = "A CSV (.csv, .csv.gz, .tsv), Parquet (.parquet) or .xlsx file"
+Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"{_INPUT}.")]
+RowsOutput = Annotated[
+    Path, typer.Option("--output", "-o", help="A CSV (.csv, .csv.gz, .tsv) or Parquet (.parquet) file.")
+]
+ReleaseOrModel = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder, or a model file.")]
 
 
 def _file_or_url(text: str) -> Any:
@@ -59,7 +64,7 @@ PrivateData = Annotated[
     typer.Argument(
         metavar="DATA",
         parser=_file_or_url,
-        help="A CSV (also .gz, .tsv), Parquet or .xlsx file; or postgresql://user@host/database, with --query.",
+        help=f"{_INPUT}; or postgresql://user@host/database, with --query.",
     ),
 ]
 Query = Annotated[
@@ -324,10 +329,13 @@ def fit(
     console.print(str(made.balance))
 
 
-@app.command(epilog="Example: `gapless sample people.model --rows 1000 --seed 7 --given sex=female -o fake.csv`")
+@app.command(
+    epilog="Example: `gapless sample release/ --rows 1000 --seed 7 --given sex=female -o more.csv`\n\n"
+    "From a model file: `gapless sample people.model --rows 1000 -o fake.csv`"
+)
 def sample(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by `gapless fit`.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A CSV (also .gz, .tsv), Parquet or .xlsx file.")],
+    release: ReleaseOrModel,
+    output: RowsOutput,
     rows: NumberOfRows = None,
     seed: Seed = None,
     gaps: GapsOption = "filled",
@@ -337,13 +345,13 @@ def sample(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw synthetic rows from a model: free, as often as you like."""
+    """Draw synthetic rows from the model of a release: free, as often as you like."""
     from gapless.files import check_writable
-    from gapless.synth import load
+    from gapless.release import model_of
 
     check_writable(output, new=True)  # it might be the private table, or part of a release
     with _progress("sample") as progress:
-        drawn = load(model).write_sample(
+        drawn = model_of(release).write_sample(
             output, rows, seed=seed, gaps=_gaps(gaps), given=_given(given or []), progress=progress
         )
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.cli.app import Data, Encoding, Json, SchemaOption, app, console, notes
+from gapless.cli.app import Data, Encoding, Json, RowsOutput, SchemaOption, app, console, notes
 
 if TYPE_CHECKING:
     from gapless.missing.mechanisms import MAR, MCAR, MNAR
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def gap(
     data: Data,
     schema: SchemaOption,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A CSV (also .gz, .tsv) or Parquet file.")],
+    output: RowsOutput,
     rate: Annotated[
         list[str], typer.Option("--rate", "-r", help="The share of gaps, 0.2; or by column, income=0.2, repeated.")
     ],

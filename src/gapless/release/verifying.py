@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from gapless.data import Table
 from gapless.errors import GaplessError, ReadError
+from gapless.model.archive import MODEL
 from gapless.privacy import Guarantee, Rows
 from gapless.release.folder import (
     LEDGER,
     LEDGERS,
     MANIFEST,
-    MODEL,
     README,
     ROWS,
     SCHEMA,

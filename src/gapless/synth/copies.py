@@ -178,6 +178,7 @@ class Copies(Sequence[Table]):
             for table, name in zip(self, names, strict=True):
                 table.write(name)
             return names
+        check_ending(path)  # before copies are drawn
         return [write_together(self.tables, path)]
 
     def _chances(self, phase: str, stream: int) -> Iterator[np.random.Generator]:
