@@ -308,7 +308,7 @@ class Table:
         return frame
 
     def write(self, path: str | Path) -> None:
-        """Write a CSV (also .gz, .tsv) or Parquet file; the old file stays until the new one is whole.
+        """Write a CSV (also .csv.gz, .tsv) or Parquet file; the old file stays until the new one is whole.
 
         A text file has the separator, encoding and spelling that the schema declares, so that the schema reads it.
         In Parquet a number, date or boolean that may be *not applicable* is text, as in CSV: null is a gap.
@@ -352,7 +352,7 @@ def _numbers(weights: Sequence[pl.Series]) -> NDArray[np.float64]:
 
 
 def write_frame(frame: pl.DataFrame, path: Path, schema: Schema) -> None:
-    """Write a public frame as its name says: CSV (also .gz, .tsv), as the schema writes it, or Parquet."""
+    """Write a public frame as its name says: CSV (also .csv.gz, .tsv), as the schema writes it, or Parquet."""
     write_frames(iter([frame]), path, schema)
 
 

@@ -74,7 +74,7 @@ def make_weights(
         data: the sensitive table, as for `make_release`.
         schema: what is publicly known of both.
         fake: a file of synthetic rows, or a release folder.
-        path: where to write them with their weights: a CSV (also .gz, .tsv) or Parquet file.
+        path: where to write them with their weights: a CSV (also .csv.gz, .tsv) or Parquet file.
         protect: the protected unit.
         budget: the promise; needed for a new ledger, and must agree with an existing one.
         ledger: the file that remembers what was spent on this table; by default it lies beside the data.

@@ -167,7 +167,7 @@ class FittedModel:
         given: Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Draw synthetic rows into a CSV (also .gz, .tsv) or Parquet file; how many they are.
+        """Draw synthetic rows into a CSV (also .csv.gz, .tsv) or Parquet file; how many they are.
 
         A million rows are drawn and written at a time, so that memory does not grow with their number. Each of these
         parts is a sample as `sample` draws it, the first with the very seed, the others with seeds that follow from it.
