@@ -348,6 +348,7 @@ def sample(
     """Draw synthetic rows from the model of a release: free, as often as you like."""
     from gapless.files import check_writable
     from gapless.release import model_of
+    from gapless.schema.words import plural
 
     check_writable(output, new=True)  # it might be the private table, or part of a release
     with _progress("sample") as progress:
@@ -357,7 +358,7 @@ def sample(
     if as_json:
         print(json.dumps({"file": str(output), "rows": drawn}))
     else:
-        console.print(f"{drawn} rows in {output}")
+        console.print(f"{plural(drawn, 'row')} in {output}")
 
 
 @app.command(epilog="Example: `gapless verify release/`")
@@ -502,9 +503,9 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
 
 def _print_check(result: Check) -> None:
     from gapless.missing.check import UNHIDE
-    from gapless.schema.words import aligned
+    from gapless.schema.words import aligned, plural
 
-    console.print(f"FOR THE HOLDER'S EYES, not for release. {result.rows} rows.")
+    console.print(f"FOR THE HOLDER'S EYES, not for release. {plural(result.rows, 'row')}.")
     if result.rows == 0:
         console.print("The table has a header but no rows.")
     head, *names = aligned(["column", *(column.name for column in result.columns)])
@@ -518,7 +519,7 @@ def _print_check(result: Check) -> None:
         console.print("\nConstraints that rows break; a release keeps to them all the same, unless they are soft:\n")
         for broken in result.broken:
             pairs = "" if broken.pairs is None else f", {broken.pairs:.2%} of pairs"
-            console.print(f"  {broken.rows:>9} rows{pairs}  {broken.rule}", markup=False)
+            console.print(f"  {plural(broken.rows, 'row'):>14}{pairs}  {broken.rule}", markup=False)
     if hidden := [column.hidden for column in result.columns if column.hidden]:
         console.print("\nBins that hide what is in them:\n")
         for sentence in hidden:

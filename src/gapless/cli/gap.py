@@ -48,7 +48,7 @@ def gap(
     from gapless.missing.mechanisms import frame_with_gaps, gappy
     from gapless.missing.patterns import patterns_of
     from gapless.schema import Schema
-    from gapless.schema.words import aligned
+    from gapless.schema.words import aligned, plural
 
     chosen = _mechanism(mechanism, rate, how, observed)
     check_writable(output, unlike=(data, schema, schema_output))
@@ -68,7 +68,7 @@ def gap(
         told = {"file": str(output), "rows": table.rows, "complete_rows": found.complete, "rates": found.rates}
         print(json.dumps(told))
         return
-    console.print(f"{table.rows} rows in {output}, {found.complete} of them complete")
+    console.print(f"{plural(table.rows, 'row')} in {output}, {found.complete:,} of them complete")
     rates = {name: share for name, share in found.rates.items() if share > 0}
     for name, share in zip(aligned(rates), rates.values(), strict=True):
         console.print(f"  {name}  {100 * share:5.1f}% missing")

@@ -28,7 +28,7 @@ from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.columns import Codes, _Levels, as_text
 from gapless.schema.line import _Binned
-from gapless.schema.words import listing, shortened
+from gapless.schema.words import listing, plural, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,16 +147,20 @@ class Table:
 
     def __repr__(self) -> str:
         weighted = "" if self.weights is None else ", weighted"
-        return f"<Table {self.schema.name!r}: {self.rows} rows, {len(self.schema.columns)} columns{weighted}>"
+        return f"<Table {self.schema.name!r}: {self._size}{weighted}>"
+
+    @property
+    def _size(self) -> str:
+        return f"{plural(self.rows, 'row')}, {plural(len(self.schema.columns), 'column')}"
 
     def _repr_html_(self) -> str:
         """The first rows, for a notebook; a part of them is said to be one."""
         head = self.head(SHOWN_ROWS)[self.schema.names[:SHOWN_COLUMNS]]
         columns = head.schema.columns
         cells = [_cells(column, codes, head[column.name]) for column, codes in zip(columns, head.codes, strict=True)]
-        caption = f"{self.rows:,} rows, {len(self.schema.columns)} columns of '{self.schema.name}'"
+        caption = f"{self._size} of '{self.schema.name}'"
         if (head.rows, len(columns)) != (self.rows, len(self.schema.columns)):
-            caption += f"; shown are the first {head.rows} rows, {len(columns)} columns"
+            caption += f"; shown: the first {head._size}"  # noqa: SLF001 a table too
         names = [shortened(column.name, SHOWN_LETTERS) for column in columns]
         return small_table(names, [column.kind for column in columns], list(zip(*cells, strict=True)), caption=caption)
 
@@ -329,7 +333,9 @@ def checked_weights(rows: int, weights: ArrayLike) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         raise SchemaError("weights must be numbers", hint="one weight for each row") from None
     if given.shape != (rows,):
-        raise SchemaError(f"{given.size} weights for {rows} rows", hint="one weight for each row")
+        raise SchemaError(
+            f"{plural(given.size, 'weight')} for {plural(rows, 'row')}", hint="pass one weight for each row"
+        )
     if not (np.isfinite(given).all() and (given >= 0).all() and (given.any() or not given.size)):
         raise SchemaError("weights must be finite, not negative and not all zero", hint="weights of 0 or more")
     return given

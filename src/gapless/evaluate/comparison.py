@@ -50,6 +50,7 @@ from gapless.privacy import Ledger
 from gapless.schema import Schema
 from gapless.schema.line import _Binned
 from gapless.schema.schema import KINDS
+from gapless.schema.words import plural
 
 Progress = Callable[[str, int, int], object]
 
@@ -202,7 +203,7 @@ class Comparison:
     def sizes(self) -> str:
         """How many rows were compared, and whether there were any."""
         about = "" if self.spent is None else "about "
-        told = f"{about}{self.rows[0]:,} rows of truth, {self.rows[1]:,} rows compared with it"
+        told = f"{about}{plural(self.rows[0], 'row')} of truth, {plural(self.rows[1], 'row')} compared with it"
         told += ", weighted" if self.weighted else ""
         return told if all(self.rows) else f"{told}: without rows there is nothing to compare"
 

@@ -100,7 +100,7 @@ class ByRank:
         """Refuse, by public facts, more scores than fit into memory."""
         if (scores := len(self.numbers.values) * asked.tally.groups) > MOST_SCORES:
             raise QuestionError(
-                f"a choice among {len(self.numbers.values):,} cells in each of {asked.tally.groups:,} groups is more "
+                f"a choice among {len(self.numbers.values):,} cells in {plural(asked.tally.groups, 'group')} is more "
                 f"than {MOST_SCORES:,} scores ({scores:,})",
                 hint="fewer groups, or narrower bounds of the column in the schema",
             )

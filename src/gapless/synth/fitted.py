@@ -37,7 +37,7 @@ from gapless.schema import Schema
 from gapless.schema.comparison import cell_of
 from gapless.schema.constraints import constraints_of, soft_rules_of
 from gapless.schema.line import _Binned
-from gapless.schema.words import listing, nearest, shortened
+from gapless.schema.words import listing, nearest, plural, shortened
 from gapless.synth.copies import Copies
 from gapless.synth.drawing import draw_structure
 from gapless.synth.evidence import Evidence
@@ -346,13 +346,14 @@ class FittedModel:
         return constraints_of(self.schema)[2]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} by {self.method} of {self.schema.name!r}: {len(self.schema.columns)} columns>"
+        columns = plural(len(self.schema.columns), "column")
+        return f"<{type(self).__name__} by {self.method} of {self.schema.name!r}: {columns}>"
 
     def describe(self) -> str:
         """What was measured and how, in words."""
         lines = [
-            f"{self.method}: {len(self.schema.columns)} columns of '{self.schema.name}', "
-            f"about {max(0, round(self.total))} rows",
+            f"{self.method}: {plural(len(self.schema.columns), 'column')} of '{self.schema.name}', "
+            f"about {plural(max(0, round(self.total)), 'row')}",
             *(f"  {name}: {value}" for name, value in self.facts.settings.items()),
             *(f"  {sentence}" for sentence in self.facts.limits),
             *(f"  {line}" for line in self.constraints()),
