@@ -788,7 +788,7 @@ def test_delta_is_held_against_the_number_of_rows_that_the_schema_expects(folder
     code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out")
     assert code == 0
     assert "δ = 1e-06 is one in 1,000,000, not clearly below one in the 2,000,000 rows that the schema expects" in err
-    assert "2000000 rows expected" in (folder / "out" / "privacy.md").read_text(encoding="utf-8")
+    assert "2,000,000 rows expected" in (folder / "out" / "privacy.md").read_text(encoding="utf-8")
 
 
 def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):

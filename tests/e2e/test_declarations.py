@@ -82,7 +82,7 @@ def test_a_declared_combination_is_fitted(folder, run_here, monkeypatch):
     asked = ("--epsilon", "1", "--delta", "1e-6", "-m", "chain", "--missing", "observed")
     code, out, told = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", *asked)
     assert code == 0, told
-    assert out.startswith("chain: 1 columns of 't'")
+    assert out.startswith("chain: 1 column of 't'")
 
 
 def test_the_command_line_starts_without_the_methods():

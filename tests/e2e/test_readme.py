@@ -45,29 +45,45 @@ def folder(tmp_path_factory):
     for name in ("people.csv", "people.toml"):
         shutil.copy(ROOT / "examples" / name, there)
     (code,) = blocks("python")
-    done = subprocess.run([sys.executable, "-c", code], cwd=there, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"mean(income) where age >= 20 by sex" in done.stdout
+    done = subprocess.run([sys.executable, "-c", code], cwd=there, capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    (there / "printed.txt").write_text(done.stdout, encoding="utf-8")
     assert {"fake.parquet", "people.ledger"} < {path.name for path in there.iterdir()}
     return there
+
+
+def test_the_python_of_the_readme_prints_what_it_shows(folder):
+    """An interval, and a promise for the complete data that differs from the one for the incomplete table."""
+    (shown,) = blocks("text")
+    printed = (folder / "printed.txt").read_text(encoding="utf-8")
+    check_printed(printed, [shape(line) for line in shown.splitlines()], "the Python example")
+    assert re.search(r"^  F  [\d.]+  \[[\d.]+, [\d.]+\]$", printed, re.MULTILINE)
+    for text in (shown, printed):  # by public facts alone: not even the digits change from run to run
+        assert re.findall(r"\((\S+), 1e-06\)-differential privacy", text)[-2:] == ["1", "0.9931"]
+    assert "0.9931 in place of 1" in README
+
+
+def check_printed(printed, shown, of):
+    """The shown lines occur in this order, and where nothing is left out they are all."""
+    lines = [shape(line) for line in printed.splitlines() if line.strip()]
+    place = 0
+    for line in shown:
+        if line == "…":
+            continue
+        assert line in lines[place:], (of, line)
+        place = lines.index(line, place) + 1
+    if "…" not in shown:
+        assert len(lines) == len(shown), of
 
 
 def test_the_commands_of_the_readme_work_as_typed_and_print_what_it_shows(folder):
     told = list(commands())
     assert [shlex.split(command)[1] for command, _ in told] == [
-        *("schema", "check", "synth", "ledger", "synth", "evaluate", "sample", "sample", "verify")
+        *("schema", "check", "synth", "ledger", "synth", "evaluate", "sample", "sample", "verify", "estimate")
     ]
     for command, shown in told:
         done = shell(command, folder, SHELL)
-        printed = [shape(line) for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        place = 0
-        for line in shown:
-            if line == "…":
-                continue
-            assert line in printed[place:], (command, line)
-            place = printed.index(line, place) + 1
-        if "…" not in shown:
-            assert len(printed) == len(shown), command
+        check_printed(done.stdout + done.stderr, shown, command)
         assert done.returncode == (3 if shown[0].startswith("BudgetError") else 0), command
 
 

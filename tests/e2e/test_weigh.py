@@ -86,3 +86,34 @@ def test_what_is_wrong_is_told_before_anything_is_spent(folder):
     assert done.returncode == 1
     assert (folder / "people.ledger").read_bytes() == before
     assert not [*folder.glob("*.privacy.md"), *folder.glob("*.html")]
+
+
+def test_evaluate_counts_by_weights_under_a_drafted_schema(folder, run_here):
+    """Found by review: bins that are learned for the comparison took the weights away, and nobody was told."""
+    assert run_here("schema", "draft", "people.csv", "-o", "draft.toml")[0] == 0
+    draft = (folder / "draft.toml").read_text(encoding="utf-8")
+    assert 'bins = "learned"' in draft
+    (folder / "checked.toml").write_text(draft.replace("unchecked = true\n", ""), encoding="utf-8")
+    schema = gl.Schema.read(folder / "checked.toml")
+    plain = gl.Table.read(folder / "out" / "synthetic.csv", schema)
+    weights = [1.0 + 9.0 * (age >= 50) for age in plain["age"]]
+    weighted = plain.with_weights(weights)
+    weighted.write(folder / "weighted.csv")
+    truth = gl.Table.read(folder / "people.csv", schema)
+    expected = gl.compare(truth, plain, weights=weighted.weights)
+    assert gl.compare(truth, weighted).scores == expected.scores
+    assert gl.compare(folder / "people.csv", folder / "weighted.csv", schema=schema).weighted
+    code, out, err = run_here("evaluate", "people.csv", "weighted.csv", "-s", "checked.toml", "-o", "page.html")
+    assert (code, err) == (0, "")
+    assert f"2,000 rows of truth, {plain.rows:,} rows compared with it, weighted" in out
+    told = json.loads(run_here("evaluate", "people.csv", "weighted.csv", "-s", "checked.toml", "--json")[1])
+    assert told["weighted"]
+    found = {score["name"]: score["value"] for score in told["scores"]}
+    assert found == pytest.approx({score.name: score.value for score in expected.scores}, abs=1e-6)
+    assert found["one-way distance"] > gl.kway_distance(truth, plain, k=1) + 0.1
+    pay = ("evaluate", "people.csv", "weighted.csv", "-s", "people.toml", "--spend", "10%", "--json")
+    assert json.loads(run_here(*pay)[1])["weighted"]
+    # The truth is not counted by weights, and says so.
+    code, _, err = run_here("evaluate", "weighted.csv", "people.csv", "-s", "checked.toml")
+    assert code == 2
+    assert "the truth has weights, in a column 'weight', but each of its rows counts once" in err

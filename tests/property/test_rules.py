@@ -80,6 +80,12 @@ def test_partners_are_those_of_all_pairs(rule, rows, others, seed):
         found = violations(rule, first)
         assert found.rows == either.any(axis=1).sum()
         assert found.pairs == pytest.approx(either.sum() / max(1, rows * (rows - 1)))
+        weights = rng.integers(0, 4, rows).astype(float)
+        by_weight, mass = violations(rule, first, weights), np.outer(weights, weights)
+        np.fill_diagonal(mass, 0)
+        assert by_weight.pairs == pytest.approx((either * mass).sum() / max(1, mass.sum()))
+        broken = (either & (weights > 0)).any(axis=1)  # with a row that counts
+        assert by_weight.share == pytest.approx(weights @ broken / max(1, weights.sum()))
 
 
 @settings(max_examples=150, deadline=None)

@@ -44,7 +44,12 @@ app.command(epilog=EXAMPLE)(ledger)
 console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 notes = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A CSV (also .gz, .tsv), Parquet or .xlsx file.")]
+_INPUT = "A CSV (.csv, .csv.gz, .tsv), Parquet (.parquet) or .xlsx file"
+Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"{_INPUT}.")]
+RowsOutput = Annotated[
+    Path, typer.Option("--output", "-o", help="A CSV (.csv, .csv.gz, .tsv) or Parquet (.parquet) file.")
+]
+ReleaseOrModel = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder, or a model file.")]
 
 
 def _file_or_url(text: str) -> Any:
@@ -59,7 +64,7 @@ PrivateData = Annotated[
     typer.Argument(
         metavar="DATA",
         parser=_file_or_url,
-        help="A CSV (also .gz, .tsv), Parquet or .xlsx file; or postgresql://user@host/database, with --query.",
+        help=f"{_INPUT}; or postgresql://user@host/database, with --query.",
     ),
 ]
 Query = Annotated[
@@ -324,10 +329,13 @@ def fit(
     console.print(str(made.balance))
 
 
-@app.command(epilog="Example: `gapless sample people.model --rows 1000 --seed 7 --given sex=female -o fake.csv`")
+@app.command(
+    epilog="Example: `gapless sample release/ --rows 1000 --seed 7 --given sex=female -o more.csv`\n\n"
+    "From a model file: `gapless sample people.model --rows 1000 -o fake.csv`"
+)
 def sample(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by `gapless fit`.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A CSV (also .gz, .tsv), Parquet or .xlsx file.")],
+    release: ReleaseOrModel,
+    output: RowsOutput,
     rows: NumberOfRows = None,
     seed: Seed = None,
     gaps: GapsOption = "filled",
@@ -337,19 +345,20 @@ def sample(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw synthetic rows from a model: free, as often as you like."""
+    """Draw synthetic rows from the model of a release: free, as often as you like."""
     from gapless.files import check_writable
-    from gapless.synth import load
+    from gapless.release import model_of
+    from gapless.schema.words import plural
 
     check_writable(output, new=True)  # it might be the private table, or part of a release
     with _progress("sample") as progress:
-        drawn = load(model).write_sample(
+        drawn = model_of(release).write_sample(
             output, rows, seed=seed, gaps=_gaps(gaps), given=_given(given or []), progress=progress
         )
     if as_json:
         print(json.dumps({"file": str(output), "rows": drawn}))
     else:
-        console.print(f"{drawn} rows in {output}")
+        console.print(f"{plural(drawn, 'row')} in {output}")
 
 
 @app.command(epilog="Example: `gapless verify release/`")
@@ -494,9 +503,9 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
 
 def _print_check(result: Check) -> None:
     from gapless.missing.check import UNHIDE
-    from gapless.schema.words import aligned
+    from gapless.schema.words import aligned, plural
 
-    console.print(f"FOR THE HOLDER'S EYES, not for release. {result.rows} rows.")
+    console.print(f"FOR THE HOLDER'S EYES, not for release. {plural(result.rows, 'row')}.")
     if result.rows == 0:
         console.print("The table has a header but no rows.")
     head, *names = aligned(["column", *(column.name for column in result.columns)])
@@ -510,7 +519,7 @@ def _print_check(result: Check) -> None:
         console.print("\nConstraints that rows break; a release keeps to them all the same, unless they are soft:\n")
         for broken in result.broken:
             pairs = "" if broken.pairs is None else f", {broken.pairs:.2%} of pairs"
-            console.print(f"  {broken.rows:>9} rows{pairs}  {broken.rule}", markup=False)
+            console.print(f"  {plural(broken.rows, 'row'):>14}{pairs}  {broken.rule}", markup=False)
     if hidden := [column.hidden for column in result.columns if column.hidden]:
         console.print("\nBins that hide what is in them:\n")
         for sentence in hidden:

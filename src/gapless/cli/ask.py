@@ -30,17 +30,23 @@ from gapless.cli.app import (
     console,
     notes,
 )
+from gapless.cli.words import shared_notes
 from gapless.errors import GaplessError, QuestionError, ReadError
 
 if TYPE_CHECKING:
+    from gapless.query import Answer
     from gapless.query.questions import AnyQuestion
+    from gapless.query.treatments import Preview
+    from gapless.release import Balance
 
 EXAMPLES = (
     "Example: `gapless ask people.csv --schema people.toml --spend 10% "
     '"mean(income) where age >= 20" --missing hot-deck --on sex,region`\n\n'
     'More: `"count() by sex"` · `"proportion(smoker == true) where age >= 20"` · `"variance(income, 0, 100000)"` · '
-    '`"median(income) by sex, region"` · `"quantile(income, 0.9) where age >= 33"` · '
-    "`--file questions.txt`, one question on each line, shares --spend evenly.\n\n"
+    '`"median(income) by sex, region"` · `"quantile(income, 0.9) where age >= 33"`\n\n'
+    "Several at once, as arguments or in `--file questions.txt`, one on each line: --spend is shared evenly. All are "
+    "checked before any is charged. They are charged together; with `--missing knn`, or a quantile among them, one "
+    "after the other, and each answer is printed as soon as it is paid for.\n\n"
     "A column that the question looks at and that may be missing cannot be matched on. `--missing knn` needs a share "
     "above ε = ln 2 for each sum."
 )
@@ -51,9 +57,17 @@ COMMENT = re.compile(r"""^((?:[^#"']|"[^"]*"|'[^']*')*)#.*""")  # a # within quo
 def ask(
     data: PrivateData,
     schema: SchemaOption,
-    spend: Annotated[str, typer.Option(help="Share of the whole budget for all questions together, such as 10%.")],
-    text: Annotated[
-        str | None, typer.Argument(metavar="QUESTION", help='Such as "mean(income) where age >= 20 by sex, region".')
+    spend: Annotated[
+        str,
+        typer.Option(
+            help="Share of the whole budget for all questions together, such as 10%; of several each gets an even part."
+        ),
+    ],
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="QUESTION", help='Such as "mean(income) where age >= 20 by sex, region"; there may be several.'
+        ),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Questions, one on each line; # starts a comment.")] = None,
     missing: Annotated[str, typer.Option("--missing", help="drop, knn or hot-deck.")] = "drop",
@@ -69,8 +83,17 @@ def ask(
     engine: Engine = None,
     query: Query = None,
     preview: Annotated[
-        bool, typer.Option("--preview", help="Tell the noise to expect; reads and spends nothing.")
+        bool, typer.Option("--preview", help="Show the noise to expect; reads and spends nothing.")
     ] = False,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="For --preview: about how many rows an answer, or a group of it, is about. "
+            "By default expected_rows of the schema.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Answer questions under the ledger: counts, proportions, sums, means, variances, quantiles, also in groups."""
@@ -81,20 +104,22 @@ def ask(
     from gapless.release import Balance, open_table
     from gapless.schema import Schema
 
+    if rows is not None and not preview:
+        raise typer.BadParameter("--rows is for --preview")
     public = Schema.read(schema)
-    questions = _questions(text, file, _treatment(missing, on, neighbors, scheme, cover, limit))
+    questions = _questions(texts or [], file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = _percent(spend)
     place = _ledger(data, ledger)
     account = _account(public, place, epsilon, delta, encoding, engine, query)
     check_promised(place, account["budget"])
     # What cannot be answered, or not with so little, is told before anything is read.
     promise = account["budget"] or Ledger.open(place).budget
-    ahead: list[Any] = []
+    ahead: list[Preview] = []
     for where, question in questions:
         with _at(where):
-            ahead.append(look_ahead(question, public, budget=promise, percent=percent / len(questions)))
+            ahead.append(look_ahead(question, public, budget=promise, percent=percent / len(questions), rows=rows))
     if preview:
-        _print(ahead, as_json=as_json)
+        _print_previews(ahead, percent, as_json=as_json)
         if place.exists() and not (known := Ledger.open(place)).share_as_told(percent=percent).fits_in(known.left):
             notes.print(f"{spend} is more than the {known.percentages()[1]:.2f}% of the budget that is left.")
         return
@@ -102,36 +127,68 @@ def ask(
         people = open_table(data, public, **account)
     share = people.ledger.share_as_told(percent=percent)
     people.ledger.grant(share, to="ask")  # else nothing is asked, and there is nothing to tell
-    answers: list[Any] = []
-
-    def tell(answer: Any) -> None:
-        answers.append(answer)
-        if not as_json:
-            _print([answer])
-
+    asked = [question for _, question in questions]
+    shown = _Shown(asked, percent, as_json=as_json)
     try:
-        ask_all(people, [question for _, question in questions], spend=share, answered=tell)
+        ask_all(people, asked, spend=share, answered=shown.add)
     finally:  # what was paid for is told, whatever happens to the rest
-        balance = Balance.of(people.ledger, place)
-        if as_json:
-            print(json.dumps({"answers": _dicts(answers)} | balance.to_dict()), flush=True)
+        shown.end(Balance.of(people.ledger, place))
+
+
+def _shared(questions: int, percent: float) -> str:
+    return f"{questions} questions share {percent:g}% of the budget evenly: {percent / questions:.4g}% each."
+
+
+class _Shown:
+    """Answers, each printed as soon as it is paid for; of several, what they have in common is printed once."""
+
+    def __init__(self, questions: list[AnyQuestion], percent: float, *, as_json: bool) -> None:
+        self.questions, self.percent, self.as_json = questions, percent, as_json
+        self.several = len(questions) > 1
+        self.answers: list[Answer] = []
+        if self.several and not as_json:
+            console.print(_shared(len(questions), percent))
+
+    def add(self, answer: Answer) -> None:
+        """Print an answer; for a machine they are printed together at the end."""
+        from gapless.query.answers import indented
+
+        self.answers.append(answer)
+        if not self.as_json:
+            short = "\n".join([answer.shown, *indented(answer.measures, answer.paid_by)])
+            console.print(short if self.several else str(answer))
+            sys.stdout.flush()
+
+    def end(self, balance: Balance) -> None:
+        """Print what all answers share, what is left of the budget, and which questions have no answer."""
+        if self.as_json:
+            answers = [answer.to_dict() for answer in self.answers]
+            each = {"percent_each": self.percent / len(self.questions)}
+            print(json.dumps({"answers": answers} | each | balance.to_dict()), flush=True)
         else:
+            if self.several:
+                pairs = [(note, one.question) for one in self.answers for note in (one.interval_note, one.protects)]
+                for note in shared_notes(pairs, len(self.answers)):
+                    console.print(note)
             console.print(str(balance))
-        for _, question in questions[len(answers) :]:
+        for question in self.questions[len(self.answers) :]:
             notes.print(f"not answered: {question}")
 
 
-def _dicts(told: list[Any]) -> list[dict[str, Any]]:
-    return [answer.to_dict() for answer in told]
-
-
-def _print(told: list[Any], *, as_json: bool = False) -> None:
+def _print_previews(ahead: list[Preview], percent: float, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(_dicts(told)))
-    else:
-        for answer in told:
-            console.print(str(answer))
-    sys.stdout.flush()
+        print(json.dumps([shown.to_dict() | {"percent": percent / len(ahead)} for shown in ahead]))
+        return
+    if len(ahead) > 1:
+        console.print(_shared(len(ahead), percent))
+    for shown in ahead:
+        console.print(str(shown))
+    if any(shown.depends_on_rows and shown.rows is None for shown in ahead):
+        sys.stdout.flush()
+        notes.print(
+            "How many rows an answer is about decides its noise, and is private. Try: add --rows 3000, about how many "
+            "you think there are"
+        )
 
 
 @contextmanager
@@ -143,11 +200,11 @@ def _at(place: str) -> Iterator[None]:
         raise type(error)(place + error.wrong, hint=error.hint) from None
 
 
-def _questions(text: str | None, file: Path | None, missing: Any) -> list[tuple[str, AnyQuestion]]:
+def _questions(arguments: list[str], file: Path | None, missing: Any) -> list[tuple[str, AnyQuestion]]:
     """Each question, and where it stands."""
     from gapless.query import parse_question
 
-    texts = [] if text is None else [("", text)]
+    texts = [(f"question {number}: " if len(arguments) > 1 else "", asked) for number, asked in enumerate(arguments, 1)]
     if file is not None:
         try:
             lines = file.read_text(encoding="utf-8").splitlines()

@@ -8,19 +8,20 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.app import Json, Seed, _progress, app, console
-from gapless.cli.words import spoken
+from gapless.cli.app import Json, ReleaseOrModel, Seed, _progress, app, console
+from gapless.cli.words import shared_notes, spoken
 
-Made = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder, or a model file.")]
 Many = Annotated[int, typer.Option("--copies", min=2, help="How many; 5 will do, 20 are better.")]
 
 
 @app.command(epilog="Example: `gapless copies release/ -o copies.csv.gz`")
 def copies(
-    release: Made,
+    release: ReleaseOrModel,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="One file with a column copy (.csv, .gz, .parquet), or a folder of files."),
+        typer.Option(
+            "--output", "-o", help="One file with a column copy (.csv, .csv.gz, .tsv, .parquet), or a folder of files."
+        ),
     ],
     many: Many = 20,
     seed: Seed = None,
@@ -45,7 +46,7 @@ def copies(
     'More: `"proportion(smoker == true) where age >= 20"` · `"median(income) by sex"` · `"quantile(income, 0.9)"`'
 )
 def estimate(
-    release: Made,
+    release: ReleaseOrModel,
     questions: Annotated[list[str], typer.Argument(metavar="QUESTION", help='Such as "mean(income) by sex".')],
     many: Many = 20,
     seed: Seed = None,
@@ -56,7 +57,6 @@ def estimate(
     from gapless.inference.pooling import FREE
     from gapless.query import parse_question
     from gapless.release import model_of
-    from gapless.schema.words import listing
 
     model = model_of(release)
     asked = [parse_question(text) for text in questions]
@@ -70,10 +70,7 @@ def estimate(
     else:
         for each in pooled:
             console.print("\n".join(each.answers))
-        told: dict[str, list[str]] = {}
-        for each in pooled:
-            for note in each.told:
-                told.setdefault(note, []).append(each.question)
-        for note in sorted(told, key=FREE.__eq__):  # the last of each, and of all
-            of = "" if len(told[note]) == len(pooled) else f"{listing(told[note])}: "
-            console.print(f"  {of}{spoken(note)}")
+        notes = [(note, each.question) for each in pooled for note in each.told]
+        notes.sort(key=lambda pair: pair[0] == FREE)  # the last of each, and of all
+        for note in shared_notes(notes, len(pooled)):
+            console.print(f"  {spoken(note)}")

@@ -17,10 +17,16 @@ if TYPE_CHECKING:
     from gapless.schema import Schema
 
 
-@app.command(epilog="Example: `gapless evaluate truth.csv fake.csv --schema people.toml -o comparison.html`")
+@app.command(
+    epilog="Example: `gapless evaluate truth.csv release/ --schema people.toml -o comparison.html`\n\n"
+    "A file is compared in the same way: `gapless evaluate truth.csv fake.csv --schema people.toml`. "
+    "If it has a column `weight` that is not in the schema, rows count by it."
+)
 def evaluate(
     truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="The true table: public, held out, or your own.")],
-    fake: Annotated[Path, typer.Argument(metavar="FAKE", help="The table that is compared with it.")],
+    fake: Annotated[
+        Path, typer.Argument(metavar="FAKE", help="The table that is compared with it: a file, or a release folder.")
+    ],
     schema: SchemaOption,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="An HTML page, complete in itself.")] = None,
     tasks: Annotated[bool, typer.Option("--tasks", help="Train classifiers too: minutes.")] = False,
@@ -50,9 +56,10 @@ def evaluate(
     from gapless.evaluate import compare, compare_private
     from gapless.files import check_writable
     from gapless.privacy.ledger import check_promised
-    from gapless.release import open_table
+    from gapless.release import open_table, rows_file
     from gapless.schema import Schema
 
+    fake = rows_file(fake)
     if output is not None:
         check_writable(output, unlike=(truth, fake, schema, ledger))
         if output.suffix.lower() not in (".html", ".htm"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.cli.app import Data, Encoding, Json, SchemaOption, app, console, notes
+from gapless.cli.app import Data, Encoding, Json, RowsOutput, SchemaOption, app, console, notes
 
 if TYPE_CHECKING:
     from gapless.missing.mechanisms import MAR, MCAR, MNAR
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def gap(
     data: Data,
     schema: SchemaOption,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A CSV (also .gz, .tsv) or Parquet file.")],
+    output: RowsOutput,
     rate: Annotated[
         list[str], typer.Option("--rate", "-r", help="The share of gaps, 0.2; or by column, income=0.2, repeated.")
     ],
@@ -48,7 +48,7 @@ def gap(
     from gapless.missing.mechanisms import frame_with_gaps, gappy
     from gapless.missing.patterns import patterns_of
     from gapless.schema import Schema
-    from gapless.schema.words import aligned
+    from gapless.schema.words import aligned, plural
 
     chosen = _mechanism(mechanism, rate, how, observed)
     check_writable(output, unlike=(data, schema, schema_output))
@@ -68,7 +68,7 @@ def gap(
         told = {"file": str(output), "rows": table.rows, "complete_rows": found.complete, "rates": found.rates}
         print(json.dumps(told))
         return
-    console.print(f"{table.rows} rows in {output}, {found.complete} of them complete")
+    console.print(f"{plural(table.rows, 'row')} in {output}, {found.complete:,} of them complete")
     rates = {name: share for name, share in found.rates.items() if share > 0}
     for name, share in zip(aligned(rates), rates.values(), strict=True):
         console.print(f"  {name}  {100 * share:5.1f}% missing")

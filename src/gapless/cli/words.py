@@ -2,7 +2,7 @@
 
 import re
 from ast import literal_eval
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from shlex import quote
 
 _VALUES = {
@@ -50,6 +50,20 @@ def spoken(hint: str) -> str:
     for pattern, words in _PHRASES:
         hint = re.sub(pattern, _option if words is None else words, hint)
     return hint
+
+
+def shared_notes(notes: Iterable[tuple[str, str]], answers: int) -> list[str]:
+    """Each note once: as it is if all answers have it, else with the questions that it is about.
+
+    >>> shared_notes([("Free.", "count()"), ("No interval.", "median(age)"), ("Free.", "median(age)")], 2)
+    ['Free.', 'median(age): No interval.']
+    """
+    from gapless.schema.words import listing
+
+    questions: dict[str, list[str]] = {}
+    for note, question in notes:
+        questions.setdefault(note, []).append(question)
+    return [note if len(asked) == answers else f"{listing(asked)}: {note}" for note, asked in questions.items()]
 
 
 def _always(sets: str) -> str:

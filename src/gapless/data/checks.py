@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data.private_table import PrivateTable
-from gapless.data.table import Table, checked_weights
+from gapless.data.table import WEIGHT, Table, checked_weights
 from gapless.errors import ReadError, SchemaError, SealedError
 from gapless.schema import Schema
 from gapless.schema.cutting import cut_schema
@@ -45,11 +45,17 @@ def check_comparable(*schemas: Schema) -> None:
 def comparable(truth: Table, other: Table) -> tuple[Table, Table]:
     """Two public tables told by the same bins; what is no public table, and other cells, are refused.
 
-    Bins that were learned for one of them are those of both. Where neither has any, they are cut by the first.
+    Bins that were learned for one of them are those of both. Where neither has any, they are cut by the first. The
+    second may have weights; the first is refused with them, since each of its rows counts once.
     """
     for table in (truth, other):
         check_public(
             table, "cells are compared in", private="compare_private(table, fake, spend=…) compares it for a price"
+        )
+    if truth.weights is not None:
+        raise SchemaError(
+            f"the truth has weights, in a column {WEIGHT!r}, but each of its rows counts once",
+            hint=f"read the truth from data without a column {WEIGHT!r}",
         )
     if truth.schema.fine.columns == other.schema.fine.columns:
         bins = shared_bins(truth.schema, other, counted=truth)

@@ -22,7 +22,7 @@ from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Mi
 from gapless.schema.draft import Draft
 from gapless.schema.line import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 from gapless.schema.schema import Schema
-from gapless.schema.words import listing
+from gapless.schema.words import listing, plural
 
 USUAL_CODES = ("", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NULL", "null", "None", ".", "?", "-")
 # Words that stand for a gap among numbers and dates; among other words they may be a level.
@@ -166,7 +166,7 @@ def _column(seen: _Seen, max_levels: int) -> Column | str:
             seen.remarks.append(f"{listing(forms[1:])} would fit as well")
         return _calendar(seen.name, moments, common | {"format": forms[0] if forms else None})
     if len(texts) > max_levels:
-        return f"text with more than {max_levels} levels, such as names or identifiers"
+        return f"text with more than {plural(max_levels, 'level')}, such as names or identifiers"
     return Categorical(seen.name, sorted(texts), **common)
 
 

@@ -41,6 +41,7 @@ from gapless.schema.constraints import constraints_of
 from gapless.schema.cutting import cut_schema
 from gapless.schema.draft import Draft
 from gapless.schema.line import _Binned
+from gapless.schema.words import plural
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")
@@ -189,7 +190,9 @@ class PrivateTable(Sealed):
         size = self.schema[column].extended_size if rows == "extended" else self.schema[column].size
         groups = [np.array(group, dtype=np.int64) for group in groups]  # plain ones, which nobody else holds
         if any(group.shape != (size,) or group.min(initial=0) < 0 for group in groups):
-            raise SchemaError(f"column {column!r} has {size} cells, and its groups do not fit", hint="one for each")
+            raise SchemaError(
+                f"column {column!r} has {plural(size, 'cell')}, and its groups do not fit", hint="one for each"
+            )
 
         def added(group: Integers) -> Private[Integers, L1]:
             sums = int(group.max()) + 1
@@ -287,7 +290,7 @@ class PrivateTable(Sealed):
         for column, law in zip(self.schema.columns, laws, strict=True):
             if law.shape != (column.size,) or not (law >= 0).all() or not 0 < law.sum() < np.inf:
                 raise SchemaError(
-                    f"column {column.name!r} has {column.size} observed cells, and its law does not fit",
+                    f"column {column.name!r} has {plural(column.size, 'observed cell')}, and its law does not fit",
                     hint="a probability for each",
                 )
         return self._filled_by(lambda columns, chance: fill_gaps(columns, laws, chance))
@@ -525,7 +528,7 @@ def read(
     check_budget(budget)
     if protect.at_most < schema.rows_per_person:
         raise SchemaError(
-            f"the schema says {schema.rows_per_person} rows per person, but {protect} would be protected",
+            f"the schema says {plural(schema.rows_per_person, 'row')} per person, but {protect} would be protected",
             hint=f"protect=Rows({schema.rows_per_person})",
         )
     if budget is not None and budget.ground_truth is not None:

@@ -29,6 +29,7 @@ from gapless.privacy.sealing import gather, transform
 from gapless.privacy.smooth import SmoothValue
 from gapless.schema import Schema
 
+FILLING = "filling gaps from the nearest rows"
 MOST_PARTS = 1_000_000  # of a whole, in which a quantile is told: with fewer than 2³² rows scores are exact floats
 
 
@@ -185,7 +186,7 @@ def neighbour_sum(
     check_private(told, "neighbour_sum()")
     schema = told.schema
     matching.check(table.schema, targets)
-    check_held(table, "filling gaps from the nearest rows")
+    check_held(table, FILLING)
     bounds = Bounds.of(low, high)
 
     def compute(both: list[Any]) -> SmoothValue:

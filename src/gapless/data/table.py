@@ -28,7 +28,7 @@ from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.columns import Codes, _Levels, as_text
 from gapless.schema.line import _Binned
-from gapless.schema.words import listing, shortened
+from gapless.schema.words import listing, plural, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +127,7 @@ class Table:
         return Table(self.schema, [codes[drawn] for codes in self.codes], rows=many, values=values)
 
     def told_by(self, schema: Schema) -> Table:
-        """The same rows and values under a schema that has other bins for its columns on a line."""
+        """The same rows, values and weights under a schema that has other bins for its columns on a line."""
         if schema.columns == self.schema.columns:
             return self
         if schema.fine.columns != self.schema.fine.columns:
@@ -138,7 +138,7 @@ class Table:
             if old != new and isinstance(new, _Binned) and known is not None:
                 states = self.codes[place].astype(np.int64) - old.values_size + new.values_size
                 codes[place] = np.where(np.isnan(known), states, new.bin_of(np.nan_to_num(known)))
-        return Table(schema, codes, rows=self.rows, seed=self._seed, values=values)
+        return Table(schema, codes, rows=self.rows, seed=self._seed, values=values, weights=self.weights)
 
     # ------------------------------------------------------------------ parts
 
@@ -147,16 +147,20 @@ class Table:
 
     def __repr__(self) -> str:
         weighted = "" if self.weights is None else ", weighted"
-        return f"<Table {self.schema.name!r}: {self.rows} rows, {len(self.schema.columns)} columns{weighted}>"
+        return f"<Table {self.schema.name!r}: {self._size}{weighted}>"
+
+    @property
+    def _size(self) -> str:
+        return f"{plural(self.rows, 'row')}, {plural(len(self.schema.columns), 'column')}"
 
     def _repr_html_(self) -> str:
         """The first rows, for a notebook; a part of them is said to be one."""
         head = self.head(SHOWN_ROWS)[self.schema.names[:SHOWN_COLUMNS]]
         columns = head.schema.columns
         cells = [_cells(column, codes, head[column.name]) for column, codes in zip(columns, head.codes, strict=True)]
-        caption = f"{self.rows:,} rows, {len(self.schema.columns)} columns of '{self.schema.name}'"
+        caption = f"{self._size} of '{self.schema.name}'"
         if (head.rows, len(columns)) != (self.rows, len(self.schema.columns)):
-            caption += f"; shown are the first {head.rows} rows, {len(columns)} columns"
+            caption += f"; shown: the first {head._size}"  # noqa: SLF001 a table too
         names = [shortened(column.name, SHOWN_LETTERS) for column in columns]
         return small_table(names, [column.kind for column in columns], list(zip(*cells, strict=True)), caption=caption)
 
@@ -308,7 +312,7 @@ class Table:
         return frame
 
     def write(self, path: str | Path) -> None:
-        """Write a CSV (also .gz, .tsv) or Parquet file; the old file stays until the new one is whole.
+        """Write a CSV (also .csv.gz, .tsv) or Parquet file; the old file stays until the new one is whole.
 
         A text file has the separator, encoding and spelling that the schema declares, so that the schema reads it.
         In Parquet a number, date or boolean that may be *not applicable* is text, as in CSV: null is a gap.
@@ -329,7 +333,9 @@ def checked_weights(rows: int, weights: ArrayLike) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         raise SchemaError("weights must be numbers", hint="one weight for each row") from None
     if given.shape != (rows,):
-        raise SchemaError(f"{given.size} weights for {rows} rows", hint="one weight for each row")
+        raise SchemaError(
+            f"{plural(given.size, 'weight')} for {plural(rows, 'row')}", hint="pass one weight for each row"
+        )
     if not (np.isfinite(given).all() and (given >= 0).all() and (given.any() or not given.size)):
         raise SchemaError("weights must be finite, not negative and not all zero", hint="weights of 0 or more")
     return given
@@ -352,7 +358,7 @@ def _numbers(weights: Sequence[pl.Series]) -> NDArray[np.float64]:
 
 
 def write_frame(frame: pl.DataFrame, path: Path, schema: Schema) -> None:
-    """Write a public frame as its name says: CSV (also .gz, .tsv), as the schema writes it, or Parquet."""
+    """Write a public frame as its name says: CSV (also .csv.gz, .tsv), as the schema writes it, or Parquet."""
     write_frames(iter([frame]), path, schema)
 
 

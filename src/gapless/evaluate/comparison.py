@@ -50,6 +50,7 @@ from gapless.privacy import Ledger
 from gapless.schema import Schema
 from gapless.schema.line import _Binned
 from gapless.schema.schema import KINDS
+from gapless.schema.words import plural
 
 Progress = Callable[[str, int, int], object]
 
@@ -202,7 +203,7 @@ class Comparison:
     def sizes(self) -> str:
         """How many rows were compared, and whether there were any."""
         about = "" if self.spent is None else "about "
-        told = f"{about}{self.rows[0]:,} rows of truth, {self.rows[1]:,} rows compared with it"
+        told = f"{about}{plural(self.rows[0], 'row')} of truth, {plural(self.rows[1], 'row')} compared with it"
         told += ", weighted" if self.weighted else ""
         return told if all(self.rows) else f"{told}: without rows there is nothing to compare"
 
@@ -237,15 +238,15 @@ def compare(
         truth: a `Table`, or a path or frame together with `schema`.
         other: the table that is compared with it, in the same forms.
         schema: of paths and frames.
-        weights: one for each row of `other`.
+        weights: one for each row of `other`; by default those that it carries, if it does.
         tasks: also train classifiers: nine for each column, twice. Minutes; needs scikit-learn.
         ledger: whose promise the page shall show.
         progress: called with what is done, how much of it, of how much.
     """
     one, two = _table(truth, schema), _table(other, schema)
     one, two = comparable(one, two)
-    rules = compare_rules(one, two)
     checked = check_weights(two, weights)
+    rules = compare_rules(one, two, checked)
     tell = progress or _silent
     if tasks:
         needs_sklearn()  # before minutes are spent

@@ -13,6 +13,7 @@ from gapless.evaluate.comparison import SECOND_SAMPLE, Comparison
 from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out, mark
 from gapless.evaluate.values import PEARSON, SPEARMAN
 from gapless.evaluate.verdict import GRADES, LEADS, grade_of_difference, grade_of_score, number
+from gapless.schema.words import plural
 
 TRUTH = ("the truth", "the compared table")
 NOISY = ("noisy counts of the truth", "the compared table")
@@ -148,9 +149,8 @@ def _pair_errors(one: Comparison) -> Html:
     if one.spent is not None:
         possible = math.comb(len(one.columns), 2)
         if len(values) < possible:
-            about += (
-                f" {len(values)} of {possible} pairs are shown; the others were not measured, or are lost in noise."
-            )
+            shown_pairs = f"{len(values)} of {plural(possible, 'pair')}"
+            about += f" Shown: {shown_pairs}; the others were not measured, or are lost in noise."
         about += " A 0 says that the noise is larger than the difference: the text of a square has what it leaves open."
     picture = heat_map("Errors of pairs of columns", names, shown, full=0.3, told=told)
     changed = sorted((p for p in one.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[:10]
@@ -240,9 +240,10 @@ def _subgroups(one: Comparison) -> Html:
          f"{group.error:.3f}")
         for group in large[:MOST_SUBGROUPS]
     ]  # fmt: skip
+    smaller = plural(len(one.subgroups) - len(large), "smaller one")
     told = (
         "Rows that share a cell: the mean distance of all other columns among them. The worst of those with at least "
-        f"1% of the rows; {len(one.subgroups) - len(large)} smaller ones differ by chance alone, and are left out."
+        f"1% of the rows. Left out, as chance alone makes them differ: {smaller}."
     )
     head = ("subgroup", "rows", "share, truth", "share, compared", "error")
     return section("Subgroups", tag("p", told), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))

@@ -18,6 +18,7 @@ from gapless.evaluate.laws import Floats, half_l1, shares
 from gapless.evaluate.pairs import Pair, measure_of
 from gapless.model.marginal import Measurement, estimate_total
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Loss, for_counts
+from gapless.schema.words import plural
 
 MOST_PAIRS = 20
 PAIR_CELLS = 10_000
@@ -56,7 +57,7 @@ def compare_private(
         spend: what the comparison may cost; it is spent in full.
         pairs: which pairs of columns to measure, chosen without looking at the private table; by default at most 20,
             spread evenly over all pairs of at most 10,000 cells.
-        weights: one for each row of `other`.
+        weights: one for each row of `other`; by default those that it carries, if it does.
     """
     check_private(table, "compare_private()", public="compare(truth, fake), for a truth that is public")
     check_public(other, "the other table is", private="a public table, such as a sample")
@@ -96,8 +97,8 @@ def compare_private(
         (total, other.rows),
         checked is not None,
         (
-            _mean("one-way distance", "columns", found[:many]),
-            *([_mean("two-way distance", "pairs of columns", found[many:])] if chosen else []),
+            _mean("one-way distance", ("column",), found[:many]),
+            *([_mean("two-way distance", ("pair of columns", "pairs of columns"), found[many:])] if chosen else []),
             *_gap_error(columns),
         ),
         tuple(columns),
@@ -203,12 +204,12 @@ def noisy_distance(counts: Floats, law: Floats | None, noise: Noise) -> NoisyDis
     )
 
 
-def _mean(name: str, what: str, found: Sequence[NoisyDistance | None]) -> Score:
+def _mean(name: str, what: tuple[str, ...], found: Sequence[NoisyDistance | None]) -> Score:
     """The mean over marginals; their noise is independent, so that of the mean is known better than that of each."""
     known = [distance for distance in found if distance is not None]
-    about = f"Mean total variation distance of {len(known)} {what}, noise taken off: 0 is equal, 1 disjoint."
+    about = f"Mean total variation distance of {plural(len(known), *what)}, noise taken off: 0 is equal, 1 disjoint."
     if len(known) < len(found):
-        about += f" {len(found) - len(known)} more are lost in noise."
+        about += f" Lost in noise: {len(found) - len(known)} more."
     if not known:
         return Score(name, None, 0.0, about)
     noisy, by_noise = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapless.data import Table
+from gapless.evaluate.laws import Floats
 from gapless.schema.rules import rules_of
 from gapless.schema.violations import Numbers, Violations, violations
 
@@ -30,12 +31,15 @@ class RuleScore:
         return f"{rows}; {self.truth.pairs:.3%} and {self.other.pairs:.3%} of pairs: {self.rule}"
 
 
-def compare_rules(one: Table, two: Table) -> tuple[RuleScore, ...]:
-    """Each constraint of the schema: the rows, and pairs of rows, that break it in both tables, by their values."""
+def compare_rules(one: Table, two: Table, weights: Floats | None = None) -> tuple[RuleScore, ...]:
+    """Each constraint of the schema: the rows, and pairs of rows, that break it in both tables, by their values.
+
+    `weights` has one for each row of the second table.
+    """
     rules = rules_of(one.schema.fine)  # values are compared: no bin is split
     places = sorted({place for rule in rules for place in rule.columns})
-    rows = [_numbers(table, places) for table in (one, two)]
-    return tuple(RuleScore(*(violations(rule, numbers) for numbers in rows)) for rule in rules)
+    true, other = (_numbers(table, places) for table in (one, two))
+    return tuple(RuleScore(violations(rule, true), violations(rule, other, weights)) for rule in rules)
 
 
 def _numbers(table: Table, places: list[int]) -> dict[int, Numbers]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gapless.draw.charts import percent
 from gapless.evaluate.values import MEAN, PEARSON, QUANTILES, SHARE, SPEARMAN, SPREAD, Difference, written
-from gapless.schema.words import listing
+from gapless.schema.words import listing, plural
 
 if TYPE_CHECKING:
     from gapless.evaluate.comparison import Comparison, Score
@@ -168,7 +168,7 @@ def _of(names: Sequence[str], of: int, grade: Grade) -> str:
     if len(names) == of:
         return ""
     if grade == "good":
-        return f" of {len(names)} of {of} {'pairs' if ' × ' in names[0] else 'columns'}"
+        return f" of {len(names)} of {plural(of, 'pair' if ' × ' in names[0] else 'column')}"
     more = len(names) - _MOST_NAMES
     return f" of {listing(names)}" if more < 2 else f" of {', '.join(names[:_MOST_NAMES])} and {more} more"
 
@@ -222,4 +222,4 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
     if comparison.spent is not None:
         yield "Only cells were counted, and with noise: means, quantiles and correlations of values were not compared."
     elif 0 < min(comparison.rows) < _FEW_ROWS:
-        yield f"With {min(comparison.rows)} rows much is chance: only large differences are told."
+        yield f"With {plural(min(comparison.rows), 'row')} much is chance: only large differences are told."

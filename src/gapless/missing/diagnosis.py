@@ -40,7 +40,7 @@ from gapless.errors import SchemaError
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Grant, Loss, for_counts
 from gapless.schema import Column
-from gapless.schema.words import aligned
+from gapless.schema.words import aligned, plural
 
 Floats: TypeAlias = NDArray[np.float64]
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
@@ -115,12 +115,17 @@ class GapReport:
         return any(link.found for link in self.links)
 
     def __str__(self) -> str:
-        lines = [f"About {max(0, round(self.rows))} rows. Missing (± noise):"]
+        lines = [f"About {plural(max(0, round(self.rows)), 'row')}. Missing (± noise):"]
         lines += [
             f"  {name}  {100 * rate:5.1f}% ± {100 * self.rate_std:.1f}"
             for name, rate in zip(aligned(self.rates), self.rates.values(), strict=True)
         ]
-        lines += ["", f"Patterns, noise ± {self.pattern_std:.0f} rows (■ observed, · missing):", *self._picture(), ""]
+        lines += [
+            "",
+            f"Patterns, noise ± {plural(round(self.pattern_std), 'row')} (■ observed, · missing):",
+            *self._picture(),
+            "",
+        ]
         lines += self._verdict()
         return "\n".join(lines)
 
@@ -253,7 +258,7 @@ def _patterns(
     for begin, end in zip([0, *ends], ends, strict=False):
         counts = table.gap_patterns(names[:end], among=[pattern for pattern, _ in found])
         noise = for_counts(spend / steps, counts.distance)
-        what = f"patterns of gaps in {end} columns"
+        what = f"patterns of gaps in {plural(end, 'column')}"
         noisy = grant.release(counts, noise, what=what).value.astype(np.float64)
         beyond = _largest_noise(noise, noisy.size, LEVEL / steps)
         best = np.argsort(-noisy, axis=None, kind="stable")[:KEPT]

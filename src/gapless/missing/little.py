@@ -13,6 +13,7 @@ from scipy.special import chdtrc
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.errors import ModelError
+from gapless.schema.words import plural
 
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -42,8 +43,8 @@ class LittleTest:
 
     def __str__(self) -> str:
         return (
-            f"Little's test: d² = {self.statistic:.1f}, {self.freedom} degrees of freedom, p = {self.p_value:.3g} "
-            f"({self.patterns} patterns, {self.variables} variables)"
+            f"Little's test: d² = {self.statistic:.1f}, {plural(self.freedom, 'degree')} of freedom, "
+            f"p = {self.p_value:.3g} ({plural(self.patterns, 'pattern')}, {plural(self.variables, 'variable')})"
         )
 
 

@@ -13,6 +13,7 @@ from gapless.arguments import whole
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.errors import SchemaError
+from gapless.schema.words import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,9 @@ class Patterns:
     pairs: tuple[Pair, ...]  # every two columns that have gaps
 
     def __str__(self) -> str:
-        return f"{self.rows} rows, {self.complete} of them complete (■ observed, · missing):\n{self.picture()}"
+        return (
+            f"{plural(self.rows, 'row')}, {self.complete:,} of them complete (■ observed, · missing):\n{self.picture()}"
+        )
 
     def picture(self) -> str:
         """A text picture: one line for each frequent pattern, ■ observed, · missing."""
@@ -57,7 +60,7 @@ class Patterns:
             marks = " ".join(" ·" if name in missing else " ■" for name in gappy)
             lines.append(f"  {count:>9}  {100 * count / max(1, self.rows):>5.1f}%  {marks}")
         if self.different > len(self.frequent):
-            lines.append(f"  … and {self.different - len(self.frequent)} rarer patterns")
+            lines.append(f"  … and {plural(self.different - len(self.frequent), 'rarer pattern')}")
         lines.append("  columns: " + ", ".join(f"{i} {name}" for i, name in enumerate(gappy, 1)))
         return "\n".join(lines)
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from gapless.errors import ModelError
 from gapless.files import replace
 
+MODEL = "synthetic.model"  # its name in a release folder
 VERSION = 3
 READABLE = (2, 3)  # version 2 has no released tables
-_FILE = "the path of a .model file: the one that was fitted, or synthetic.model in a release folder"
+_FILE = "name a .model file that gapless fit wrote, or a release folder"
 
 
 def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

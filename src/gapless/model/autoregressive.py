@@ -25,6 +25,7 @@ from gapless.model.marginal import Floats
 from gapless.model.neural.cells import indicators
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear
 from gapless.model.sampling import Chance, Codes, Ints, pick
+from gapless.schema.words import plural
 
 __all__ = ["AutoregressiveModel", "ColumnLaw", "ColumnLaws", "SharedLaws", "complete"]
 
@@ -189,7 +190,9 @@ class ColumnLaw:
         """The same, made anew of plain numbers; a law whose numbers are too few, or not finite, is refused."""
         wanted = sum(attentive(self.given, self.outputs, self.width).shapes) if self.given else self.outputs
         if self.numbers.shape != (wanted,) or not np.isfinite(self.numbers).all() or self.cells > self.outputs:
-            raise ModelError(f"a law of {self.cells} cells with other numbers than it needs", hint="fit it again")
+            raise ModelError(
+                f"a law of {plural(self.cells, 'cell')} with other numbers than it needs", hint="fit it again"
+            )
         return ColumnLaw(self.given, self.outputs, self.cells, self.width, np.array(self.numbers))
 
     def logits(self, others: Ints) -> Floats:

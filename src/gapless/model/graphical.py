@@ -51,6 +51,7 @@ from gapless.model.junction import JunctionTree, Sizes
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, reconcile, sum_to
 from gapless.model.messages import Engine
 from gapless.model.sampling import Chance, Codes, Ints, sample, sample_given
+from gapless.schema.words import plural
 
 __all__ = ["GraphicalModel"]
 
@@ -169,7 +170,7 @@ class GraphicalModel:
         columns = tuple(int(column) for column in columns)
         if len(set(columns)) != len(columns) or not set(columns) <= set(range(len(self.sizes))):
             raise ModelError(
-                f"no marginal of columns {columns} in a model of {len(self.sizes)} columns",
+                f"no marginal of columns {columns} in a model of {plural(len(self.sizes), 'column')}",
                 hint=f"different numbers from 0 to {len(self.sizes) - 1}",
             )
         home = self.tree.home(columns)
@@ -205,7 +206,7 @@ class GraphicalModel:
         for column, codes in given.items():
             if not 0 <= column < len(self.sizes) or np.shape(codes) != (rows,):
                 raise ModelError(
-                    f"given codes of shape {np.shape(codes)} for column {column} do not fit {rows} rows",
+                    f"given codes of shape {np.shape(codes)} for column {column} do not fit {plural(rows, 'row')}",
                     hint=f"one code per row, for columns from 0 to {len(self.sizes) - 1}",
                 )
             known[:, column] = codes

@@ -22,6 +22,7 @@ from gapless.errors import ModelError
 from gapless.model import balance
 from gapless.model.marginal import Floats
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
+from gapless.schema.words import plural
 
 __all__ = ["MixtureModel"]
 
@@ -64,7 +65,7 @@ class MixtureModel:
         shape = [self.sizes[column] for column in columns if 0 <= column < len(self.sizes)]
         if len(set(columns)) != len(columns) or len(shape) != len(columns):
             raise ModelError(
-                f"no marginal of columns {tuple(columns)} in a model of {len(self.sizes)} columns",
+                f"no marginal of columns {tuple(columns)} in a model of {plural(len(self.sizes), 'column')}",
                 hint=f"different numbers from 0 to {len(self.sizes) - 1}",
             )
         if prod(shape) > CAP_CELLS:

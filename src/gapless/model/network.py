@@ -21,6 +21,7 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
 from gapless.model.marginal import Floats, Marginal, Measurement, reconcile
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
+from gapless.schema.words import plural
 
 __all__ = ["Axes", "BayesianNetwork", "Begun", "Node", "beginning", "conditional", "fit_tables"]
 
@@ -69,7 +70,9 @@ class BayesianNetwork:
         self.nodes = tuple(nodes)
         self.laws = tuple(laws)
         if sorted(node.column for node in self.nodes) != list(range(len(self.sizes))):
-            raise ModelError(f"a network of {len(self.sizes)} columns needs a node for each", hint="every column once")
+            raise ModelError(
+                f"a network of {plural(len(self.sizes), 'column')} needs a node for each", hint="every column once"
+            )
         before: set[int] = set()
         for node, law in zip(self.nodes, self.laws, strict=True):
             fits = [len(codes) for codes in node.merged] == [self.sizes[parent] for parent in node.parents]

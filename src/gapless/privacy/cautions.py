@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from gapless.privacy.rounding import rounded_up, told_up
+from gapless.schema.words import plural
 
 HIGH_EPSILON = 1.0
 VERY_HIGH_EPSILON = 10.0
@@ -41,8 +42,9 @@ def cautions(epsilon: float, delta: float, *, expected_rows: int | None = None) 
     rows = expected_rows or USUAL_ROWS
     if delta * rows * CLEARLY > 1 + 1e-9:
         said = "that the schema expects" if expected_rows else "assumed, since the schema states no expected_rows"
+        said = f"{plural(rows, 'row')} {said}"
         told.append(
-            f"δ = {told_up(delta)} is one in {1 / delta:,.0f}, not clearly below one in the {rows:,} rows {said}: rows "
+            f"δ = {told_up(delta)} is one in {1 / delta:,.0f}, not clearly below one in the {said}: rows "
             f"could be published whole with that probability each. At most {1 / (CLEARLY * rows):g} would be clear."
         )
     return told

@@ -500,6 +500,10 @@ class Ledger:
             return None
         batch, price = self._first
         share, alone = (self.percent(Loss(loss, self.order)) for loss in (price, batch.loss))
+        if len(batch.parts) == 1:
+            return (
+                f"The first entry is priced by its exact total: {share} of the budget, in place of {alone} by its loss."
+            )
         return (
             f"The first {len(batch.parts)} entries were fixed in advance and are priced together, by their exact "
             f"total: {share} of the budget, where one by one they would cost {alone}."

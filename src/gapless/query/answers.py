@@ -52,6 +52,10 @@ class Noise:
         """What the noise exceeds, either way, with probability at most `miss`."""
         return self.step * _steps(self.laplace, self.scale / self.step, miss)
 
+    def limit_of_two(self) -> float:
+        """What the difference of two such noises exceeds, either way, with probability at most 5 %."""
+        return self.scale * _limit(self.laplace, 1.0, 1.0, MISS) + self.step
+
 
 @lru_cache(maxsize=8192)
 def _steps(laplace: bool, scale: float, miss: float) -> int:  # noqa: FBT001 a law has two names
@@ -238,15 +242,28 @@ class Answer:
             "interval_note": self.interval_note,
         }
 
-    def __str__(self) -> str:
+    @property
+    def shown(self) -> str:
+        """The question and its estimates: one line, or one for each group."""
         if self.estimates[0].group is None:
-            lines = [f"{self.question} = {self.estimates[0]}"]
-        else:
-            names = [", ".join(estimate.group or ()) for estimate in self.estimates]
-            width = max(map(len, names))
-            pairs = zip(names, self.estimates, strict=True)
-            lines = [self.question, *(f"  {name:<{width}}  {estimate}" for name, estimate in pairs)]
-        told = [self.measures, self.interval_note]
-        if self.protects:
-            told.append(f"{self.protects}\nPaid by entry {', '.join(map(str, self.entries))} of the ledger.")
-        return "\n".join([*lines, *(f"  {line}" for line in told if line)])
+            return f"{self.question} = {self.estimates[0]}"
+        names = [", ".join(estimate.group or ()) for estimate in self.estimates]
+        width = max(map(len, names))
+        pairs = zip(names, self.estimates, strict=True)
+        return "\n".join([self.question, *(f"  {name:<{width}}  {estimate}" for name, estimate in pairs)])
+
+    @property
+    def paid_by(self) -> str:
+        """Which entries of the ledger paid for it; empty for an answer that was free."""
+        if not self.protects:
+            return ""
+        numbers = ", ".join(map(str, self.entries))
+        return f"Paid by {'entry' if len(self.entries) == 1 else 'entries'} {numbers} of the ledger."
+
+    def __str__(self) -> str:
+        return "\n".join([self.shown, *indented(self.measures, self.interval_note, self.protects, self.paid_by)])
+
+
+def indented(*notes: str) -> list[str]:
+    """The lines of notes below what they are about: a note may have several, and an empty one has none."""
+    return [f"  {line}" for note in notes for line in note.splitlines()]

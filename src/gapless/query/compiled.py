@@ -79,6 +79,15 @@ class Shape:
         """Whether the noise on the answer depends on the number of rows."""
         return not isinstance(self, Total)
 
+    def noise_limit(self, noise: Noise) -> float:
+        """What the noise on the answer stays below in 95 % of runs; for ratios: times the number of rows, at most."""
+        return noise.limit() * self.std_factor
+
+    @property
+    def largest_error(self) -> float:
+        """How far the answer can be from the true one at all."""
+        return math.inf
+
 
 class Total(Shape):
     """A count or a sum: one part."""
@@ -87,15 +96,39 @@ class Total(Shape):
 
 
 class Ratio(Shape):
-    """A proportion or a mean: (u, 1 - u)."""
+    r"""A proportion or a mean: (u, 1 - u).
+
+    With n rows, ratio r and noises Z, Z′ on the parts, the answer is too high by t if
+    :math:`(1 - r - t) Z - (r + t) Z' > tn`. It lies between 0 and 1, so :math:`r + t \le 1`, and the noise on the left
+    exceeds a limit no more often than Z alone: 95 % of answers are within the limit of Z, divided by n. The same holds
+    for answers that are too low.
+    """
 
     width = 2
 
+    @property
+    def largest_error(self) -> float:
+        """The width of the range: all answers are in it."""
+        return self.std_factor
+
 
 class Spread(Shape):
-    """A variance: (u², u - u², 1 - u)."""
+    """A variance: (u², u - u², 1 - u).
+
+    To first order it moves by (1 - m)², -m (2 - m) and m² times the noises on these, divided by the number of rows,
+    with m the mean: the most where m = 1, by the difference of two noises.
+    """
 
     width = 3
+
+    def noise_limit(self, noise: Noise) -> float:
+        """What the noise on the answer stays below in 95 % of runs, times the number of rows, at most."""
+        return noise.limit_of_two() * self.std_factor / math.sqrt(2)
+
+    @property
+    def largest_error(self) -> float:
+        """A variance of values between 0 and 1 is at most 1/2, with one row less in the denominator."""
+        return self.std_factor / math.sqrt(2) / 2
 
 
 def count_shape() -> Shape:

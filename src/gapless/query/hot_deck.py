@@ -84,10 +84,10 @@ class HotDeck:
         """One release."""
         return release_sums([self.sums(question, table)], table, grant)[0]
 
-    def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
+    def preview(self, asked: Compiled, schema: Schema, loss: Loss, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone."""
         tally = self.tally(asked, schema)
-        return preview_sums(asked, tally, hot_deck_distance(tally, self.limit, schema.rows_per_person), loss)
+        return preview_sums(asked, tally, hot_deck_distance(tally, self.limit, schema.rows_per_person), loss, rows)
 
     def release(self, table: PrivateTable, columns: Sequence[str], *, spend: Loss) -> Deck:
         """Release, once, how many donors hold which values and how many donees there are in each class.

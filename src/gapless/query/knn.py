@@ -22,7 +22,17 @@ from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled, Spread, Total
 from gapless.query.condition import known
-from gapless.query.treatments import Asked, Preview, check_filling, compiled, measures, names_of, protects, told
+from gapless.query.treatments import (
+    Asked,
+    Preview,
+    answer_about,
+    check_filling,
+    compiled,
+    measures,
+    names_of,
+    protects,
+    told,
+)
 from gapless.schema import Schema
 from gapless.schema.words import listing
 
@@ -95,16 +105,23 @@ class Knn:
             asked.text, estimates, measures(self.told(asked), asked.about), protects(table), entries, NO_INTERVAL
         )
 
-    def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
+    def preview(self, asked: Compiled, schema: Schema, loss: Loss, rows: int | None) -> Preview:
         """The median size of the noise for each row in the private bound."""
         check_filling(asked, self.on, schema)
         self.matching(schema).check(schema, asked.targets)
         share = _shares(asked, loss)[1] / asked.tally.groups
         mechanism = SmoothCauchy.for_loss(share, Smooth(schema.rows_per_person, 1.0))
-        times = " times the number of rows it is about" if asked.shape.is_ratio else ""
-        of = f"the answer{times}, for each row that one row can change (itself and those filled from it: private)"
-        scale = asked.shape.std_factor / (math.sqrt(2) if isinstance(asked.shape, Spread) else 1)
-        return Preview(asked.text, None, of, mechanism.median_per_bound * scale)
+        rows = rows if asked.shape.is_ratio else None
+        changed = "for each row that one row can change (itself and those filled from it: private)"
+        scale = asked.shape.std_factor / (math.sqrt(2) if isinstance(asked.shape, Spread) else 1) / (rows or 1)
+        return Preview(
+            asked.text,
+            None,
+            f"{answer_about(asked, rows)}, {changed}",
+            mechanism.median_per_bound * scale,
+            depends_on_rows=asked.shape.is_ratio,
+            rows=rows,
+        )
 
     def told(self, asked: Compiled) -> str:
         """What the answer measures."""

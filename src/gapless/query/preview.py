@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from gapless.arguments import whole
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
-from gapless.errors import BudgetError, SchemaError
+from gapless.errors import BudgetError, QuestionError, SchemaError
 from gapless.privacy import Budget, Loss
 from gapless.privacy.budget import check_percent
 from gapless.query.questions import AnyQuestion
 from gapless.query.treatments import Preview
 from gapless.schema import Schema
 
+WHOLE_TABLE = "as many as the schema expects in the whole table"
 
-def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, percent: float) -> Preview:
+
+def preview(
+    question: AnyQuestion, schema: Schema, *, budget: Budget, percent: float, rows: int | None = None
+) -> Preview:
     """The noise to expect if this share of a budget is spent: public facts alone, no table, nothing spent.
 
     For a table read with `protect=Rows(schema.rows_per_person)`; with more rows there is more noise.
 
-    >>> from gapless.query import Count
+    Args:
+        question: the question.
+        schema: what is publicly known of the table.
+        budget: the promise for the table.
+        percent: the share of the budget to spend on the question.
+        rows: about how many rows the answer is, or one group of it: the noise on means, shares, variances and quantiles
+            depends on it. The true number is private, so it has to be stated; by default `expected_rows` of the schema.
+
+    >>> from gapless.query import Count, Mean
     >>> from gapless.schema import Integer
     >>> people = Schema("people", [Integer("age", bounds=(0, 99))])
     >>> print(preview(Count(where="age < 50"), people, budget=Budget(1.0), percent=10))
-    count() where age < 50: noise std 14.14 on the answer
+    count() where age < 50: ± 30 (95 %), noise std 14.14, on the answer
+    >>> print(preview(Mean("age"), people, budget=Budget(1.0), percent=10, rows=3000))
+    mean(age): at most ± 0.9887 (95 %), noise std at most 0.4667, on an answer about 3,000 rows
     """
     check_percent(percent)
     check_question(question)
@@ -30,9 +47,15 @@ def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, percent: f
         raise SchemaError(f"schema is a {type(schema).__name__}", hint=hint)
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget is {budget!r}", hint="budget=Budget(epsilon=1.0), or people.ledger.budget")
-    return look_ahead(question, schema, budget.capacity * (percent / 100))
+    loss = budget.capacity * (percent / 100)
+    if rows is not None:
+        return look_ahead(question, schema, loss, rows=whole("rows", rows, error=QuestionError, least=1))
+    shown = look_ahead(question, schema, loss, rows=schema.expected_rows)
+    return shown if shown.rows is None else replace(shown, of=f"{shown.of}, {WHOLE_TABLE}")
 
 
-def look_ahead(question: AnyQuestion, schema: Schema, loss: Loss, *, filled: bool = False) -> Preview:
+def look_ahead(
+    question: AnyQuestion, schema: Schema, loss: Loss, *, filled: bool = False, rows: int | None = None
+) -> Preview:
     """The noise to expect for a loss; refuses what cannot be answered, or not with so little."""
-    return question.treatment(schema, filled=filled).preview(question.compile(schema), schema, loss)
+    return question.treatment(schema, filled=filled).preview(question.compile(schema), schema, loss, rows)

@@ -25,7 +25,7 @@ from gapless.query.compiled import Compiled
 from gapless.query.numbers import Numbers
 from gapless.query.treatments import COVERS, Asked, Preview, compiled, measures, protects, told
 from gapless.schema import Schema
-from gapless.schema.words import listing
+from gapless.schema.words import listing, plural
 
 FOR_END = 0.25  # of the budget, for each end of the interval
 MOST_SCORES = 1 << 22  # cells times groups
@@ -80,13 +80,17 @@ class ByRank:
         entries = tuple(answer.entry for answer in released)
         return Answer(asked.text, tuple(estimates), measures(words, asked.about), protects(table), entries, COVERS)
 
-    def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
+    def preview(self, asked: Compiled, schema: Schema, loss: Loss, rows: int | None) -> Preview:
         """By how many rows the answer may miss its rank, from public facts alone."""
         self.check(asked)
         distance = LinfByGroup(schema.rows_per_person * self.distance)
         ChoiceByGroup.for_loss(loss * FOR_END, distance)
         choice = ChoiceByGroup.for_loss(loss * (1 - 2 * FOR_END), distance)
-        return Preview(asked.text, None, "the rank of the answer, in rows", noise_limit=self.rows(choice, MISS))
+        limit, of = self.rows(choice, MISS), "the rank of the answer, in rows"
+        if rows is not None:
+            low, high = (min(1.0, max(0.0, float(self.quantile) + sign * limit / rows)) for sign in (-1, 1))
+            of += f": between the {100 * low:.3g} % and the {100 * high:.3g} % quantile of {plural(rows, 'row')}"
+        return Preview(asked.text, None, of, noise_limit=limit, depends_on_rows=True, rows=rows)
 
     def rows(self, choice: ChoiceByGroup, miss: float) -> float:
         """By how many rows at most a choice misses its rank, up to this probability."""
@@ -96,7 +100,7 @@ class ByRank:
         """Refuse, by public facts, more scores than fit into memory."""
         if (scores := len(self.numbers.values) * asked.tally.groups) > MOST_SCORES:
             raise QuestionError(
-                f"a choice among {len(self.numbers.values):,} cells in each of {asked.tally.groups:,} groups is more "
+                f"a choice among {len(self.numbers.values):,} cells in {plural(asked.tally.groups, 'group')} is more "
                 f"than {MOST_SCORES:,} scores ({scores:,})",
                 hint="fewer groups, or narrower bounds of the column in the schema",
             )

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
-from gapless.data.private_table import check_question
+from gapless.data.private_table import check_held, check_question
+from gapless.data.sums import FILLING
 from gapless.errors import QuestionError
 from gapless.privacy import Loss
 from gapless.query.answers import Answer
+from gapless.query.knn import Knn
 from gapless.query.preview import look_ahead
 from gapless.query.questions import AnyQuestion
 from gapless.query.treatments import InOneRelease, release_sums
@@ -51,6 +53,8 @@ def ask_all(
         check_question(question)
         look_ahead(question, protected, share, filled=table.filled)
     treatments = [question.treatment(table.schema, filled=table.filled) for question in questions]
+    if any(isinstance(treatment, Knn) for treatment in treatments):
+        check_held(table, FILLING)  # now, before a question that comes first is charged
     fixed = [
         treatment.sums(question, table)
         for treatment, question in zip(treatments, questions, strict=True)

@@ -18,7 +18,7 @@ from gapless.query.answers import Answer, Noise
 from gapless.query.compiled import Compiled
 from gapless.query.condition import known
 from gapless.schema import Schema
-from gapless.schema.words import listing
+from gapless.schema.words import listing, plural
 
 COVERS = "Each interval holds, with probability 95 % over the noise, the answer without noise; not sampling, not gaps."
 
@@ -64,16 +64,24 @@ class Missing(Protocol):
         """Release what the question needs."""
         ...
 
-    def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
-        """The noise to expect, from public facts alone."""
+    def preview(self, asked: Compiled, schema: Schema, loss: Loss, rows: int | None) -> Preview:
+        """The noise to expect, from public facts alone; on answers about so many rows, if that is stated."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The noise to expect, and on what: its standard deviation, its median size where there is none, or a limit.
+    """The noise to expect, and on what: its standard deviation, or its median size where there is none, and a limit.
 
-    `noise_limit` is what the noise stays below in 95 % of runs, at least.
+    Attributes:
+        question: the question in words.
+        noise_std: the standard deviation of the noise, if it has one.
+        of: what the noise is on: the answer, or the answer times the number of rows it is about.
+        noise_median: the median size of noise without a standard deviation.
+        noise_limit: what the noise stays below in 95 % of runs, at least.
+        depends_on_rows: whether the noise on the answer depends on the number of rows, as for a mean; then the numbers
+            are upper bounds.
+        rows: for how many rows the numbers are; None if that does not matter, or is not known.
     """
 
     question: str
@@ -81,16 +89,31 @@ class Preview:
     of: str
     noise_median: float | None = None
     noise_limit: float | None = None
+    depends_on_rows: bool = False
+    rows: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for a machine."""
         return asdict(self)
 
     def __str__(self) -> str:
-        if self.noise_limit is not None:
-            return f"{self.question}: noise at most {self.noise_limit:.4g}, in 95 % of runs, on {self.of}"
-        size = f"median {self.noise_median:.4g}" if self.noise_std is None else f"std {self.noise_std:.4g}"
-        return f"{self.question}: noise {size} on {self.of}"
+        most = "at most " if self.depends_on_rows and self.noise_std is not None else ""
+        sizes = [
+            (f"{most}± {{}} (95 %)", self.noise_limit),
+            (f"noise std {most}{{}}", self.noise_std),
+            ("noise median {}", self.noise_median),
+        ]
+        shown = ", ".join(text.format(readable(size)) for text, size in sizes if size is not None)
+        return f"{self.question}: {shown}, on {self.of}"
+
+
+def readable(number: float) -> str:
+    """Four digits of a number, thousands apart.
+
+    >>> readable(1239.62), readable(3718854.0), readable(0.0123456)
+    ('1,240', '3,719,000', '0.01235')
+    """
+    return f"{float(f'{number:.4g}'):,.10g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +156,9 @@ class Drop:
         """One release."""
         return release_sums([self.sums(question, table)], table, grant)[0]
 
-    def preview(self, asked: Compiled, schema: Schema, loss: Loss) -> Preview:
+    def preview(self, asked: Compiled, schema: Schema, loss: Loss, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone."""
-        return preview_sums(asked, asked.tally, tally_distance(asked.tally, schema.rows_per_person), loss)
+        return preview_sums(asked, asked.tally, tally_distance(asked.tally, schema.rows_per_person), loss, rows)
 
 
 def release_sums(questions: Sequence[Sums], table: PrivateTable, grant: Grant) -> list[Answer]:
@@ -157,11 +180,24 @@ def release_sums(questions: Sequence[Sums], table: PrivateTable, grant: Grant) -
     ]
 
 
-def preview_sums(asked: Compiled, tally: Tally, distance: L1, loss: Loss) -> Preview:
+def preview_sums(asked: Compiled, tally: Tally, distance: L1, loss: Loss, rows: int | None) -> Preview:
     """The noise of a vector of sums."""
-    noise = Noise.of(for_counts(loss, distance), tally.unit)
-    of = "the answer, at most, times the number of rows it is about" if asked.shape.is_ratio else "the answer"
-    return Preview(asked.text, noise.std * asked.shape.std_factor, of)
+    shape, noise = asked.shape, Noise.of(for_counts(loss, distance), tally.unit)
+    std, limit = noise.std * shape.std_factor, shape.noise_limit(noise)
+    rows = rows if shape.is_ratio else None
+    if rows is not None:
+        std, limit = (min(size / rows, shape.largest_error) for size in (std, limit))
+    of = answer_about(asked, rows)
+    return Preview(asked.text, std, of, noise_limit=limit, depends_on_rows=shape.is_ratio, rows=rows)
+
+
+def answer_about(asked: Compiled, rows: int | None) -> str:
+    """What the noise is on."""
+    if not asked.shape.is_ratio:
+        return "the answer"
+    return (
+        "the answer times the number of rows it is about" if rows is None else f"an answer about {plural(rows, 'row')}"
+    )
 
 
 def measures(*told: str) -> str:

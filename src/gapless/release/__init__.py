@@ -1,6 +1,6 @@
 """What a publication consists of: the calls that make one, its folder, its statement and its report."""
 
-from gapless.release.folder import model_of
+from gapless.release.folder import model_of, rows_file
 from gapless.release.making import ModelFile, Release, make_model, make_release
 from gapless.release.table import Balance, open_table
 from gapless.release.verifying import Verification, verify_release
@@ -17,5 +17,6 @@ __all__ = [
     "make_weights",
     "model_of",
     "open_table",
+    "rows_file",
     "verify_release",
 ]

@@ -14,6 +14,7 @@ from typing import Any
 from gapless.data import Table
 from gapless.errors import ReadError
 from gapless.files import check_writable, replace
+from gapless.model.archive import MODEL
 from gapless.privacy import Ledger
 from gapless.privacy.journal import JournalFile, held
 from gapless.privacy.ledger_file import Entry
@@ -28,7 +29,6 @@ from gapless.synth.fitted import FittedModel
 
 LIBRARIES = ("gapless", "numpy", "polars", "opendp", "dp-accounting")
 MANIFEST = "manifest.json"
-MODEL = "synthetic.model"
 README = "README.txt"
 ROWS = ("synthetic.csv", "synthetic.parquet")
 SCHEMA = "schema.toml"
@@ -212,7 +212,19 @@ def model_of(release: str | Path) -> FittedModel:
     path = Path(release)
     if path.is_dir() and not (path / MODEL).exists() and is_begun(path):
         raise unfinished(path)
-    return load(path / MODEL if path.is_dir() else path)
+    return load(path)
+
+
+def rows_file(release: str | Path) -> Path:
+    """The file of synthetic rows in a release folder; any other path is given back as it is."""
+    path = Path(release)
+    if not path.is_dir():
+        return path
+    if is_begun(path):
+        raise unfinished(path)
+    if not (path / ROWS[0]).exists():
+        raise ReadError(f"{path} is no release: it has no file {ROWS[0]}", hint="name a release folder, or a file")
+    return path / ROWS[0]
 
 
 def unfinished(folder: Path) -> ReadError:

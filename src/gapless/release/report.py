@@ -22,7 +22,7 @@ from gapless.evaluate.verdict import Grade
 from gapless.missing.check import crowded_bin
 from gapless.privacy import Ledger
 from gapless.schema import Column, Integer, Number
-from gapless.schema.words import listing
+from gapless.schema.words import listing, plural
 from gapless.synth.fitted import FittedModel
 
 SeenOf = Callable[[int], float]
@@ -163,13 +163,14 @@ def _noise(model: FittedModel, many: int, shown: int, columns: Sequence[NoisyCol
     reach = 1.96 * float(np.median([column.noise_std for column in measured]))
     first = "" if shown == many else f" (the first {shown:,} are shown)"
     sentence = (
-        f"About {max(0.0, model.total):,.0f} private rows, {many:,} synthetic ones{first}, by {model.method}. Of "
-        f"{len(words)} cells in {len(measured)} columns:"
+        f"About {plural(max(0, round(model.total)), 'private row')}, {plural(many, 'synthetic one')}{first}, by "
+        f"{model.method}. Of {plural(len(words), 'cell')} in {plural(len(measured), 'column')}:"
     )
     told = {
-        "clear": f"known to within {CLEAR:.0%} of their own size; cells of about {reach / CLEAR:,.0f} rows and more",
+        "clear": f"known to within {CLEAR:.0%} of their own size; cells of about {plural(round(reach / CLEAR), 'row')} "
+        "and more",
         "rough": f"known to within {ROUGH:.0%}",
-        "lost": f"lost in noise; cells of fewer than about {reach / ROUGH:,.0f} rows",
+        "lost": f"lost in noise; cells of fewer than about {plural(round(reach / ROUGH), 'row')}",
     }
     parts = [
         tag("div", tag("b", f"{counts[word]} {word}"), f": {told[word]}.", class_=_GRADES[word])
@@ -223,13 +224,13 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
     crowded = [column.column.name for column in blind if crowded_bin(column.column, column.shares) is not None]
     pairs = math.comb(many, 2)
     did = [
-        f"{len(columns) - len(alone)} of {len(columns)} columns by themselves."
+        f"{len(columns) - len(alone)} of {plural(len(columns), 'column')} by themselves."
         + (f" The others have one cell, or follow from sets of columns: {listing(alone)}." if alone else ""),
-        f"{len(together)} of {pairs} pairs of columns together (structure.svg)." if pairs else "",
+        f"{len(together)} of {plural(pairs, 'pair')} of columns together (structure.svg)." if pairs else "",
         f"How values lie inside the bins of {listing(model.inside)}: bins were cut from that." if model.inside else "",
     ]
     did_not = [
-        f"{len(apart)} pairs of columns, which follow from others and may be weaker than in the truth: "
+        f"{plural(len(apart), 'pair')} of columns, derived from others and perhaps weaker than in the truth: "
         f"{listing(apart, most=_MOST_LISTED)}."
         if apart
         else "",

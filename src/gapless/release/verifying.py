@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from gapless.data import Table
 from gapless.errors import GaplessError, ReadError
+from gapless.model.archive import MODEL
 from gapless.privacy import Guarantee, Rows
 from gapless.release.folder import (
     LEDGER,
     LEDGERS,
     MANIFEST,
-    MODEL,
     README,
     ROWS,
     SCHEMA,
@@ -29,6 +29,7 @@ from gapless.release.folder import (
     unfinished,
 )
 from gapless.schema import Schema
+from gapless.schema.words import plural
 from gapless.synth import load
 
 _NEEDED = (README, LEDGER, MODEL, SCHEMA, *ROWS, "dictionary.md", "privacy.md", "report.html", "structure.svg")
@@ -65,7 +66,7 @@ class Verification:
         if self.problems:
             return "\n".join([f"{self.folder} is not as its manifest says:", *(f"  {told}" for told in self.problems)])
         return (
-            f"{self.folder} is intact: {len(self.files)} files as in {MANIFEST}, and nothing else.\n"
+            f"{self.folder} is intact: {plural(len(self.files), 'file')} as in {MANIFEST}, and nothing else.\n"
             f"SHA-256 of {MANIFEST}: {self.sha256}\n"
             "Compare it with the one that the holder has told: a manifest can be changed like any other file."
         )

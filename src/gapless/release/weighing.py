@@ -19,6 +19,7 @@ from gapless.privacy import Budget, Guarantee, Ledger, Rows
 from gapless.privacy.budget import check_budget, check_percent
 from gapless.privacy.ledger import check_promised
 from gapless.privacy.ledger_file import seal_of
+from gapless.release.folder import rows_file
 from gapless.release.statement import protection, recorded
 from gapless.release.table import Balance, Tell, open_table
 from gapless.release.weights_page import weights_page
@@ -73,7 +74,7 @@ def make_weights(
         data: the sensitive table, as for `make_release`.
         schema: what is publicly known of both.
         fake: a file of synthetic rows, or a release folder.
-        path: where to write them with their weights: a CSV (also .gz, .tsv) or Parquet file.
+        path: where to write them with their weights: a CSV (also .csv.gz, .tsv) or Parquet file.
         protect: the protected unit.
         budget: the promise; needed for a new ledger, and must agree with an existing one.
         ledger: the file that remembers what was spent on this table; by default it lies beside the data.
@@ -92,7 +93,7 @@ def make_weights(
         check_there(Path(data))
     place = ledger_beside(data) if ledger is None else Path(ledger)
     check_promised(place, budget)
-    rows = Table.read(fake / "synthetic.csv" if fake.is_dir() else fake, schema)
+    rows = Table.read(rows_file(fake), schema)
     rows.with_weights([1.0] * rows.rows)  # refuses, before anything is spent, a schema with a column of this name
     check_ending(path)
     statement, report = (path.with_name(f"{path.name}.{ending}") for ending in ("privacy.md", "report.html"))

@@ -30,6 +30,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 Ints: TypeAlias = NDArray[np.int64]
 Reading: TypeAlias = Literal["at", "may", "must"]
 
+_NO_PARTNER = 1e-12  # of all weight: what rounding leaves of sums of weights that should be 0
 _NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -228,8 +229,9 @@ class Violations:
     Attributes:
         rule: as the schema writes it.
         rows: that break it, by themselves or with some other row.
-        share: of all rows.
-        pairs: the share of all pairs of rows that break it; None for a rule on one row.
+        share: of all rows; with weights, of their sum.
+        pairs: the share of all pairs of rows that break it, each counted by the product of its weights; None for a rule
+            on one row.
     """
 
     rule: str
@@ -238,12 +240,14 @@ class Violations:
     pairs: float | None
 
 
-def violations(rule: Rule, rows: Rows) -> Violations:
+def violations(rule: Rule, rows: Rows, weights: Floats | None = None) -> Violations:
     """How many of these rows break a rule, and how many pairs of them."""
-    n = many(rows)
-    alone = hold(rule.terms, rows, rows)
-    if not rule.between_rows:
-        return Violations(rule.text, int(alone.sum()), float(alone.mean()) if n else 0.0, None)
-    with_others = conflicts(rule, rows, np.ones(n)) - alone  # a row is no partner of itself
-    involved = int((with_others > 0).sum())
-    return Violations(rule.text, involved, involved / max(1, n), float(with_others.sum() / max(1, n * (n - 1))))
+    mass = np.ones(many(rows)) if weights is None else weights
+    total, pairs = float(mass.sum()), None
+    alone = broken = np.broadcast_to(hold(rule.terms, rows, rows), mass.shape)
+    if rule.between_rows:
+        partners_of = conflicts(rule, rows, mass) - alone * mass  # a row is no partner of itself
+        broken = partners_of > _NO_PARTNER * total
+        all_pairs = total**2 - float(mass @ mass)
+        pairs = float(mass @ partners_of) / all_pairs if all_pairs > 0 else 0.0
+    return Violations(rule.text, int(broken.sum()), float(mass @ broken) / total if total > 0 else 0.0, pairs)

@@ -4,6 +4,15 @@ import difflib
 from collections.abc import Iterable
 
 
+def plural(number: int, noun: str, several: str | None = None) -> str:
+    """A number with its noun: one of them, or several.
+
+    >>> plural(1, "row"), plural(3000, "row"), plural(0, "entry", "entries")
+    ('1 row', '3,000 rows', '0 entries')
+    """
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
+
+
 def listing(names: Iterable[str], *, most: int = 12) -> str:
     """Names in a row, the tail cut.
 

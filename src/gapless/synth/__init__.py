@@ -69,5 +69,6 @@ __all__ = [
 
 
 def load(path: str | Path) -> FittedModel:
-    """Read a model that was saved with `model.save`."""
-    return FittedModel.from_file(*archive.load(Path(path)))
+    """Read a model: a file that `model.save` wrote, or a release folder, in which there is one."""
+    path = Path(path)
+    return FittedModel.from_file(*archive.load(path / archive.MODEL if path.is_dir() else path))

@@ -15,6 +15,7 @@ from gapless.model.junction import JunctionTree, cells, junction_tree, pair_grow
 from gapless.model.marginal import Floats, Marginal, Measurement
 from gapless.privacy import Linf, Loss, Private, for_counts
 from gapless.schema import Schema
+from gapless.schema.words import plural
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
 from gapless.synth.survey import Survey, within_cap
@@ -143,8 +144,8 @@ def _no_room(tree: JunctionTree, weights: Mapping[Marginal, float], chosen: Sequ
         return []
     share = sum(weights[marginal] for marginal in left) / sum(weights[marginal] for marginal in telling)
     return [
-        f"The tree (cap_cells = {cap:,}) has no room for {len(left)} of {len(telling)} marginals of the workload, "
-        f"{share:.0%} by weight, whatever the budget."
+        f"The tree (cap_cells = {cap:,}) has no room for {len(left)} of {plural(len(telling), 'marginal')} of the "
+        f"workload, {share:.0%} by weight, whatever the budget."
     ]
 
 

@@ -13,6 +13,7 @@ from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.privacy.cautions import USUAL_ROWS
 from gapless.schema import Schema
 from gapless.schema.cutting import cut_schema
+from gapless.schema.words import plural
 from gapless.synth.aim import AIM
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Synthesizer, check_declared
@@ -61,7 +62,9 @@ class Auto(Synthesizer):
             return MST(missing=self.missing), "one pair of columns at the most: a tree is the whole"
         expected = self.expected_rows or schema.expected_rows
         rows = expected or USUAL_ROWS
-        facts = f"{columns} columns, " + (f"{rows} rows expected" if expected else f"about {rows} rows assumed")
+        facts = f"{plural(columns, 'column')}, " + (
+            f"{plural(rows, 'row')} expected" if expected else f"about {plural(rows, 'row')} assumed"
+        )
         if 2 * len(columns_to_learn(schema)) >= columns <= WIDE:
             return AIM(missing=self.missing), f"{facts}: most are numbers, whose values follow chosen pairs best"
         schema = cut_schema(schema, {}, bins_for(rows, loss, protect, columns))

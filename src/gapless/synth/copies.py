@@ -164,7 +164,7 @@ class Copies(Sequence[Table]):
         return table if self._weigh is None else table.with_weights(self._weigh(table))
 
     def write(self, path: str | Path) -> list[Path]:
-        """Write one file with a first column `copy` (.csv, .tsv, .gz, .parquet), or into a folder one file each.
+        """Write one file with a first column `copy` (.csv, .csv.gz, .tsv, .parquet), or into a folder one file each.
 
         Args:
             path: of the file; without such an ending, of the folder.
@@ -178,6 +178,7 @@ class Copies(Sequence[Table]):
             for table, name in zip(self, names, strict=True):
                 table.write(name)
             return names
+        check_ending(path)  # before copies are drawn
         return [write_together(self.tables, path)]
 
     def _chances(self, phase: str, stream: int) -> Iterator[np.random.Generator]:

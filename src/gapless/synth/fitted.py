@@ -37,7 +37,7 @@ from gapless.schema import Schema
 from gapless.schema.comparison import cell_of
 from gapless.schema.constraints import constraints_of, soft_rules_of
 from gapless.schema.line import _Binned
-from gapless.schema.words import listing, nearest, shortened
+from gapless.schema.words import listing, nearest, plural, shortened
 from gapless.synth.copies import Copies
 from gapless.synth.drawing import draw_structure
 from gapless.synth.evidence import Evidence
@@ -167,7 +167,7 @@ class FittedModel:
         given: Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Draw synthetic rows into a CSV (also .gz, .tsv) or Parquet file; how many they are.
+        """Draw synthetic rows into a CSV (also .csv.gz, .tsv) or Parquet file; how many they are.
 
         A million rows are drawn and written at a time, so that memory does not grow with their number. Each of these
         parts is a sample as `sample` draws it, the first with the very seed, the others with seeds that follow from it.
@@ -346,13 +346,14 @@ class FittedModel:
         return constraints_of(self.schema)[2]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} by {self.method} of {self.schema.name!r}: {len(self.schema.columns)} columns>"
+        columns = plural(len(self.schema.columns), "column")
+        return f"<{type(self).__name__} by {self.method} of {self.schema.name!r}: {columns}>"
 
     def describe(self) -> str:
         """What was measured and how, in words."""
         lines = [
-            f"{self.method}: {len(self.schema.columns)} columns of '{self.schema.name}', "
-            f"about {max(0, round(self.total))} rows",
+            f"{self.method}: {plural(len(self.schema.columns), 'column')} of '{self.schema.name}', "
+            f"about {plural(max(0, round(self.total)), 'row')}",
             *(f"  {name}: {value}" for name, value in self.facts.settings.items()),
             *(f"  {sentence}" for sentence in self.facts.limits),
             *(f"  {line}" for line in self.constraints()),

@@ -40,6 +40,7 @@ from gapless.privacy.mechanisms import Integers
 from gapless.schema import Schema
 from gapless.schema.constraints import soft_rules_of
 from gapless.schema.cutting import cut_schema
+from gapless.schema.words import plural
 from gapless.synth.evidence import Evidence, Learned, noise_of
 from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress
@@ -181,7 +182,7 @@ class Fitting:
         sizes = {c.name: c.extended_size if self.extended else c.size for c in columns}
         trees = {c.name: levels(c.values_size, sizes[c.name] - c.values_size) for c in columns}
         requests = [
-            (counts, f"{name} in {level.max() + 1} cells")
+            (counts, f"{name} in {plural(int(level.max()) + 1, 'cell')}")
             for name, tree in trees.items()
             for level, counts in zip(tree, table.grouped(name, tree, rows=rows), strict=True)
         ]
@@ -396,7 +397,7 @@ class Fitting:
     def _learned_told(self) -> dict[str, str]:
         if not self.inside:
             return {}
-        return {"bins": f"learned for {len(self.inside)} columns, with {BINS_SHARE:.0%} of the budget"}
+        return {"bins": f"learned for {plural(len(self.inside), 'column')}, with {BINS_SHARE:.0%} of the budget"}
 
 
 def _noise_of_columns(names: Sequence[str], sizes: Sequence[int], tables: Iterable[Measurement]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, shared_bins
 from gapless.errors import ModelError
 from gapless.model.marginal import Floats
+from gapless.schema.words import plural
 
 FEW = 0.1  # an effective share of the rows below which weights are warned of
 
@@ -77,15 +78,16 @@ class Weights:
         """What to be warned of: that less than a tenth of the rows is left in effect."""
         if self.effective_rows >= FEW * len(self):
             return None
+        left = f"{self.effective_rows:.0f} of {plural(len(self), 'row')}"
         return (
-            f"these weights leave {self.effective_rows:.0f} of {len(self)} rows in effect: what is computed with them "
+            f"these weights leave {left} in effect: what is computed with them "
             "varies as if there were no more; truncate them, or use the rows without weights"
         )
 
     def __str__(self) -> str:
-        share = self.effective_rows / len(self)
+        share, left = self.effective_rows / len(self), plural(round(self.effective_rows), "row")
         return (
-            f"{self.method} weights of {len(self)} rows: {self.effective_rows:.0f} rows in effect ({share:.0%}), "
+            f"{self.method} weights of {plural(len(self), 'row')}: {left} in effect ({share:.0%}), "
             f"the heaviest has {self.largest_share:.2%} of all weight"
         )
 

@@ -117,7 +117,7 @@ def test_a_notebook_shows_the_first_rows(read, drawn):
     assert texts.of("p") == ["3 rows, 7 columns of 'people'"]
     texts = Texts(drawn._repr_html_())
     assert len(texts.of("td")) + len(texts.of("i")) == 70
-    assert texts.of("p") == ["400 rows, 7 columns of 'people'; shown are the first 10 rows, 7 columns"]
+    assert texts.of("p") == ["400 rows, 7 columns of 'people'; shown: the first 10 rows, 7 columns"]
     assert texts.of("td") == Texts(drawn.head(10)._repr_html_()).of("td")
     assert len(drawn._repr_html_()) < 10_000
 
@@ -133,7 +133,7 @@ def test_the_picture_is_escaped_short_and_of_no_colour_of_its_own():
     texts = Texts(page)
     cells = [text for where, text in texts.found if where in ("td", "i")][::30]
     assert cells == [odd, f"{'y' * 20}…{'y' * 19}", "not applicable", "missing"]
-    assert texts.of("p") == ["4 rows, 100 columns of 'a & b'; shown are the first 4 rows, 30 columns"]
+    assert texts.of("p") == ["4 rows, 100 columns of 'a & b'; shown: the first 4 rows, 30 columns"]
     (style,) = texts.of("style")
     assert all(rule.strip().startswith(".gapless") for rule in style.split("}")[:-1])
     assert "#" not in style  # ink and ground are the page's: light or dark

@@ -10,6 +10,7 @@ from gapless.data.memory import Memory
 from gapless.data.neighbors import Matching
 from gapless.data.sums import neighbour_sum
 from gapless.model.autoregressive import ColumnLaw
+from gapless.query import ask_all
 from gapless.synth import METHODS
 from gapless.testing.tables import letters_schema, private
 
@@ -48,6 +49,9 @@ REFUSED = {
             gl.Proportion("x0 == a", by="x2", missing=gl.Knn(on=["x1"])),
         )
     },
+    "several questions, the last by Knn": lambda table: ask_all(
+        table, [gl.Count(), gl.Proportion("x0 == a", missing=gl.Knn(on=["x1"]))], spend=table.ledger.left
+    ),
     **{
         f"{method} after {imputer}": lambda table, method=method, imputer=imputer: METHODS[method](
             missing=gl.ImputeFirst(imputer)

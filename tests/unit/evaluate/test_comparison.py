@@ -441,7 +441,7 @@ def test_the_report_leads_with_noise_by_the_size_of_cells_and_shows_no_model_bes
     assert column.clarity[2] == "lost"  # a cell without rows
     assert column.off == pytest.approx(1.96 * noise_std * 4 / model.total)
     assert "2 of 2 columns by themselves." in text
-    assert "0 of 1 pairs of columns together" in text
+    assert "0 of 1 pair of columns together" in text
     assert "votes × town" in text.partition("Not measured")[2]
     assert "Most rows lie in one bin of votes." in text
 

@@ -69,7 +69,7 @@ def test_constraints_that_rows_break_are_counted_by_their_values(tmp_path):
     pl.DataFrame({"a": [1, 2, 3, 40], "b": [9, 8, 30, 39]}).write_csv(tmp_path / "numbers.csv")
     command = ["check", str(tmp_path / "numbers.csv"), "-s", str(tmp_path / "numbers.toml")]
     told = CliRunner().invoke(app, command).output
-    assert "        1 rows  t1.a > t1.b\n" in told
+    assert "         1 row  t1.a > t1.b\n" in told
     assert "        2 rows, 16.67% of pairs  t1&t2&LT(t1.a,t2.a)&GT(t1.b,t2.b)\n" in told
     broken = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)["broken"]
     assert [found["rows"] for found in broken] == [1, 2]

@@ -69,7 +69,7 @@ def test_without_noise_it_tells_the_truth(tmp_path):
     assert report.links[0].on == "age"
     assert [link.found for link in report.links] == [True, False, False, False]
     text = str(report)
-    assert "About 2000 rows" in text
+    assert "About 2,000 rows" in text
     assert "income on age: association" in text
     assert "columns: 1 sex, 2 income" in text
 

@@ -47,7 +47,7 @@ def test_the_expected_number_of_rows_is_a_public_fact_of_the_schema():
     assert schema.expected_rows == 5000
     assert schema.to_toml() == text
     wide = gl.Schema("t", [gl.Boolean(name) for name in "abc"], expected_rows=5000)
-    assert "5000 rows expected" in gl.Auto().choose(wide, gl.Budget(1.0).capacity, gl.Rows(1))[1]
+    assert "5,000 rows expected" in gl.Auto().choose(wide, gl.Budget(1.0).capacity, gl.Rows(1))[1]
     for wrong in (0, True, 2.5, "many"):
         with pytest.raises(gl.SchemaError, match="expected_rows is"):
             gl.Schema("t", [gl.Boolean("a")], expected_rows=wrong)

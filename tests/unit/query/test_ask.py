@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -287,7 +288,7 @@ def test_quantiles_of_a_filled_table_and_of_a_person_with_several_rows(tmp_path)
 def test_a_preview_of_a_quantile_tells_by_how_many_rows_it_may_miss_its_rank():
     shown = gl.preview(gl.Median("age"), SCHEMA, budget=gl.Budget(1.0), percent=100)
     assert shown.noise_limit == pytest.approx(2 * math.log(100 / 0.05), rel=1e-6)
-    assert str(shown) == "median(age): noise at most 15.2, in 95 % of runs, on the rank of the answer, in rows"
+    assert str(shown) == "median(age): ± 15.2 (95 %), on the rank of the answer, in rows"
     assert gl.preview(gl.Median("age"), SCHEMA, budget=gl.Budget(1.0, 1e-6), percent=100).noise_limit < 40
 
 
@@ -573,11 +574,76 @@ def test_a_preview_tells_the_noise_of_the_answer(text, missing, budget, tmp_path
 
 def test_a_preview_of_a_mean_is_told_per_row():
     shown = gl.preview(gl.Mean("children"), SCHEMA, budget=gl.Budget(1.0), percent=100)
-    assert "times the number of rows" in str(shown)
+    assert str(shown).endswith(", on the answer times the number of rows it is about")
+    assert (shown.depends_on_rows, shown.rows) == (True, None)
     assert shown.noise_std == pytest.approx(math.sqrt(2) * 4, rel=1e-2)
     assert shown.to_dict()["question"] == "mean(children)"
     with pytest.raises(gl.BudgetError):
         gl.preview(gl.Mean("children"), SCHEMA, budget=gl.Budget(1.0), percent=0)
+
+
+FOR_ROWS = {
+    "mean(children)": "at most ± 0.012 (95 %), noise std at most 0.005642, on an answer about 1,000 rows",
+    "mean(children, 0, 2) by sex": "at most ± 0.006 (95 %), noise std at most 0.002799, on an answer about 1,000 rows",
+    "proportion(smoker == true)": "at most ± 0.003 (95 %), noise std at most 0.001357, on an answer about 1,000 rows",
+    "median(age)": "± 15.2 (95 %), on the rank of the answer, in rows: between the 48.5 % and the 51.5 % quantile of "
+    "1,000 rows",
+    "count() where sex == F": "± 3 (95 %), noise std 1.357, on the answer",
+    "sum(income)": "± 300 (95 %), noise std 141.4, on the answer",
+}
+
+
+@pytest.mark.parametrize(("text", "told"), FOR_ROWS.items(), ids=FOR_ROWS)
+def test_a_preview_is_in_the_unit_of_the_answer_for_a_stated_number_of_rows(text, told):
+    shown = gl.preview(parse_question(text), SCHEMA, budget=gl.Budget(1.0), percent=100, rows=1000)
+    assert str(shown) == f"{text}: {told}"
+    assert shown.rows == (1000 if "1,000" in told else None)
+    one = gl.preview(parse_question(text), SCHEMA, budget=gl.Budget(1.0), percent=100, rows=1)
+    assert "1,000" not in str(one)
+    assert " 1 rows" not in str(one)
+
+
+def test_the_rows_of_a_preview_are_stated_or_those_that_the_schema_expects():
+    expecting = replace(SCHEMA, expected_rows=1000)
+    mean, shown = gl.Mean("children"), {"budget": gl.Budget(1.0), "percent": 100}
+    assumed = gl.preview(mean, expecting, **shown)
+    assert (assumed.rows, assumed.noise_limit) == (1000, gl.preview(mean, SCHEMA, rows=1000, **shown).noise_limit)
+    assert str(assumed).endswith("an answer about 1,000 rows, as many as the schema expects in the whole table")
+    assert "expects" not in str(gl.preview(mean, expecting, rows=500, **shown))
+    assert "expects" not in str(gl.preview(gl.Count(), expecting, **shown))
+    for wrong in (0, -3, 2.5, True, "many"):
+        with pytest.raises(QuestionError, match=r"rows = .*\n  Try: a whole number of at least 1"):
+            gl.preview(mean, SCHEMA, rows=wrong, **shown)
+
+
+def test_no_preview_promises_an_error_beyond_the_range_of_the_answer():
+    few = {"budget": gl.Budget(0.01), "percent": 1, "rows": 10}
+    assert gl.preview(gl.Mean("children"), SCHEMA, **few).noise_limit == 4
+    assert gl.preview(gl.Proportion("smoker == true"), SCHEMA, **few).noise_limit == 1
+    assert gl.preview(gl.Variance("children"), SCHEMA, **few).noise_limit == 8  # of 0 and 4: sample variance 8
+
+
+@pytest.mark.parametrize("budget", [gl.Budget(1.0), gl.Budget(1.0, 1e-6)])
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.5, 0.97, 1.0])
+def test_answers_about_so_many_rows_stay_within_the_limit_of_a_preview(budget, share):
+    """By 200,000 draws of the noise that a release of this price has; always the same draws."""
+    n, rng = 400, np.random.default_rng(0)
+    asked = gl.Proportion("smoker == true"), gl.Variance("smoker")
+    within = []
+    for question in asked:
+        shown = gl.preview(question, SCHEMA, budget=budget, percent=20, rows=n)
+        width = question.compile(SCHEMA).shape.width
+        std = gl.preview(gl.Count(), SCHEMA, budget=budget, percent=20).noise_std
+        draw = rng.normal if budget.delta else lambda _, s, size: rng.laplace(0, s / math.sqrt(2), size)
+        values = np.array({2: [share, 1 - share], 3: [share, 0.0, 1 - share]}[width]) * n
+        parts = values + draw(0, std, (200_000, width))
+        true = question.compile(SCHEMA).shape.finish(values)
+        found = np.clip(parts[:, 0] / np.maximum(1, parts.sum(axis=1)), 0, 1)
+        if width == 3:
+            rows = np.maximum(2, parts.sum(axis=1))
+            found = np.clip((parts[:, 0] - parts[:, :2].sum(axis=1) ** 2 / rows) / (rows - 1), 0, 0.5)
+        within.append(np.mean(np.abs(found - true) <= shown.noise_limit))
+    assert min(within) >= 0.95
 
 
 # ---------------------------------------------------------------------- nearest neighbours
@@ -669,6 +735,9 @@ def test_a_preview_of_neighbours_is_told_for_each_unit_of_sensitivity():
     assert "for each row that one row can change" in str(shown)
     mean = gl.preview(gl.Mean("x", missing=KNN), PAIRS, budget=gl.Budget(2.0), percent=100)
     assert "times the number of rows" in mean.of
+    stated = gl.preview(gl.Mean("x", missing=KNN), PAIRS, budget=gl.Budget(2.0), percent=100, rows=100)
+    assert stated.noise_median == pytest.approx(mean.noise_median / 100)
+    assert "on an answer about 100 rows, for each row that one row can change" in str(stated)
 
 
 def test_a_preview_of_what_is_none_is_refused(table):
@@ -735,8 +804,26 @@ def test_an_answer_quotes_what_its_ledger_promises(tmp_path):
         table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, ground_truth=assumed))
         answer = table.ask(gl.Count(where="income < 50"), spend=table.ledger.left)
         told = table.ledger.guarantee() if assumed is None else table.ledger.ground_truth()
-        assert str(told) in str(answer)
+        assert " ".join(str(told).split()) in " ".join(str(answer).split())
         assert "of the incomplete table" in str(answer)
+        first, *notes = str(answer).splitlines()  # found by review: lines after the first of a note stood at the margin
+        assert first.startswith("count() where income < 50 = ")
+        assert all(line.startswith("  ") and line[2] != " " for line in notes)
+        assert len(notes) == (4 if assumed is None else 5)
+        assert notes[-1] == "  Paid by entry 1 of the ledger."
+
+
+def test_notes_stand_below_groups_and_tell_all_entries(table):
+    with no_noise():
+        answer = table.ask(gl.Median("age", by="sex"), spend=table.ledger.left)
+    assert str(answer).splitlines() == [
+        "median(age) by sex",
+        *(f"  {name}  {estimate}" for name, estimate in zip("FM", answer.estimates, strict=True)),
+        "  Rows with a gap in sex are left out.",
+        f"  {answer.interval_note}",
+        f"  {answer.protects}",
+        "  Paid by entries 1, 2, 3 of the ledger.",
+    ]
 
 
 @pytest.mark.parametrize("cells", [255, 256, 257])

@@ -69,7 +69,7 @@ def test_two_columns_are_a_tree():
 
 
 def test_the_reason_has_the_number_of_rows_and_where_it_is_from():
-    assert "about 10000 rows assumed" in chosen(schema_of(5))[1]
+    assert "about 10,000 rows assumed" in chosen(schema_of(5))[1]
     assert "500 rows expected" in chosen(schema_of(5, rows=500))[1]
     assert "700 rows expected" in chosen(schema_of(5, rows=500), expected_rows=700)[1]
 

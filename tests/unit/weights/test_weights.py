@@ -5,6 +5,8 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless import evaluate as ev
+from gapless.schema import Constraint
 from gapless.weights import FewRowsWarning
 
 SCHEMA = gl.Schema("people", [gl.Integer("age", bounds=(0, 99), bins=4), gl.Categorical("sex", ["F", "M"])])
@@ -102,6 +104,85 @@ def test_comparisons_count_by_the_tables_own_weights():
         assert measure(PEOPLE, other, weights=[1.0] * 4) == pytest.approx(0.0)
     assert gl.compare(PEOPLE, other).weighted
     assert not gl.compare(PEOPLE, PEOPLE).weighted
+
+
+LEARNED = gl.Schema(  # as a drafted schema has it
+    "people", [gl.Integer("age", bounds=(0, 99), bins="learned"), gl.Categorical("sex", ["F", "M"])]
+)
+
+
+def same_weights(table):
+    return table.weights is not None and table.weights.tolist() == [1.0, 0.0, 0.5, 2.5]
+
+
+def test_no_part_and_no_view_of_a_table_loses_its_weights(tmp_path):
+    """Every method that keeps the rows keeps their weights; `resample`, which draws rows by them, has none."""
+    table = gl.Table.read(PEOPLE.to_polars(), LEARNED).with_weights(W)
+    halves = LEARNED.with_columns({"age": gl.Integer("age", bounds=(0, 99), edges=(0, 50, 99))})
+    kept = {
+        "other bins": table.told_by(halves),
+        "other bins and back": table.told_by(halves).told_by(LEARNED),
+        "columns": table[["sex"]],
+        "all rows": table[:],
+        "the first rows": table.head(4),
+        "codes": table.with_codes(table.codes, schema=LEARNED),
+        "values": table.with_values({}),
+        "MCAR": gl.MCAR(0.5).apply(table, seed=1),
+        "MAR": gl.MAR({"sex": 0.5}).apply(table, seed=1),
+        "MNAR": gl.MNAR({"age": 0.5}).apply(table, seed=1),
+        "polars": gl.Table.read(table.to_polars(), LEARNED),
+        "pandas": gl.Table.read(table.to_pandas(), LEARNED),
+        "Arrow": gl.Table.read(table.to_arrow(), LEARNED),
+        "text": gl.Table.read(table.to_text(), LEARNED),
+        "itself": gl.Table.read(table, LEARNED),
+    }
+    assert [name for name, same in kept.items() if not same_weights(same)] == []
+    assert table.told_by(halves)["age"].to_list() == [10, 30, 60, 90]
+
+
+def test_every_measure_counts_by_a_tables_own_weights_under_learned_bins():
+    """Found by review: bins that are learned for a comparison took the weights away, so that nothing was weighted."""
+    rng = np.random.default_rng(0)
+    rows = {"age": rng.integers(0, 100, 300), "sex": rng.choice(["F", "M"], 300)}
+    schema = gl.Schema("people", LEARNED.columns, constraints=[Constraint("t1.sex == 'F' and t1.age > 60")])
+    truth, other = (gl.Table.read(pl.DataFrame(rows)[part], schema) for part in (slice(0, 200), slice(200, None)))
+    weights = np.where(other["age"].to_numpy() < 30, 5.0, 0.2)
+    weighted = other.with_weights(weights)
+    parts = [
+        *(lambda a, b, k=k, **w: ev.kway_distance(a, b, k=k, **w) for k in (1, 2)),
+        *(ev.wasserstein_distance, ev.compare_pairs, ev.compare_subgroups, ev.compare_gaps, ev.compare_values),
+        lambda a, b, **w: ev.coefficient_error(a, b, label="age", **w),
+        ev.detection,
+    ]
+    for measure in parts:
+        assert measure(truth, weighted) == measure(truth, other, weights=weighted.weights)
+        assert measure(truth, weighted) != measure(truth, other) or measure is ev.compare_gaps  # there are no gaps
+    result = gl.compare(truth, weighted)
+    assert result == gl.compare(truth, other, weights=weighted.weights)
+    assert result.weighted
+    assert "100 rows compared with it, weighted" in str(result)
+    breaks = (other["sex"].cast(pl.String) == "F").to_numpy() & (other["age"].to_numpy() > 60)
+    assert result.rules[0].other.share == pytest.approx(np.average(breaks, weights=weights))
+    assert result.rules[0].other.share != pytest.approx(breaks.mean())
+
+
+def test_a_private_comparison_and_a_model_that_fills_gaps_keep_the_weights_of_public_rows(tmp_path):
+    schema = LEARNED.with_columns({"sex": gl.Categorical("sex", ["F", "M"], may_be_missing=True)})
+    data = pl.DataFrame({"age": [10, 30, 60, 90] * 50, "sex": ["F", "M", "M", None] * 50})
+    people = gl.read(data, schema, protect=gl.Rows(1), budget=gl.Budget(50.0, 1e-6), ledger=tmp_path / "p.ledger")
+    model = gl.MST().fit(people, spend=people.ledger.share(percent=50))
+    public = gl.Table.read(data, schema).with_weights([1.0, 2.0, 3.0, 4.0] * 50)
+    assert model.schema != schema  # it learned its bins
+    filled = model.impute(public, seed=0)
+    assert filled.weights.tolist() == public.weights.tolist()
+    result = gl.compare_private(people, public, spend=people.ledger.left)
+    assert result.weighted
+    assert result.columns[1].other == pytest.approx((1 / 6, 5 / 6))  # of the rows with a value
+
+
+def test_a_truth_with_weights_is_refused_as_its_rows_count_once():
+    with pytest.raises(gl.SchemaError, match=r"the truth has weights.*\n  Try: read the truth from data without"):
+        gl.compare(PEOPLE.with_weights(W), PEOPLE)
 
 
 def test_rows_are_drawn_by_their_weights():
