@@ -57,6 +57,7 @@ NEVER_ONE = {
     ("synth/aim.py", "price"),
     ("synth/copies.py", "self.many"),
     ("synth/fitted.py", "soft[rule].share"),
+    ("synth/fitting.py", "level.max() + 1"),  # at least two; the name of an entry, by which a run is resumed
     ("synth/kamino.py", "cells"),
     ("synth/mixture.py", "sum(fitting.sizes)"),
     ("synth/mixture.py", "cells"),

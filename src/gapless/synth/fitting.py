@@ -182,7 +182,7 @@ class Fitting:
         sizes = {c.name: c.extended_size if self.extended else c.size for c in columns}
         trees = {c.name: levels(c.values_size, sizes[c.name] - c.values_size) for c in columns}
         requests = [
-            (counts, f"{name} in {plural(int(level.max()) + 1, 'cell')}")
+            (counts, f"{name} in {level.max() + 1} cells")
             for name, tree in trees.items()
             for level, counts in zip(tree, table.grouped(name, tree, rows=rows), strict=True)
         ]

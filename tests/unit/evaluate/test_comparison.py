@@ -225,7 +225,7 @@ def test_pairs_can_be_chosen_and_what_is_wrong_costs_nothing(tmp_path):
     with pytest.raises(gl.SchemaError, match="different schemas"):
         other = gl.Table(letters_schema((2,)), [np.array([0])], rows=1)
         gl.compare_private(table, other, spend=table.ledger.left)
-    with pytest.raises(gl.SchemaError, match="weights"):
+    with pytest.raises(gl.SchemaError, match="1 weight for 100 rows"):
         gl.compare_private(table, fake, spend=table.ledger.left, weights=[1])
     with pytest.raises(gl.SealedError, match="PrivateTable is sealed"):
         gl.compare(table, fake)
@@ -399,7 +399,7 @@ def test_exact_and_noisy_pages_look_different_and_explain_what_is_empty(tmp_path
     table = sealed(tmp_path)
     noisy = comparison_page(gl.compare_private(table, people(50, 1), spend=table.ledger.left, pairs=[("age", "sex")]))
     assert 'class="note warn"' not in noisy
-    assert "1 of 6 pairs are shown; the others were not measured" in noisy
+    assert "Shown: 1 of 6 pairs; the others were not measured" in noisy
     assert "; noise leaves open " in noisy
     assert '<p class="soft">About ' in noisy
 

@@ -188,7 +188,7 @@ def test_little_agrees_with_a_computation_by_hand():
     assert result.statistic == pytest.approx(by_hand, rel=1e-4)
     assert (result.freedom, result.patterns, result.variables) == (1, 2, 2)
     assert result.p_value < 1e-6
-    assert "1 degrees of freedom" in str(result)
+    assert "1 degree of freedom" in str(result)
 
 
 def test_little_on_odd_tables(tmp_path):

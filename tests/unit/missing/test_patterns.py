@@ -40,7 +40,7 @@ def test_the_picture_shows_gappy_columns_only_and_cuts_the_tail():
         "          1   33.3%   ■  ■",
         "  columns: 1 a, 2 b",
     ]
-    assert "  … and 1 rarer patterns" in gl.patterns(table, most=1).picture()
+    assert "  … and 1 rarer pattern\n" in gl.patterns(table, most=1).picture()
 
 
 def test_patterns_print_as_their_picture_and_need_a_number_of_them():

@@ -86,4 +86,4 @@ def test_the_fitted_model_carries_the_reason_and_the_number_of_rows_is_not_looke
     table = private([("a", "b", "a")] * 40, letters_schema([2, 2, 2]), tmp_path, budget=USUAL)
     model = gl.Auto(expected_rows=rows).fit(table, spend=table.ledger.left)
     assert model.method == method
-    assert f"{rows} rows expected" in model.facts.settings["chosen because"]
+    assert f"{rows:,} rows expected" in model.facts.settings["chosen because"]

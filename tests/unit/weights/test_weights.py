@@ -76,7 +76,7 @@ def test_a_private_table_has_no_weights(tmp_path):
 
 @pytest.mark.parametrize(
     ("weights", "wrong"),
-    [([1.0], "1 weights for 4 rows"), ([0.0] * 4, "not all zero"), ([-1, 1, 1, 1], "not neg"), (["a"] * 4, "numbers")],
+    [([1.0], "1 weight for 4 rows"), ([0.0] * 4, "not all zero"), ([-1, 1, 1, 1], "not neg"), (["a"] * 4, "numbers")],
 )
 def test_a_table_refuses_what_is_no_weight(weights, wrong):
     with pytest.raises(gl.SchemaError, match=wrong):
