@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gapless.cli.stopping import Stopped, stoppable, told
 from gapless.cli.words import spoken
+from gapless.draw.escape import visible
 from gapless.errors import BudgetError, GaplessError, QuestionError, SchemaError
 
 EXIT_CODES = ((BudgetError, 3), (SchemaError, 2), (QuestionError, 2), (GaplessError, 1))
@@ -27,10 +28,11 @@ def main() -> None:
 
             app()
     except GaplessError as error:
-        print(f"{type(error).__name__}: {error.wrong}\n  Try: {spoken(error.hint)}", file=sys.stderr)
+        text = f"{type(error).__name__}: {error.wrong}\n  Try: {spoken(error.hint)}"
+        print(visible(text, lines=True), file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
     except Stopped as stopped:
-        print(told(), file=sys.stderr)
+        print(visible(told(), lines=True), file=sys.stderr)
         sys.exit(stopped.code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

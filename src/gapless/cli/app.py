@@ -12,12 +12,12 @@ from shutil import which
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from gapless import __version__
 from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.cli.methods import FitCommand
 from gapless.cli.stopping import watch
+from gapless.cli.terminal import console, label, notes
 from gapless.cli.words import spoken
 from gapless.errors import BudgetError, ReadError, SchemaError
 
@@ -40,9 +40,6 @@ app = typer.Typer(
 schema_app = typer.Typer(no_args_is_help=True, help="Schemas: what is publicly known of a table.")
 app.add_typer(schema_app, name="schema")
 app.command(epilog=EXAMPLE)(ledger)
-
-console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-notes = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 _INPUT = "A CSV (.csv, .csv.gz, .tsv), Parquet (.parquet) or .xlsx file"
 Data = Annotated[Path, typer.Argument(metavar="DATA", help=f"{_INPUT}.")]
@@ -371,7 +368,10 @@ def verify(
 
     with _working("verifying"):
         result = verify_release(folder)
-    print(json.dumps(result.to_dict()) if as_json else str(result))
+    if as_json:
+        print(json.dumps(result.to_dict()))
+    else:
+        console.print(str(result))
     if result.problems:
         raise typer.Exit(1)
 
@@ -479,7 +479,7 @@ def _progress(method: str) -> Iterator[Progress | None]:
         def show(phase: str, done: int, of: int) -> None:
             if done == 0:
                 bar.reset(task)  # a task that was done stands still
-            bar.update(task, description=f"{method}: {phase}", completed=done, total=of)
+            bar.update(task, description=label(f"{method}: {phase}"), completed=done, total=of)
 
         yield show
 
@@ -519,7 +519,7 @@ def _print_check(result: Check) -> None:
         console.print("\nConstraints that rows break; a release keeps to them all the same, unless they are soft:\n")
         for broken in result.broken:
             pairs = "" if broken.pairs is None else f", {broken.pairs:.2%} of pairs"
-            console.print(f"  {plural(broken.rows, 'row'):>14}{pairs}  {broken.rule}", markup=False)
+            console.print(f"  {plural(broken.rows, 'row'):>14}{pairs}  {broken.rule}")
     if hidden := [column.hidden for column in result.columns if column.hidden]:
         console.print("\nBins that hide what is in them:\n")
         for sentence in hidden:

@@ -27,9 +27,8 @@ from gapless.cli.app import (
     _percent,
     _working,
     app,
-    console,
-    notes,
 )
+from gapless.cli.terminal import console, notes
 from gapless.cli.words import shared_notes
 from gapless.errors import GaplessError, QuestionError, ReadError
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.app import Json, ReleaseOrModel, Seed, _progress, app, console
+from gapless.cli.app import Json, ReleaseOrModel, Seed, _progress, app
+from gapless.cli.terminal import console
 from gapless.cli.words import shared_notes, spoken
 
 Many = Annotated[int, typer.Option("--copies", min=2, help="How many; 5 will do, 20 are better.")]

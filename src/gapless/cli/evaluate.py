@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gapless.cli.app import Json, SchemaOption, _account, _ledger, _percent, _progress, _working, app, console
+from gapless.cli.app import Json, SchemaOption, _account, _ledger, _percent, _progress, _working, app
+from gapless.cli.terminal import console
 from gapless.cli.words import spoken
 from gapless.errors import ReadError
 

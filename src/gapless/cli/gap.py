@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.cli.app import Data, Encoding, Json, RowsOutput, SchemaOption, app, console, notes
+from gapless.cli.app import Data, Encoding, Json, RowsOutput, SchemaOption, app
+from gapless.cli.terminal import console, notes
 
 if TYPE_CHECKING:
     from gapless.missing.mechanisms import MAR, MCAR, MNAR
@@ -55,7 +56,7 @@ def gap(
     if schema_output is not None:
         check_writable(schema_output, unlike=(data, schema))
     public = Schema.read(schema)
-    frame = load(data, encoding=encoding or public.encoding, separator=public.separator)
+    frame = load(data, public, encoding=encoding)
     table = Table.read(frame, public)
     flags = chosen.mask(table, seed=seed)
     write_frame(frame_with_gaps(frame, public, flags), output, public)

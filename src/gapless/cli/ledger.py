@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+
+from gapless.cli.terminal import console, notes
 
 if TYPE_CHECKING:
     from gapless.privacy import Assumption
 
 EXAMPLE = "Example: `gapless ledger people.ledger --mcar income=0.2 --mcar age=0.05`"
-
-console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-notes = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def ledger(

@@ -25,8 +25,8 @@ from gapless.cli.app import (
     _percent,
     _working,
     app,
-    console,
 )
+from gapless.cli.terminal import console
 
 
 @app.command(epilog="Example: `gapless weigh people.csv release/ -s people.toml --spend 20% -o weighted.csv`")

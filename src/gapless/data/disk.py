@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from gapless.data.counting import BLOCK_CELLS, count
 from gapless.data.encode import Encoder, check, check_names
 from gapless.data.engine import Batch
+from gapless.data.formulas import Formulas
 from gapless.data.source import (
     PARQUET_ENDINGS,
     PART_ROWS,
@@ -117,11 +118,13 @@ class Files:
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """All rows, some at a time, with these columns or all that there are; at least one frame for each file."""
+        formulas = Formulas(self.schema)
         for path in self.stamps:
             with whole_file(path):
+                found: Iterator[pl.DataFrame]
                 if not path.name.lower().endswith(PARQUET_ENDINGS):
                     separator = separator_of(path, self.schema.separator)
-                    found = text_frames(path, self.encoding, separator, for_holder=False)
+                    found = map(formulas.undo, text_frames(path, self.encoding, separator, for_holder=False))
                 elif self.by_duckdb:
                     found = _duckdb_frames(path, columns)
                 else:

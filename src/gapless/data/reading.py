@@ -41,7 +41,7 @@ def opened(data: Any, schema: Schema, *, engine: str | None, query: str | None, 
     elif engine in FILES:
         return Disk.at(data, schema.fine, encoding=encoding, by_duckdb=engine == "duckdb")
     else:
-        encoded = encode(parts(data, encoding=encoding or schema.encoding, separator=schema.separator), schema.fine)
+        encoded = encode(parts(data, schema, encoding=encoding), schema.fine)
         return Memory(encoded.columns, encoded.rows)
     return hold(rows) if engine == "memory" else rows
 

@@ -28,8 +28,9 @@ import numpy as np
 import polars as pl
 
 from gapless.data.address import is_database, is_url
+from gapless.data.formulas import Formulas
 from gapless.errors import GaplessError, ReadError
-from gapless.schema import toml
+from gapless.schema import Schema, toml
 from gapless.schema.columns import as_text
 from gapless.schema.schema import SEPARATORS
 from gapless.schema.words import listing
@@ -79,31 +80,40 @@ def without_cells(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def parts(
-    data: Any, *, encoding: str | None = None, separator: str | None = None, for_holder: bool = False
+    data: Any,
+    schema: Schema | None = None,
+    *,
+    encoding: str | None = None,
+    separator: str | None = None,
+    for_holder: bool = False,
 ) -> Iterator[pl.DataFrame]:
     """A file's or frame's rows, some at a time, at least one part; `for_holder` lets an error name the line.
 
-    A text file is UTF-8 with commas, or tabs in .tsv, unless it is said otherwise: by the schema, as a rule.
-    Whoever takes them goes `without_cells`, and tells what is wrong with cells when the last part has come.
+    A text file is UTF-8 with commas, or tabs in .tsv, unless the schema or an argument says otherwise. Formulas that
+    were escaped when it was written (`formulas`) are as they were.
+    The caller must be `without_cells`, and raise what is wrong with cells after the last part.
     """
-    for frame in _frames(data, encoding or "utf-8", separator, for_holder=for_holder):
+    if schema is not None:
+        encoding, separator = encoding or schema.encoding, separator or schema.separator
+    layout = encoding or "utf-8", separator, None if schema is None else Formulas(schema)
+    for frame in _frames(data, *layout, for_holder=for_holder):
         if frame.width == 0:
             raise ReadError("the data have no columns", hint="a table with a header and rows")
         yield pl.DataFrame({series.name: within_reach(series) for series in frame})  # by name: one may be empty
 
 
 @without_cells
-def load(
-    data: Any, *, encoding: str | None = None, separator: str | None = None, for_holder: bool = False
-) -> pl.DataFrame:
+def load(data: Any, schema: Schema, *, encoding: str | None = None, for_holder: bool = False) -> pl.DataFrame:
     """All of a file's or frame's rows and columns."""
-    return pl.concat(parts(data, encoding=encoding, separator=separator, for_holder=for_holder))
+    return pl.concat(parts(data, schema, encoding=encoding, for_holder=for_holder))
 
 
-def _frames(data: Any, encoding: str, separator: str | None, *, for_holder: bool) -> Iterable[pl.DataFrame]:
+def _frames(
+    data: Any, encoding: str, separator: str | None, formulas: Formulas | None, *, for_holder: bool
+) -> Iterable[pl.DataFrame]:
     if isinstance(data, str | Path):
         return chain.from_iterable(
-            _file_frames(path, encoding, separator, for_holder=for_holder) for path in files_of(data)
+            _file_frames(path, encoding, separator, formulas, for_holder=for_holder) for path in files_of(data)
         )
     if not isinstance(data, pl.LazyFrame):
         return [_load_frame(data)]
@@ -177,14 +187,17 @@ def separator_of(path: Path, declared: str | None) -> str:
     return "\t" if ".tsv" in path.name.lower() else declared or ","
 
 
-def _file_frames(path: Path, encoding: str, separator: str | None, *, for_holder: bool) -> Iterator[pl.DataFrame]:
+def _file_frames(
+    path: Path, encoding: str, separator: str | None, formulas: Formulas | None, *, for_holder: bool
+) -> Iterator[pl.DataFrame]:
     name = path.name.lower()
     check_there(path)
     with whole_file(path):
         if name.endswith(PARQUET_ENDINGS):
             yield from parquet_frames(path)
         elif name.endswith(TEXT_ENDINGS):
-            yield from text_frames(path, encoding, separator_of(path, separator), for_holder=for_holder)
+            found = text_frames(path, encoding, separator_of(path, separator), for_holder=for_holder)
+            yield from found if formulas is None else map(formulas.undo, found)
         elif name.endswith(EXCEL_ENDINGS):
             yield _sheet(path, for_holder=for_holder)
         else:

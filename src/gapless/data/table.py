@@ -19,6 +19,7 @@ from polars.io.plugins import register_io_source
 
 from gapless.arguments import whole
 from gapless.data.encode import code_type, encode_public
+from gapless.data.formulas import Formulas
 from gapless.data.memory import Memory
 from gapless.data.private_table import WhichRows
 from gapless.data.source import TEXT_ENDINGS, parts, separator_of
@@ -81,7 +82,7 @@ class Table:
         if isinstance(schema, str | Path):
             schema = Schema.read(schema)
         weights: list[pl.Series] = []
-        frames = parts(data, encoding=encoding or schema.encoding, separator=schema.separator)
+        frames = parts(data, schema, encoding=encoding)
         encoded, values = encode_public(_without_weights(frames, schema, weights), schema)
         table = cls(schema, encoded.columns, rows=encoded.rows, values=values)
         return table.with_weights(_numbers(weights)) if weights else table
@@ -315,6 +316,8 @@ class Table:
         """Write a CSV (also .csv.gz, .tsv) or Parquet file; the old file stays until the new one is whole.
 
         A text file has the separator, encoding and spelling that the schema declares, so that the schema reads it.
+        Texts that a spreadsheet would run as formulas have an apostrophe before them, which is not read back, unless
+        the schema says `escape_formulas = false`.
         In Parquet a number, date or boolean that may be *not applicable* is text, as in CSV: null is a gap.
         """
         path = Path(path)
@@ -369,11 +372,12 @@ def write_frames(frames: Iterator[pl.DataFrame], path: Path, schema: Schema) -> 
         if _is_parquet(path):
             _write_parquet(frames, partial)
             return
+        formulas = Formulas(schema)
         encoder = codecs.getincrementalencoder(schema.encoding or "utf-8")()
         separator, zipped = separator_of(path, schema.separator), path.name.lower().endswith(".gz")
         with partial.open("wb") as file, _gzip(file) if zipped else contextlib.nullcontext(file) as whole:
             for number, frame in enumerate(frames):
-                text = frame.write_csv(separator=separator, include_header=number == 0)
+                text = formulas.escape(frame).write_csv(separator=separator, include_header=number == 0)
                 try:
                     whole.write(encoder.encode(text))
                 except UnicodeEncodeError:

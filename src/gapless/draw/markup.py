@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from gapless.draw.escape import visible
+
 
 class Html(str):
     """Text that is HTML already."""
@@ -32,15 +34,20 @@ def shape(name: str, **attributes: object) -> Html:
 
 def _given(attributes: dict[str, object]) -> str:
     return "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_text(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
 
 
+def _text(content: object) -> str:
+    """Escaped text. XML has no way to write control characters, so they are shown as escape sequences."""
+    return escape(visible(str(content), lines=True))
+
+
 def join(parts: Iterable[object]) -> Html:
     """Pieces one after the other, escaped unless they are HTML."""
-    return Html("".join(part if isinstance(part, Html) else escape(str(part)) for part in parts))
+    return Html("".join(part if isinstance(part, Html) else _text(part) for part in parts))
 
 
 def svg(width: float, height: float, title: str, *inside: Html, about: str = "", class_: str | None = None) -> Html:

@@ -60,7 +60,7 @@ class Check:
 
 def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     """Look at data that you hold: gaps, cells outside the schema, patterns. Exact: NOT for release."""
-    frame = load(data, encoding=encoding or schema.encoding, separator=schema.separator, for_holder=True)
+    frame = load(data, schema, encoding=encoding, for_holder=True)
     check_names(frame.columns, schema)
     by_rules = cut_schema(schema, {}, 1)
     constraints_of(by_rules)  # a rule that cannot be read is told first

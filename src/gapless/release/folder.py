@@ -186,6 +186,7 @@ def write_folder(
         "table": sample.schema.name,
         "method": model.method,
         "rows": rows,
+        "escape_formulas": sample.schema.escape_formulas,
         "guarantee": str(ledger.guarantee()),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES},
         "sha256": {name: hashed[name] for name in sorted(hashed)},

@@ -8,6 +8,8 @@ from itertools import combinations
 from shlex import quote
 from typing import NamedTuple
 
+from gapless.data.formulas import Formulas
+from gapless.draw.escape import code, markdown, visible
 from gapless.query import Mean, Proportion
 from gapless.query.condition import quoted
 from gapless.schema import Boolean, Integer, Number, Schema
@@ -58,25 +60,34 @@ class _Example(NamedTuple):
 def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
     """A mean by the other column with the fewest cells, else a share; of one column if none were counted together."""
     known = {place for columns in together for place in columns} or set(range(len(schema.columns)))
+    formulas = Formulas(schema)  # R sees names and cells as text files have them
+
+    def in_r(name: str) -> str:
+        return _in_backticks(formulas.names.get(name, name))
+
     for place in sorted(known):
         if isinstance(column := schema.columns[place], Integer | Number):
             others = {other for columns in together if place in columns for other in columns} - {place}
             by = min((schema.columns[other] for other in sorted(others)), key=lambda other: other.size, default=None)
             if by is None:
-                return _Example(f"`{column.name}` ~ 1", 1, f"gl.Mean({column.name!r})", str(Mean(column.name)))
+                return _Example(f"{in_r(column.name)} ~ 1", 1, f"gl.Mean({column.name!r})", str(Mean(column.name)))
             question = Mean(column.name, by=by.name)
             return _Example(
-                f"`{column.name}` ~ `{by.name}`", 2, f"gl.Mean({column.name!r}, by={by.name!r})", str(question)
+                f"{in_r(column.name)} ~ {in_r(by.name)}",
+                2,
+                f"gl.Mean({column.name!r}, by={by.name!r})",
+                str(question),
             )
     first, second = together[0][:2] if together else (None, 0)
     column = schema.columns[second]
     if isinstance(column, Boolean):  # R reads true, T and the like as its own, other spellings as texts
         cell, test = "true", f"%in% c(TRUE, {str((column.spelling or ('false', 'true'))[1])!r})"
     else:
-        cell, test = column.cells[0], f"== {column.cells[0]!r}"
+        cell = column.cells[0]
+        test = f"== {formulas.cells.get(column.name, {}).get(cell, cell)!r}"
     share = Proportion(f"{quoted(column.name)} == {cell!r}")
-    explaining = "1" if first is None else f"`{schema.names[first]}`"
-    formula = f"(`{column.name}` {test}) ~ {explaining}"
+    explaining = "1" if first is None else in_r(schema.names[first])
+    formula = f"({in_r(column.name)} {test}) ~ {explaining}"
     return _Example(formula, 1 if first is None else 2, f"gl.Proportion({share.of!r})", str(share))
 
 
@@ -85,6 +96,15 @@ def _in_r(example: _Example, varying: str) -> Iterator[str]:
     known = example._asdict() | {"varying": varying}
     for line in (_R + _R_REPLICATES * bool(varying)).splitlines():
         yield _PLACE.sub(lambda place: str(known[place[1]]), line)
+
+
+def _in_backticks(name: str) -> str:
+    r"""A name of R: a backslash, a backtick and what is not printed are escaped.
+
+    >>> print(_in_backticks("a`b"))
+    `a\`b`
+    """
+    return "`" + visible(re.sub(r"[\\`]", r"\\\g<0>", name)) + "`"
 
 
 def _in_shell(text: str) -> str:
@@ -104,7 +124,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
     varying = " or ".join(["columns with gaps"] * gaps + ["numbers in learned bins"] * bool(model.inside))
     varying = varying if copies.replicates else ""
     yield from (
-        f"# How to analyse {schema.name}",
+        f"# How to analyse {markdown(schema.name)}",
         "",
         "A synthetic table that is treated as if it were real gives intervals that are too narrow: the noise that "
         f"protects people is not in them. So there are {len(copies)} copies, of which each might have been released "
@@ -120,7 +140,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "## What can be estimated",
         "",
         "Columns by themselves, and columns that were measured together in one table: "
-        + (f"{', '.join(tables)}." if tables else "none.")
+        + (f"{markdown(', '.join(tables))}." if tables else "none.")
         + " A linear regression needs each two of its columns in one of them. Anything else follows from assumptions "
         "and has no interval: not supported by this release.",
         "",
@@ -134,7 +154,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "```",
         "",
         "It says what is supported; `lambda table: smf.ols(…, table.to_pandas()).fit()` in place of the question is a "
-        f"regression. Without Python: `gapless estimate . {_in_shell(example.text)}`.",
+        f"regression. Without Python: {code(f'gapless estimate . {_in_shell(example.text)}')}.",
         "",
         "## R",
         "",
@@ -146,7 +166,7 @@ def analysis_guide(copies: Copies) -> Iterator[str]:
         "which counts were below zero, or how freely gaps of a mixture are told. Where it matters, as for means of a "
         "long tail, take the intervals of `gapless estimate`.",
         "",
-        f"Method: {model.method}. Noise and sampling are in the intervals"
+        f"Method: {markdown(model.method)}. Noise and sampling are in the intervals"
         + (", and gaps that are missing at random" if gaps else "")
         + ". What is not: where in its bin a number lies, if bins were declared; that the columns measured together "
         "are the right ones.",

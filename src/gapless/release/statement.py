@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from gapless.data import Table
+from gapless.draw.escape import markdown
 from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE
 from gapless.privacy.cautions import factor
@@ -40,9 +41,9 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
     guarantee = ledger.guarantee()
     promises = guarantee if ledger.budget.ground_truth is None else ledger.ground_truth()
     first, *beside = str(promises).split("\n")
-    yield from (f"# Privacy statement: {sample.schema.name}", "", f"**{first}**", "")
+    yield from (f"# Privacy statement: {markdown(sample.schema.name)}", "", f"**{markdown(first)}**", "")
     for sentence in (*beside, *(ledger.remarks if beside else ())):
-        yield from (sentence, "")
+        yield from (markdown(sentence), "")
     if guarantee.epsilon == math.inf:
         yield "THIS RELEASE IS NOT PRIVATE and must not be published."
         return
@@ -58,15 +59,15 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
         *protection(ledger, sample.schema),
         "## The numbers",
         "",
-        f"- Budget: {ledger.budget}; spent {spent:.2f}%, left {left:.2f}%.",
+        f"- Budget: {markdown(str(ledger.budget))}; spent {spent:.2f}%, left {left:.2f}%.",
         f"- Guarantee: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:g}; basis: {guarantee.basis}.",
         *(f"- Price: {pricing}" for pricing in (ledger.pricing,) if pricing),
         *_other_deltas(ledger),
-        f"- Method: {model.method}; "
-        + "; ".join(f"{name}: {value}" for name, value in model.facts.settings.items())
+        f"- Method: {markdown(model.method)}; "
+        + markdown("; ".join(f"{name}: {value}" for name, value in model.facts.settings.items()))
         + ".",
-        *(f"- {line[0].upper()}{line[1:]}." for line in model.constraints()),
-        *(f"- Warning: {caution}" for caution in (model.lost_in_noise(),) if caution),
+        *(f"- {markdown(line[0].upper() + line[1:])}." for line in model.constraints()),
+        *(f"- Warning: {markdown(caution)}" for caution in (model.lost_in_noise(),) if caution),
         "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
         f"- Rows in this release: {many}. The model's own estimate of the size, used by default, is noisy.",
         "",
@@ -109,7 +110,8 @@ def recorded(ledger: Ledger) -> Iterator[str]:
         shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given)
         reads = "all" if entry.reads is None else "observed on " + ", ".join(entry.reads)
         share = ledger.percent(Loss(entry.loss, ledger.order))
-        yield f"| {entry.number} | {share} | {entry.to} | {entry.what} | {name}({shown}) | {reads} |"
+        cells = (str(entry.number), share, entry.to, entry.what, f"{name}({shown})", reads)
+        yield f"| {' | '.join(map(markdown, cells))} |"
     yield ""
 
 

@@ -14,6 +14,7 @@ from gapless.data.private_table import ledger_beside
 from gapless.data.reading import is_file
 from gapless.data.source import check_there
 from gapless.data.table import check_ending
+from gapless.draw.escape import markdown
 from gapless.files import check_writable, replace
 from gapless.privacy import Budget, Guarantee, Ledger, Rows
 from gapless.privacy.budget import check_budget, check_percent
@@ -127,16 +128,17 @@ def make_weights(
 
 def _statement(weights: Weights, path: Path, ledger: Ledger, schema: Schema, spent: float) -> Iterator[str]:
     yield from (
-        f"# Privacy statement: weights of {path.name}",
+        f"# Privacy statement: weights of {markdown(path.name)}",
         "",
-        f"**{ledger.guarantee()}**",
+        f"**{markdown(str(ledger.guarantee()))}**",
         "",
-        f"- Weights: {weights}.",
+        f"- Weights: {markdown(str(weights))}.",
         f"- Spent on the weights: {spent:.2f}% of the budget ({ledger.budget}); what made the rows is counted in the "
         "promise if it stands in the same ledger, listed below.",
         "- The weights are a function of the noisy values listed below and of the synthetic rows alone.",
-        *(f"- Warning: {caution}." for caution in (weights.caution,) if caution),
-        f"- Report: {path.name}.report.html was made from the synthetic rows and their weights alone, for free.",
+        *(f"- Warning: {markdown(caution)}." for caution in (weights.caution,) if caution),
+        f"- Report: {markdown(path.name)}.report.html was made from the synthetic rows and their weights alone, for "
+        "free.",
         "",
         *protection(ledger, schema),
         *recorded(ledger),

@@ -29,11 +29,12 @@ _TABLE_DEFAULTS: dict[str, Any] = {
     "expected_rows": None,
     "separator": None,
     "encoding": None,
+    "escape_formulas": True,
     "ignore": (),
     "unchecked": False,
 }
 _NUMBER_KEYS = ("decimal", "thousands")  # said once for all columns of numbers, or by each
-FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding")
+FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding", "escape_formulas")
 _TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
 SEPARATORS = (",", ";", "\t", "|")
 _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
@@ -96,6 +97,7 @@ class Schema:
     expected_rows: int | None = None  # about how many there are, from a public source: the true number is private
     separator: str | None = None  # of text files that are not .tsv, by default a comma
     encoding: str | None = None  # of text files, by default UTF-8
+    escape_formulas: bool = True  # put an apostrophe before text cells that a spreadsheet would run
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -131,6 +133,10 @@ class Schema:
             raise SchemaError(f"separator is {self.separator!r}", hint='one of "," ";" "|" "\\t", a tab')
         if self.encoding is not None and not _is_encoding(self.encoding):
             raise SchemaError(f"no encoding called {self.encoding!r}", hint="utf-8, utf-16, latin-1, cp1252 …")
+        if not isinstance(self.escape_formulas, bool):
+            raise SchemaError(
+                f"escape_formulas is {self.escape_formulas!r}", hint="write false to switch it off, or remove the line"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -160,7 +166,7 @@ class Schema:
 
         Another separator or encoding makes other cells of the same bytes, so that they are part of the digest.
         """
-        read = [self.separator, self.encoding]
+        read = [self.separator, self.encoding, *([] if self.escape_formulas else ["formulas as they are"])]
         rules = {column.name: column.gap_rule for column in self.columns}
         return {name: rule.given(read) for name, rule in rules.items()} if any(read) else rules
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gapless.draw.escape import CONTROL
 from gapless.errors import ReadError, SchemaError
 from gapless.files import replace
 
@@ -69,8 +70,8 @@ def _one_line(note: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text in quotes."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A text in quotes, control characters as escape sequences of TOML."""
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def _value(value: Any) -> str:

@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+from gapless.draw.escape import visible
+
 
 def plural(number: int, noun: str, several: str | None = None) -> str:
     """A number with its noun: one of them, or several.
@@ -20,7 +22,7 @@ def listing(names: Iterable[str], *, most: int = 12) -> str:
     'a, b'
     """
     names = list(names)
-    return ", ".join(names[:most]) + (f" … ({len(names) - most} more)" if len(names) > most else "")
+    return ", ".join(map(visible, names[:most])) + (f" … ({len(names) - most} more)" if len(names) > most else "")
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -55,6 +57,6 @@ def aligned(names: Iterable[str], *, most: int = 40) -> list[str]:
     >>> aligned(["age", "income"])
     ['age   ', 'income']
     """
-    short = [shortened(name, most) for name in names]
+    short = [shortened(visible(name), most) for name in names]
     width = max(map(len, short), default=0)
     return [name.ljust(width) for name in short]
