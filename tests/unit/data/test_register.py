@@ -1,5 +1,6 @@
 """The register beside the data: a file that was paid for takes no second ledger, whatever it is called by."""
 
+import contextlib
 import errno
 import json
 import os
@@ -349,7 +350,7 @@ def test_reading_again_writes_nothing(big):
     assert (after.st_ino, after.st_size, after.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("left", [b'{"name": "2025.c', b"\0\0\0\0", b'{"name"\0\0'])
+@pytest.mark.parametrize("left", [b'{"name": "2025.c', b"\0\0\0\0", b'{"name"\0\0', b"{" * 999])
 def test_what_a_crash_left_of_a_line_is_no_entry(big, left):
     pay(read(big / "2024.csv"))
     with (big / REGISTER).open("ab") as file:
@@ -492,14 +493,21 @@ def test_what_comes_from_no_file_is_unknown(tmp_path):
 def test_the_entry_is_on_the_disk_before_the_charge(big, monkeypatch):
     events = []
     table = read(big / "2024.csv")
-    flush = os.fsync
-    monkeypatch.setattr(register.os, "fsync", lambda descriptor: (flush(descriptor), events.append("flushed")))
+
+    def flush(descriptor, plain=os.fsync):
+        plain(descriptor)
+        if (big / REGISTER).exists():
+            events.append(
+                next((n for n in (REGISTER, ".") if os.path.samestat(os.fstat(descriptor), (big / n).stat())), "")
+            )
+
+    monkeypatch.setattr(register.os, "fsync", flush)
     monkeypatch.setattr(
         "gapless.privacy.ledger.append",
         lambda *given, plain=gl.privacy.ledger.append: (events.append("charged"), plain(*given)),
     )
     pay(table)
-    assert events.index("flushed") < events.index("charged")
+    assert events[:3] == [REGISTER, ".", "charged"]  # the file, its name in the folder, and then the ledger
 
 
 def test_threads_that_charge_at_once_enter_a_file_once(big):
@@ -509,3 +517,30 @@ def test_threads_that_charge_at_once_enter_a_file_once(big):
             pass
     assert spent(big / "2024.ledger") == 8
     assert [line["name"] for line in lines(big)] == ["2024.csv"]
+
+
+def test_the_register_is_looked_at_again_under_its_lock(big, monkeypatch):
+    """Another process may have entered a file after this one has looked and before it has the lock."""
+    table = read(big / "2024.csv", big / "late.ledger")
+    pay(read(big / "2024.csv"))
+    monkeypatch.setattr(register, "_entries", lambda _: {})
+    with pytest.raises(gl.LedgerError, match=r"is covered by the ledger .*/2024\.ledger"):
+        pay(table)
+    assert spent(big / "late.ledger") == 0
+
+
+def test_a_register_that_an_editor_has_replaced_is_opened_again(big, monkeypatch):
+    pay(read(big / "2024.csv"))
+    table, replaced = read(big / "2025.csv"), []
+
+    @contextlib.contextmanager
+    def wait(descriptor, path, plain=register.locked):
+        if not replaced:
+            replaced.append(shutil.copy(path, big / "edited"))
+            (big / "edited").replace(path)
+        with plain(descriptor, path) as there:
+            yield there
+
+    monkeypatch.setattr(register, "locked", wait)
+    pay(table)
+    assert [line["name"] for line in lines(big)] == ["2024.csv", "2025.csv"]
