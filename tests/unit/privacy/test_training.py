@@ -18,7 +18,7 @@ from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, ReL
 from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import L1, L2, MCAR, Budget, Ledger, PrivateTraining, Rows, Sampled
 from gapless.privacy.registry import recomputed_loss
-from gapless.privacy.sgd import BLOCK, HIGHEST_ORDER, SLACK, included, subsampled_loss
+from gapless.privacy.sgd import BLOCK, HIGHEST_ORDER, SLACK, Block, included, subsampled_loss
 from gapless.testing.noise import FixedNoise, NoNoise, fixed_noise, no_noise
 from gapless.testing.tables import letters_schema, private
 
@@ -277,6 +277,88 @@ def test_a_program_of_another_size_than_was_paid_for_is_not_run(table):
     grant = table.ledger.grant(table.ledger.left, to="test")
     with pytest.raises(gl.BudgetError, match=r"a gradient has \d+ numbers, and noise for 5 was paid for"):
         grant.release(value, mechanism, what="x")
+
+
+# ------------------------------------------------------------------ what is seen of a sum
+
+
+@dataclass(frozen=True)
+class FixedGradients:
+    """A program with given gradients, one for each row; its state is all that it was handed so far."""
+
+    rows: np.ndarray
+
+    @property
+    def numbers(self):
+        return self.rows.shape[1]
+
+    def start(self):
+        return ()
+
+    def gradients(self, state, block):
+        return Plain(self.rows[block.columns[0]])
+
+    def follow(self, state, noisy, step):
+        assert step == len(state)
+        return (*state, noisy)
+
+
+class RowNumbers:
+    """The rows of such a program; keeps what is reported after each step."""
+
+    def __init__(self, rows):
+        self.program, self.reported = FixedGradients(np.asarray(rows, dtype=np.float64)), []
+
+    def lot(self, marks):
+        chosen = np.flatnonzero(marks(len(self.program.rows)))
+        for start in range(0, len(chosen), BLOCK):
+            some = chosen[start : start + BLOCK]
+            yield Block((np.pad(some, (0, BLOCK - len(some))),), len(some))
+
+    def done(self, steps, state):
+        self.reported.append((steps, state))
+
+
+CLIPS = [1.0, 0.3, 7.0]  # with 1 alone a unit that is forgotten would not show
+
+
+def handed(value, seed=5, **more):
+    """What a program was handed at each step, with noise from a seed; everybody is in every lot."""
+    mechanism = of_training(0.01, **{"rate": 1.0, "steps": 3, "numbers": value.program.numbers} | more)
+    return mechanism(value, FixedNoise(seed))
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+@pytest.mark.parametrize("clip", CLIPS)
+def test_a_program_is_handed_the_rounded_sum_plus_noise_on_the_grid_and_nothing_else(clip, draws):
+    """To the last bit: a whole number and noise of its own for each coordinate, times the step of the grid."""
+    unit, steps_of_grid = clip * 2.0**-20, np.array([5.0, -700.0, 0.0, 1.0])
+    value = RowNumbers(np.array([steps_of_grid + 0.2, [0.125, 0.0, 0.25, -0.25]]) * unit)
+    again = FixedNoise(5)
+    for noisy in handed(value, clip=clip, draws=draws):
+        again.words(1)
+        drawn = sum(again.discrete_gaussian(0.01 * 2**20 / math.sqrt(draws), 4) for _ in range(draws))
+        assert noisy.tolist() == ((steps_of_grid.astype(np.int64) + drawn) * unit).tolist()
+        assert len(set(drawn.tolist())) == 4
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+def test_no_part_of_a_sum_below_a_step_of_the_grid_is_seen(clip):
+    """Tables whose sums differ by less, and are rounded to the same whole numbers, have the same results to the bit."""
+    unit, rng = clip * 2.0**-20, np.random.default_rng(4)
+    below = rng.uniform(-0.49, 0.49, (6, 5)) * unit
+    found = [np.array(handed(RowNumbers([np.arange(5) * 1000 * unit, part]), clip=clip)) for part in below]
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+
+
+def test_each_state_is_reported_after_its_step_as_the_program_returned_it():
+    value = RowNumbers([[0.5, 0.25]])
+    last = handed(value)
+    assert [steps for steps, _ in value.reported] == [1, 2, 3]
+    assert [len(state) for _, state in value.reported] == [1, 2, 3]
+    assert value.reported[-1][1] is last
+    for _, state in value.reported:
+        assert all(noisy is given for noisy, given in zip(state, last, strict=False))
 
 
 # ------------------------------------------------------------------ at the gate
