@@ -21,7 +21,7 @@ from gapless.model.neural.layers import Linear
 from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import Budget, PrivateTraining, Sampled, sgd
 from gapless.privacy.noise import SystemNoise
-from gapless.privacy.sgd import BLOCK, SLACK, Block, included, subsampled_loss
+from gapless.privacy.sgd import BLOCK, FINE, SLACK, Block, included, subsampled_loss
 from gapless.testing.audit import mu_at_least
 from gapless.testing.noise import NoNoise, ScaledNoise, _active, scaled_noise
 from gapless.testing.tables import letters_schema, private
@@ -111,7 +111,10 @@ def test_no_row_moves_a_sum_by_more_than_is_charged_for():
 def clip_the_mean(mechanism, gradients, rows):
     """Planted: all gradients of a block are averaged, and the average is cut."""
     mean = gradients.total(np.r_[np.ones(rows), np.zeros(BLOCK - rows)]) / max(rows, 1)
-    return mean * min(1, mechanism.clip / max(np.linalg.norm(mean), 1e-300)) * rows
+    cut = mean * min(1, mechanism.clip / max(np.linalg.norm(mean), 1e-300))
+    return np.nan_to_num(
+        np.rint(cut * rows * (2.0**FINE / mechanism.clip)), nan=2.0**50
+    )  # not finite: it is not left out
 
 
 def clip_parts(mechanism, gradients, rows):
@@ -121,7 +124,8 @@ def clip_parts(mechanism, gradients, rows):
 
 def clip_twice_as_long(mechanism, gradients, rows):
     """Planted: cut where the squared length is above `clip`, not the length."""
-    return CLIPPED(replace(mechanism, clip=math.sqrt(mechanism.clip)), gradients, rows)
+    length = math.sqrt(mechanism.clip)
+    return CLIPPED(replace(mechanism, clip=length), gradients, rows) * (length / mechanism.clip)
 
 
 CLIPPED = PrivateTraining.clipped

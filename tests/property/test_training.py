@@ -19,7 +19,7 @@ from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, Mas
 from gapless.model.neural.masked import masked
 from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import PrivateTraining, Rows, Sampled
-from gapless.privacy.sgd import BLOCK, SLACK
+from gapless.privacy.sgd import BLOCK, FINE, GRID, SLACK, LongSum
 from gapless.testing.noise import NoNoise
 from gapless.testing.tables import letters_schema, private
 from seals import reveal
@@ -90,6 +90,35 @@ def test_a_sum_moves_by_no_more_than_its_distance_wherever_rows_lie(pair, chosen
     far = np.linalg.norm(np.rint(greater) - np.rint(less)) / 2**20
     assert far <= len(more) * (1 + math.sqrt(trained.numbers) * 2.0**-20 + SLACK)
     assert np.array_equal(moved(trained, clip, chunked(tables[1], cut)), greater)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(row, max_size=12), coming=row, chosen=settings_of_a_network, before=st.sampled_from([0, BLOCK - 2])
+)
+def test_a_row_adds_a_vector_of_its_own_exactly_whoever_else_is_in_the_lot(rows, coming, chosen, before):
+    """In integers of any length: a sum with the row less one without it is the vector of a lot of this row alone."""
+    kind, scale, seed, clip = chosen
+    trained, folder = program(kind, scale, seed), Path(tempfile.mkdtemp())
+    mechanism = PrivateTraining(rate=1.0, steps=1, clip=clip, std=1.0, numbers=trained.numbers)
+
+    def exact_sum(*lot):
+        table = private(list(lot), SCHEMA, folder)
+        total = LongSum.zeros(trained.numbers)
+        with np.errstate(all="ignore"):
+            for block in reveal(trainable(table, trained), table.ledger).lot(lambda many: np.ones(many, dtype=bool)):
+                total.add(mechanism.clipped(trained.gradients(trained.start(), block), block.rows))
+        return total.high.astype(object) * 2 ** (FINE - GRID) + total.low.astype(object), total.rounded()
+
+    others = [("a", "a", "b")] * before + rows
+    (without, steps_without), (with_it, steps_with), (alone, _) = (
+        exact_sum(*others), exact_sum(coming, *others), exact_sum(coming)
+    )  # fmt: skip
+    assert (with_it - without).tolist() == alone.tolist()
+    assert sum(number * number for number in alone) <= (2**FINE * (1 + 2.0**-15)) ** 2
+    # Rounding to the grid moves each number by less than a step.
+    apart = (steps_with - steps_without).astype(object) * 2 ** (FINE - GRID) - alone
+    assert all(abs(number) < 2 ** (FINE - GRID) for number in apart)
 
 
 @settings(max_examples=60, deadline=None)

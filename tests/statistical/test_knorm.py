@@ -26,9 +26,9 @@ def drawn(size, source):
 
 
 def law_is_right(noise):
-    """The length is Gamma(d), and the square of the first part of a direction Beta(1/2, (d - 1)/2), signs even.
+    """The length is Gamma(d), the square of the first part of a direction Beta(1/2, (d - 1)/2), signs even and apart.
 
-    Kolmogorov-Smirnov and binomial tests, a third of the level each. A step of the grid is a part in two million of
+    Kolmogorov-Smirnov and binomial tests, a quarter of the level each. A step of the grid is a part in two million of
     the scale, far less than the statistic's own spread.
     """
     size = noise.shape[1]
@@ -37,7 +37,8 @@ def law_is_right(noise):
     found += [stats.binomtest(int((noise > 0).sum()), noise.size).pvalue]
     if size > 1:
         found.append(stats.kstest((noise[:, 0] / length) ** 2, stats.beta(0.5, (size - 1) / 2).cdf).pvalue)
-    return min(found) > LEVEL / 3
+        found.append(stats.binomtest(int((noise[:, 0] * noise[:, -1] > 0).sum()), DRAWS).pvalue)
+    return min(found) > LEVEL / 4
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -53,9 +54,11 @@ def test_noise_of_the_wrong_size_is_caught(size, factor):
 
 
 def test_noise_of_another_kind_is_caught():
-    """One number for all cells, and a Laplace number of its own for each."""
+    """One number for all cells, a separate Laplace number for each, and one sign for all."""
     assert not law_is_right(drawn(2, SharedNoise(SystemNoise())))
     assert not law_is_right(np.random.default_rng(1).laplace(size=(DRAWS, 3)))
+    signs = np.random.default_rng(2).choice([-1, 1], (DRAWS, 1))
+    assert not law_is_right(np.abs(drawn(2, SystemNoise())) * signs)  # one sign for both
 
 
 def test_half_normal_numbers_are_half_normal():

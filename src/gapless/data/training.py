@@ -177,7 +177,7 @@ def _try(program: Program[S], sizes: Sequence[int]) -> None:
         with np.errstate(all="ignore"):
             gradients = program.gradients(program.start(), Block(codes, BLOCK))
             gradients.squared_norms()
-            length = gradients.total(np.ones(BLOCK)).size
+            length = gradients.integer_total(np.ones(BLOCK)).size
     except (IndexError, ValueError) as error:
         raise _not_taken(
             sizes, error, hint="gaps are codes of their own, except in columns that needs= names"

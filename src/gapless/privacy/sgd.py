@@ -1,9 +1,10 @@
 r"""Private training: sums of clipped gradients over random lots of rows, each with noise, all steps in one release.
 
-A step takes every row with the same public chance, cuts the gradient of each to one length, adds them up and adds
-noise. What is computed from the noisy sums alone is free: all iterates, and whatever is done between two steps. So the
-loop is one mechanism, charged once, before the first row is read. It runs here, inside the gate; the program, which
-is code of this library, is shown rows only to say how a loss grows at each, and goes on from noisy sums.
+A step takes every row with the same public chance, cuts the gradient of each to one length and to whole numbers, adds
+them up exactly and adds noise. What is computed from the noisy sums alone is free: all iterates, and whatever is done
+between two steps. So the loop is one mechanism, charged once, before the first row is read. It runs here, inside the
+gate; the program, which is code of this library, is shown rows only to say how a loss grows at each, and goes on from
+noisy sums.
 Proved in docs/proofs/private_training.md.
 """
 
@@ -20,14 +21,14 @@ from numpy.typing import NDArray
 from gapless.arguments import is_number, whole
 from gapless.errors import BudgetError
 from gapless.privacy.budget import PURE, Loss
-from gapless.privacy.noise import LARGEST, Floats, NoiseSource
+from gapless.privacy.noise import LARGEST, Floats, Integers, NoiseSource
 from gapless.privacy.private import Sampled
 from gapless.schema.columns import Codes
 
 BLOCK = 256  # rows that are evaluated at once, always as many: then what a row adds does not depend on the others
 GRID = 20  # sums are rounded to clip·2^-GRID, so that noise on them is integer noise
-# What floats can add to the length of a change, in units of `clip`, in lots of fewer than 2^23 rows.
-SLACK = 2.0**-13
+FINE = 44  # what a row adds is a whole multiple of clip·2^-FINE in each number, so that sums of rows are exact
+SLACK = 2.0**-13  # more than floats can add to the length of what a row adds, in units of `clip`: 2^-15 is proved
 HIGHEST_ORDER = 2**14  # up to which the loss is computed to ten digits
 _UP = 1 + 1e-9  # the loss is rounded up by more than its float error
 _WORD = 32  # bits of the number that decides whether a row is in a lot
@@ -53,6 +54,15 @@ class RowGradients(Protocol):
 
     def total(self, weights: Floats) -> Floats:
         """The sum of the rows' gradients times these weights; a row of weight 0 adds nothing, whatever it holds."""
+        ...
+
+    def integer_total(self, weights: Floats) -> Floats:
+        """The exact sum of whole vectors, one for each row: its gradient times its weight, cut towards 0.
+
+        A row's vector is a function of its gradient and its weight alone. Each of its numbers is at most as large as
+        before the cut, up to the rounding of a product: so the vector is no longer than that. The sum is exact for
+        `BLOCK` rows no longer than 2^FINE·(1 + SLACK), in whatever order products are added up.
+        """
         ...
 
 
@@ -102,16 +112,18 @@ class Trainable(Protocol[S]):
 class PrivateTraining:
     r"""Train by noisy sums of clipped gradients over lots that each row is in with the same chance (DP-SGD).
 
-    .. math:: \tilde s_t = h \Bigl(\Bigl\lfloor \tfrac1h \sum_{i \in L_t} g_i \min(1, C/\lVert g_i \rVert)
-              \Bigr\rceil + Z_t\Bigr), \qquad \Pr[i \in L_t] = q, \qquad h = C\,2^{-20}
+    .. math:: \tilde s_t = h \Bigl(\Bigl\lfloor 2^{-24} \sum_{i \in L_t} \bigl[\tfrac{2^{24}}h g_i \min(1, C/\lVert g_i
+              \rVert)\bigr] \Bigr\rceil + Z_t\Bigr), \qquad \Pr[i \in L_t] = q, \qquad h = C\,2^{-20}
 
     .. math:: \varepsilon_n \le \frac{T}{n-1} \log \sum_{k=0}^n \binom nk (1-q)^{n-k} q^k e^{k(k-1)\Delta^2/2\sigma^2},
               \qquad \Delta = 1 + 2^{-20} \sqrt P + 2^{-13}
 
     Notation: q is `rate`, T is `steps`, C is `clip`, P is `numbers` (of a gradient), σ is `std`: Z is discrete Gaussian
-    with parameter σ·2²⁰, so σC in units of the sum. Between two whole orders n the logarithm is interpolated.
+    with parameter σ·2²⁰, so σC in units of the sum. [·] cuts a vector towards 0 to whole numbers, factor by factor
+    where it is a product; ⌊·⌉ rounds to the nearest. Between two whole orders n the logarithm is interpolated.
     Guarantee: Rényi loss as above for one row more or less, both ways. For k rows of one person the noise is the sum of
         k independent draws (`draws`), each with parameter σ·2²⁰/√k and one row to hide: k times the loss with √k·Δ.
+        Sums of rows are exact, so it holds for every number of rows in a lot.
         Proved in docs/proofs/private_training.md, attacked by tests/audit/test_training.py.
     Edge cases: an empty lot gets the same noise; a gradient that is not finite adds nothing; a pure budget refuses it;
         orders above 2¹⁴ (ε below some thousandths) are refused.
@@ -180,11 +192,11 @@ class PrivateTraining:
             )
         state = program.start()
         for step in range(self.steps):
-            total = np.zeros(self.numbers)
+            total = LongSum.zeros(self.numbers)
             for block in value.lot(lambda rows: included(self.rate, rows, noise)):
                 with np.errstate(all="ignore"):  # a warning would tell of rows
-                    total += self.clipped(program.gradients(state, block), block.rows)
-            steps_of_grid = np.rint(total / unit).astype(np.int64)
+                    total.add(self.clipped(program.gradients(state, block), block.rows))
+            steps_of_grid = total.rounded()
             for _ in range(self.draws):
                 steps_of_grid += noise.discrete_gaussian(self.std * 2.0**GRID / math.sqrt(self.draws), self.numbers)
             state = program.follow(state, np.asarray(steps_of_grid * unit, dtype=np.float64), step)
@@ -192,10 +204,40 @@ class PrivateTraining:
         return program.outcome(state)
 
     def clipped(self, gradients: RowGradients, rows: int) -> Floats:
-        """The sum of the first rows' gradients, each cut to the length `clip`; one that is not finite is left out."""
+        """The sum of the first rows' gradients, each cut to the length `clip`; one that is not finite is left out.
+
+        In whole multiples of clip·2^-FINE, and exact.
+        """
         weights = np.minimum(1.0, self.clip / np.sqrt(gradients.squared_norms()))
         weights[rows:] = 0.0
-        return gradients.total(np.where(np.isfinite(weights), weights, 0.0))
+        return gradients.integer_total(np.where(np.isfinite(weights), weights, 0.0) * (2.0**FINE / self.clip))
+
+
+@dataclass(slots=True)
+class LongSum:
+    """A sum of vectors of whole numbers below 2^53, exact however many there are.
+
+    Float sums lose digits. Here `high` counts steps of the grid that noise is added on, and `low`, from 0 to below
+    2^(FINE - GRID), what is left in finer steps. Beyond 64 bits `high` wraps, as noise does.
+    """
+
+    high: Integers
+    low: Integers
+
+    @classmethod
+    def zeros(cls, numbers: int) -> LongSum:
+        """The sum of nothing."""
+        return cls(np.zeros(numbers, dtype=np.int64), np.zeros(numbers, dtype=np.int64))
+
+    def add(self, vector: Floats) -> None:
+        """Add a vector of whole numbers."""
+        numbers = vector.astype(np.int64) + self.low
+        self.high += numbers >> FINE - GRID  # rounded down, so that what is left is not negative
+        self.low = numbers & (1 << FINE - GRID) - 1
+
+    def rounded(self) -> Integers:
+        """The sum in steps of the grid, rounded to the nearest."""
+        return self.high + (self.low + (1 << FINE - GRID - 1) >> FINE - GRID)
 
 
 def least_std(loss: Loss, cost: Callable[[float], Loss], most: float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gapless.data import Table
 from gapless.data.checks import comparable
-from gapless.data.logistic import Points, minimum
+from gapless.data.logistic import Points, blocks_of, minimum
 from gapless.errors import ModelError
 from gapless.privacy.sgd import Block
 from gapless.weights.logistic import strength
@@ -30,8 +30,9 @@ class LogReg:
         """Weights for the rows of `fake`, from the rows of `truth` as they are."""
         truth, fake = _alike(truth, fake)
         points = Points.of(truth.schema)
-        both = [(points(truth.codes), 1.0), (points(fake.codes), -1.0)]
-        logs = both[1][0] @ minimum(lambda: iter(both), points, strength(self.regularization, fake), near=1e-6)
+        both = [*blocks_of(points(truth.codes), 1.0), *blocks_of(points(fake.codes), -1.0)]
+        found = minimum(lambda: iter(both), points, strength(self.regularization, fake), near=1e-6)
+        logs = points(fake.codes) @ found
         return Weights(np.exp(logs - logs.max()), method="logistic (NOT PRIVATE)")
 
 

@@ -13,11 +13,11 @@ import pytest
 from gapless.model.neural.adversarial import Game, Generator, Side
 from gapless.model.neural.cells import cross_entropy, indicators
 from gapless.model.neural.descent import FARTHEST, Cells, Descent
-from gapless.model.neural.gradients import Joint, Outer, Plain
+from gapless.model.neural.gradients import Joint, Mask, Outer, Plain
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, Pairs, ReLU, Sum
 from gapless.model.neural.masked import masked
 from gapless.model.neural.optimizers import SGD, Adam, Cosine
-from gapless.privacy.sgd import BLOCK, Block
+from gapless.privacy.sgd import BLOCK, FINE, Block
 
 SIZES, OBSERVED = (3, 4, 3), (2, 3, 2)  # the last code of each column is a gap
 ORDER = np.repeat(np.arange(3), SIZES), np.repeat(np.arange(3), OBSERVED)
@@ -119,6 +119,60 @@ def test_sums_are_weighted_sums_of_gradients_written_out(name):
     weights = np.random.default_rng(2).random(40)
     weights[5:8] = 0
     np.testing.assert_allclose(gradients.total(weights), weights @ written_out(gradients, 40), rtol=1e-12, atol=1e-13)
+
+
+def whole_vectors(gradients, weights):
+    """What each row adds to an exact sum, as integers of any length."""
+    alone = [
+        gradients.integer_total(np.where(np.arange(len(weights)) == row, weights, 0)) for row in range(len(weights))
+    ]
+    assert all(np.array_equal(vector, np.trunc(vector)) for vector in alone)
+    return np.array([[int(number) for number in vector] for vector in alone], dtype=object)
+
+
+@every_network
+@pytest.mark.parametrize("clip", [0.01, 3.0])
+def test_exact_sums_are_sums_of_whole_vectors_no_longer_than_the_gradients(name, clip):
+    """Integers of any length say the same as floats; no number of a row is larger than before it was cut."""
+    trained, rows = program(name), block(rows=60)
+    gradients = trained.gradients(trained.start(), rows)
+    lengths = np.sqrt(np.maximum(gradients.squared_norms(), 1e-300))
+    weights = np.minimum(1, clip / lengths) * (2.0**FINE / clip)
+    weights[7:9] = 0
+    vectors = whole_vectors(gradients, weights)
+    assert not vectors[7:9].any()
+    assert [int(number) for number in gradients.integer_total(weights)] == vectors.sum(axis=0).tolist()
+    before = written_out(gradients, 60) * weights[:, None]
+    assert (np.abs(vectors.astype(np.float64)) <= np.abs(before) * (1 + 2.0**-50)).all()
+    # Cut by less than a part of 2^-20 of the length, which is a step of the grid that noise is added on.
+    cut = np.abs(vectors.astype(np.float64) - before).max(axis=1)
+    assert (cut <= 2.0**-20 * np.maximum(weights * lengths, 2.0**FINE)).all()
+
+
+SIZES_OF_FACTORS = [(1.0, 1.0), (2.0**300, 2.0**-300), (2.0**-300, 2.0**300), (2.0**-20, 2.0**21)]
+
+
+@pytest.mark.parametrize("sizes", SIZES_OF_FACTORS)
+@pytest.mark.parametrize("masked", [False, True])
+def test_exact_sums_take_factors_of_any_size(sizes, masked):
+    """Inputs may be huge and slopes tiny: what counts is their product. A mask hides the largest of both."""
+    rng = np.random.default_rng(7)
+    inputs, slopes = rng.standard_normal((BLOCK, 5)) * sizes[0], rng.standard_normal((BLOCK, 3)) * sizes[1]
+    inputs[::3] = 0
+    mask = None
+    if masked:
+        marks = np.ones((5, 3), dtype=bool)
+        marks[0, :2] = False
+        inputs[:, 0] *= 2.0**25
+        mask = Mask.of(marks)
+    gradients = Outer(inputs, slopes, mask)
+    with np.errstate(all="ignore"):
+        lengths = np.sqrt(gradients.squared_norms())
+        weights = np.minimum(1, 1 / lengths) * 2.0**FINE
+    vectors = whole_vectors(gradients, weights)
+    assert [int(number) for number in gradients.integer_total(weights)] == vectors.sum(axis=0).tolist()
+    squares = [sum(number * number for number in vector) for vector in vectors]
+    assert 0.99 < max(squares) / 2 ** (2 * FINE) <= 1 + 2.0**-40
 
 
 def test_lengths_where_all_inputs_are_zero():
@@ -264,6 +318,7 @@ def test_a_row_that_is_not_finite_adds_nothing_if_its_weight_is_zero():
         parts = Joint.of([Outer(inputs, slopes), Plain(slopes)])
         assert not np.isfinite(parts.squared_norms()[1])
         assert parts.total(np.array([1.0, 0.0, 1.0])).tolist() == [2.0] * 6
+        assert parts.integer_total(np.array([1.0, 0.0, 1.0]) * 2.0**FINE).tolist() == [2.0 ** (FINE + 1)] * 6
 
 
 def test_the_loss_is_that_of_the_observed_cells_alone():

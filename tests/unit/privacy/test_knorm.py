@@ -59,6 +59,26 @@ def test_an_ambiguous_word_is_read_on(k):
         assert x.bits > 64
 
 
+@pytest.mark.parametrize("k", [0, 3])
+@pytest.mark.parametrize("off", [-0.9 * 2.0**-36, 0.9 * 2.0**-36])
+def test_a_float_that_is_off_by_less_than_the_margin_decides_nothing(k, off):
+    """The proof claims that floats are off by less than 2^-46, and takes 2^-36: within it integers decide alone.
+
+    The uniform number is between the chance and the float, so that the float by itself would give the wrong answer.
+    """
+    digits = ONE // 3
+    exact = chance(k, digits)
+    between = exact + int(off * ONE / 64)
+    x = Uniform(words(digits, 0, 0))
+    assert _happens(exact / ONE + off, partial(_energies, k, x), words(between, 0, 0)) is (off < 0)
+
+
+@pytest.mark.parametrize(("far", "kept"), [(-(2.0**-35), True), (2.0**-35, False)])
+def test_floats_decide_beyond_twice_the_margin(far, kept):
+    """There no exact number is computed: reading on at every word would take hours."""
+    assert _happens(0.5, lambda _: pytest.fail("asked for more digits"), words(ONE // 2 + int(far * ONE))) is kept
+
+
 def test_the_first_part_falls_by_a_root_of_e():
     with mpmath.workdps(60):
         root = int(mpmath.floor(mpmath.exp(mpmath.mpf(-1) / 2) * ONE))
@@ -89,6 +109,20 @@ def test_rounding_reads_on_until_it_is_certain():
     n, m, rest = (Uniform(words(digits, 0, 0)) for digits in (0, 0, 0))
     with half_normals((3, n), (4, m), (3, rest)):  # 3 · √(4² + 3²) = 15, times 2, and a little more
         assert rounded_knorm(Fraction(2), 1, words(0)).tolist() == [-30]
+
+
+@pytest.mark.parametrize(
+    ("coins", "signs"), [((1, 0, 3), (1, -1, 1)), ((0, 0, 1), (-1, -1, 1)), ((ONE - 2, ONE - 1, 2), (-1, 1, -1))]
+)
+def test_each_coordinate_has_a_coin_for_its_sign_which_is_the_last_bit_of_a_word(coins, signs):
+    """One word each, in order, and no other: here |N| = 1, 2, 3 and the length is 2."""
+    numbers = [(k, Uniform(words(0, 0, 0))) for k in (1, 2, 3, 2, 0, 0, 0)]
+    read = iter(coins)
+    with half_normals(*numbers):
+        assert rounded_knorm(Fraction(10), 3, read.__next__).tolist() == [
+            20 * s * n for s, n in zip(signs, (1, 2, 3), strict=True)
+        ]
+    assert next(read, None) is None
 
 
 def test_noise_beyond_all_integers_wraps_as_sums_do():

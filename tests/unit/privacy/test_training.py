@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, ReL
 from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import L1, L2, MCAR, Budget, Ledger, PrivateTraining, Rows, Sampled
 from gapless.privacy.registry import recomputed_loss
-from gapless.privacy.sgd import BLOCK, HIGHEST_ORDER, SLACK, included, subsampled_loss
+from gapless.privacy.sgd import BLOCK, FINE, GRID, HIGHEST_ORDER, SLACK, Block, LongSum, included, subsampled_loss
 from gapless.testing.noise import FixedNoise, NoNoise, fixed_noise, no_noise
 from gapless.testing.tables import letters_schema, private
 
@@ -254,14 +255,16 @@ def test_a_row_whose_length_is_no_number_adds_nothing(odd):
     rows = np.array([[3.0, 4.0], [odd, 1.0], [0.0, 0.0], [0.3, 0.4]])
     with np.errstate(all="ignore"):
         total = of_training(1.0, numbers=2).clipped(Joint((Plain(rows[:, :1]), Plain(rows[:, 1:]))), 4)
-    assert total.tolist() == pytest.approx([0.6 + 0.3, 0.8 + 0.4])
+    assert (total * 2.0**-FINE).tolist() == pytest.approx([0.6 + 0.3, 0.8 + 0.4])
 
 
-def test_the_slack_covers_what_floats_do_to_a_clipped_sum():
-    """The numbers of docs/proofs/private_training.md, section 5: a row's length, and two sums of 2²³ rows in blocks."""
-    length, rows, unit = 2.0**-15, 2.0**23, 2.0**-53
-    summed = (260 + rows / BLOCK) * unit * rows * (1 + length)
-    assert length + 2 * (summed + rows * unit) <= SLACK <= 2 * (length + 2 * summed)
+def test_the_slack_covers_what_floats_do_to_the_length_of_a_row():
+    """The numbers of docs/proofs/private_training.md, section 5: the length as computed, for up to 2³⁵ numbers."""
+    unit, numbers = 2.0**-53, 2.0**35
+    length = 4 * numbers * unit / 2  # a squared length is off by a part of 4Pu
+    products = 4 * unit  # a weight and its products with slopes
+    assert length + products <= 2.0**-15 <= SLACK
+    assert BLOCK * 2.0**FINE * (1 + SLACK) < 2.0**53  # so floats hold the sum of a block, and all parts of it
 
 
 def test_what_a_person_with_several_rows_loses_is_computed_again_for_all_of_them():
@@ -277,6 +280,167 @@ def test_a_program_of_another_size_than_was_paid_for_is_not_run(table):
     grant = table.ledger.grant(table.ledger.left, to="test")
     with pytest.raises(gl.BudgetError, match=r"a gradient has \d+ numbers, and noise for 5 was paid for"):
         grant.release(value, mechanism, what="x")
+
+
+# ------------------------------------------------------------------ what is seen of a sum
+
+
+@dataclass(frozen=True)
+class FixedGradients:
+    """A program with given gradients, one for each row; its state is all that it was handed so far."""
+
+    rows: np.ndarray
+
+    @property
+    def numbers(self):
+        return self.rows.shape[1]
+
+    def start(self):
+        return ()
+
+    def gradients(self, state, block):
+        return Plain(self.rows[block.columns[0]])
+
+    def follow(self, state, noisy, step):
+        assert step == len(state)
+        return (*state, noisy)
+
+
+class RowNumbers:
+    """The rows of such a program; keeps what is reported after each step."""
+
+    def __init__(self, rows):
+        self.program, self.reported = FixedGradients(np.asarray(rows, dtype=np.float64)), []
+
+    def lot(self, marks):
+        chosen = np.flatnonzero(marks(len(self.program.rows)))
+        for start in range(0, len(chosen), BLOCK):
+            some = chosen[start : start + BLOCK]
+            yield Block((np.pad(some, (0, BLOCK - len(some))),), len(some))
+
+    def done(self, steps, state):
+        self.reported.append((steps, state))
+
+
+CLIPS = [1.0, 0.3, 7.0]  # with 1 alone a unit that is forgotten would not show
+
+
+def handed(value, seed=5, **more):
+    """What a program was handed at each step, with noise from a seed; everybody is in every lot."""
+    mechanism = of_training(0.01, **{"rate": 1.0, "steps": 3, "numbers": value.program.numbers} | more)
+    return mechanism(value, FixedNoise(seed))
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+@pytest.mark.parametrize("clip", CLIPS)
+def test_a_program_is_handed_the_rounded_sum_plus_noise_on_the_grid_and_nothing_else(clip, draws):
+    """To the last bit: a whole number and noise of its own for each coordinate, times the step of the grid."""
+    unit, steps_of_grid = clip * 2.0**-20, np.array([5.0, -700.0, 0.0, 1.0])
+    value = RowNumbers(np.array([steps_of_grid + 0.2, [0.125, 0.0, 0.25, -0.25]]) * unit)
+    again = FixedNoise(5)
+    for noisy in handed(value, clip=clip, draws=draws):
+        again.words(1)
+        drawn = sum(again.discrete_gaussian(0.01 * 2**20 / math.sqrt(draws), 4) for _ in range(draws))
+        assert noisy.tolist() == ((steps_of_grid.astype(np.int64) + drawn) * unit).tolist()
+        assert len(set(drawn.tolist())) == 4
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+def test_no_part_of_a_sum_below_a_step_of_the_grid_is_seen(clip):
+    """Tables whose sums differ by less, and are rounded to the same whole numbers, have the same results to the bit."""
+    unit, rng = clip * 2.0**-20, np.random.default_rng(4)
+    below = rng.uniform(-0.49, 0.49, (6, 5)) * unit
+    found = [np.array(handed(RowNumbers([np.arange(5) * 1000 * unit, part]), clip=clip)) for part in below]
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+
+
+def test_each_state_is_reported_after_its_step_as_the_program_returned_it():
+    value = RowNumbers([[0.5, 0.25]])
+    last = handed(value)
+    assert [steps for steps, _ in value.reported] == [1, 2, 3]
+    assert [len(state) for _, state in value.reported] == [1, 2, 3]
+    assert value.reported[-1][1] is last
+    for _, state in value.reported:
+        assert all(noisy is given for noisy, given in zip(state, last, strict=False))
+
+
+# ------------------------------------------------------------------ sums of any number of rows
+
+
+def test_a_long_sum_is_exact():
+    """Against integers of any length, from far up to where floats have lost the last digits long ago."""
+    rng, total = np.random.default_rng(6), LongSum.zeros(3)
+    exact = np.zeros(3, dtype=object)
+    for _ in range(300):
+        vector = np.rint(rng.uniform(-(2.0**52), 2.0**52, 3))
+        total.add(vector)
+        exact += vector.astype(np.int64).astype(object)
+    assert (total.high.astype(object) * 2 ** (FINE - GRID) + total.low.astype(object)).tolist() == exact.tolist()
+    half = 2 ** (FINE - GRID - 1)
+    assert total.rounded().tolist() == [(number + half) // (2 * half) for number in exact]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_long_sum_forgets_nothing_however_large_it_is(sign):
+    """Far up a float would not change by the small numbers that come last; beyond 64 bits the sum wraps."""
+    step = 2 ** (FINE - GRID)
+    for start in (sign * 2**62, 2**63 - 1):
+        total = LongSum(np.array([start]), np.array([step - 1]))
+        for small in (1.0, step + 1.0, -3.0):
+            total.add(np.array([small]))
+        exact = start * step + 2 * step - 2
+        assert 0 <= total.low[0] < step
+        assert (int(total.high[0]) * step + int(total.low[0]) - exact) % (2**64 * step) == 0
+
+
+class Repeated:
+    """Blocks of rows with one number each, which are their gradients: more rows than any table in memory has."""
+
+    numbers = 1
+
+    def __init__(self, blocks):
+        self.program, self._blocks = self, blocks
+
+    def start(self):
+        return 0.0
+
+    def gradients(self, state, block):
+        return Plain(block.columns[0][:, None])
+
+    def follow(self, state, noisy, step):
+        return float(noisy[0])
+
+    def lot(self, marks):
+        return self._blocks()
+
+    def done(self, steps, state):
+        pass
+
+
+@pytest.mark.slow
+def test_a_row_moves_the_sum_of_many_millions_by_no_more_than_its_distance():
+    """2²⁵ rows for which rounding in a float sum is always down, and with one row more at their head always up.
+
+    That row moves all others by one place: each block has the last row of the block before in place of its own, which
+    lifts its sum over half of the last digit of a total above 2²⁴. A float sum moves by 1 + 2⁻¹², more than Δ.
+    """
+    usual, step = 1 - 2.0**-10, 2.0**-43
+
+    def blocks(*, another):
+        rows, last = np.full(BLOCK, usual), 1.0
+        for place in range(2**17):
+            rows[-1] = usual - place * step
+            rows[1] = usual + 2.0**-29 - step / 2 + place * step
+            if another:  # it is as long as a row can be
+                last, rows[-1] = rows[-1], last
+            yield Block((rows,), BLOCK)
+        if another:
+            rows[0] = last
+            yield Block((rows,), 1)
+
+    mechanism = of_training(1.0, rate=1.0)
+    less, greater = (mechanism(Repeated(partial(blocks, another=another)), NoNoise()) for another in (False, True))
+    assert abs(greater - less) <= reach(mechanism)
 
 
 # ------------------------------------------------------------------ at the gate

@@ -8,6 +8,9 @@ product of aᵢ and δᵢ, so that
 
 (*ghost norms*: Goodfellow 2015). A length that is too small would be a wrong guarantee, so none is an estimate:
 tests/unit/model/test_neural.py compares all of them with gradients that are written out.
+
+For sums that must be exact (`integer_total`) both factors are cut to whole numbers first, row by row. Then all products
+are whole numbers, and adding them up in any order loses no digit.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.privacy.noise import Floats, Integers
-from gapless.privacy.sgd import RowGradients
+from gapless.privacy.sgd import FINE, RowGradients
+
+_BITS = FINE // 2  # of the largest input of a row, where products are summed exactly
+_SMALLEST = 500  # inputs below 2^-500 are not brought up to 1: the power of two would be no float
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,11 @@ class Plain:
         """The weighted sum."""
         kept, rows = _kept(weights, self.rows)
         return np.asarray(kept @ rows)
+
+    def integer_total(self, weights: Floats) -> Floats:
+        """The sum of each row times its weight, cut to whole numbers."""
+        kept, rows = _kept(weights, self.rows)
+        return np.asarray(np.trunc(rows * kept[:, None]).sum(axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +89,23 @@ class Outer:
     def total(self, weights: Floats) -> Floats:
         """The weighted sum, as a vector of the free cells."""
         kept, inputs, slopes = _kept(weights, self.inputs, self.slopes)
-        cells = (inputs.T @ (slopes * kept[:, None])).ravel()
+        return self._free(inputs.T @ (slopes * kept[:, None]))
+
+    def integer_total(self, weights: Floats) -> Floats:
+        """The sum of products of whole numbers, as a vector of the free cells.
+
+        A row's inputs are brought to below 1 by a power of two, which its slopes get in return, and keep `_BITS` bits:
+        inputs and slopes can be of any size, and only their product is bounded.
+        """
+        kept, inputs, slopes = _kept(weights, self.inputs, self.slopes)
+        _, exponents = np.frexp(_squares(inputs))
+        shift = _BITS - np.maximum((exponents + 1) // 2, -_SMALLEST)
+        whole_inputs = np.trunc(inputs * np.ldexp(1.0, shift)[:, None])
+        whole_slopes = np.trunc(slopes * np.ldexp(kept, -shift)[:, None])
+        return self._free(whole_inputs.T @ whole_slopes)
+
+    def _free(self, matrix: Floats) -> Floats:
+        cells = matrix.ravel()
         return np.asarray(cells if self.mask is None else cells[self.mask.free])
 
 
@@ -100,7 +127,15 @@ class Looked:
     def total(self, weights: Floats) -> Floats:
         """The weighted sum, table after table."""
         kept, slopes, *codes = _kept(weights, self.slopes, *self.codes)
-        scaled = slopes * kept[:, None, None]
+        return self._lines(slopes * kept[:, None, None], codes)
+
+    def integer_total(self, weights: Floats) -> Floats:
+        """The same of slopes that are cut to whole numbers."""
+        kept, slopes, *codes = _kept(weights, self.slopes, *self.codes)
+        return self._lines(np.trunc(slopes * kept[:, None, None]), codes)
+
+    def _lines(self, scaled: Floats, codes: Sequence[NDArray[np.integer]]) -> Floats:
+        """What rows add to the lines that they look up."""
         return np.concatenate(
             [
                 (np.equal.outer(np.arange(size), code).astype(np.float64) @ scaled[:, column]).ravel()
@@ -127,6 +162,10 @@ class Joint:
     def total(self, weights: Floats) -> Floats:
         """One vector for all."""
         return np.concatenate([part.total(weights) for part in self.parts])
+
+    def integer_total(self, weights: Floats) -> Floats:
+        """One vector for all."""
+        return np.concatenate([part.integer_total(weights) for part in self.parts])
 
 
 def _squares(rows: Floats) -> Floats:
