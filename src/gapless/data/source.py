@@ -48,7 +48,7 @@ PART = 1 << 23  # bytes of a text file
 PART_ROWS = 1 << 17  # of a Parquet file
 LOOKED_AT = 1000  # lines, for the separator
 LONGEST_CELL = 2**31 - 1  # letters: else a long comment in a cell is an error
-LONGEST_ROW = 1 << 27  # letters, all of which are held at once
+LONGEST_ROW = 1 << 25  # letters, all of which are held at once
 # A megabyte of gzip can unpack to a gigabyte. More than this is refused if it is also packed more tightly than this.
 UNPACKED, TIGHTEST = 1 << 30, 100  # bytes; bytes for each byte of the file
 
@@ -355,7 +355,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _blocks(pieces: Iterable[str], path: Path) -> Iterator[str]:
-    """The same text in blocks of whole lines, cut outside of quotes and not beside an empty line."""
+    """The same text in blocks of whole lines, cut outside of quotes."""
     held: list[str] = []
     quoted = False  # whether what is held ends inside quotes
     for piece, following in pairwise(chain(pieces, [""])):
@@ -370,16 +370,14 @@ def _blocks(pieces: Iterable[str], path: Path) -> Iterator[str]:
 
 
 def _last_line(piece: str, *, quoted: bool) -> int:
-    """Where the last line begins that is not empty, nor the one before it; 0 if there is none."""
+    """Where the last line begins that is outside of quotes; 0 if there is none."""
     end = len(piece)
     inside = quoted ^ (piece.count('"') % 2 == 1)  # of quotes, at `end`
-    while (line := piece.rfind("\n", 0, end)) > 0:
-        inside ^= piece.count('"', line, end) % 2 == 1
-        before = piece[max(0, line - 2) : line]
-        empty = piece[line + 1 : line + 2] in ("", "\r", "\n") or before.endswith(("\n", "\n\r"))
-        if not (inside or empty):
+    while end > 0:
+        start = piece.rfind('"', 0, end) + 1  # from here to `end` all is inside, or nothing is
+        if not inside and (line := piece.rfind("\n", start, end)) >= 0:
             return line + 1
-        end = line
+        end, inside = start - 1, not inside
     return 0
 
 
@@ -411,8 +409,8 @@ def _check_length(letters: int, path: Path) -> None:
     """Refuse to hold more than a public number of letters: a quote that is never closed takes all that follows."""
     if letters > LONGEST_ROW:
         raise ReadError(
-            f"{path} has more than {LONGEST_ROW:,} letters without a place between two rows",
-            hint="close every quote, end every row with a line break, and delete empty lines",
+            f"{path} has a row of more than {LONGEST_ROW:,} letters",
+            hint="close every quote, and end every row with a line break",
         )
 
 
