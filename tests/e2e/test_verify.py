@@ -65,6 +65,18 @@ def test_a_release_is_intact(release):
     assert digest in str(result)
 
 
+@pytest.mark.parametrize("name", ["rel[1]", "rel*", "rel?", "a=b", "~"])
+def test_a_folder_whose_name_looks_like_a_pattern_is_verified_itself(name, made, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(made / "people", name)
+    shutil.copytree(made / "others", "rel1")  # what the name would find
+    assert verify_release(name).problems == ()
+    assert gl.Table.read(f"{name}/synthetic.parquet", gl.Schema.read(f"{name}/schema.toml")).schema.name == "people"
+    if name == "rel[1]":
+        run = subprocess.run([GAPLESS, "verify", name], capture_output=True, text=True, check=False)
+        assert (run.returncode, run.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     "name",
     [

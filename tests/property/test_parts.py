@@ -176,7 +176,7 @@ def test_the_file_is_never_held_whole(tmp_path):
             heights = [frame.height for frame in source.parts(file)]
             assert sum(heights) == 5000
             assert max(heights) <= 1000
-        assert max(map(len, source._blocks(source._pieces(path, "utf-8")))) <= 1100
+        assert max(map(len, source._blocks(source._pieces(path, "utf-8"), path))) <= 1100
 
 
 def test_errors_of_cells_come_after_those_of_the_file_and_by_column(tmp_path):

@@ -10,9 +10,10 @@ compared with those at reading, before each pass and after it: facts about the f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from gapless.data.source import (
     check_there,
     files_of,
     parquet_frames,
+    scan_parquet,
     separator_of,
     text_frames,
     whole_file,
@@ -139,7 +141,7 @@ class Files:
         for path in self.stamps:  # before hours are spent on the files before it
             with whole_file(path):
                 if path.name.lower().endswith(PARQUET_ENDINGS):
-                    check_names(list(pl.scan_parquet(path).collect_schema().names()), self.schema)
+                    check_names(list(scan_parquet(path).collect_schema().names()), self.schema)
         rows = check(self.frames(), self.schema)
         self.check_unchanged()
         return rows
@@ -272,13 +274,21 @@ def _duckdb() -> Any:
     return duckdb
 
 
+def _duckdb_name(path: Path, connection: Any) -> str:
+    """The pattern by which DuckDB finds this file and no other: it takes every name for a pattern."""
+    name = re.sub(r"[*?[]", r"[\g<0>]", str(path.absolute()))
+    with suppress(_duckdb().Error):  # a name that is no Unicode
+        found = connection.execute("FROM glob(?)", [name]).fetchall()
+        if len(found) == 1 and path.samefile(found[0][0]):
+            return name
+    raise ReadError(f"DuckDB does not take the name {path} literally", hint='rename the file, or pass engine="disk"')
+
+
 def _duckdb_frames(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
     """A Parquet file by DuckDB, which holds some thousand rows of it at a time."""
-    if has_magic(str(path)):  # it would read other files in its place
-        raise ReadError(f"DuckDB takes the name {path} for a pattern", hint='engine="disk", or another name')
     connection = _duckdb().connect(config={"memory_limit": MEMORY})
     try:
-        table = connection.read_parquet(str(path))
+        table = connection.read_parquet(_duckdb_name(path, connection), hive_partitioning=False)
         if columns is not None:
             table = table.select(*('"' + name.replace('"', '""') + '"' for name in columns))
         yield pl.DataFrame(table.limit(0).to_arrow_table())

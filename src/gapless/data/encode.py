@@ -105,7 +105,8 @@ def _parts(
 
 def check_names(names: list[str], schema: Schema) -> None:
     """The file's columns and the schema's must be the same, but for those the schema ignores."""
-    lacking = [name for name in schema.names if name not in names]
+    present, known = set(names), {*schema.names, *schema.ignore}
+    lacking = [name for name in schema.names if name not in present]
     if len(lacking) == len(schema.names):  # then the first line may be no header at all: it is not quoted
         raise SchemaError(
             "the data have none of the schema's columns", hint=f"a header line with: {listing(schema.names)}"
@@ -115,7 +116,7 @@ def check_names(names: list[str], schema: Schema) -> None:
             f"the data have no column {listing(map(repr, lacking))}",
             hint=f"in the data: {nearest(lacking[0], names)}",
         )
-    if unknown := [name for name in names if name not in (*schema.names, *schema.ignore)]:
+    if unknown := [name for name in names if name not in known]:
         raise SchemaError(
             f"the schema does not know {listing(map(repr, unknown))}",
             hint=f"declare [column.{toml.key(unknown[0])}], or leave it out: [table] ignore = [{unknown[0]!r}]"

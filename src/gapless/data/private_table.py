@@ -7,10 +7,8 @@ tests/property/test_stability.py.
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
@@ -25,7 +23,7 @@ from gapless.data.neighbors import Links, Matching
 from gapless.data.own import all_own, is_own
 from gapless.data.reading import opened
 from gapless.data.register import check_not_covered, data_files, register
-from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, is_pattern
+from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, is_pattern, split_pattern
 from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
@@ -561,7 +559,7 @@ def ledger_beside(data: Any) -> Path:
         )
     path = Path(data)
     if is_pattern(data):
-        folder = Path(*takewhile(lambda part: not glob.has_magic(part), path.parts))
+        folder = split_pattern(data)[0]
         if folder.is_symlink() or folder.name in ("", ".."):
             folder = folder.resolve()
         if not folder.name:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import codecs
 import csv
 import datetime as dt
+import fnmatch
 import glob
 import gzip
 import io
+import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
 from io import BufferedReader
@@ -28,12 +30,13 @@ import numpy as np
 import polars as pl
 
 from gapless.data.address import is_database, is_url
+from gapless.data.excel import text_rows
 from gapless.data.formulas import Formulas
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import Schema, toml
 from gapless.schema.columns import as_text
 from gapless.schema.schema import SEPARATORS
-from gapless.schema.words import listing
+from gapless.schema.words import listing, repeated
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,6 +49,9 @@ PART = 1 << 23  # bytes of a text file
 PART_ROWS = 1 << 17  # of a Parquet file
 LOOKED_AT = 1000  # lines, for the separator
 LONGEST_CELL = 2**31 - 1  # letters: else a long comment in a cell is an error
+LONGEST_ROW = 1 << 25  # letters, all of which are held at once
+# A megabyte of gzip can unpack to a gigabyte. More than this is refused if it is also packed more tightly than this.
+UNPACKED, TIGHTEST = 1 << 30, 100  # bytes; bytes for each byte of the file
 
 _MARKS = {  # the longer ones first: one of UTF-16 begins one of UTF-32
     codecs.BOM_UTF32_LE: "utf-32",
@@ -143,20 +149,81 @@ def within_reach(series: pl.Series) -> pl.Series:
     return series.to_physical().clip(first, last).cast(series.dtype)
 
 
+def split_pattern(data: str | Path) -> tuple[Path, str]:
+    """Split a path into the part that is taken literally and the pattern that follows it, "" if there is none.
+
+    Whatever exists under its own name is literal: the file `people[1].csv`, and the folder of `rel[1]/*.csv`.
+    """
+    literal, parts = Path(), Path(data).parts
+    for place, part in enumerate(parts):
+        if glob.has_magic(part) and not os.path.lexists(literal / part):
+            return literal, str(Path(*parts[place:]))
+        literal /= part
+    return literal, ""
+
+
 def is_pattern(data: Any) -> bool:
     """Whether it stands for several files, as in `big/*.parquet`, and is no file itself."""
-    named = isinstance(data, str | Path) and not is_database(data)
-    return named and glob.has_magic(str(data)) and not Path(data).exists()
+    return isinstance(data, str | Path) and not is_database(data) and split_pattern(data)[1] != ""
 
 
 def files_of(data: str | Path) -> list[Path]:
-    """The files that a path or a pattern names, by their names in order."""
-    if not is_pattern(data):
+    """The files that a path or a pattern names: each file once, however many names and links lead to it, sorted.
+
+    Of several names of one file the first is kept. Else one person's row would be counted once for each of them.
+    """
+    folder, pattern = split_pattern(data)
+    if not pattern:
         return [Path(data)]
-    found = sorted(map(Path, glob.glob(str(data), recursive=True)))  # noqa: PTH207 a pattern may be absolute
+    found: dict[Hashable, Path] = {}
+    for path in sorted(_matches(folder, Path(pattern).parts)):
+        found.setdefault(file_identity(path), path)
     if not found:
         raise _nothing_at(data, f"no file matches {data}", "check the pattern")
+    return list(found.values())
+
+
+def _matches(folder: Path, parts: Sequence[str]) -> list[Path]:
+    """All that the parts of a pattern name below a folder, by the rules of the module glob; one may come twice."""
+    found = [folder]
+    for part in parts:
+        if part == "**":
+            found = _folders_below(found)
+        elif glob.has_magic(part):
+            found = [parent / name for parent in found for name in fnmatch.filter(_names_in(parent, part), part)]
+        else:
+            found = [parent / part for parent in found if os.path.lexists(parent / part)]
     return found
+
+
+def _folders_below(folders: Iterable[Path]) -> list[Path]:
+    """These folders and all below them, each once: links may lead in a circle."""
+    found: dict[Hashable, Path] = {}
+    waiting = list(folders)
+    while waiting:
+        folder = waiting.pop()
+        if folder.is_dir() and (identity := file_identity(folder)) not in found:
+            found[identity] = folder
+            waiting += [folder / name for name in _names_in(folder, "**")]
+    return list(found.values())
+
+
+def _names_in(folder: Path, part: str) -> list[str]:
+    """The names in a folder that this part of a pattern may match: hidden ones only if it begins with a point."""
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except OSError:  # a file, or a folder that nobody may look into
+        return []
+    return [name for name in names if part.startswith(".") or not name.startswith(".")]
+
+
+def file_identity(path: Path) -> Hashable:
+    """What all names of one file share: its device and inode, after all links were followed."""
+    try:
+        found = path.stat()
+    except OSError:  # a link that leads nowhere: whoever reads it raises the error
+        return path
+    return (found.st_dev, found.st_ino) if found.st_ino else path.resolve()  # some file systems have no inodes
 
 
 def check_there(path: Path) -> None:
@@ -218,27 +285,30 @@ def whole_file(path: Path) -> Iterator[None]:
         raise ReadError(f"{path} is not a valid Parquet file", hint="write it again, or use CSV") from None
 
 
+def scan_parquet(path: Path) -> pl.LazyFrame:
+    """One Parquet file by its literal name.
+
+    polars would expand `*`, `?`, `[` and a leading `~`, and make columns of folders called `year=2024`.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ReadError(f"the name {str(path)!a} is not valid Unicode", hint="rename the file") from None
+    return pl.scan_parquet(path.absolute(), glob=False, hive_partitioning=False)
+
+
 def parquet_frames(path: Path, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
     """A Parquet file some rows at a time, with these columns or all; a row group is held as a whole."""
-    scan = pl.scan_parquet(path) if columns is None else pl.scan_parquet(path).select(columns)
+    scan = scan_parquet(path) if columns is None else scan_parquet(path).select(columns)
     yield scan.head(0).collect()  # what columns it has, though there may be no row
     yield from scan.collect_batches(chunk_size=PART_ROWS)
 
 
 def _sheet(path: Path, *, for_holder: bool) -> pl.DataFrame:
-    """The first sheet of an Excel file as text, each cell by itself: moments as ISO 8601 writes them."""
-    try:
-        import fastexcel  # noqa: PLC0415 an extra
-    except ModuleNotFoundError:
-        hint = "pip install 'gapless[excel]', or save it as CSV"
-        raise ReadError(f"cannot read {path}: fastexcel is not installed", hint=hint) from None
-    try:
-        sheet = fastexcel.read_excel(path).load_sheet(0, header_row=None, dtypes="string")
-    except fastexcel.FastExcelError:  # its text may quote cells
-        raise ReadError(f"{path} is not a valid Excel file", hint="save it again, or as CSV") from None
-    frame = pl.DataFrame(sheet)
+    """The first sheet of an Excel file as text, without the rows that have no value."""
+    frame = text_rows(path)
     if frame.height == 0:
-        raise ReadError(f"{path} is empty", hint="a first sheet with a header line")
+        raise ReadError(f"{path} is empty", hint="write a header line into the first sheet")
     header = [(name or "").strip() for name in frame.row(0)]
     _check_header(header, path, ",", for_holder=for_holder)
     frame.columns = header
@@ -252,7 +322,7 @@ def text_frames(path: Path, encoding: str, separator: str, *, for_holder: bool) 
     """A text file some rows at a time, all cells as text."""
     pieces = _pieces(path, encoding)
     try:
-        yield from _parsed(_blocks(pieces), path, separator, for_holder=for_holder)
+        yield from _parsed(_blocks(pieces, path), path, separator, for_holder=for_holder)
     except (ReadError, csv.Error):
         for _ in pieces:  # a byte that cannot be read or decoded is told first, wherever it is
             pass
@@ -297,8 +367,8 @@ def _lines(text: str) -> Iterator[str]:
         start = end
 
 
-def _blocks(pieces: Iterable[str]) -> Iterator[str]:
-    """The same text in blocks of whole lines, cut outside of quotes and not beside an empty line."""
+def _blocks(pieces: Iterable[str], path: Path) -> Iterator[str]:
+    """The same text in blocks of whole lines, cut outside of quotes."""
     held: list[str] = []
     quoted = False  # whether what is held ends inside quotes
     for piece, following in pairwise(chain(pieces, [""])):
@@ -307,20 +377,20 @@ def _blocks(pieces: Iterable[str]) -> Iterator[str]:
             held, quoted = [piece[cut:]], False
         else:
             held.append(piece)
+            _check_length(sum(map(len, held)), path)
         quoted ^= held[-1].count('"') % 2 == 1
     yield "".join(held)
 
 
 def _last_line(piece: str, *, quoted: bool) -> int:
-    """Where the last line begins that is not empty, nor the one before it; 0 if there is none."""
+    """Where the last line begins that is outside of quotes; 0 if there is none."""
     end = len(piece)
     inside = quoted ^ (piece.count('"') % 2 == 1)  # of quotes, at `end`
-    while (line := piece.rfind("\n", 0, end)) > 0:
-        inside ^= piece.count('"', line, end) % 2 == 1
-        empty = piece[line + 1 : line + 2] in ("", "\r", "\n") or piece[:line][-2:].endswith(("\n", "\n\r"))
-        if not (inside or empty):
+    while end > 0:
+        start = piece.rfind('"', 0, end) + 1  # from here to `end` all is inside, or nothing is
+        if not inside and (line := piece.rfind("\n", start, end)) >= 0:
             return line + 1
-        end = line
+        end, inside = start - 1, not inside
     return 0
 
 
@@ -335,16 +405,26 @@ def _pieces(path: Path, encoding: str) -> Iterator[str]:
 
 
 def _stripped(path: Path, encoding: str) -> Iterator[str]:
-    pieces, first = _decoded(path, encoding), ""
-    while not first.removeprefix("\ufeff").strip():
+    pieces = _decoded(path, encoding)
+    first = next(pieces, "").removeprefix("\ufeff").lstrip("\r\n")  # utf-16-le and the like leave the mark at the start
+    while not first.strip():
         if not (piece := next(pieces, "")):
             raise ReadError(f"{path} is empty", hint="a file with a header line")
-        first += piece
-    first = first.removeprefix("\ufeff").lstrip("\r\n")  # utf-16-le and the like leave the mark at the start
+        first = (first + piece).lstrip("\r\n")
+        _check_length(len(first), path)
     if re.match(r"[^\r\n]*\0", first):  # in the header: two bytes for each letter, taken for two letters
         raise _not_text(path, encoding)
     yield first
     yield from pieces
+
+
+def _check_length(letters: int, path: Path) -> None:
+    """Refuse to hold more than a public number of letters: a quote that is never closed takes all that follows."""
+    if letters > LONGEST_ROW:
+        raise ReadError(
+            f"{path} has a row of more than {LONGEST_ROW:,} letters",
+            hint="close every quote, and end every row with a line break",
+        )
 
 
 def _decoded(path: Path, encoding: str) -> Iterator[str]:
@@ -355,9 +435,8 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
             decoder = codecs.getincrementaldecoder(codec)()
         except LookupError:
             raise ReadError(f"no encoding called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
-        part = b" "
-        while part:
-            part = raw.read(PART)
+        parts = _unpacked(raw, path)
+        for part in chain(parts, [b""]):
             try:
                 text = decoder.decode(part, final=not part)
             except UnicodeError:
@@ -366,9 +445,23 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
                 yield text
         else:
             return
-        while raw.read(PART):  # a file that is cut off is told first
+        for _ in parts:  # a file that is cut off is told first
             pass
     raise _not_text(path, encoding)
+
+
+def _unpacked(raw: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[bytes]:
+    """The bytes of a file, some at a time, unless it is packed so tightly that it may be made to fill the memory."""
+    most = max(UNPACKED, TIGHTEST * path.stat().st_size)
+    read = 0
+    while part := raw.read(PART):
+        read += len(part)
+        if read > most and isinstance(raw, gzip.GzipFile):
+            raise ReadError(
+                f"{path} unpacks to more than {UNPACKED:,} bytes and more than {TIGHTEST} times its size",
+                hint="unpack it with `gunzip`, and pass the file that comes out",
+            )
+        yield part
 
 
 def _unzipped(file: BufferedReader) -> BufferedReader | gzip.GzipFile:
@@ -387,7 +480,7 @@ def file_layout(data: Any, encoding: str | None) -> tuple[str | None, str | None
     with suppress(OSError, EOFError, zlib.error):  # told when the file is read
         encoding = encoding or wide_encoding(path)
         if separator_of(path, None) == ",":
-            lines = chain.from_iterable(map(_lines, _blocks(_pieces(path, encoding or "utf-8"))))
+            lines = chain.from_iterable(map(_lines, _blocks(_pieces(path, encoding or "utf-8"), path)))
             return encoding, _separator(list(islice(lines, LOOKED_AT)))
     return encoding, None
 
@@ -420,7 +513,7 @@ def _not_text(path: Path, encoding: str) -> ReadError:
 
 
 def _check_header(header: Sequence[str], path: Path, separator: str, *, for_holder: bool) -> None:
-    if twice := sorted({name for name in header if header.count(name) > 1}):
+    if twice := repeated(header):
         # A file without a header has a row of data in its place.
         called = f"called {twice[0]!r}" if for_holder else "of the same name"
         raise ReadError(f"{path} has two columns {called}", hint="a header line with one name for each column")

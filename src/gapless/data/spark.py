@@ -16,17 +16,22 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 
+from gapless.data.address import is_url
 from gapless.data.coding import DAY, FIRST, LAST, Kind
 from gapless.data.memory import ROWS
 from gapless.data.pushed import Pushed
-from gapless.data.source import PARQUET_ENDINGS
+from gapless.data.source import PARQUET_ENDINGS, file_identity, files_of, is_pattern
 from gapless.errors import ReadError
 from gapless.privacy.mechanisms import Integers
 
 T = TypeVar("T")
+
+_SIGNS = re.compile(r"[\\*?{}\[\],]")  # signs that mean something in a pattern of Spark
 
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("string", "varchar", "char"), "text"),
@@ -146,7 +151,7 @@ class SparkFrame:
 
     @classmethod
     def of(cls, data: Any) -> SparkFrame:
-        """A DataFrame, or a Parquet file, folder or glob that Spark reads."""
+        """A DataFrame, or a Parquet file, a folder or a pattern that Spark reads."""
         if not isinstance(data, str | Path):
             return cls(data)
         if not str(data).rstrip("/").lower().endswith(PARQUET_ENDINGS):
@@ -157,7 +162,8 @@ class SparkFrame:
             from pyspark.sql import SparkSession  # noqa: PLC0415 an extra
         except ImportError:
             raise ReadError("pyspark is not installed", hint="pip install 'gapless[spark]', and Java 17") from None
-        return cls(_quiet(lambda: SparkSession.builder.appName("gapless").getOrCreate().read.parquet(str(data))))
+        session = _quiet(lambda: SparkSession.builder.appName("gapless").getOrCreate())
+        return cls(_parquet(session, data))
 
     def table(self, names: Sequence[str]) -> str:
         """Its columns are called so already."""
@@ -180,6 +186,31 @@ class Spark(Pushed):
     """The engine whose rows lie on a Spark cluster."""
 
     __slots__ = ()
+
+
+def _parquet(session: Any, data: str | Path) -> Any:
+    """A DataFrame of Parquet files, each of which is read once.
+
+    What is on this machine is found here, and named to Spark so that it takes every sign literally. The rest, such as
+    `hdfs://…`, Spark finds by itself.
+    """
+    files: list[Path] = []
+    if not is_url(data) and (is_pattern(data) or Path(data).exists()):
+        with suppress(ReadError):  # nothing matches here: Spark may have another file system
+            files = files_of(data)
+    names = ["file://" + _SIGNS.sub(r"\\\g<0>", str(file.absolute())) for file in files]
+    frame = _quiet(lambda: session.read.parquet(*(names or [str(data)])))
+    found = [Path(url2pathname(urlsplit(url).path)) for url in _quiet(frame.inputFiles) if url.startswith("file:")]
+    if len(set(map(file_identity, found))) < len(found):
+        raise ReadError(
+            f"two names in {data} lead to one file, whose rows would be counted twice",
+            hint="remove the link, or pass a pattern",
+        )
+    if {file_identity(file) for file in files if not file.is_dir()} - set(map(file_identity, found)):
+        raise ReadError(
+            f"Spark skips a file of {data}: it reads no name that begins with _ or .", hint="rename the file"
+        )
+    return frame
 
 
 def _forget(session: Any, name: str) -> None:

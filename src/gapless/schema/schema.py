@@ -15,7 +15,7 @@ from gapless.schema import toml
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, GapRule, MissingCode, Ordinal
 from gapless.schema.line import Integer, Number, _Binned, _Numeric
-from gapless.schema.words import listing, nearest
+from gapless.schema.words import listing, nearest, repeated
 
 if TYPE_CHECKING:
     from gapless.schema.draft import Draft
@@ -113,7 +113,7 @@ class Schema:
         if not self.columns:
             raise SchemaError("the schema has no columns", hint='[column.age] kind = "integer" declares one')
         names = [column.name for column in self.columns]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := repeated(names):
             raise SchemaError(f"the column {twice[0]!r} is declared twice", hint="leave one of them out")
         if both := sorted(set(names) & set(self.ignore)):
             raise SchemaError(f"the column {both[0]!r} is declared and ignored", hint="keep one of the two")

@@ -230,13 +230,6 @@ def test_engines_that_are_none_and_frames_on_no_disk_are_refused(folder):
         opened(FRAME, "disk", ledger=folder / "l.ledger")
 
 
-def test_a_name_that_duckdb_takes_for_a_pattern_is_refused(folder):
-    (folder / "0.parquet").rename(folder / "[1].parquet")
-    with pytest.raises(gl.ReadError, match=r"DuckDB takes the name .*\[1\]\.parquet for a pattern"):
-        opened(folder / "[[]1].parquet", "duckdb")
-    opened(folder / "[[]1].parquet", "disk", ledger=folder / "1.ledger")
-
-
 def test_without_duckdb_the_hint_names_what_needs_none(folder):
     with (
         mock.patch.dict(sys.modules, {"duckdb": None}),

@@ -3,13 +3,13 @@
 import csv
 import dataclasses
 import io
-import zipfile
 
 import polars as pl
 import pytest
 
 import gapless as gl
 from gapless.missing import check
+from workbooks import workbook
 
 SIGNS = {";": "semicolon", "\t": "tab", "|": "bar", ",": "comma"}
 
@@ -352,45 +352,6 @@ def test_tabs_in_tsv_whatever_is_declared(tmp_path):
 
 
 # ---------------------------------------------------------------------- Excel
-
-MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-PACKAGE = "http://schemas.openxmlformats.org/package/2006"
-
-
-def workbook(path, rows, *, day=None):
-    """The least that is an Excel file: one sheet, texts in their cells; numbers of the column `day` are days."""
-
-    def cell(place, line, value):
-        at = f'r="{chr(65 + place)}{line}"'
-        if isinstance(value, str):
-            return f'<c {at} t="inlineStr"><is><t>{value}</t></is></c>'
-        if isinstance(value, bool):
-            return f'<c {at} t="b"><v>{value:d}</v></c>'
-        return "" if value is None else f'<c {at} s="{place == day:d}"><v>{value}</v></c>'
-
-    lines = [
-        f'<row r="{line}">{"".join(cell(place, line, value) for place, value in enumerate(row))}</row>'
-        for line, row in enumerate(rows, start=1)
-    ]
-    content = {
-        "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" '
-        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" '
-        'ContentType="application/xml"/></Types>',
-        "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" Type="{RELATIONS}'
-        '/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{RELATIONS}"><sheets><sheet name="t" sheetId="1" '
-        'r:id="r1"/></sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
-        f'Type="{RELATIONS}/worksheet" Target="worksheets/sheet1.xml"/><Relationship Id="r2" '
-        f'Type="{RELATIONS}/styles" Target="styles.xml"/></Relationships>',
-        "xl/styles.xml": f'<styleSheet xmlns="{MAIN}"><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs>'
-        "</styleSheet>",
-        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{MAIN}"><sheetData>{"".join(lines)}</sheetData></worksheet>',
-    }
-    with zipfile.ZipFile(path, "w") as file:
-        for name, text in content.items():
-            file.writestr(name, text)
 
 
 def test_the_first_sheet_of_an_excel_file_is_read_as_text(tmp_path):

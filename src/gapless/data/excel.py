@@ -1,0 +1,166 @@
+"""The first sheet of an Excel file as text, measured before it is read.
+
+An .xlsx file is a zip of XML parts. A small one can unpack to terabytes, or name a single cell in the last row of the
+last column, for which the reader would allocate the whole rectangle. So the parts are unpacked and measured here, up to
+public limits, and the reader is given a new archive of what was measured and nothing else: sizes and dimensions that a
+file declares, which may be false, decide nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from xml.parsers import expat
+
+import polars as pl
+
+from gapless.errors import ReadError
+
+MOST_BYTES = 1 << 30  # of all XML parts, unpacked
+MOST_CELLS = 1 << 26  # from A1 to the last row and column: 64 columns of the most rows that a sheet can have
+
+_WINDOW = 1 << 20  # bytes that are searched at once
+_START = 1 << 16  # bytes, among which the first element of a part must be
+_ROOTS = ("Types", "Relationships", "workbook", "styleSheet", "sst", "worksheet")  # of parts that the reader needs
+_COLUMNS = re.compile(rb'<c r="([A-Z]{1,3})[0-9]{1,7}"')  # of cells as Excel writes them
+_ROWS = re.compile(rb'<c r="[A-Z]{1,3}([0-9]{1,7})"')
+_CELLS = [re.compile(rb"<c[\s/>]"), re.compile(rb":c[\s/>]")]  # all that there are, in two that are quickly found
+_TEXT_TABLES = re.compile(rb"""<(?:[^\s<>/"'=]+:)?sst[\s/>]""")
+_PLACE = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
+_BROKEN = (zipfile.BadZipFile, zlib.error, expat.ExpatError, struct.error, EOFError, RuntimeError, ValueError)
+
+
+def text_rows(path: Path) -> pl.DataFrame:
+    """The rows of the first sheet that have a value, each cell as text by itself, moments as ISO 8601 writes them.
+
+    A row without any value is dropped wherever it is. A sheet ends with its last value: were empty rows kept, those
+    above the last value would come and go with it.
+    """
+    try:
+        import fastexcel  # noqa: PLC0415 an extra
+    except ModuleNotFoundError:
+        hint = "pip install 'gapless[excel]', or save it as CSV"
+        raise ReadError(f"cannot read {path}: fastexcel is not installed", hint=hint) from None
+    try:
+        sheet = fastexcel.read_excel(_measured(path)).load_sheet(0, header_row=None, dtypes="string")
+        frame = pl.DataFrame(sheet)
+    except BaseException as error:
+        # A panic of fastexcel has a class that no module names. What either says may quote cells.
+        broken = isinstance(error, (fastexcel.FastExcelError, *_BROKEN)) or type(error).__name__ == "PanicException"
+        if not broken:
+            raise
+        frame = None
+    if frame is None:
+        raise ReadError(f"{path} is not a valid Excel file", hint="save it again, or as CSV")
+    return frame.filter(pl.any_horizontal(pl.all().str.strip_chars() != ""))
+
+
+def _measured(path: Path) -> bytes:
+    """An archive of those XML parts of this one that the reader needs, none of which goes beyond the limits."""
+    copy, left = io.BytesIO(), MOST_BYTES
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(copy, "w") as measured:
+        for name, packed in {packed.filename: packed for packed in archive.infolist()}.items():
+            if not name.lower().endswith((".xml", ".rels")):
+                continue
+            root, attributes = _root(_unpacked(archive, packed, _START))
+            if root not in _ROOTS:
+                continue
+            if packed.file_size > left:
+                raise ReadError(f"{path} unpacks to more than {MOST_BYTES:,} bytes", hint="save the table as CSV")
+            part = _unpacked(archive, packed, left)
+            if _texts(part, root, attributes) > MOST_CELLS:
+                raise ReadError(f"{path} has more than {MOST_CELLS:,} texts", hint="save the table as CSV")
+            rows, columns = _extent(part)
+            if rows * columns > MOST_CELLS:
+                raise ReadError(
+                    f"{path} has a sheet of more than {MOST_CELLS:,} cells from A1 to its last row and column",
+                    hint="delete all rows and columns beyond the table, empty ones too, or save the table as CSV",
+                )
+            measured.writestr(name, part)
+            left -= len(part)
+    return copy.getvalue()
+
+
+def _unpacked(archive: zipfile.ZipFile, packed: zipfile.ZipInfo, most: int) -> bytes:
+    """The first bytes of a part; deflation is the only packing that Excel files may have."""
+    if packed.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise zipfile.BadZipFile
+    with archive.open(packed) as file:
+        return file.read(min(most, packed.file_size))  # without a number more would be unpacked, and then cut off
+
+
+def _root(start: bytes) -> tuple[str, dict[str, str]]:
+    """The name of the first element of an XML part, and its attributes; "" if there is none to be found."""
+    elements: list[tuple[str, dict[str, str]]] = []
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = lambda *element: elements.append(element)
+    if b"<!DOCTYPE" not in start:
+        with suppress(expat.ExpatError):
+            parser.Parse(start, False)
+    name, attributes = elements[0] if elements else ("", {})
+    return name.rpartition(":")[2], attributes
+
+
+def _texts(part: bytes, root: str, attributes: Mapping[str, str]) -> int:
+    """The number of texts that a part has or declares, whichever is more: the reader allocates by what it says."""
+    if b"sst" in part and len(_TEXT_TABLES.findall(part)) != (root == "sst"):
+        raise ValueError  # the reader would find a table of texts inside of another element, too
+    declared = [int(attributes.get(key, "0")) for key in ("count", "uniqueCount")] if root == "sst" else []
+    return max(part.count(b"<si") + part.count(b":si"), *declared, 0)
+
+
+def _extent(part: bytes) -> tuple[int, int]:
+    """The last row and the last column that an XML part has a cell in, a cell that is only formatted included.
+
+    If every cell begins as Excel writes it, which is quickly seen, the places are all there. Else the part is parsed.
+    """
+    if b"<!DOCTYPE" in part or b"\0" in part:  # Excel writes no entities, which can grow, and no UTF-16
+        raise ValueError
+    columns, rows, start = {b""}, {b"0"}, 0
+    while start < len(part):
+        end = part.find(b"<c", start + _WINDOW)
+        end = len(part) if end < 0 else end
+        found = _COLUMNS.findall(part, start, end)
+        if len(found) < sum(len(cells.findall(part, start, end)) for cells in _CELLS):
+            return _parsed_extent(part)
+        columns.update(found)
+        rows.update(_ROWS.findall(part, start, end))
+        start = end
+    return max(map(int, rows)), max(_number(letters.decode()) for letters in columns)
+
+
+def _parsed_extent(part: bytes) -> tuple[int, int]:
+    """The same by parsing. A row or cell without a place follows the one before it."""
+    row = column = last_row = last_column = 0
+
+    def begin(name: str, attributes: dict[str, str]) -> None:
+        nonlocal row, column, last_row, last_column
+        kind, place = name.rpartition(":")[2], attributes.get("r")
+        if kind == "row":
+            row, column = int(place) if place else row + 1, 0
+        elif kind == "c":
+            at, column = row, column + 1
+            if place:
+                if (found := _PLACE.fullmatch(place)) is None:
+                    raise ValueError
+                at, column = int(found[2]), _number(found[1])
+            last_row, last_column = max(last_row, at), max(last_column, column)
+
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = begin
+    parser.Parse(part, True)
+    return last_row, last_column
+
+
+def _number(letters: str) -> int:
+    """The number of a column: A is 1, Z is 26, AA is 27."""
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number
