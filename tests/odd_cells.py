@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from gapless.data.coding import cuts_of
+from gapless.data.coding import FIRST, LAST, cuts_of
 from gapless.schema import Boolean, Categorical, Date, DateTime, Integer, MissingCode, Number, Ordinal
 
 GAPS = {"may_be_missing": True, "missing": (MissingCode("-9", "refused"), "NA", MissingCode("n/a", "not-applicable"))}
@@ -44,6 +44,7 @@ DATES = {
     "german": Date("x", bounds=("1900-01-01", "2030-12-31"), format="%d.%m.%Y", **GAPS),
     "year alone": Date("x", bounds=("1900-01-01", "2030-12-31"), resolution="year", format="%Y", **GAPS),
     "american": DateTime("x", bounds=("1900-01-01", "2030-12-31"), format="%m/%d/%Y %H:%M", may_be_missing=True),
+    "without signs": Date("x", bounds=("1900-01-01", "2030-12-31"), format="%Y%m%d", outside="missing", **GAPS),
 }
 WORDS = [
     "", " ", "NA", " NA ", "na", "-9", "-9.0", "-9,0", "n/a", "a", " a\u3000", "A", "ä", "Ä", "c'd", "\\",
@@ -66,9 +67,20 @@ MOMENTS = [
     "2024-02-29T10:05:00Z", "2024-03-01T00:30:00+02:00", "2024-02-28T23:30:00.25-01:30", "no date",
     "29.02.2024", "31.12.1999", "30.02.2000", "02/29/2024 10:30", "12/31/0999 00:00", "1999", "0999", "2024",
     "01.01.0999", "1899-12-31", "NA", "", " 2024-02-29 ",
+    # What some library or database reads, raises an error for, or reads as another moment.
+    "2024-1-5", "2024-1-5 9:05", "2024-1-5 9:5", "0000-01-01", "0000-12-31T23:59:59-14:00", "20240105", "24-01-05",
+    "2024-02-31", "99999-01-01", "+2024-01-05", "-2024-01-05", "+262142-12-31T23:59:59Z", "10000-01-01", "2024-W01-1",
+    "2024-005", "infinity", "-infinity", "now", "today", "epoch", "tomorrow", "allballs", "NaT", "0044-03-15 BC",
+    "2024-01-05 AD", "January 8, 1999", "J2451187", "1999.008", "2024- 1-05", "2024-01-0510:00", "2024-01-05t10:00:00z",
+    "2024-01-05 10:00:00Z", "2024-01-05T10:00Z", "2024-01-05 10:00:00+00", "2024-01-05 10:00:00+0130",
+    "2024-01-05T10:00:60", "2016-12-31T23:59:60Z", "2024-01-05T10:00:00+24:00", "2024-01-05T10:00:00+99:99",
+    "2024-01-05T10:00:00+02:", "2024-01-05T10:00:00 UTC", "2024-01-05T10:00:00 Europe/Berlin", "2024-01-05T10",
+    "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2024-01-05T10:00:00." + "9" * 40, "2024-01-05T",
+    "2024-01-05T10:00:00.", "2024-01-05 10:00:00,5", "2024-01-05T10:00:00-", "٢٠٢٤-٠١-٠٥", "2024‐01‐05",
+    "2024-01-05\n10:00", "5.1.2024", "05.1.2024", "5. 1. 2024", "05.01.24", "5.13.2024", "31.04.2024", "29.2.2023",
+    "1.1.10000", "0.1.2024", "2/9/2024 1:30", "2/9/2024  01:30", "2/9/2024 1:3", "02/09/2024 24:00", "02/09/2024",
+    "20240229", "20240230", "2024229", "202401", "19991231", "24", "02024",
 ]  # fmt: skip
-
-FORMS = {"german": "\\d\\d[.]\\d\\d[.]\\d{4}", "year alone": "\\d{4}", "american": "\\d\\d/\\d\\d/\\d{4} \\d\\d:\\d\\d"}
 DAYS = [
     f"{year:04}-{month:02}-{day:02}"
     for year in (1, 1900, 1999, 2000, 2024)
@@ -85,3 +97,48 @@ def near(column):
     beside = [np.nextafter(edges, end) for end in (-np.inf, np.inf)]
     more = [0.0, -0.0, 5e-324, -5e-324, 1.5, 13.0, -9.0, 1e16, 0.1, 1e300, -1e300, 1.7976931348623157e308]
     return [*np.concatenate([edges, *beside]).tolist(), *more, math.inf, -math.inf, math.nan, None]
+
+
+# Whole numbers that Parquet may hold as moments or days, at and beyond the ends of what some engine can compute with.
+FAR_STEPS = [
+    0, 1, -1, 10**15, -(10**15), 2**53 + 1, 2**61, -(2**61), 2**62, -(2**62), 2**63 - 1, -(2**63), 1 - 2**63,
+    60_000_000 - 2**63, -62_135_596_800_000, -62_135_596_800_001, 253_402_300_800_000, -62_135_596_800_000_000,
+    -62_135_596_800_000_001, 253_402_300_800_000_000, 253_433_836_800_000_001, 1_709_164_800_000, None,
+]  # fmt: skip
+FAR_DAYS = [
+    0,
+    19782,
+    -719_162,
+    -719_163,
+    -719_528,
+    -719_529,
+    2_932_896,
+    2_932_897,
+    2_933_262,
+    2**31 - 1,
+    -(2**31),
+    None,
+]
+
+# By type, what PostgreSQL holds and no file does; and the number that stands for it in memory.
+POSTGRES = {
+    "date": {
+        "infinity": LAST, "-infinity": FIRST, "4714-11-24 BC": FIRST, "0044-03-15 BC": FIRST,
+        "0001-12-31 BC": FIRST, "10000-01-01": LAST, "5874897-12-31": LAST,
+    },
+    "timestamp": {
+        "infinity": LAST, "-infinity": FIRST, "4714-11-24 00:00:00 BC": FIRST,
+        "0001-12-31 23:59:59.999999 BC": FIRST, "294276-12-31 23:59:59.999999": LAST,
+    },
+    "timestamptz": {
+        "infinity": LAST, "-infinity": FIRST, "4714-11-24 00:00:00+00 BC": FIRST,
+        "0001-01-01 00:00:00+15:59": FIRST, "9999-12-31 23:59:59.999999-15:59": LAST,
+        "294276-12-31 23:59:59.999999+00": LAST,
+    },
+    "numeric": {
+        "NaN": None, "Infinity": math.inf, "-Infinity": -math.inf, "1e131071": math.inf, "-1e131071": -math.inf,
+        "1e-16383": 0.0, "-1e-16383": 0.0, "1.7976931348623158e308": 1.7976931348623157e308,
+        "1.7976931348623159e308": math.inf, "2.47e-324": 0.0, "2.48e-324": 5e-324, "9" * 500: math.inf,
+        "0." + "3" * 500: 1 / 3, "13.000": 13.0,
+    },
+}  # fmt: skip

@@ -6,13 +6,12 @@ value, `t0` the same *cleaned* (text trimmed, a number as a double, a moment as 
 the column's line where the text must be read first, `c0` its code.
 
 Where a database might read a cell otherwise than `encode.py`, the pair of type and column is refused by its type, which
-is public; or the cell has the code `UNSURE`, and reading is refused. No cell is guessed.
+is public. No cell is guessed, and none makes a query fail: a text is cast only after a pattern has told that it can be.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gapless.data.date_texts import first_year, written
 from gapless.data.encode import _gap_codes, _number
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import Boolean, Categorical, Column
@@ -33,7 +33,7 @@ Kind: TypeAlias = Literal[
     "text", "boolean", "whole", "single", "double", "decimal", "date", "moment", "instant"
 ]  # of raw values; a moment has no time zone, an instant is told in UTC
 
-REFUSED, LOST, UNSURE = -1, -2, -3  # in place of a code; with any of them a table is not read
+REFUSED, LOST = -1, -2  # in place of a code; with either of them a table is not read
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PARALLEL_CASES = 24  # as many texts are compared one by one, more are looked up
 
@@ -44,15 +44,13 @@ MORE_SPACE = SPACE + "\x1c\x1d\x1e\x1f"
 NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 INFINITY = r"[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
 
-# Days and moments as ISO 8601 writes them: what is surely read alike everywhere, and which of it is in the calendar.
-_YEAR = "(?!0000)[0-9]{4}"
-_CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-5][0-9](\.[0-9]{1,6})?)?"
-_ZONE = r"[0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])"
-SURE = rf"{_YEAR}-[0-9]{{2}}-[0-9]{{2}}([T ]{_CLOCK}|T{_ZONE})?"
+# A text is rewritten as 2024-01-05 09:30:00 in two steps: with too many zeros, then with the last two digits of a part.
+_WITH_ZEROS = "{Y}-00{m}-00{d} 00{H}:00{M}:00{S}"
+_LAST_DIGITS = "^([0-9]{4})" + "".join(f"{sign}[0-9]*([0-9]{{2}})" for sign in "-- ::") + "$"
+_ABSENT = {"m": "1", "d": "1", "H": "", "M": "", "S": ""}
 _LEAP = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
 _DAY = "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
-IN_CALENDAR = rf"([0-9]{{4}}-{_DAY}|{_LEAP}-02-29)([T ]([01][0-9]|2[0-3]):[0-5][0-9].*)?"
-_PARTS = {"Y": "[0-9]{4}", **dict.fromkeys("mdHM", "[0-9]{2}"), "S": "[0-5][0-9]"}
+IN_CALENDAR = rf"([0-9]{{4}}-{_DAY}|{_LEAP}-02-29) .*"
 
 DAY = 86_400_000_000  # microseconds
 _ZERO = 719_528 * DAY  # from the first day that is told apart to 1970: divisions of what is not negative round down
@@ -129,7 +127,7 @@ class Dialect(Protocol):
         ...
 
     def moment(self, iso: str) -> str:
-        """A text of the patterns `SURE` and `IN_CALENDAR`, without time zone, as microseconds since 1970."""
+        """A text such as 2024-01-05 09:30:00, of the pattern `IN_CALENDAR`, as microseconds since 1970."""
         ...
 
     def months(self, days: str) -> str:
@@ -174,14 +172,9 @@ def complaint(column: Column, code: int) -> GaplessError:
             f"column {column.name!r} has cells outside its schema, and outside = 'refuse'",
             hint=f"{check}; mend them, or choose another rule for outside",
         )
-    if code == LOST:
-        return ReadError(
-            f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true",
-            hint=f"{check}; declare may_be_missing = true, or mend them",
-        )
     return ReadError(
-        f"column {column.name!r} has texts that may be dates, written as this engine does not read them",
-        hint="write them as 2024-12-31 or 2024-12-31 23:59:59, or make dates of them in the query",
+        f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true",
+        hint=f"{check}; declare may_be_missing = true, or mend them",
     )
 
 
@@ -415,9 +408,9 @@ class _Coder:
             return self.dialect.whole(f"FLOOR(LEAST(GREATEST({position}, {low}), {high})) - {low}")
         return self.dialect.bucket(position, cuts.tolist())
 
-    def _after_gaps(self, on_line: str, written: str, unsure: str = "") -> str:
+    def _after_gaps(self, on_line: str, written: str) -> str:
         """The code of a text on a line: first codes of gaps, then an empty cell, then what is no position."""
-        none = f"WHEN {self.cleaned} = '' THEN {self.lost} {unsure} WHEN {self.placed} IS NULL THEN {self.unreadable}"
+        none = f"WHEN {self.cleaned} = '' THEN {self.lost} WHEN {self.placed} IS NULL THEN {self.unreadable}"
         code = f"CASE {none} {on_line} END"
         if not self.gaps:
             return code
@@ -437,49 +430,27 @@ class _Coder:
         return Coding(self.dialect.microseconds(self.raw, self.kind), self._steps(column, self.cleaned), code)
 
     def _calendar_as_text(self, column: _Calendar) -> Coding:
+        """A text is rewritten as 2024-01-05 09:30:00, if it is of the grammar, and cast if there is such a day."""
         sql, text = self.dialect, self.cleaned
-        sure, iso, known = self._iso(column)
-        valid = f"{sql.matches(text, sure)} AND {sql.matches(iso, known)}"
-        moment = sql.moment(sql.sub(iso, r"(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})?$", ""))
-        if column.format is None:  # a zone is an offset in minutes, told by the last six letters
-            moment = f"{moment} - {self._zone(text)}"
-        steps = f"CASE WHEN {valid} THEN {self._steps(column, f'({moment})')} END"
-        unsure = f"WHEN {sql.matches(text, '.*[0-9].*')} AND NOT {sql.matches(text, sure)} THEN {UNSURE}"
-        trimmed = f"COALESCE({sql.trim(sql.text(self.raw, self.kind), SPACE)}, '')"
-        return Coding(trimmed, steps, self._after_gaps(self._on_line(column, self.placed), text, unsure))
-
-    def _zone(self, text: str) -> str:
-        """The offset of a text's time zone in microseconds; 0 if it has none."""
-        sql = self.dialect
-        part = {
-            name: sql.number(sql.sub(text, r"^.*([+-])([0-9]{2}):([0-9]{2})$", by))
-            for name, by in (("hours", r"\1\2"), ("minutes", r"\1\3"))
-        }
-        offset = sql.whole(f"({part['hours']} * 60 + {part['minutes']}) * 60000000")
-        return f"CASE WHEN {sql.matches(text, r'.*T.*[+-][0-9]{2}:[0-9]{2}')} THEN {offset} ELSE 0 END"
-
-    def _iso(self, column: _Calendar) -> tuple[str, str, str]:
-        """A pattern of texts that are surely read alike, such a text as ISO 8601 writes it, and what is in a calendar.
-
-        By a format, only years of four digits are years, and those from 1000 on.
-        """
-        if column.format is None:
-            return SURE, self.cleaned, IN_CALENDAR
-        pieces = re.split(r"%(.)", column.format)
-        names = pieces[1::2]
-        if not set(names) <= set(_PARTS):
+        known = written(column.format)
+        if known is None:
             raise ReadError(
                 f"column {column.name!r} has the format {column.format!r}, which this engine does not read",
                 hint="make it a date in the query",
             )
-        digits = [f"({_PARTS[name]})" for name in names]
-        between = [re.sub(r"([^\w\s])", r"\\\1", piece) for piece in pieces[0::2]]
-        pattern = "".join(a + b for a, b in zip(between, [*digits, ""], strict=True))
-        at = {name: rf"\{names.index(name) + 1}" for name in names}
-        day = f"{at['Y']}-{at.get('m', '01')}-{at.get('d', '01')}"
-        clock = f" {at.get('H', '00')}:{at.get('M', '00')}:{at.get('S', '00')}"
-        iso = self.dialect.sub(self.cleaned, f"^{pattern}$", day + clock)
-        return pattern, iso, f"(?!0){IN_CALENDAR}"
+        pattern, names = known
+        part = _ABSENT | {name: rf"\{place}" for place, name in enumerate(names, start=1)}
+        iso = sql.sub(sql.sub(text, f"^{pattern}$", _WITH_ZEROS.format(**part)), _LAST_DIGITS, r"\1-\2-\3 \4:\5:\6")
+        first = "(?!0000)" if first_year(column.format) == 1 else "(?!0)"
+        valid = f"{sql.matches(text, pattern)} AND {sql.matches(iso, first + IN_CALENDAR)}"
+        moment = sql.moment(iso)
+        if "+" in names:
+            ahead = [sql.number(sql.sub(text, f"^{pattern}$", f"{part['+']}0{part[name]}")) for name in "hn"]
+            offset = sql.whole(f"({ahead[0]} * 60 + {ahead[1]}) * 60000000")
+            moment += f" - CASE WHEN {text} LIKE '%:%+%' OR {text} LIKE '%:%-%' THEN {offset} ELSE 0 END"
+        steps = f"CASE WHEN {valid} THEN {self._steps(column, f'({moment})')} END"
+        trimmed = f"COALESCE({sql.trim(sql.text(self.raw, self.kind), SPACE)}, '')"
+        return Coding(trimmed, steps, self._after_gaps(self._on_line(column, self.placed), text))
 
     def _steps(self, column: _Calendar, microseconds: str) -> str:
         """Microseconds since 1970 as whole steps of the column's resolution, a double."""

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -127,10 +128,9 @@ class Files:
                 if not path.name.lower().endswith(PARQUET_ENDINGS):
                     separator = separator_of(path, self.schema.separator)
                     found = map(formulas.undo, text_frames(path, self.encoding, separator, for_holder=False))
-                elif self.by_duckdb:
-                    found = _duckdb_frames(path, columns)
-                else:
-                    found = parquet_frames(path, columns)
+                else:  # a cell of a column that the schema ignores is not looked at
+                    by = _duckdb_frames if self.by_duckdb else parquet_frames
+                    found = by(path, self.schema.names if columns is None else columns)
                 for frame in found:
                     names = frame.columns if columns is None else columns
                     yield pl.DataFrame({name: within_reach(frame[name]) for name in names})
@@ -284,15 +284,33 @@ def _duckdb_name(path: Path, connection: Any) -> str:
     raise ReadError(f"DuckDB does not take the name {path} literally", hint='rename the file, or pass engine="disk"')
 
 
-def _duckdb_frames(path: Path, columns: Sequence[str] | None) -> Iterator[pl.DataFrame]:
-    """A Parquet file by DuckDB, which holds some thousand rows of it at a time."""
-    connection = _duckdb().connect(config={"memory_limit": MEMORY})
+def _duckdb_frames(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Columns of a Parquet file by DuckDB, which holds some thousand rows at a time; by polars if it changes a type."""
+    connection = _duckdb().connect(config={"memory_limit": MEMORY, "arrow_large_buffer_size": "true"})
     try:
+        types = scan_parquet(path).collect_schema()
         table = connection.read_parquet(_duckdb_name(path, connection), hive_partitioning=False)
-        if columns is not None:
-            table = table.select(*('"' + name.replace('"', '""') + '"' for name in columns))
-        yield pl.DataFrame(table.limit(0).to_arrow_table())
-        for batch in table.to_arrow_reader(PART_ROWS):
-            yield pl.DataFrame(batch)
+        called = dict(zip(types.names(), table.columns, strict=True))  # DuckDB takes X for x, and renames one of them
+        table = table.select(*('"' + called[name].replace('"', '""') + '"' for name in columns))
+        header = pl.DataFrame(table.limit(0).to_arrow_table())
+        if not all(map(_keeps_type, [types[name] for name in columns], header.dtypes)):
+            yield from parquet_frames(path, columns)
+            return
+        # DuckDB tells moments with a time zone in UTC.
+        zoned: Any = {name: types[name] for name in columns if isinstance(types[name], pl.Datetime)}
+        for batch in chain([header], table.to_arrow_reader(PART_ROWS)):
+            frame = pl.DataFrame(batch)
+            frame.columns = list(columns)
+            yield frame.cast(zoned)
     finally:
         connection.close()
+
+
+def _keeps_type(dtype: pl.DataType, by_duckdb: pl.DataType) -> bool:
+    """Whether DuckDB gives the cells of a column as they are in the file, whose type is public.
+
+    It has fewer types. Moments in milliseconds become microseconds: one that does not fit would fail the whole file.
+    """
+    if isinstance(dtype, pl.Datetime) and isinstance(by_duckdb, pl.Datetime):
+        return dtype.time_unit == by_duckdb.time_unit
+    return dtype == by_duckdb or (isinstance(dtype, pl.Categorical | pl.Enum) and by_duckdb == pl.String)

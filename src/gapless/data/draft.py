@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from gapless import arguments
-from gapless.data.encode import parse
+from gapless.data.date_texts import parse
 from gapless.data.source import file_layout, is_plain, parts, without_cells
 from gapless.errors import SchemaError
 from gapless.schema.bins import Scale
@@ -281,17 +281,11 @@ def _numbers(texts: set[str]) -> list[float] | None:
 
 def _moments(texts: set[str]) -> tuple[set[dt.datetime], list[str]]:
     """Dates and times of day as they will be read: to the second, in UTC; and the formats in which all are written."""
-    if _are_days(texts):
-        forms = ["%Y%m%d"]
-    else:
-        try:
-            moments = [dt.datetime.fromisoformat(text) for text in texts]
-            in_utc = [moment if moment.tzinfo is None else moment.astimezone(dt.UTC) for moment in moments]
-        except (ValueError, OverflowError):
-            forms = _forms(texts)
-        else:
-            return {moment.replace(tzinfo=None, microsecond=0) for moment in in_utc}, []
-    return (set(parse(pl.Series(sorted(texts)), forms[0])), forms) if forms else (set(), [])
+    read = parse(found := pl.Series(sorted(texts), dtype=pl.String))
+    if not read.has_nulls() and read.dt.year().is_between(1, 9999).all():
+        return set(read), []
+    forms = ["%Y%m%d"] if _are_days(texts) else _forms(texts)
+    return (set(parse(found, forms[0])), forms) if forms else (set(), [])
 
 
 def _are_days(texts: set[str]) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gapless.data.date_texts import parse
 from gapless.data.engine import Batch
 from gapless.data.source import is_plain, without_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
@@ -339,20 +340,3 @@ def _moments(series: pl.Series, column: _Calendar) -> NDArray[np.float64]:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     steps = series.cast(pl.Datetime("us"), strict=False).to_numpy().astype(column.unit)
     return np.where(np.isnat(steps), np.nan, steps.astype(np.int64))
-
-
-def parse(texts: pl.Series, form: str | None = None) -> pl.Series:
-    """Dates and datetimes as ISO 8601 writes them, with a time zone in UTC, or by a format; null where a text is none.
-
-    A format without day or month means the first. Its years have four digits: 24 is 2024 cut short, not the year 24.
-    """
-    if form is not None:
-        for part, names in (("%m", "mbB"), ("%d", "d")):
-            if not any(f"%{name}" in form for name in names):
-                texts, form = texts + " 01", f"{form} {part}"
-        moments = texts.str.to_datetime(form, strict=False, time_unit="us")
-        return moments.set(moments.dt.year() < 1000, None)
-    moments = texts.str.to_datetime("%+", strict=False).dt.replace_time_zone(None)
-    for form in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"):
-        moments = moments.zip_with(moments.is_not_null(), texts.str.to_datetime(form, strict=False))
-    return moments

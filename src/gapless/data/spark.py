@@ -109,12 +109,16 @@ class SparkSql:
         return f"({whole} DIV {by})"
 
     def microseconds(self, raw: str, kind: Kind) -> str:
-        told = {
-            "date": f"CAST(UNIX_DATE({raw}) AS BIGINT) * {DAY}",
-            "moment": self._since_1970(raw),
-            "instant": f"UNIX_MICROS({raw})",
-        }[kind]
-        return f"CASE WHEN {raw} IS NOT NULL THEN LEAST(GREATEST({told}, {FIRST}), {LAST}) END"
+        """Ends are applied before anything is multiplied: beyond them it may not fit."""
+        if kind == "instant":
+            told = f"LEAST(GREATEST(UNIX_MICROS({raw}), {FIRST}), {LAST})"
+        elif kind == "date":
+            told = f"LEAST(GREATEST(CAST(UNIX_DATE({raw}) AS BIGINT), {FIRST // DAY}), {LAST // DAY}) * {DAY}"
+        else:
+            ends = ("0000-01-01 00:00:00", "+10000-12-31 00:00:00")
+            first, last = (f"TIMESTAMP_NTZ'{end}'" for end in ends)
+            told = self._since_1970(f"LEAST(GREATEST({raw}, {first}), {last})")
+        return f"CASE WHEN {raw} IS NOT NULL THEN {told} END"
 
     def moment(self, iso: str) -> str:
         return self._since_1970(f"TRY_CAST({iso} AS TIMESTAMP_NTZ)")
