@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,6 +12,10 @@ from gapless.privacy.registry import mechanism_of
 
 LEAST_DELTA = 1e-12  # below, float errors of the convolution are no longer small beside δ
 GRID = 1e-4  # the step of the loss distribution: rounded up, so the ε it gives is an upper bound
+# Beyond these limits a distribution would take too much time and memory; the ledger's own figure holds without it.
+MOST_LOST = 100.0  # the largest loss in all
+MOST_CELLS = 1 << 18  # of one distribution of noise
+REACH = 12.0  # standard deviations of noise that have a cell, about
 
 
 def composed_epsilon(events: Iterable[tuple[Mapping[str, Any], float]], delta: float) -> float | None:
@@ -21,6 +26,8 @@ def composed_epsilon(events: Iterable[tuple[Mapping[str, Any], float]], delta: f
     """
     counted = Counter((mechanism_of(parameters), distance) for parameters, distance in events)
     if not counted or any(distance != 1 for _, distance in counted) or delta < LEAST_DELTA:
+        return None
+    if sum(times * _most_lost(mechanism) for (mechanism, _), times in counted.items()) > MOST_LOST:
         return None
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 it takes a second to import
 
@@ -35,3 +42,12 @@ def composed_epsilon(events: Iterable[tuple[Mapping[str, Any], float]], delta: f
         many = single.self_compose(times)
         total = many if total is None else total.compose(many)
     return None if total is None else float(total.get_epsilon_for_delta(delta))
+
+
+def _most_lost(mechanism: object) -> float:
+    """About the largest loss that its distribution has a cell for; infinite where no distribution is computed."""
+    if isinstance(mechanism, DiscreteLaplace):
+        return 1 / mechanism.scale
+    if isinstance(mechanism, DiscreteGaussian) and 2 * REACH * mechanism.std <= MOST_CELLS:
+        return (REACH + 1 / mechanism.std) / mechanism.std
+    return math.inf

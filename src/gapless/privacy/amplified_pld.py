@@ -26,6 +26,7 @@ Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace
 
 REACH = 9.0  # standard deviations; what lies beyond, below 1e-17, counts as lost for certain
 MOST_CELLS = 50_000  # of the law of a group
+MOST_MEAN = 20.0  # standard deviations by which a row moves a sum: beyond, its chances are too small for floats
 MOST_EVENTS = 500  # in looking for a partition, which goes one deeper for each
 MOST_STEPS = 20_000  # in looking for a partition: any valid one is a bound
 
@@ -97,7 +98,7 @@ def _laws(counted: Sequence[tuple[Noise, int]]) -> tuple[Floats, Floats] | None:
                 lower, upper = np.convolve(lower, single), np.convolve(upper, single[::-1])
         else:
             reach, wide = math.ceil(REACH * scale * math.sqrt(many)), math.ceil(12 * scale) + many
-            if 2 * wide * many > MOST_CELLS:
+            if 2 * wide * many > MOST_CELLS or math.sqrt(many) > MOST_MEAN * scale:
                 return None
             single = np.exp(-((np.arange(-wide, wide + 1) / scale) ** 2) / 2)
             single /= single.sum()

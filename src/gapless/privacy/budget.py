@@ -134,6 +134,10 @@ class Budget:
         room = self.room(self.order) * (1 - ROUNDING)
         if self.ground_truth is not None:
             room -= 10 * ROUNDING * (1 + room)  # amplified losses are rounded up, each time anew, by less than this
+        if not room > 0:
+            raise BudgetError(
+                f"a budget of {self} is too small to release anything", hint="choose a larger epsilon; 1 is common"
+            )
         return Loss(room, self.order)
 
     def room(self, order: float) -> float:

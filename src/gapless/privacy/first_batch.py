@@ -39,6 +39,7 @@ _MOST_MEAN = 20.0  # beyond, no promise is left to speak of, and numbers would o
 _MOST_STEEP = 1e3  # mean times order, beyond which a budget is exceeded anyway and cells would be too many
 _REACH = 9.0  # standard deviations; what lies beyond, below 1e-18, counts as lost for certain
 _DIGITS = 1e-10  # to which prices and noise are found, from above
+_MOST_LOG = 700.0  # the exponential of more would overflow
 _STEP = 0.04  # of the cells, beside how fast the bound on the rest falls
 
 
@@ -112,18 +113,22 @@ def _masses(ends: Floats) -> Floats:
 def _composed(
     ratios: Floats, first: Floats, second: Floats, epsilon: float, bound: Callable[[Floats], Floats]
 ) -> float:
-    r"""E[g(γ)] with :math:`\gamma = e^{\varepsilon}` / ratio; g is convex, so that chords over cells lie above it."""
-    gammas = np.append(np.exp(epsilon - ratios), 0.0)
-    heights = np.append(bound(gammas[:-1]), 1.0)
+    r"""E[g(γ)] with :math:`\gamma = e^{\varepsilon}` / ratio; g is convex, so that chords over cells lie above it.
+
+    In each cell γ is measured in units of its value at the lower end, so that no number grows like
+    :math:`e^{\varepsilon}`.
+    """
+    heights = np.append(bound(epsilon - ratios), 1.0)  # γ = 0 at the end of the last cell
     heights = np.minimum.accumulate(heights[::-1])[::-1]  # a divergence falls with γ, its bound need not
-    falls, widths = np.diff(heights), np.diff(gammas)
+    narrowed = np.append(-np.diff(ratios), -np.inf)  # the logarithm of γ at the upper end of a cell
+    falls, widths = np.diff(heights), np.expm1(narrowed)
     slopes = np.divide(falls, widths, out=np.zeros_like(falls), where=widths != 0)  # at 0 the higher end counts
-    inside = first[1:] * heights[1:] + slopes * (math.exp(epsilon) * second[1:] - gammas[1:] * first[1:])
+    inside = first[1:] * heights[1:] + slopes * (np.exp(ratios) * second[1:] - np.exp(narrowed) * first[1:])
     return float(first[0] * heights[0] + inside.sum())
 
 
 def following(order: float, loss: float) -> Callable[[Floats], Floats]:
-    r"""A bound on :math:`H_\gamma(P\|Q)` for all pairs with a loss of at most this in both directions, by γ.
+    r"""A bound on :math:`H_\gamma(P\|Q)` for all pairs with a loss of at most this in both directions, by log γ.
 
     .. math:: (r - \gamma)_+ \le a\,(r^\alpha - r_0^\alpha - \alpha r_0^{\alpha-1}(r - r_0)), \qquad
               \mathbb{E}_Q r = 1, \quad \mathbb{E}_Q r^\alpha \le e^{(\alpha-1)\rho},
@@ -132,20 +137,21 @@ def following(order: float, loss: float) -> Callable[[Floats], Floats]:
     :math:`H_\gamma(P\|Q) = 1 - \gamma + \gamma H_{1/\gamma}(Q\|P)`.
     """
     if loss == 0:
-        return lambda gammas: np.maximum(0.0, 1 - gammas)
+        return lambda logs: -np.expm1(np.minimum(0.0, logs))
     places, least = _tangents(order)
-    moment = math.expm1(min((order - 1) * loss, 700.0))
+    moment = math.expm1(min((order - 1) * loss, _MOST_LOG))
     usual = (order - 1) * (math.log1p(-1 / order) + loss) - math.log(order)
 
-    def bound(gammas: Floats) -> Floats:
-        beyond = np.where(gammas < 1, 1 / gammas, gammas)
-        heights = np.exp(np.minimum(0.0, usual - (order - 1) * np.log(beyond)))
+    def bound(logs: Floats) -> Floats:
+        beyond = np.abs(logs)
+        heights = np.exp(np.minimum(0.0, usual - (order - 1) * beyond))
         for v in _ZEROS:  # r0 = exp(-v / (α - 1))
             excess = -order * math.expm1(-v) + (order - 1) * math.expm1(-v * order / (order - 1))
             factor = math.exp(v) * (moment + excess)
-            touched = np.interp(beyond * math.exp(v / (order - 1)), places, least, left=np.inf)
-            np.minimum(heights, factor * touched, out=heights)
-        return np.where(gammas < 1, 1 - gammas + gammas * heights, heights)
+            scaled = np.exp(np.minimum(beyond + v / (order - 1), _MOST_LOG))  # above all places, where a is the least
+            np.minimum(heights, factor * np.interp(scaled, places, least, left=np.inf), out=heights)
+        small = np.minimum(0.0, logs)
+        return np.where(logs < 0, np.exp(small) * heights - np.expm1(small), heights)
 
     return bound
 
@@ -156,7 +162,8 @@ _ZEROS = np.geomspace(1e-4, 10, 16).tolist()
 @lru_cache(maxsize=16)
 def _tangents(order: float) -> tuple[Floats, Floats]:
     r"""The least a with :math:`a(s^\alpha - 1 - \alpha(s - 1)) \ge s - x` for all s, by x, through where they touch."""
-    w = np.geomspace(1e-4, 600 * min(1.0, (order - 1) / order), 600)  # s = exp(w / (α - 1)); s^α does not overflow
+    most = 600 * min(1.0, (order - 1) / order)  # s = exp(w / (α - 1)); s^α does not overflow
+    w = np.geomspace(min(1e-4, most / 10), most, 600)
     above = np.expm1(w / (order - 1))
     least = 1 / (order * np.expm1(w))
     places = 1 + above - least * (np.expm1(w * order / (order - 1)) - order * above)

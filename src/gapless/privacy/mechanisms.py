@@ -73,7 +73,10 @@ def _positive(name: str, value: float) -> float:
     """A plain number: one of a class of its own could be charged as large and draw as small."""
     plain = float(value)
     if not 0 < plain <= LARGEST:
-        raise BudgetError(f"{name} = {plain} adds no noise or no end of it", hint="spend a positive, finite loss")
+        raise BudgetError(
+            f"{name} must be in (0, 2^{math.log2(LARGEST):g}], got {plain:g}",
+            hint="choose another share of the budget, or another epsilon",
+        )
     return plain
 
 

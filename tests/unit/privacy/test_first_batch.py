@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import mpmath
 import numpy as np
 import polars as pl
 import pytest
@@ -727,3 +728,78 @@ def test_what_patterns_of_gaps_tell_is_rounded_up(monkeypatch):
     true = np.sqrt([0.0, other, one, one + other])
     assert (found[0] >= true * (1 - 1e-9)).all()
     assert found[0] == pytest.approx(true, abs=true[-1] / MOST_MEANS)
+
+
+# ---------------------------------------------------------------------- extreme budgets
+
+
+def exact_delta(mean, epsilon):
+    """The hockey-stick divergence at ε of a normal variable that moves by `mean`, to 60 digits."""
+    with mpmath.workdps(60):
+        m, e = mpmath.mpf(mean), mpmath.mpf(epsilon)
+        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+@pytest.mark.parametrize("mean", [1e-3, 0.1, 1.0, 5.0, 19.0])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 20.0, 350.0, 708.0, 710.0, 1000.0, 1e5])
+def test_the_profile_of_a_batch_is_an_upper_bound_at_every_epsilon(mean, epsilon):
+    """Also where e^ε is no float; beyond 9 standard deviations, 1e-18, all counts as lost."""
+    pair = Pair.of(np.array([mean]), np.ones(1), 1.5)
+    found, exact = pair.delta(epsilon, following(1.5, 0.0)), exact_delta(mean, epsilon)
+    assert float(exact) * (1 - 1e-12) <= found <= float(exact) * (1 + 2e-3) + 2.5e-19
+
+
+@pytest.mark.parametrize("budget", [Budget(700.0, 1e-6), Budget(1000.0, 1e-6), Budget(1e5, 1e-9), Budget(3.0, 0.3)])
+@pytest.mark.parametrize("share", [1e-4, 0.02, 0.5])
+def test_a_batch_and_gaussian_noise_after_it_lose_no_more_than_the_bound_says(budget, share):
+    """What follows is Gaussian noise with all the loss that is left: then the total is one normal variable too."""
+    order, whole = budget.order, budget.capacity.value
+    first, after = math.sqrt(2 * share * whole / order), math.sqrt(2 * (1 - share) * whole / order)
+    if first > 19.0:  # no bound is computed
+        return
+    pair, bound = Pair.of(np.array([first]), np.ones(1), order), following(order, (1 - share) * whole)
+    for epsilon in budget.epsilon * np.array([0.5, 0.9, 1.0, 1.1]):
+        assert float(exact_delta(math.hypot(first, after), epsilon)) <= pair.delta(epsilon, bound) <= 1 + 1e-9
+
+
+EXTREMES = (5e-324, 1e-20, 1e-3, 1.0, 700.0, 710.0, 1000.0, 1e6, 1e12, 1e100, 1.7e308)
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-100, 1e-12, 1e-6, 0.5, 1 - 1e-16])
+def test_every_budget_and_share_gives_noise_or_a_clear_error(delta):
+    for epsilon in EXTREMES:
+        for share in (1e-300, 1e-11, 2e-4, 0.01, 0.5, 1.0):
+            try:
+                budget = Budget(epsilon, delta)
+                batch = first_batch(
+                    [Part.of(DiscreteGaussian.for_loss(budget.capacity * (share / 3), L1(1)), L1(1))] * 3,
+                    budget,
+                    budget.order,
+                )
+            except BudgetError:
+                continue
+            if batch is None:
+                assert delta < 1e-12
+                continue
+            spend = share * budget.capacity.value
+            factor = least_noise(batch, spend)
+            assert 0 < factor <= math.sqrt(batch.loss / spend) * (1 + 1e-9)
+            assert batch.epsilon(budget.delta) > 0
+            assert batch.scaled(factor).price(spend) >= 0
+
+
+def test_a_tiny_share_of_a_huge_budget_is_released(tmp_path):
+    """ε = 1000 with 0.02% of it: e^1000 is no float."""
+    table = open_table(tmp_path, Budget(1000.0, 1e-6))
+    release(table, 0.02)
+    assert Ledger.open(table.ledger.path).percentages()[0] == pytest.approx(0.02)
+
+
+def test_a_budget_that_leaves_nothing_to_spend_says_so():
+    with pytest.raises(BudgetError, match="too small to release anything"):
+        _ = Budget(1e-20, 1e-100).capacity
+
+
+@pytest.mark.parametrize("mechanism", [DiscreteGaussian(1e12), DiscreteGaussian(1e-6), DiscreteLaplace(1e-9)])
+def test_absurd_noise_has_no_composed_total_and_takes_no_memory(mechanism):
+    assert composed_epsilon([(mechanism.parameters(), 1)], 1e-6) is None
