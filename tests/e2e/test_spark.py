@@ -170,6 +170,59 @@ def test_paths_of_parquet_are_read_by_spark(spark, tmp_path):
         gl.read(tmp_path / "people.csv", SCHEMA, engine="spark", **given)
 
 
+NUMBERED = gl.Schema("t", [gl.Integer("x", bounds=(0, 99), bins=100)])
+
+
+def rows_by_spark(data, folder):
+    """The numbers that Spark counts in files of one column."""
+    given = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "ledger": folder / "t.ledger"}
+    table = gl.read(data, NUMBERED, engine="spark", **given)
+    counts = reveal(table.marginal("x"), table.ledger)
+    return [value for value, many in enumerate(counts) for _ in range(many)]
+
+
+def put(path, *numbers):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        pl.DataFrame({"x": numbers}).write_parquet(file)
+
+
+ODD = ["people[1]", "people*", "people?", "{people1,a}", "back\\slash", "a b%20#é'", "rel[1]/people", "x=7/people"]
+
+
+def test_an_existing_name_is_literal_for_spark(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for other in ("people1", "a", "rel1/people", "back/slash"):
+        put(tmp_path / f"{other}.parquet", 1)
+    for name in ODD:
+        put(tmp_path / f"{name}.parquet", 50, 51)
+        assert rows_by_spark(f"{name}.parquet", tmp_path) == [50, 51]
+        assert rows_by_spark(tmp_path / f"{name}.parquet", tmp_path) == [50, 51]
+
+
+def test_spark_reads_each_file_of_a_pattern_once(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "big" / "part1.parquet", 1)
+    put(tmp_path / "big" / "part[1].parquet", 2, 3)
+    (tmp_path / "big" / "part-latest.parquet").symlink_to("part1.parquet")
+    assert rows_by_spark("big/*.parquet", tmp_path) == [1, 2, 3]
+    assert rows_by_spark("**/**/*.parquet", tmp_path) == [1, 2, 3]
+    put(tmp_path / "big" / "_part.parquet", 4)
+    with pytest.raises(gl.ReadError, match=r"Spark skips a file of big/\*.parquet.*\n  Try: rename the file"):
+        rows_by_spark("big/*.parquet", tmp_path)
+    with pytest.raises(gl.ReadError, match=r"Spark cannot compute this"):
+        rows_by_spark("nothing/*.parquet", tmp_path)
+
+
+def test_a_link_in_a_folder_that_spark_reads_is_refused(spark, tmp_path):
+    put(tmp_path / "people.parquet" / "a.parquet", 1)
+    put(tmp_path / "people.parquet" / "b.parquet", 2)
+    assert rows_by_spark(tmp_path / "people.parquet", tmp_path) == [1, 2]
+    (tmp_path / "people.parquet" / "c.parquet").symlink_to("a.parquet")
+    with pytest.raises(gl.ReadError, match=r"two names in .* lead to one file.*\n  Try: remove the link"):
+        rows_by_spark(tmp_path / "people.parquet", tmp_path)
+
+
 def test_a_table_that_changes_between_two_scans_is_noticed(spark, tmp_path):
     """By the number of its rows, and by cells that the schema refuses, which would be counted as others."""
     rows = "SELECT CAST(id % 90 + IF(id < {cut}, 0, {more}) AS INT) AS age FROM RANGE({rows})"
