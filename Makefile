@@ -25,6 +25,7 @@ bench: $(VENV)/dev          ## the benchmarks that need no other tool
 	$(BIN)/pip install -q -e ".[bench]"
 	$(BIN)/python bench/counting.py
 	$(BIN)/python bench/sgd.py --peers --repetitions 1
+	$(BIN)/python bench/threads.py --methods kamino "logistic weights" --runs 1
 	$(BIN)/python bench/ledger.py
 	$(BIN)/python bench/first_batch.py
 	$(BIN)/python bench/knn.py

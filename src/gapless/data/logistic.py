@@ -32,6 +32,7 @@ from gapless.data.table import Table
 from gapless.privacy.mechanisms import Floats, Integers
 from gapless.privacy.private import L1, L2, Private
 from gapless.schema import Column, Schema
+from gapless.threads import one_thread
 
 Blocks: TypeAlias = Callable[[], Iterator[tuple[Floats, float]]]
 
@@ -184,6 +185,7 @@ def blocks_of(rows: Floats, label: float) -> Iterator[tuple[Floats, float]]:
     return ((rows[start : start + ROWS], label) for start in range(0, len(rows), ROWS))
 
 
+@one_thread()
 def minimum(blocks: Blocks, points: Points, regularization: float, *, near: float) -> Floats:
     r"""A point at which the gradient of J is at most `near`, whatever the rows are.
 

@@ -19,6 +19,7 @@ from gapless.data import Table
 from gapless.data.checks import check_weights, comparable
 from gapless.data.points import Flags, Floats, alike, points, positions
 from gapless.errors import ReadError, SchemaError
+from gapless.threads import one_thread
 
 ROWS = 5_000  # as in [MD]: a sample of each table, a tenth of it for testing
 TEST_SHARE = 0.1
@@ -336,7 +337,5 @@ def _fit(label: str, name: str, task: Task, seed: int) -> tuple[str, str, float]
 @contextmanager
 def _quietly() -> Iterator[None]:
     """One thread, since threads of a small fit wait for each other; no warnings: defaults do not always converge."""
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415 comes with an extra
-
-    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
+    with one_thread(), warnings.catch_warnings(action="ignore"):
         yield

@@ -24,6 +24,7 @@ from gapless.privacy.budget import PURE, Loss
 from gapless.privacy.noise import LARGEST, Floats, Integers, NoiseSource
 from gapless.privacy.private import Sampled
 from gapless.schema.columns import Codes
+from gapless.threads import one_thread
 
 BLOCK = 256  # rows that are evaluated at once, always as many: then what a row adds does not depend on the others
 GRID = 20  # sums are rounded to clip·2^-GRID, so that noise on them is integer noise
@@ -182,6 +183,7 @@ class PrivateTraining:
         most = LARGEST * 2.0**-GRID
         return with_std(least_std(loss, lambda std: with_std(std).loss(distance, loss.order), most))
 
+    @one_thread()
     def __call__(self, value: Trainable[S], noise: NoiseSource) -> Floats:
         """Run all steps and give the numbers of the last state."""
         program, unit = value.program, self.clip * 2.0**-GRID

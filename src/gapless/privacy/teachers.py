@@ -24,6 +24,7 @@ from gapless.privacy.noise import LARGEST, Floats, Integers, NoiseSource
 from gapless.privacy.private import Sampled
 from gapless.privacy.sgd import GRID, SLACK, between_whole_orders, least_std, within
 from gapless.schema.columns import Codes
+from gapless.threads import one_thread
 
 _UP = 1 + 1e-9  # the loss is rounded up by more than its float error
 
@@ -142,6 +143,7 @@ class TeacherVotes:
 
         return with_std(least_std(loss, lambda std: with_std(std).loss(distance, loss.order), LARGEST))
 
+    @one_thread()
     def __call__(self, value: Teachable[S], noise: NoiseSource) -> Floats:
         """Run all steps and give the numbers of the last state."""
         program, state = value.program, value.program.start()
@@ -226,6 +228,7 @@ class OneTeacher:
         most = LARGEST * 2.0**-GRID
         return with_std(least_std(loss, lambda std: with_std(std).loss(distance, loss.order), most))
 
+    @one_thread()
     def __call__(self, value: Teachable[S], noise: NoiseSource) -> Floats:
         """Run all steps and give the numbers of the last state."""
         program, state, unit = value.program, value.program.start(), self.clip * 2.0**-GRID

@@ -24,6 +24,7 @@ from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import Loss, PrivateTraining, Released
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.threads import one_thread
 
 # All of it public. Chosen on Adult with gaps (bench/gans.py).
 RATE = 0.1  # the chance of each row to be in a lot
@@ -74,6 +75,7 @@ class Adversarial(Synthesizer):
                 hint="another method, or fewer levels or bins",
             )
 
+    @one_thread()
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
         fitting = Fitting(self, table, spend=spend, progress=progress)

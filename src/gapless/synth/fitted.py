@@ -43,6 +43,7 @@ from gapless.synth.drawing import draw_structure
 from gapless.synth.evidence import Evidence
 from gapless.synth.facts import Facts
 from gapless.synth.lawful import Lawful, some_of
+from gapless.threads import one_thread
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
@@ -103,6 +104,7 @@ class FittedModel:
         """Whether anything was promised for it: not if the noise was that of a test."""
         return self.facts.private
 
+    @one_thread()
     def sample(
         self,
         rows: int | None = None,
@@ -232,6 +234,7 @@ class FittedModel:
             return self._rules
         return Lawful.of(self.schema, self.filled, self.inside, self.facts.broken, values, row=row)
 
+    @one_thread()
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
         """A public table with its gaps drawn from the model, given the other cells of each row, which stay as they are.
 
@@ -250,6 +253,7 @@ class FittedModel:
         codes = fill_given(table.codes, self, lambda: rng.random(table.rows))
         return table.with_codes(codes, schema=table.schema, seed=seed)
 
+    @one_thread()
     def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 

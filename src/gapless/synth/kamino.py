@@ -34,6 +34,7 @@ from gapless.schema import Schema
 from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Ahead, Fitting, Synthesizer
+from gapless.threads import one_thread
 
 Architecture: TypeAlias = Literal["shared", "columns"]
 
@@ -106,6 +107,7 @@ class Kamino(Synthesizer):
                 hint='fewer levels or bins, leave columns out with select(), or architecture="columns"',
             )
 
+    @one_thread()
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
         fitting = Fitting(self, table, spend=spend, progress=progress)

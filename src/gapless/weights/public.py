@@ -11,6 +11,7 @@ from gapless.data.checks import comparable
 from gapless.data.logistic import Points, blocks_of, minimum
 from gapless.errors import ModelError
 from gapless.privacy.sgd import Block
+from gapless.threads import one_thread
 from gapless.weights.logistic import strength
 from gapless.weights.network import odds
 from gapless.weights.weights import Weights
@@ -49,6 +50,7 @@ class MLP:
     learning_rate: float = 0.02
     seed: int = 0
 
+    @one_thread()
     def fit(self, truth: Table, fake: Table) -> Weights:
         """Weights for the rows of `fake`, from the rows of `truth` as they are."""
         truth, fake = _alike(truth, fake)
