@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 from gapless.cli.stopping import Stopped, stoppable, told
-from gapless.cli.words import spoken
+from gapless.cli.words import spoken, without_passwords
 from gapless.errors import BudgetError, GaplessError, QuestionError, SchemaError
 
 EXIT_CODES = ((BudgetError, 3), (SchemaError, 2), (QuestionError, 2), (GaplessError, 1))
@@ -27,7 +27,8 @@ def main() -> None:
 
             app()
     except GaplessError as error:
-        print(f"{type(error).__name__}: {error.wrong}\n  Try: {spoken(error.hint)}", file=sys.stderr)
+        text = f"{type(error).__name__}: {error.wrong}\n  Try: {spoken(error.hint)}"
+        print(without_passwords(text, sys.argv[1:]), file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
     except Stopped as stopped:
         print(told(), file=sys.stderr)

@@ -2,7 +2,8 @@
 
 import re
 from ast import literal_eval
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from shlex import quote
 
 _VALUES = {
@@ -49,6 +50,21 @@ def spoken(hint: str) -> str:
     for pattern, words in _PHRASES:
         hint = re.sub(pattern, _option if words is None else words, hint)
     return hint
+
+
+def without_passwords(message: str, words: Sequence[str]) -> str:
+    """A message without those words of the command that may hold a password, however they are quoted in it.
+
+    >>> without_passwords("no file 'host=db password=x y'", ["synth", "host=db password=x y"])
+    "no file '…'"
+    """
+    from gapless.data.address import may_hold_password
+
+    values = [word.partition("=")[2] for word in words if word.startswith("-")]
+    hidden = {form for word in (*words, *values) if may_hold_password(word) for form in (word, str(Path(word)))}
+    for word in sorted({*hidden, *(repr(word)[1:-1] for word in hidden)}, key=len, reverse=True):
+        message = message.replace(word, "…")
+    return message
 
 
 def _always(sets: str) -> str:
