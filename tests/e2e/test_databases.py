@@ -120,6 +120,12 @@ def test_private_training_takes_its_lots_from_the_database(people, url, tmp_path
     assert model.sample(10, seed=0).rows == 10
 
 
+def test_the_scheme_of_a_url_may_have_large_letters(url, tmp_path):
+    given = {"protect": gl.Rows(1), "budget": BUDGET, "ledger": tmp_path / "x.ledger", "query": QUERY}
+    table = gl.read(url.replace("postgresql:", "PostgreSQL:"), SCHEMA, **given)
+    assert reveal(table.marginal(()), table.ledger) == 400
+
+
 def test_writing_to_the_table_does_not_change_what_was_read(people, url, postgres, tmp_path):
     _, database, _ = tables(people, url, tmp_path)
     with psycopg.connect(postgres, autocommit=True) as other:

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 from gapless.cli.stopping import Stopped, stoppable, told
-from gapless.cli.words import spoken
+from gapless.cli.words import spoken, without_passwords
 from gapless.draw.escape import visible
 from gapless.errors import BudgetError, GaplessError, QuestionError, SchemaError
 
@@ -29,7 +29,7 @@ def main() -> None:
             app()
     except GaplessError as error:
         text = f"{type(error).__name__}: {error.wrong}\n  Try: {spoken(error.hint)}"
-        print(visible(text, lines=True), file=sys.stderr)
+        print(visible(without_passwords(text, sys.argv[1:]), lines=True), file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
     except Stopped as stopped:
         print(visible(told(), lines=True), file=sys.stderr)

@@ -12,13 +12,14 @@ from shutil import which
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from gapless import __version__
 from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.cli.methods import FitCommand
 from gapless.cli.stopping import watch
 from gapless.cli.terminal import console, label, notes
-from gapless.cli.words import spoken
+from gapless.cli.words import spoken, without_passwords
 from gapless.errors import BudgetError, ReadError, SchemaError
 
 if TYPE_CHECKING:
@@ -29,8 +30,23 @@ if TYPE_CHECKING:
     from gapless.schema import Schema
     from gapless.synth.fitted import Progress
 
+
+class Commands(TyperGroup):
+    """All commands. What is wrong with a command is said without the passwords in it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if isinstance(said := getattr(error, "message", None), str):  # of typer: a word too many, no such option
+                error.message = without_passwords(said, sys.argv[1:])  # type: ignore[attr-defined]
+            raise
+
+
 app = typer.Typer(
     name="gapless",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,

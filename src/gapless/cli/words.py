@@ -2,7 +2,8 @@
 
 import re
 from ast import literal_eval
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from shlex import quote
 
 _VALUES = {
@@ -64,6 +65,21 @@ def shared_notes(notes: Iterable[tuple[str, str]], answers: int) -> list[str]:
     for note, question in notes:
         questions.setdefault(note, []).append(question)
     return [note if len(asked) == answers else f"{listing(asked)}: {note}" for note, asked in questions.items()]
+
+
+def without_passwords(message: str, words: Sequence[str]) -> str:
+    """A message without those words of the command that may hold a password, however they are quoted in it.
+
+    >>> without_passwords("no file 'host=db password=x y'", ["synth", "host=db password=x y"])
+    "no file '…'"
+    """
+    from gapless.data.address import may_hold_password
+
+    values = [word.partition("=")[2] for word in words if word.startswith("-")]
+    hidden = {form for word in (*words, *values) if may_hold_password(word) for form in (word, str(Path(word)))}
+    for word in sorted({*hidden, *(repr(word)[1:-1] for word in hidden)}, key=len, reverse=True):
+        message = message.replace(word, "…")
+    return message
 
 
 def _always(sets: str) -> str:

@@ -1,4 +1,8 @@
-"""Where a table lies that is no file: the URL of a database, and what of it may be told."""
+"""Where a table lies that is no file: the URL of a database, and what of it may be told.
+
+A URL or a connection string may hold a password. Whatever is given as data and is not found is shown in an error only
+if it cannot hold one.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,19 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 SCHEMES = ("postgresql", "postgres")
+ACCEPTED = '"postgresql://ada@localhost:5432/registry", and keep the password in PGPASSWORD or ~/.pgpass'
+
+# What stands before an equals sign in a connection string of libpq, ODBC, ADO or JDBC.
+_KEYWORDS = (
+    "host|hostaddr|port|dbname|database|initial catalog|user|user ?name|user ?id|uid|server|data source|driver|dsn|"
+    "service|servicefile|passfile|options|application_name|connect_timeout|client_encoding|target_session_attrs|"
+    "ssl\\w*|gss\\w*|krbsrvname|channel_binding|require_auth"
+)
+_SECRETS = "password|passwd|passphrase|pass|pwd|secret"
+_CONNECTION = re.compile(rf"(?:^|[\s;,?&])(?:{_KEYWORDS}|\w*(?:{_SECRETS}))\s*=(?!=)", re.IGNORECASE)
+_SECRET = re.compile(rf"(?:{_SECRETS})\W{{0,3}}[=:](?!=)|:.*@", re.IGNORECASE | re.DOTALL)
+_ANY_URL = re.compile(r"[a-z][\w+.:-]+:/", re.IGNORECASE)
+_PLACE = re.compile(r"[\w.,:\[\]-]*/?[\w.-]*")
 
 
 def is_database(data: object) -> bool:
@@ -24,13 +41,31 @@ def is_url(data: object) -> bool:
     >>> is_url("mysql://ada:secret@localhost/registry"), is_url("C:/people.csv")
     (True, False)
     """
-    return re.match(r"[a-z][\w+.:-]+:/", str(data), re.IGNORECASE) is not None
+    return _ANY_URL.match(str(data)) is not None
 
 
-def told(url: object) -> str:
+def is_connection_string(data: object) -> bool:
+    """Whether this looks like a connection string of keywords and values, as libpq and ODBC have them.
+
+    >>> is_connection_string("host=db password=secret dbname=x"), is_connection_string("survey/people.csv")
+    (True, False)
+    """
+    return isinstance(data, str | Path) and _CONNECTION.search(str(data)) is not None
+
+
+def may_hold_password(data: object) -> bool:
+    """Whether a text that names no file should not be shown.
+
+    >>> may_hold_password("ada:secret@localhost/registry"), may_hold_password("people (1).csv")
+    (True, False)
+    """
+    return is_url(data) or is_connection_string(data) or _SECRET.search(str(data)) is not None
+
+
+def redacted_url(url: object) -> str:
     """A database without the password, and whatever else a URL may carry.
 
-    >>> told("postgresql://ada:secret@localhost:5432/registry?sslpassword=secret")
+    >>> redacted_url("postgresql://ada:secret@localhost:5432/registry?sslpassword=secret")
     'postgresql://localhost:5432/registry'
     """
     try:
@@ -40,4 +75,5 @@ def told(url: object) -> str:
         return "this database"
     if "@" in place + parts.path + parts.query + parts.fragment:  # what comes before may be the start of a password
         return "this database"
-    return f"{parts.scheme}://{place}{parts.path if parts.path.count('/') == 1 else ''}"
+    shown = place + (parts.path if parts.path.count("/") == 1 else "")
+    return f"{parts.scheme}://{shown}" if _PLACE.fullmatch(shown) else "this database"

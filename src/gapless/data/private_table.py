@@ -7,6 +7,7 @@ tests/property/test_stability.py.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.address import is_database
+from gapless.data.address import is_database, is_url
 from gapless.data.engine import Batch, Engine, HoldsRows
 from gapless.data.filling import Chance, ColumnFiller, Filler, draw_inside, fill_gaps, fill_given, secret_chance
 from gapless.data.memory import Memory
@@ -551,8 +552,7 @@ def ledger_beside(data: Any) -> Path:
     >>> ledger_beside("survey/people/*.parquet").as_posix()
     'survey/people.ledger'
     """
-    remote = isinstance(data, str) and "://" in data
-    if remote or not isinstance(data, str | Path):
+    if not isinstance(data, str | Path) or is_url(data):
         raise LedgerError(
             f"a {'database' if is_database(data) else type(data).__name__} has no place beside it for its ledger",
             hint='ledger="people.ledger", the same file whenever this table is read',
@@ -560,14 +560,14 @@ def ledger_beside(data: Any) -> Path:
     path = Path(data)
     if is_pattern(data):
         folder = split_pattern(data)[0]
-        if folder.is_symlink() or folder.name in ("", ".."):
+        if os.path.islink(folder) or folder.name in ("", ".."):  # noqa: PTH114 as below
             folder = folder.resolve()
         if not folder.name:
             raise LedgerError(
-                f"{data} lies in no folder that has a name", hint='ledger="people.ledger", whenever it is read'
+                "these files lie in no folder that has a name", hint='ledger="people.ledger", whenever they are read'
             )
         return folder.with_name(f"{folder.name}.ledger")
-    if path.is_symlink():
+    if os.path.islink(path):  # noqa: PTH114 Path.is_symlink raises for a name that is too long
         path = path.resolve()  # a link to the data is no other table
     known = [
         ending for ending in (*TEXT_ENDINGS, *PARQUET_ENDINGS, *EXCEL_ENDINGS) if path.name.lower().endswith(ending)

@@ -29,7 +29,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import polars as pl
 
-from gapless.data.address import is_database, is_url
+from gapless.data.address import ACCEPTED, is_connection_string, is_database, is_url, may_hold_password
 from gapless.data.excel import text_rows
 from gapless.data.formulas import Formulas
 from gapless.errors import GaplessError, ReadError
@@ -235,17 +235,27 @@ def check_there(path: Path) -> None:
     if is_pattern(path):
         files_of(path)
         return
-    if not path.exists():
+    if not exists(path):
         raise _nothing_at(path, f"no file {path}", "check the path")
     if path.is_dir():
         raise ReadError(f"{path} is a folder", hint=f"a CSV or Parquet file, or a pattern of several: {path}/*.parquet")
 
 
+def exists(path: str | Path) -> bool:
+    """Whether there is such a file or folder. A name too long for one is none; `Path` would raise, and show it."""
+    return os.path.exists(path)  # noqa: PTH110 see above
+
+
 def _nothing_at(data: str | Path, what: str, hint: str) -> ReadError:
-    if is_url(data):  # it may have a password
+    """What is wrong with a name at which no file lies; one that may hold a password is not shown."""
+    if is_url(data):
+        return ReadError("a URL is not read", hint=f"pass a file on this machine; of databases, {ACCEPTED}")
+    if is_connection_string(data):
         return ReadError(
-            "a URL is not read", hint='a file on this machine; of databases, "postgresql://ada@localhost/registry"'
+            "a connection string is not read, and no file has this name", hint=f"write it as a URL: {ACCEPTED}"
         )
+    if may_hold_password(data):
+        return ReadError("no file has this name, which is not shown: it may hold a password", hint=hint)
     return ReadError(what, hint=hint)
 
 

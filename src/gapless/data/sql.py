@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gapless.data.address import told
+from gapless.data.address import ACCEPTED, redacted_url
 from gapless.data.coding import Kind
 from gapless.data.memory import ROWS
 from gapless.data.pushed import Pushed
@@ -183,9 +183,8 @@ class Postgres:
         if not isinstance(url, str):
             raise ReadError("the URL of a database is a text, not a path", hint='"postgresql://ada@localhost/registry"')
         if not (isinstance(query, str) and query.strip(" \n\t;")):
-            raise ReadError(
-                f"what is to be read from {told(url)} is not said", hint='query="select age, income from people"'
-            )
+            what = f"what is to be read from {redacted_url(url)} is not said"
+            raise ReadError(what, hint='pass query="select age, income from people"')
         self._query = query.strip().rstrip(";")
         self._connection = _quiet(lambda: _connect(url), lambda error: _not_connected(url, error))
         # A connection that is still open when it is collected would be complained about.
@@ -275,7 +274,9 @@ class Sql(Pushed):
 def _connect(url: str) -> Any:
     import psycopg  # noqa: PLC0415 an extra
 
-    connection = psycopg.connect(url, client_encoding="utf8", application_name="gapless")
+    # libpq takes a URL with large letters in its scheme for a connection string.
+    scheme, colon, place = url.partition(":")
+    connection = psycopg.connect(scheme.lower() + colon + place, client_encoding="utf8", application_name="gapless")
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
     return connection
@@ -297,8 +298,8 @@ def _quiet(function: Callable[[], T], problem: Callable[[Any], ReadError]) -> T:
 def _not_connected(url: str, error: Exception) -> ReadError:
     reason = next((words for part, words in _REASONS if part in str(error)), "the connection fails")
     return ReadError(
-        f"cannot open {told(url)}: {reason}",
-        hint='"postgresql://ada@localhost:5432/registry", and the password in PGPASSWORD or ~/.pgpass',
+        f"cannot open {redacted_url(url)}: {reason}",
+        hint=f"pass {ACCEPTED}",
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.data.address import told
+from gapless.data.address import redacted_url
 
 
 @pytest.mark.parametrize(
@@ -17,9 +17,11 @@ from gapless.data.address import told
     ],
 )
 def test_a_password_that_cuts_the_url_is_not_taken_for_its_place(url):
-    assert told(url) == "this database"
+    assert redacted_url(url) == "this database"
 
 
 def test_the_place_is_told():
-    assert told("postgresql://ada:sec@ret@localhost:5432/registry?x=1") == "postgresql://localhost:5432/registry"
-    assert told("postgresql://localhost/a/b") == "postgresql://localhost"
+    assert (
+        redacted_url("postgresql://ada:sec@ret@localhost:5432/registry?x=1") == "postgresql://localhost:5432/registry"
+    )
+    assert redacted_url("postgresql://localhost/a/b") == "postgresql://localhost"

@@ -329,7 +329,7 @@ def test_what_is_not_there_or_no_file_is_told(tmp_path):
     with pytest.raises(gl.ReadError, match=r"no file .*none\.csv\n  Try: check the path"):
         gl.Table.read(tmp_path / "none.csv", SMALL)
     for url in ("mysql://ada:secret@localhost/registry", "jdbc:postgresql://localhost/registry?password=secret"):
-        with pytest.raises(gl.ReadError, match=r"a URL is not read\n  Try: a file") as caught:
+        with pytest.raises(gl.ReadError, match=r"a URL is not read\n  Try: pass a file") as caught:
             gl.Table.read(url, SMALL)
         assert "secret" not in str(caught.value)
     with pytest.raises(
