@@ -36,7 +36,7 @@ from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed
 from gapless.privacy.sealing import gather, transform
 from gapless.schema import Schema
 from gapless.schema.columns import Codes
-from gapless.schema.constraints import constraints_of
+from gapless.schema.constraints import possible_cells
 from gapless.schema.cutting import cut_schema
 from gapless.schema.draft import Draft
 from gapless.schema.line import _Binned
@@ -532,7 +532,7 @@ def read(
         )
     if budget is not None and budget.ground_truth is not None:
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
-    constraints_of(cut_schema(schema, {}, 1))  # a rule that cannot be read is told before anything is spent
+    possible_cells(cut_schema(schema, {}, 1))  # refuses rules that cannot be read, or that no row keeps
     place = ledger_beside(data) if ledger is None else Path(ledger)
     coverage = check_not_covered(data_files(data, engine), place)
     held = opened(data, schema, engine=engine, query=query, encoding=encoding)

@@ -15,7 +15,7 @@ from gapless.data.encode import check_names, classify, values_of
 from gapless.data.source import load
 from gapless.missing.patterns import Patterns, patterns_of
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
-from gapless.schema.constraints import constraints_of
+from gapless.schema.constraints import possible_cells
 from gapless.schema.cutting import cut_schema
 from gapless.schema.line import _Binned
 from gapless.schema.rules import rules_of
@@ -63,7 +63,7 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     frame = load(data, schema, encoding=encoding, for_holder=True)
     check_names(frame.columns, schema)
     by_rules = cut_schema(schema, {}, 1)
-    constraints_of(by_rules)  # a rule that cannot be read is told first
+    possible_cells(by_rules)  # refuses rules that cannot be read, or that no row keeps
     checked, gaps, codes = [], [], []
     for column in schema.columns:
         cells = classify(frame[column.name], column)

@@ -17,7 +17,7 @@ from gapless.data import PrivateTable
 from gapless.data.filling import Filler
 from gapless.data.own import is_own
 from gapless.data.private_table import WhichRows
-from gapless.errors import ModelError
+from gapless.errors import ModelError, SchemaError
 from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
@@ -107,18 +107,27 @@ class FromModel:
                 f"the model is {self.model!r}", hint="FromModel(MST()), or FromModel(load('people.model'))"
             )
 
+    def check(self, table: PrivateTable) -> None:
+        """Refuse a model that could not fill the gaps of this table, by public facts: before anything is paid."""
+        if hasattr(self.model, "fit"):
+            _check_fills(can_fill=getattr(self.model, "can_fill", True))
+            return
+        fitted: Filler = self.model
+        _check_fills(can_fill=isinstance(fitted.filled, CanFill))
+        if not fitted.private and type(current()) is SystemNoise:
+            raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
+        sizes = [[(column.name, column.size) for column in of.schema.columns] for of in (fitted, table)]
+        if sizes[0] != sizes[1] and fitted.schema.fine.columns != table.schema.fine.columns:
+            raise SchemaError(
+                "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
+            )
+
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
         """The table with its gaps drawn given what is observed."""
-        if hasattr(self.model, "fit"):
-            model: Filler = self.model.fit(table, spend=grant.lend(budget))
-        elif self.model.private or type(current()) is not SystemNoise:
-            model = self.model
-        else:
-            raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
-        if is_own(model) and not isinstance(model.filled, CanFill):
-            raise ModelError(
-                "this model cannot be drawn from given some cells of a row", hint="FromModel(MST()), FromModel(AIM())"
-            )
+        self.check(table)
+        model: Filler = self.model.fit(table, spend=grant.lend(budget)) if hasattr(self.model, "fit") else self.model
+        if is_own(model):
+            _check_fills(can_fill=isinstance(model.filled, CanFill))
         return table.fill_given(model)  # refuses a model that is not ours
 
 
@@ -147,6 +156,14 @@ class ImputeFirst:
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
         """The filled table."""
         return self.imputer.impute(table, grant, grant.left * self.share)
+
+
+def _check_fills(*, can_fill: bool) -> None:
+    if not can_fill:
+        raise ModelError(
+            "this model cannot be drawn from given some cells of a row",
+            hint="use FromModel(MST()) or FromModel(AIM())",
+        )
 
 
 def _measured(table: PrivateTable, grant: Grant, budget: Loss) -> list[Law]:

@@ -138,7 +138,7 @@ def make_release(
     """
     folder = Path(folder)
     synthesizer = _synthesizer(method, missing, expected_rows, always, schema)
-    _check_gaps(gaps, synthesizer)
+    _check_gaps(gaps, synthesizer, schema)
     rows = None if rows is None else whole("rows", rows, error=ModelError)
     if copies is not None:
         _check_copies(copies, synthesizer, schema)
@@ -278,10 +278,12 @@ def _synthesizer(
     return METHODS[method](**more | ({"expected_rows": expected_rows} if method == "auto" else {}))
 
 
-def _check_gaps(gaps: Gaps, synthesizer: Synthesizer) -> None:
+def _check_gaps(gaps: Gaps, synthesizer: Synthesizer, schema: Schema) -> None:
+    """Refuse to draw gaps that are not measured; where no column may be missing there are none to draw."""
     if gaps not in ("filled", "as observed"):
         raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
-    if gaps == "as observed" and not synthesizer.counts_gaps:
+    measured = synthesizer.counts_gaps or not any(column.gaps for column in schema.columns)
+    if gaps == "as observed" and not measured:
         measuring = " or ".join(f"missing={kind.__name__}()" for kind in synthesizer.learns_gaps or (Extended,))
         raise ModelError("this treatment does not measure the gaps", hint=f'{measuring}, or gaps="filled"')
 

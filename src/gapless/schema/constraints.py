@@ -8,7 +8,7 @@ ones is read off released values (`gapless.schema.compatible`). What values insi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -24,6 +24,7 @@ from gapless.schema.schema import Schema
 from gapless.schema.violations import Numbers, hold, numbers_of_cells
 
 MOST_CELLS = 1 << 26  # of a table of forbidden combinations
+MOST_STEPS = 1000  # in looking for a row that keeps all rules
 
 
 def constraints_of(
@@ -34,22 +35,25 @@ def constraints_of(
     Not enforced are rules that forbid any two rows alike, and rules on too many combinations to number them. What was
     released of the cells of columns lies `inside` their bins.
     """
+    enforced, between, others = _sorted(schema, inside or {})
+    return [_forbidden(rule, schema) for rule in enforced], between, others
+
+
+def _sorted(schema: Schema, inside: Mapping[str, Floats]) -> tuple[list[Rule], list[Between], list[str]]:
+    """The rules that hold always: on one row, between rows, and those that are not enforced."""
     rules = [rule for rule in rules_of(schema) if rule.weight is None]
     named = Counter(column for rule in rules for column in rule.columns)
     shared = frozenset(column for column, many in named.items() if many > 1)
-    forbidden, plain, between, others = [], [], [], []
+    enforced, between, others = [], [], []
     for rule in rules:
-        told = Between(rule, schema, shared, inside or {})
+        told = Between(rule, schema, shared, inside)
         if not (told.countable if rule.between_rows else prod(told.sizes) <= MOST_CELLS) or rule.apart:
             others.append(rule.text)
         elif rule.between_rows:
             between.append(told)
         else:
-            forbidden.append(_forbidden(rule, schema))
-            plain += [forbidden[-1]] if _by_values(rule) else []
-    if not _possible(plain, {}):
-        raise SchemaError("the constraints leave no possible row", hint="check them for conflicts")
-    return forbidden, between, others
+            enforced.append(rule)
+    return enforced, between, others
 
 
 def _by_values(rule: Rule) -> bool:
@@ -84,20 +88,67 @@ def breaks(codes: NDArray[np.integer], forbidden: Sequence[Forbidden]) -> NDArra
     return broken
 
 
-def _possible(forbidden: Sequence[Forbidden], allowed: Mapping[int, NDArray[np.bool_]]) -> bool:
-    """Whether some row breaks no rule: each is kept by a cell of one of its columns, tried in turn."""
-    if not forbidden:
-        return True
-    rule, *others = forbidden
-    for axis, column in enumerate(rule.columns):
-        bad = rule.table.any(axis=tuple(other for other in range(rule.table.ndim) if other != axis))
-        now = allowed.get(column, np.ones_like(bad))
-        kept = now & ~bad
-        if kept.any() and _possible(others, {**allowed, column: kept}):
-            return True
-        if not (now & bad).any():  # kept already: no other way can do better
-            return False
-    return False
+def possible_cells(schema: Schema, rng: np.random.Generator | None = None) -> dict[int, int] | None:
+    """Cells of the columns that rules name which keep all rules that hold always, also beside rows like themselves.
+
+    Refuses rules that leave none; None if it would take too long to find some. Values come before *not applicable*.
+    With an `rng` they are chosen by chance.
+    """
+    enforced, between, _ = _sorted(schema, {})
+    rules = [*enforced, *(told.rule for told in between if prod(told.sizes) <= MOST_CELLS)]
+    forbidden = [_forbidden(rule, schema) for rule in rules]
+    columns = {column: schema.columns[column] for rule in forbidden for column in rule.columns}
+    for sizes in ({p: c.values_size for p, c in columns.items()}, {p: c.size for p, c in columns.items()}):
+        allowed = {place: np.arange(column.size) < sizes[place] for place, column in columns.items()}
+        try:
+            found = _search(forbidden, allowed, rng, iter(range(MOST_STEPS)))
+        except StopIteration:
+            return None
+        if found is not None:
+            return {column: int(kept.argmax()) for column, kept in found.items()}
+    raise SchemaError("the constraints leave no possible row", hint="check them for conflicts")
+
+
+def _search(
+    forbidden: Sequence[Forbidden],
+    allowed: Mapping[int, NDArray[np.bool_]],
+    rng: np.random.Generator | None,
+    steps: Iterator[int],
+) -> Mapping[int, NDArray[np.bool_]] | None:
+    """One cell of each column so that no rule is broken; None if there are none. Each step tries one more cell."""
+    next(steps)
+    narrowed = _narrowed(forbidden, allowed)
+    if narrowed is None:
+        return None
+    many = {column: int(cells.sum()) for column, cells in narrowed.items()}
+    waiting = [column for column in narrowed if many[column] > 1]
+    if not waiting:
+        return narrowed
+    column = min(waiting, key=lambda column: many[column])
+    cells = np.flatnonzero(narrowed[column])
+    for cell in cells if rng is None else rng.permutation(cells):
+        found = _search(forbidden, {**narrowed, column: np.arange(len(narrowed[column])) == cell}, rng, steps)
+        if found is not None:
+            return found
+    return None
+
+
+def _narrowed(
+    forbidden: Sequence[Forbidden], allowed: Mapping[int, NDArray[np.bool_]]
+) -> dict[int, NDArray[np.bool_]] | None:
+    """The cells that each rule by itself leaves, beside cells that are left of the others; None if one leaves none."""
+    left, before = dict(allowed), -1
+    while before != (before := sum(int(cells.sum()) for cells in left.values())):
+        for rule in forbidden:
+            cells = [np.flatnonzero(left[column]) for column in rule.columns]
+            kept = ~rule.table[np.ix_(*cells)]
+            if not kept.any():
+                return None
+            for axis, column in enumerate(rule.columns):
+                others = tuple(other for other in range(kept.ndim) if other != axis)
+                left[column] = np.zeros_like(left[column])
+                left[column][cells[axis][kept.any(axis=others)]] = True
+    return left
 
 
 def beginnings(schema: Schema) -> dict[str, list[int]]:

@@ -61,6 +61,7 @@ class Adversarial(Synthesizer):
     """
 
     pure: ClassVar[bool] = False
+    can_fill: ClassVar[bool] = False
     treatments: ClassVar[tuple[type[Missing], ...]] = (Extended, CompleteRows, ImputeFirst)
 
     steps: int | None = None

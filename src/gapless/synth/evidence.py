@@ -9,6 +9,7 @@ for all repetitions (`gapless.synth.copies`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.errors import ModelError
 from gapless.model.completion import complete_model, complete_table
 from gapless.model.distribution import Distribution
 from gapless.model.graphical import GraphicalModel
@@ -374,22 +376,31 @@ def _graphical(evidence: Evidence, schema: Schema, way: Way) -> Learned:
             cap_cells=ENGINE_CELLS,
         )
 
+    def completed(model: GraphicalModel, rules: Sequence[Forbidden]) -> Learned:
+        if not evidence.extended:
+            return Learned(model, None, total, model.unexplained)
+        filled = complete_model(
+            model,
+            observed,
+            noise_of(evidence.tables),
+            zeros=[(rule.columns, rule.table) for rule in rules],
+            cap_cells=ENGINE_CELLS,
+            closely=way.closely,
+            seed=way.seed,
+        )
+        return Learned(filled, model, total, model.unexplained)
+
     forbidden, between, _ = constraints_of(schema, evidence.inside(schema))
     model = fit(forbidden)
-    between = [rule for rule in between if prod(sizes[c] for c in rule.columns) <= evidence.cap_cells]
+    chosen = list(forbidden)
     for rule in between:  # which combinations go together is read off the model, then holds exactly
-        law = model.marginal(rule.columns)[tuple(slice(observed[c]) for c in rule.columns)]
-        forbidden.append(rule.forbidden(law))
-    if between:
-        model = fit(forbidden)
-    if not evidence.extended:
-        return Learned(model, None, total, model.unexplained)
-    zeros = [(rule.columns, rule.table) for rule in forbidden]
-    noise = noise_of(evidence.tables)
-    filled = complete_model(
-        model, observed, noise, zeros=zeros, cap_cells=ENGINE_CELLS, closely=way.closely, seed=way.seed
-    )
-    return Learned(filled, model, total, model.unexplained)
+        if prod(sizes[c] for c in rule.columns) <= evidence.cap_cells:
+            law = model.marginal(rule.columns)[tuple(slice(observed[c]) for c in rule.columns)]
+            chosen.append(rule.forbidden(law))
+    if len(chosen) > len(forbidden):
+        with suppress(ModelError):  # chosen one by one, they may contradict each other: then samples keep them
+            return completed(fit(chosen), chosen)
+    return completed(model, forbidden)
 
 
 def _with_gaps(rule: Forbidden, sizes: Sequence[int]) -> NDArray[np.bool_]:

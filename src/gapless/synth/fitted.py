@@ -37,12 +37,13 @@ from gapless.schema import Schema
 from gapless.schema.comparison import cell_of
 from gapless.schema.constraints import constraints_of, soft_rules_of
 from gapless.schema.line import _Binned
+from gapless.schema.rules import rules_of
 from gapless.schema.words import listing, nearest, plural, shortened
 from gapless.synth.copies import Copies
 from gapless.synth.drawing import draw_structure
 from gapless.synth.evidence import Evidence
 from gapless.synth.facts import Facts
-from gapless.synth.lawful import Lawful, some_of
+from gapless.synth.lawful import Lawful, Values, some_of
 from gapless.threads import one_thread
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
@@ -62,6 +63,7 @@ _DISTRIBUTIONS: dict[str, type[Distribution]] = {
 }
 PART_ROWS = 1 << 20  # of a sample that is written
 _PICTURED = 10_000  # rows in which pairs are counted
+_TRIED = 1_000  # rows that are given values where no row of a sample could be made to keep the rules
 _KNOWN_CELLS = 1 << 20  # of the marginal by which given cells are found impossible
 
 
@@ -138,26 +140,45 @@ class FittedModel:
             codes, broken = self._fill(law, known, lambda: rng.random(rows), rules)
         else:
             codes, broken = rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
-            if (
-                len(broken) == rows > 0
-                and (row := Lawful.possible_row(self.schema, self.filled, self.inside)) is not None
-            ):
-                rules = self._rules_given({}, row=row)  # chosen one by one, rules contradict each other
-                codes, broken = rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
-                codes[broken], broken = row, broken[:0]
-        draw = partial(self._inside, rng)
-        names = enumerate(self.schema.names)
-        values = [draw(place, codes[:, place]) if name in self.inside else None for place, name in names]
-        out = rules.write(codes, values, draw, given=told)
-        out[broken] |= True
+        values, out = self._written(rules, codes, rng, told)
+        out[broken] = True
+        if out.all() and rows and not cells:  # chosen one by one, rules may contradict each other; or few keep them
+            codes, values, out = self._around_possible_rows(codes, rng)
         if out.any():  # after all tries: others of the rows in their place
             if out.all():
-                hint = "other cells, or fewer of them" if cells else "check them for conflicts"
-                raise ModelError("the constraints leave hardly any possible row", hint=hint)
+                raise ModelError(
+                    "the constraints leave hardly any possible row", hint="pass other cells in given=, or fewer of them"
+                )
             kept = np.arange(rows)
             kept[out] = rng.choice(np.flatnonzero(~out), int(out.sum()))
             codes, values = codes[kept], [None if known is None else known[kept] for known in values]
         return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=values)
+
+    def _written(
+        self, rules: Lawful, codes: NDArray[Any], rng: np.random.Generator, given: Mapping[int, float]
+    ) -> tuple[Values, NDArray[np.bool_]]:
+        """Values inside the bins of rows, by column where there are any; and which rows break a rule by them."""
+        draw = partial(self._inside, rng)
+        names = enumerate(self.schema.names)
+        values = [draw(place, codes[:, place]) if name in self.inside else None for place, name in names]
+        return values, rules.write(codes, values, draw, given=given)
+
+    def _around_possible_rows(
+        self, codes: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[NDArray[Any], Values, NDArray[np.bool_]]:
+        """The rows, with cells that keep all rules in the columns that rules name, and their values."""
+        named = sorted({column for rule in rules_of(self.schema) for column in rule.columns})
+        for row in Lawful.possible_rows(self.schema, self.filled, self.inside):
+            rules = self._rules_given({}, row=row)
+            tried = codes[np.arange(max(len(codes), _TRIED)) % len(codes)]
+            tried[:, named] = row[named]
+            values, out = self._written(rules, tried, rng, {})
+            kept = np.flatnonzero(~(out | rules.breaks(tried)))
+            if len(kept):
+                kept = kept[np.arange(len(codes)) % len(kept)]
+                values = [None if known is None else known[kept] for known in values]
+                return tried[kept], values, np.zeros(len(codes), dtype=np.bool_)
+        raise ModelError("no row was found that keeps all constraints", hint="check them for conflicts")
 
     def write_sample(
         self,
@@ -293,10 +314,13 @@ class FittedModel:
             return None
 
     def _distribution(self, gaps: Gaps) -> Distribution:
+        """The distribution with or without gaps, which are one where no column may be missing."""
         if gaps == "filled":
             return self.filled
         if gaps.replace("-", " ") != "as observed":  # the command line has as-observed
             raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
+        if not any(column.gaps for column in self.schema.columns):
+            return self.filled
         if self.gapped is None:
             raise ModelError("this model did not measure the gaps", hint="fit it with missing=Extended()")
         return self.gapped

@@ -14,12 +14,13 @@ from gapless.data import PrivateTable
 from gapless.data.buckets import violating_pairs
 from gapless.data.checks import check_private
 from gapless.data.private_table import WhichRows, check_held
-from gapless.errors import BudgetError, ModelError
-from gapless.missing import Extended, ImputeFirst, Missing
+from gapless.errors import BudgetError, ModelError, SchemaError
+from gapless.missing import Extended, FromModel, ImputeFirst, Missing
 from gapless.model.autoregressive import LEAST
 from gapless.model.critic import Critic
 from gapless.model.distribution import Distribution
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
+from gapless.model.product import Product
 from gapless.privacy import (
     L1,
     Budget,
@@ -27,11 +28,13 @@ from gapless.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
+    Guarantee,
     Linf,
     Loss,
     Plan,
     Private,
     PrivateTraining,
+    Rows,
     Sampled,
     for_counts,
 )
@@ -60,6 +63,7 @@ Ahead: TypeAlias = tuple[Sampled, Columns | None, PrivateTraining, str]  # a tra
 
 RULE_SHARE, RULES_SHARE = 0.03, 0.1  # of the budget, to learn how often a constraint is broken; at the most, for all
 RULES_ROWS_SHARE = 0.1  # of that, for about how many rows there are to put into pairs
+DRAWN = 100  # rows, to see whether constraints leave any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,7 @@ class Synthesizer(ABC):
     Attributes:
         name: on the command line and in the facts.
         pure: whether it can keep a promise with δ = 0; with δ above 0 every method can.
+        can_fill: whether its models can be drawn from given some cells of a row.
         keeps_tables: whether its models can be learned again from the tables that they keep, so that there are copies.
         treatments: the kinds of `missing` that it takes; by default any.
         learns_gaps: those beside `Extended` with which every row is counted and rows with gaps can be sampled.
@@ -77,6 +82,7 @@ class Synthesizer(ABC):
 
     name: ClassVar[str]
     pure: ClassVar[bool] = True
+    can_fill: ClassVar[bool] = True
     keeps_tables: ClassVar[bool] = False
     treatments: ClassVar[tuple[type[Missing], ...]] = (Missing,)
     learns_gaps: ClassVar[tuple[type[Missing], ...]] = ()
@@ -148,6 +154,8 @@ class Fitting:
         check_declared(synthesizer, table.ledger.budget)
         if isinstance(synthesizer.missing, ImputeFirst):
             check_held(table, "filling gaps first")  # before bins are paid for
+            if isinstance(synthesizer.missing.imputer, FromModel):
+                synthesizer.missing.imputer.check(table)
         self.grant = table.ledger.grant(spend, to=to)
         self.missing = synthesizer.missing
         self.extended = synthesizer.counts_gaps
@@ -162,6 +170,7 @@ class Fitting:
         self._progress = progress
         self.read = table.schema
         self._take(table.told_by(with_most_bins(table.schema)))
+        _check_constraints(self.schema)
         synthesizer.check(self)
         self._take(table.told_by(self._learned(table)))
 
@@ -398,6 +407,24 @@ class Fitting:
         if not self.inside:
             return {}
         return {"bins": f"learned for {plural(len(self.inside), 'column')}, with {BINS_SHARE:.0%} of the budget"}
+
+
+def _check_constraints(schema: Schema) -> None:
+    """Refuse constraints under which no row could be drawn: whatever is learned, and before anything is paid.
+
+    Rows are drawn as a model would draw them that knows the schema alone.
+    """
+    if not schema.constraints:
+        return
+    even = Product(tuple(np.full(column.size, 1 / column.size) for column in schema.columns))
+    nothing = Facts(method="", guarantee=Guarantee(schema.name, Rows(1), 0.0, 0.0, "the schema alone"))
+    try:
+        FittedModel(schema, even, None, 0.0, nothing).sample(DRAWN, seed=0)
+    except ModelError:
+        raise SchemaError(
+            "no row was found that keeps all constraints",
+            hint="check them for conflicts, and leave out a number that must equal another one",
+        ) from None
 
 
 def _noise_of_columns(names: Sequence[str], sizes: Sequence[int], tables: Iterable[Measurement]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from gapless.model.marginal import Floats
 from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.compatible import Between, Chosen, Forbidden, Tilted
-from gapless.schema.constraints import breaks, constraints_of, rules_on_values, soft_rules_of
+from gapless.schema.constraints import breaks, constraints_of, possible_cells, rules_on_values, soft_rules_of
 from gapless.schema.line import _Binned
 from gapless.schema.rules import Rule
 from gapless.schema.violations import Numbers, hold
@@ -30,6 +30,7 @@ Values: TypeAlias = list[Floats | None]
 TRIES = 50
 LAW_CELLS = 1 << 21  # of a marginal from which combinations are chosen
 LAW_ROWS = 20_000  # of the sample in which they are counted if there is none: less than most samples take
+FEW_ROWS = 5  # of each kind of rows that keep all rules, to be tried where a sample has none
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +80,8 @@ class Lawful:
         chosen = []
         for rule in between:
             first = None if row is None else row[[*rule.columns]]
+            if first is not None and (first >= rule.sizes).any():
+                first = None  # not applicable, which the rule does not bind
             told = replace(rule, given=given or {})
             chosen.append(told.choose(*combinations.of(rule), rng, by_chance=by_chance, first=first))
         return cls(
@@ -90,19 +93,28 @@ class Lawful:
         )
 
     @staticmethod
-    def possible_row(schema: Schema, law: Distribution, inside: Mapping[str, Floats]) -> NDArray[np.int64] | None:
-        """A row that keeps all rules with rows like itself: one of the law's if there is any, else of any cells.
+    def possible_rows(schema: Schema, law: Distribution, inside: Mapping[str, Floats]) -> NDArray[np.int64]:
+        """Some rows that keep all rules by their cells, beside rows like themselves.
 
-        Rules between rows are chosen one by one, by mass; where noise has spoilt a law they may contradict each other.
+        First rows of the law, then searched ones, then rows of any cells that happen to keep them. Rules between rows
+        are chosen one by one, by mass; where noise has spoilt a law they may contradict each other.
         """
         forbidden, between, _ = constraints_of(schema, inside)
-        rng, sizes = np.random.default_rng(0), [column.values_size for column in schema.columns]
-        rows = np.vstack([law.sample(LAW_ROWS, rng).astype(np.int64), rng.integers(sizes, size=(LAW_ROWS, len(sizes)))])
-        rows = rows[(rows < sizes).all(axis=1)]
-        rows = rows[~breaks(rows, forbidden)]
-        for rule in between:
-            rows = rows[rule.keeps(rows[:, rule.columns])]
-        return rows[0] if len(rows) else None
+        rng, sizes = np.random.default_rng(0), np.array([column.size for column in schema.columns])
+        drawn = law.sample(LAW_ROWS, rng).astype(np.int64)
+        drawn = drawn[(drawn < sizes).all(axis=1)]
+        even = rng.integers(sizes, size=(LAW_ROWS, len(sizes)))
+        searched = even[:FEW_ROWS].copy()
+        for row in searched:
+            cells = possible_cells(schema, rng) or {}
+            row[list(cells)] = list(cells.values())
+        found = []
+        for rows in (drawn, searched, even):
+            kept = rows[~breaks(rows, forbidden)]
+            for rule in between:
+                kept = kept[rule.keeps(kept[:, rule.columns])]
+            found.append(kept[:FEW_ROWS])
+        return np.vstack(found)
 
     def names(self, columns: Iterable[int]) -> bool:
         """Whether a rule between rows names one of these columns."""

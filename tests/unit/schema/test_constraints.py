@@ -8,7 +8,7 @@ import gapless as gl
 from gapless.missing import check
 from gapless.schema import Constraint
 from gapless.schema.compatible import Forbidden
-from gapless.schema.constraints import _possible, constraints_of
+from gapless.schema.constraints import _search, constraints_of
 from gapless.testing.tables import private
 from quick import METHODS, TRIED
 
@@ -146,7 +146,13 @@ def test_contradictions_are_found_exactly(rules):
         table[(cell,) * len(columns)] = True
         forbidden.append(Forbidden(columns, table))
     lawful = any(not any(f.table[tuple(row[c] for c in f.columns)] for f in forbidden) for row in np.ndindex(*shape))
-    assert _possible(forbidden, {}) == lawful
+    allowed = {column: np.ones(2, dtype=bool) for column in range(3)}
+    for rng in (None, np.random.default_rng(0)):
+        found = _search(forbidden, allowed, rng, iter(range(1000)))
+        assert (found is not None) == lawful
+        if found is not None:
+            row = [int(found[column].argmax()) for column in range(3)]
+            assert not any(f.table[tuple(row[c] for c in f.columns)] for f in forbidden)
 
 
 def test_a_contradiction_is_told_when_the_table_is_read(tmp_path):
