@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import polars as pl
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -178,6 +179,16 @@ def test_dates_and_moments_have_the_same_codes(name, moments, postgres):
     check([cell and cell.date() for cell in cells], column, postgres, pl.Date)
     zoned = pl.Series(cells, dtype=pl.Datetime("us")).dt.replace_time_zone("UTC")
     check(zoned.to_list(), column, postgres, zoned.dtype)
+
+
+def test_instants_are_told_in_utc_whatever_the_clock_of_the_session(postgres):
+    cells = [dt.datetime(2024, 2, 29, hour, 30, tzinfo=dt.UTC) for hour in (0, 9, 23)]
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("ALTER ROLE CURRENT_USER SET timezone = 'Pacific/Kiritimati'")
+        try:
+            check(cells, DATES["hours"], postgres, pl.Datetime("us", "UTC"))
+        finally:
+            connection.execute("ALTER ROLE CURRENT_USER RESET timezone")
 
 
 def test_a_cut_that_is_one_bit_off_and_a_letter_that_is_not_trimmed_are_found(monkeypatch, postgres):

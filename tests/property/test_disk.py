@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
+import views
 from gapless.data import disk, encode, source
 from gapless.data.disk import Disk
 from gapless.data.memory import Memory
@@ -149,48 +150,16 @@ def test_a_table_of_numbers_says_what_the_rules_say_of_each(data):
         assert {order: str(error) for order, error in found[1].items()} == {o: str(e) for o, e in wrong.items()}
 
 
-rows_of_codes = st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=10)
-maps = st.lists(
-    st.one_of(
-        st.tuples(st.just("select"), st.lists(st.integers(0, 2), min_size=1, max_size=3)),
-        st.tuples(
-            st.just("recode"), st.dictionaries(st.integers(0, 2), st.lists(st.integers(0, 3), min_size=4, max_size=4))
-        ),
-        st.tuples(st.just("keep"), st.dictionaries(st.integers(0, 2), st.lists(st.booleans(), min_size=4, max_size=4))),
-    ),
-    max_size=5,
-)
-
-
 @settings(max_examples=100, deadline=None)
-@given(rows=rows_of_codes, maps=maps, size=st.integers(1, 4))
+@given(rows=views.rows_of_codes, maps=views.maps, size=st.integers(1, 4))
 def test_views_of_views_are_what_memory_makes_of_them(rows, maps, size):
     path = Path(tempfile.mkdtemp()) / "t.parquet"
-    frame = pl.DataFrame(rows, schema=dict.fromkeys("abc", pl.Int64), orient="row")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(views.NAMES, pl.Int64), orient="row")
     frame.write_parquet(path)
-    schema = gl.Schema("t", [gl.Categorical(name, [0, 1, 2, 3]) for name in "abc"])
-    far = Disk.at(path, schema, encoding=None)
-    near = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in "abc"), frame.height)
-    for name, given_ in maps:
-        width = len(near.columns)
-        arguments = given_
-        if name == "select":
-            arguments = [column % width for column in given_]
-        if name == "recode":
-            arguments = {column % width: np.array(codes) for column, codes in given_.items()}
-        if name == "keep":
-            arguments = {column % width: np.array(marks) for column, marks in given_.items()}
-        near, far = getattr(near, name)(arguments), getattr(far, name)(arguments)
-    width = len(near.columns)
-    everything = [s for n in range(3) for s in itertools.permutations(range(width), n)]
+    memory = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in views.NAMES), frame.height)
+    near, far = views.viewed(memory, Disk.at(path, views.SCHEMA, encoding=None), maps)
     with mock.patch.multiple(disk, ROWS=size):
-        for shown in ([4] * width, [3] * width):
-            here, there = (engine.count(everything, [4] * width, shown) for engine in (near, far))
-            assert all(map(np.array_equal, here, there))
-        ones = lambda rows: np.ones(rows, dtype=np.bool_)  # noqa: E731 the marks of a lot of all rows
-        drawn = far.lot(range(width), ones)
-    assert drawn.rows == near.rows
-    assert all(map(np.array_equal, drawn.columns, near.columns))
+        views.check_same_rows(near, far)
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,17 @@ from unittest import mock
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
+import views
 from chunks import Chunks, chunked
-from databases import in_postgres
-from gapless.data import disk
+from databases import in_postgres, query_of
+from gapless.data import disk, pushed
 from gapless.data.disk import Disk
-from gapless.data.sql import Sql
+from gapless.data.memory import Memory
+from gapless.data.sql import Postgres, Sql
 from gapless.data.sums import hot_deck_sum, plain_sum, rank_scores
 from gapless.data.tally import Groups, Tally
 from gapless.data.workload import Views, Workload
@@ -178,6 +180,30 @@ def test_the_same_noise_gives_the_same_release_from_files(kind, engine, methods,
 def test_every_transformation_gives_the_same_in_postgresql_as_in_memory(value, rows, name, postgres):
     memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
     compare(value, name, memory, in_postgres(memory, letters_frame(rows), postgres), Sql)
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=views.rows_of_codes, maps=views.maps, size=st.integers(1, 4), few=st.booleans())
+@example(  # a map behind a map, marks before it, and marks behind it on the same column
+    rows=[(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 3)],
+    maps=[
+        ("keep", {0: [True, True, True, False]}),
+        ("recode", {0: [1, 2, 3, 0]}),
+        ("recode", {0: [0, 2, 2, 1]}),
+        ("keep", {0: [True, True, False, True]}),
+        ("select", [2, 0]),
+    ],
+    size=1,
+    few=True,
+)
+def test_views_of_views_in_postgresql_are_what_memory_makes_of_them(rows, maps, size, few, postgres):
+    """By counts of combinations of codes, or by codes of all rows where those are too many."""
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(views.NAMES, pl.Int64), orient="row")
+    memory = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in views.NAMES), frame.height)
+    table = Sql.read(Postgres(postgres, query_of(frame)), views.SCHEMA)
+    near, far = views.viewed(memory, table, maps)
+    with mock.patch.multiple(pushed, ROWS=size, MOST_KEYS=pushed.MOST_KEYS if few else 0):
+        views.check_same_rows(near, far, ordered=False)
 
 
 def letters_frame(rows):
