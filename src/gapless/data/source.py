@@ -200,8 +200,7 @@ def _folders_below(folders: Iterable[Path]) -> list[Path]:
     """These folders and all below them, each once: links may lead in a circle."""
     found: dict[Hashable, Path] = {}
     waiting = list(folders)
-    while waiting:
-        folder = waiting.pop()
+    for folder in waiting:  # which grows meanwhile
         if folder.is_dir() and (identity := file_identity(folder)) not in found:
             found[identity] = folder
             waiting += [folder / name for name in _names_in(folder, "**")]
@@ -211,7 +210,7 @@ def _folders_below(folders: Iterable[Path]) -> list[Path]:
 def _names_in(folder: Path, part: str) -> list[str]:
     """The names in a folder that this part of a pattern may match: hidden ones only if it begins with a point."""
     try:
-        names = [path.name for path in folder.iterdir()]
+        names = sorted(path.name for path in folder.iterdir())
     except OSError:  # a file, or a folder that nobody may look into
         return []
     return [name for name in names if part.startswith(".") or not name.startswith(".")]
