@@ -1,4 +1,4 @@
-"""What one thread for small matrix products saves on Adult, with and without the limit: fits with a sample, and weights.
+"""What one thread for small matrix products saves on Adult: fits with a sample, and weights, with and without it.
 
     python bench/threads.py                                a few minutes
     python bench/threads.py --methods kamino --runs 1

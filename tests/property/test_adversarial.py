@@ -20,7 +20,7 @@ from gapless.model.neural.adversarial import Game, Generator, Side
 from gapless.model.neural.layers import Pairs
 from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import PrivateTraining, Rows, Sampled
-from gapless.privacy.sgd import BLOCK, SLACK
+from gapless.privacy.sgd import BLOCK, FINE, SLACK
 from gapless.testing.noise import NoNoise
 from gapless.testing.tables import letters_schema, private
 from seals import reveal
@@ -104,7 +104,7 @@ def only_the_first(mechanism, gradients, rows):
     first = replace(gradients, parts=gradients.parts[:1])
     weights = np.minimum(1.0, mechanism.clip / np.maximum(np.sqrt(first.squared_norms()), 1e-300))
     weights[rows:] = 0.0
-    return gradients.total(weights)
+    return gradients.integer_total(weights * (2.0**FINE / mechanism.clip))
 
 
 @pytest.mark.parametrize("wrong", [each_critic_by_itself, only_the_first])
