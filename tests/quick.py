@@ -9,13 +9,14 @@ from gapless.synth.adversarial import Adversarial
 GANS = [name for name, method in synth.METHODS.items() if issubclass(method, Adversarial)]
 
 
-def _in_few_steps(method):
+def in_few_steps(method):
+    """The same method, trained in four steps."""
     return dataclass(frozen=True, slots=True, kw_only=True)(
         type(method.__name__, (method,), {"__annotations__": {"steps": "int | None"}, "steps": 4})
     )
 
 
-METHODS = synth.METHODS | {name: _in_few_steps(synth.METHODS[name]) for name in GANS}
+METHODS = synth.METHODS | {name: in_few_steps(synth.METHODS[name]) for name in GANS}
 TRIED = [name for name in METHODS if name not in GANS or name == "misgan"]  # the others have the same core
 
 

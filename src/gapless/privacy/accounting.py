@@ -11,6 +11,7 @@ from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from gapless.privacy.registry import mechanism_of
 
 LEAST_DELTA = 1e-12  # below, float errors of the convolution are no longer small beside δ
+MOST_STD = 1e5  # beyond, a single release loses less than a step of the grid, and takes as long as there is noise
 GRID = 1e-4  # the step of the loss distribution: rounded up, so the ε it gives is an upper bound
 # Beyond these limits a distribution would take too much time and memory; the ledger's own figure holds without it.
 MOST_LOST = 100.0  # the largest loss in all
@@ -34,6 +35,8 @@ def composed_epsilon(events: Iterable[tuple[Mapping[str, Any], float]], delta: f
     total = None
     for (mechanism, _), times in counted.items():
         if isinstance(mechanism, DiscreteGaussian):
+            if mechanism.std > MOST_STD:
+                return None
             single = pld.from_discrete_gaussian_mechanism(mechanism.std, 1, value_discretization_interval=GRID)
         elif isinstance(mechanism, DiscreteLaplace):
             single = pld.from_discrete_laplace_mechanism(1 / mechanism.scale, 1, value_discretization_interval=GRID)

@@ -51,3 +51,8 @@ def test_the_composed_total_covers_the_true_loss_of_one_release():
     for mechanism in (DiscreteGaussian(30.0), DiscreteLaplace(30.0)):
         epsilon = composed_epsilon([(mechanism.parameters(), 1)], DELTA)
         assert true_delta(mechanism, 1, epsilon) <= DELTA < true_delta(mechanism, 1, 0.98 * epsilon)
+
+
+def test_there_is_no_composed_total_of_noise_that_is_larger_than_a_step_of_it_tells():
+    """Its law has as many numbers as there is noise: a tiny budget, once charged, must not take hours to state."""
+    assert composed_epsilon([({"name": "DiscreteGaussian", "std": 1e12}, 1)], DELTA) is None
