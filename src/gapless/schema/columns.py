@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
-from gapless.schema.words import listing, nearest
+from gapless.schema.words import listing, nearest, repeated
 
 Level: TypeAlias = str | int | float | bool
 MissingKind: TypeAlias = Literal["unknown", "refused", "not-applicable"]
@@ -120,7 +120,7 @@ class Column:
         if not isinstance(self.may_be_missing, bool):
             raise self._error("may_be_missing must be true or false", hint="may_be_missing = true")
         texts = [code.code for code in self.missing]
-        if twice := sorted({text for text in texts if texts.count(text) > 1}):
+        if twice := repeated(texts):
             raise self._error(f"declares the missing code {twice[0]!r} twice", hint="leave one of them out")
         if not self.may_be_missing and any(code.kind != "not-applicable" for code in self.missing):
             raise self._error(
@@ -297,7 +297,7 @@ class _Levels(Column):
         texts = [as_text(level) for level in self.levels]
         if "" in texts:
             raise self._error("has an empty level", hint='missing = [""] declares the empty cell as a gap')
-        if twice := sorted({text for text in texts if texts.count(text) > 1} if len(set(texts)) < len(texts) else ()):
+        if twice := repeated(texts):
             raise self._error(f"has the level {twice[0]!r} twice", hint="leave one of them out")
         if both := sorted({code.code for code in self.missing} & set(texts)):
             raise self._error(

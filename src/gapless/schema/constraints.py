@@ -24,6 +24,9 @@ from gapless.schema.schema import Schema
 from gapless.schema.violations import Numbers, hold, numbers_of_cells
 
 MOST_CELLS = 1 << 26  # of a table of forbidden combinations
+ALL_CELLS = 1 << 28  # of all such tables
+MOST_COLUMNS = 30  # of a table: numpy has no more axes than some
+MOST_TRIES = 100_000  # in looking for a row that keeps all rules
 
 
 def constraints_of(
@@ -37,17 +40,23 @@ def constraints_of(
     rules = [rule for rule in rules_of(schema) if rule.weight is None]
     named = Counter(column for rule in rules for column in rule.columns)
     shared = frozenset(column for column, many in named.items() if many > 1)
-    forbidden, plain, between, others = [], [], [], []
+    forbidden, plain, between, others, held = [], [], [], [], 0
     for rule in rules:
         told = Between(rule, schema, shared, inside or {})
-        if not (told.countable if rule.between_rows else prod(told.sizes) <= MOST_CELLS) or rule.apart:
+        cells = prod(schema.columns[column].size for column in rule.columns)
+        if rule.between_rows:
+            few = told.countable
+        else:
+            few = prod(told.sizes) <= MOST_CELLS and held + cells <= ALL_CELLS and len(rule.columns) <= MOST_COLUMNS
+        if not few or rule.apart:
             others.append(rule.text)
         elif rule.between_rows:
             between.append(told)
         else:
+            held += cells
             forbidden.append(_forbidden(rule, schema))
             plain += [forbidden[-1]] if _by_values(rule) else []
-    if not _possible(plain, {}):
+    if not _possible(plain):
         raise SchemaError("the constraints leave no possible row", hint="check them for conflicts")
     return forbidden, between, others
 
@@ -84,20 +93,39 @@ def breaks(codes: NDArray[np.integer], forbidden: Sequence[Forbidden]) -> NDArra
     return broken
 
 
-def _possible(forbidden: Sequence[Forbidden], allowed: Mapping[int, NDArray[np.bool_]]) -> bool:
-    """Whether some row breaks no rule: each is kept by a cell of one of its columns, tried in turn."""
-    if not forbidden:
-        return True
-    rule, *others = forbidden
-    for axis, column in enumerate(rule.columns):
-        bad = rule.table.any(axis=tuple(other for other in range(rule.table.ndim) if other != axis))
-        now = allowed.get(column, np.ones_like(bad))
-        kept = now & ~bad
-        if kept.any() and _possible(others, {**allowed, column: kept}):
-            return True
-        if not (now & bad).any():  # kept already: no other way can do better
+def _possible(forbidden: Sequence[Forbidden]) -> bool:
+    """Whether some row breaks no rule: each is kept by a cell of one of its columns, tried in turn.
+
+    Raises:
+        SchemaError: So many ways were tried that nobody would wait for the others.
+    """
+    bad = [
+        [
+            (column, rule.table.any(axis=tuple(other for other in range(rule.table.ndim) if other != axis)))
+            for axis, column in enumerate(rule.columns)
+        ]
+        for rule in forbidden
+    ]
+    waiting: list[tuple[int, dict[int, NDArray[np.bool_]]]] = [(0, {})]  # how many rules are kept, by which cells
+    for _ in range(MOST_TRIES + len(bad)):
+        if not waiting:
             return False
-    return False
+        place, allowed = waiting.pop()
+        if place == len(bad):
+            return True
+        ways = []
+        for column, cells in bad[place]:
+            now = allowed.get(column, np.ones_like(cells))
+            if not (now & cells).any():  # kept already: no other way can do better
+                ways = [allowed]
+                break
+            if (now & ~cells).any():
+                ways.append({**allowed, column: now & ~cells})
+        waiting += [(place + 1, way) for way in reversed(ways)]
+    raise SchemaError(
+        f"the {len(bad)} constraints are too many to tell whether any row keeps them all",
+        hint="leave some of the constraints out",
+    )
 
 
 def beginnings(schema: Schema) -> dict[str, list[int]]:

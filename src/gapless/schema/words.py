@@ -1,6 +1,7 @@
 """Names in error messages and in tables of text."""
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable
 
 
@@ -26,6 +27,15 @@ def nearest(name: str, names: Iterable[str]) -> str:
     same = [each for each in names if each.casefold() == name.casefold()]
     close = same or difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     return listing(close or [f"one of: {listing(names)}"])
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """The names that are there more than once, sorted.
+
+    >>> repeated(["b", "a", "b"])
+    ['b']
+    """
+    return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def shortened(text: str, most: int) -> str:

@@ -146,7 +146,7 @@ def test_contradictions_are_found_exactly(rules):
         table[(cell,) * len(columns)] = True
         forbidden.append(Forbidden(columns, table))
     lawful = any(not any(f.table[tuple(row[c] for c in f.columns)] for f in forbidden) for row in np.ndindex(*shape))
-    assert _possible(forbidden, {}) == lawful
+    assert _possible(forbidden) == lawful
 
 
 def test_a_contradiction_is_told_when_the_table_is_read(tmp_path):
