@@ -31,6 +31,7 @@ from gapless.cli.app import (
 from gapless.cli.terminal import console, notes
 from gapless.cli.words import shared_notes
 from gapless.errors import GaplessError, QuestionError, ReadError
+from gapless.parsing import MEGABYTE, read_up_to
 
 if TYPE_CHECKING:
     from gapless.query import Answer
@@ -206,9 +207,9 @@ def _questions(arguments: list[str], file: Path | None, missing: Any) -> list[tu
     texts = [(f"question {number}: " if len(arguments) > 1 else "", asked) for number, asked in enumerate(arguments, 1)]
     if file is not None:
         try:
-            lines = file.read_text(encoding="utf-8").splitlines()
+            lines = read_up_to(file, MEGABYTE).decode().splitlines()
         except (OSError, UnicodeDecodeError):
-            raise ReadError(f"cannot read {file}", hint="a text file with a question on each line") from None
+            raise ReadError(f"cannot read {file}", hint="pass a text file with a question on each line") from None
         for number, line in enumerate(lines, 1):
             if asked := COMMENT.sub(r"\1", line).strip():
                 texts.append((f"{file}, line {number}: ", asked))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +16,21 @@ from numpy.typing import NDArray
 
 from gapless.errors import ModelError
 from gapless.files import replace
+from gapless.parsing import LARGEST_TEXT, MEGABYTE, parse_json, take_up_to
 
 MODEL = "synthetic.model"  # its name in a release folder
 VERSION = 3
 READABLE = (2, 3)  # version 2 has no released tables
+LARGEST = 2 << 30  # bytes of all arrays
+_LONGEST_LIST = 16 * MEGABYTE  # of an archive's members: some hundred thousand
+_HEAD = "model.json"
+_NAME = re.compile(r"(?:[a-z]+/)?[A-Za-z0-9_.]+\.npy")
+# How numpy begins a file: of numbers and texts alone, so that nothing is evaluated.
+_HEADER = re.compile(
+    rb"\x93NUMPY(?:\x01\x00..|[\x02\x03]\x00....)\{'descr': '([<>=|][iufbU]\d{1,9})', "
+    rb"'fortran_order': (True|False), 'shape': \(([\d, ]{0,400})\), \} *\n",
+    re.DOTALL,
+)
 _FILE = "name a .model file that gapless fit wrote, or a release folder"
 
 
@@ -25,7 +38,7 @@ def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     """Write a model file; the old one stays until the new one is whole. The same model gives the same bytes."""
     with replace(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         whole = {"gapless": "model", "version": VERSION} | dict(head)
-        archive.writestr(zipfile.ZipInfo("model.json"), json.dumps(whole, ensure_ascii=False, indent=1))
+        archive.writestr(zipfile.ZipInfo(_HEAD), json.dumps(whole, ensure_ascii=False, indent=1))
         for name, array in arrays.items():
             buffer = io.BytesIO()
             np.save(buffer, array, allow_pickle=False)
@@ -33,22 +46,15 @@ def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The head and the arrays of a model file."""
+    """The head and the arrays of a model file, which a stranger may have made: it is unpacked up to a limit."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            head = json.loads(archive.read("model.json"))
-            if head["gapless"] != "model":
-                raise ValueError  # noqa: TRY301 one message for every foreign file
-            version = int(head["version"])
-            arrays = {
-                name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
-                for name in archive.namelist()
-                if name.endswith(".npy")
-            }
+        with _Limited(path) as file, zipfile.ZipFile(file) as archive:
+            head, arrays = _unpack(archive)
     except FileNotFoundError:
         raise ModelError(f"no model {path}", hint="gapless fit … -o people.model makes one") from None
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError):
+    except Exception:  # noqa: BLE001 a damaged archive fails in many ways, and one message says it
         raise ModelError(f"{path} is not a gapless model, or is damaged", hint=_FILE) from None
+    version = head["version"]
     if version not in READABLE:
         older = "fit it again, or use the gapless that wrote it"
         raise ModelError(
@@ -56,3 +62,49 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             hint=older if version < VERSION else "a newer gapless",
         )
     return head, arrays
+
+
+class _Limited(io.FileIO):
+    """A file of which some bytes are read at a time: the list of members, which is read at once, is no longer."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _LONGEST_LIST:
+            raise ValueError("the list of members is too long")
+        return super().read(_LONGEST_LIST if size is None or size < 0 else size) or b""
+
+
+def _unpack(archive: zipfile.ZipFile) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    members = {member.filename: member for member in archive.infolist()}
+    head = parse_json(_member(archive, members.pop(_HEAD), LARGEST_TEXT))
+    if head["gapless"] != "model" or type(head["version"]) is not int or len(archive.infolist()) != 1 + len(members):
+        raise ValueError("not a model, or two members have the same name")
+    arrays, left = {}, LARGEST
+    for name, member in members.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError("not the name of an array")
+        content = _member(archive, member, left)
+        left -= len(content)
+        arrays[name.removesuffix(".npy")] = _array(content)
+    return head, arrays
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others take memory to unpack
+        raise ValueError("not compressed as models are")
+    with archive.open(member) as file:
+        return take_up_to(file, most)
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """The array in the bytes of a .npy file, which must be as long as its header says."""
+    found = _HEADER.match(content)
+    if found is None:
+        raise ValueError("not an array of numbers or texts")
+    dtype, shape = np.dtype(found[1].decode()), tuple(map(int, found[3].replace(b",", b" ").split()))
+    body = memoryview(content)[found.end() :]
+    if math.prod(shape) * dtype.itemsize != len(body):
+        raise ValueError("an array is not as long as its header says")
+    flat: NDArray[Any] = np.frombuffer(body, dtype)
+    if dtype.kind == "f" and not (flat < np.inf).all():  # a logarithm may be -∞, nothing else may
+        raise ValueError("an array holds something else than numbers")
+    return flat.reshape(shape, order="F" if found[2] == b"True" else "C").copy()

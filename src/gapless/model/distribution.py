@@ -20,6 +20,11 @@ class Distribution(Protocol):
         """Its name in a model file."""
         ...
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of cells of each column."""
+        ...
+
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[Any]:
         """Rows × columns of codes."""
         ...

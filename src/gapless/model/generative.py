@@ -160,6 +160,11 @@ class GappedGenerator:
     rows: GeneratorModel
     masks: GeneratorModel
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The cells of each column, gap states included."""
+        return tuple(size + states - 1 for size, states in zip(self.rows.sizes, self.masks.sizes, strict=True))
+
     def sample(self, rows: int, rng: np.random.Generator) -> Codes:
         """Rows × columns of codes, gap states included."""
         codes, states = self.rows.sample(rows, rng), self.masks.sample(rows, rng)

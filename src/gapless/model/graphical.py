@@ -229,12 +229,13 @@ class GraphicalModel:
     @staticmethod
     def from_arrays(arrays: Mapping[str, np.ndarray]) -> "GraphicalModel":
         """The model that `to_arrays` took apart."""
-        many = sum(name.startswith("columns.") for name in arrays)
+        many, sizes = sum(name.startswith("columns.") for name in arrays), tuple(arrays["sizes"].tolist())
         potentials = {
             tuple(arrays[f"columns.{number}"].tolist()): np.asarray(arrays[f"potential.{number}"], dtype=np.float64)
             for number in range(many)
         }
-        return GraphicalModel(arrays["sizes"].tolist(), potentials, float(arrays["total"]))
+        _check(sizes, potentials.items())
+        return GraphicalModel(sizes, potentials, float(arrays["total"]))
 
 
 def _start(

@@ -27,6 +27,7 @@ PURE = math.inf
 # relative SLACK with which sums of losses are compared.
 ROUNDING = 1e-9
 SLACK = 1e-12
+MOST_ROWS = 1 << 53  # of one person: whole numbers up to here are exact floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,11 @@ class Rows:
     at_most: int = 1
 
     def __post_init__(self) -> None:
-        if not is_whole(self.at_most, least=1):
-            raise BudgetError(f"Rows({self.at_most!r}) protects nobody", hint="Rows(1), or the most rows per person")
+        if not is_whole(self.at_most, least=1, most=MOST_ROWS):
+            raise BudgetError(
+                f"Rows({self.at_most!r}) is not a number of rows from 1 to 2^53",
+                hint="pass Rows(1), or the most rows per person",
+            )
         object.__setattr__(self, "at_most", int(self.at_most))
 
     def __str__(self) -> str:

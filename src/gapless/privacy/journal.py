@@ -12,8 +12,10 @@ A journal belongs to one ledger and one call. It holds no private fact: what was
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gapless.errors import ReadError
+from gapless.parsing import parse_json, take_up_to
 from gapless.privacy.budget import Loss
 from gapless.privacy.file_lock import BINARY, is_at, locked, sync_name
 from gapless.privacy.ledger_file import Entry
@@ -32,7 +35,9 @@ from gapless.privacy.private import Released
 if TYPE_CHECKING:
     from gapless.privacy.ledger import Ledger
 
+LARGEST = 4 << 30  # bytes: it holds all that a run has released
 _KINDS = "iufb"  # of numpy's types, those of numbers
+_TYPE = re.compile(r"[<>=|][iufb]\d{1,2}")  # of the numbers that an answer is made of
 _BEGUN = "the call it was begun with, on the same machine; or another file, and what is left of the budget"
 
 
@@ -89,7 +94,12 @@ class JournalFile:
         """All that is in it."""
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         with open(self._descriptor, "rb", closefd=False) as file:
-            return file.read()
+            try:
+                return take_up_to(file, LARGEST)
+            except ValueError:
+                raise ReadError(
+                    f"{self.path} is larger than {LARGEST >> 30} GB", hint="use a separate file for each run"
+                ) from None
 
     def cut(self, end: int) -> None:
         """Leave this many bytes of it."""
@@ -315,15 +325,15 @@ def _lines(file: JournalFile, head: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     text = file.read()
     lines, end = [], 0
-    for line in text.split(b"\n")[:-1]:
+    for line in io.BytesIO(text):
         try:
-            content = json.loads(line)
+            content = parse_json(line) if line.endswith(b"\n") else None
         except ValueError:
             break
         if not isinstance(content, dict):
             break
         lines.append(content)
-        end += len(line) + 1
+        end += len(line)
     written = json.dumps(head)
     if lines and lines[0].get("gapless") == "journal" and lines[0] != json.loads(written):
         raise ReadError(f"{file.path} was begun under another ledger, or by another call", hint=_BEGUN)
@@ -366,13 +376,15 @@ def _packed(value: Any) -> Any:
 
 
 def _unpacked(value: Any) -> Any:
-    """The value that was kept: numbers, whatever a file says; nothing in it names what is made of them."""
+    """The released value that a line holds.
+
+    Raises:
+        ValueError: It is none that `_packed` makes.
+    """
     if type(value) in (int, float):
         return value
-    kind = np.dtype(value["type"])
-    if kind.kind not in _KINDS:
-        raise ValueError(kind)
+    kind = np.dtype(_TYPE.fullmatch(value["type"])[0])  # type: ignore[index] # None is a TypeError, which is refused
     if "number" in value:
         return kind.type(value["number"])
-    array = np.frombuffer(base64.b64decode(value["data"]), dtype=kind)
+    array = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype=kind)
     return array.reshape(value["shape"]).copy()

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from gapless.errors import BudgetError, LedgerError
+from gapless.parsing import parse_json
 from gapless.privacy.assumptions import Assumption, Paid
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, check_percent
 from gapless.privacy.cautions import UNREGISTERED, cautions
@@ -412,7 +413,7 @@ class Ledger:
     def _checked(self, line: str, *, number: int, after: str) -> Entry:
         """The entry in a line: chained to the one before, and no cheaper than its mechanism is at its distance."""
         try:
-            content = json.loads(line)
+            content = parse_json(line)
             previous = content.pop("previous")
             entry = Entry(**content)
             least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - _AGAIN)

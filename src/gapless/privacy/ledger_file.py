@@ -28,7 +28,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gapless.errors import BudgetError, LedgerError, SchemaError
+from gapless.errors import BudgetError, LedgerError, ReadError, SchemaError
+from gapless.parsing import MEGABYTE, parse_json, read_up_to, take_up_to
 from gapless.privacy.assumptions import from_dict, to_dict
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
 from gapless.privacy.file_lock import BINARY, locked, sync_name
@@ -39,6 +40,8 @@ from gapless.schema.columns import GapRule
 VERSION = 4
 WITHOUT_FIRST_BATCH = 3  # an earlier version: whoever wrote it does not know that a first batch may be priced together
 WITHOUT_GAPS = (1, 2)  # earlier versions, without and with a filter for the ground truth: they do not say what a gap is
+LARGEST = 256 * MEGABYTE  # of a ledger: half a million entries
+SHORTEST = 64  # bytes of a line: it carries a hash
 RESTORE = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
 
 
@@ -133,7 +136,10 @@ def gaps_of(header: Mapping[str, Any]) -> dict[str, GapRule] | None:
     """What counts as a gap in each column, as a header states it; None if it is of a version that did not say."""
     if header["version"] in WITHOUT_GAPS:
         return None
-    return {column: GapRule(**rule) for column, rule in header["gaps"].items()}
+    rules = {column: GapRule(**rule) for column, rule in header["gaps"].items()}
+    if not all(isinstance(text, str) for rule in rules.values() for text in (rule.told, rule.digest)):
+        raise ValueError("a rule for gaps is not made of texts")
+    return rules
 
 
 def budget_of(header: Mapping[str, Any]) -> Budget:
@@ -153,7 +159,9 @@ def hash_of(line: str) -> str:
 
 
 def lines_of(text: bytes) -> list[str]:
-    """The whole lines of a ledger's bytes."""
+    """The whole lines of a ledger's bytes; of lines that are too short to be entries only the first."""
+    if text.count(b"\n") > 1 + len(text) // SHORTEST:
+        text = text[: text.index(b"\n") + 1] + b"not an entry\n"
     return [line.decode("utf-8", "replace") + "\n" for line in text.split(b"\n")[:-1]]
 
 
@@ -214,6 +222,10 @@ def _write(path: Path, offset: int, data: bytes) -> None:
 
 def append(path: Path, offset: int, text: str) -> None:
     """First the seal, then the ledger: whatever happens in between, nothing is forgotten."""
+    if offset + len(text.encode()) > LARGEST:
+        raise LedgerError(
+            f"{path} would have more than {LARGEST // MEGABYTE} MB", hint="use the releases that were paid for"
+        )
     seal = json.dumps({"at": offset, "text": text}, ensure_ascii=False)
     _write(seal_of(path), 0, seal.encode())
     _write(path, offset, text.encode())
@@ -252,9 +264,9 @@ def _complete(path: Path, descriptor: int, seen: Seen) -> bytes:
 def _read_seal(path: Path) -> tuple[int, bytes] | None:
     """Where the last text appended begins, and that text; None if there is no seal that tells."""
     try:
-        seal = json.loads(seal_of(path).read_bytes())
+        seal = parse_json(read_up_to(seal_of(path), LARGEST))
         at, tail = int(seal["at"]), str(seal["text"]).encode()
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+    except (OSError, ReadError, ValueError, KeyError, TypeError):
         return None
     return (at, tail) if at >= 0 else None
 
@@ -262,7 +274,11 @@ def _read_seal(path: Path) -> tuple[int, bytes] | None:
 def _read(descriptor: int, begin: int) -> bytes:
     with open(descriptor, "rb", closefd=False) as file:
         file.seek(begin)
-        return file.read()
+        try:
+            return take_up_to(file, LARGEST)
+        except ValueError:
+            hint = "pass the path of a ledger file"
+            raise LedgerError(f"the ledger is larger than {LARGEST // MEGABYTE} MB", hint=hint) from None
 
 
 def _recover_fragment(path: Path, text: bytes) -> None:
@@ -273,7 +289,7 @@ def _recover_fragment(path: Path, text: bytes) -> None:
     lines = lines_of(whole + b"\n")
     header = parse_header(path, lines[0])
     try:
-        spent = math.fsum(float(json.loads(line)["loss"]) for line in lines[1:])
+        spent = math.fsum(float(parse_json(line)["loss"]) for line in lines[1:])
     except (ValueError, KeyError, TypeError):
         raise LedgerError(f"{path} was changed", hint=RESTORE) from None
     # Entries priced together have no loss of their own: where some may be lost, all that was left counts as spent.
@@ -302,7 +318,7 @@ def _recover_fragment(path: Path, text: bytes) -> None:
 def parse_header(path: Path, line: str) -> dict[str, Any]:
     """The first line of a ledger, checked."""
     try:
-        header = json.loads(line)
+        header = parse_json(line)
         version = header["version"]
         if header["gapless"] != "ledger":
             raise ValueError  # noqa: TRY301 one message for every foreign file
@@ -324,7 +340,7 @@ def parse_header(path: Path, line: str) -> dict[str, Any]:
             and all(isinstance(text, str) for text in texts)
         ):
             raise ValueError  # noqa: TRY301 one message for every foreign file
-    except (ValueError, TypeError, KeyError, AttributeError, BudgetError, SchemaError):
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError, SchemaError):
         raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file") from None
     checked: dict[str, Any] = header
     return checked

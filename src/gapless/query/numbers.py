@@ -13,6 +13,7 @@ from gapless.schema import Boolean, Date, DateTime, Integer, Number, Ordinal, Sc
 from gapless.schema.line import TINY
 
 STEPS = 1 << 24  # the finest grid of values: a value is rounded to this part of the range, if it must be rounded
+NARROWEST = 1e-290  # range of values: a part of it must still be a float with all its digits
 FOR_SQUARES = 1 << 14  # the same where values are squared
 
 
@@ -91,5 +92,10 @@ def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) ->
         raise QuestionError(
             f"all cells of column {name!r} stand for the same number, {low:g}",
             hint="bounds within the column's, or more bins in the schema",
+        )
+    if not NARROWEST <= high - low < np.inf:  # also where a level is no number
+        raise QuestionError(
+            f"the numbers of column {name!r}, from {low:g} to {high:g}, cannot be put on a grid",
+            hint=f"pass bounds at least {NARROWEST:g} apart, or levels that are finite numbers",
         )
     return Numbers(name, values, ends, low, high, about)

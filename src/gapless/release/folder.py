@@ -15,6 +15,7 @@ from gapless.data import Table
 from gapless.errors import ReadError
 from gapless.files import check_writable, replace
 from gapless.model.archive import MODEL
+from gapless.parsing import read_up_to
 from gapless.privacy import Ledger
 from gapless.privacy.journal import JournalFile, held
 from gapless.privacy.ledger_file import Entry
@@ -114,7 +115,13 @@ def is_begun(folder: Path) -> bool:
     """Whether a release was begun there and not finished."""
     readme, journal = folder / README, folder / JOURNAL
     fitting = journal.exists() and journal.stat().st_size > 0
-    return fitting or (readme.exists() and readme.read_bytes().startswith(_UNFINISHED.encode()))
+    return fitting or (readme.is_file() and _first_bytes(readme) == _UNFINISHED.encode())
+
+
+def _first_bytes(readme: Path) -> bytes:
+    """As many as say that a release is not finished."""
+    with readme.open("rb") as file:
+        return file.read(len(_UNFINISHED.encode()))
 
 
 def keep_model(folder: Path, model: FittedModel, ledger: Ledger) -> None:
@@ -131,7 +138,7 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
     if not (folder / MODEL).exists():
         return None
     model, entries = load(folder / MODEL), ledger.entries
-    _, _, paid = (folder / README).read_text(encoding="utf-8").partition("\n")
+    _, _, paid = read_up_to(folder / README).decode(errors="replace").partition("\n")
     told = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
     if not model.schema.is_cut_from(schema) or paid not in told:
         raise ReadError(f"{folder} was begun under another schema or ledger", hint=BEGUN)
@@ -248,4 +255,4 @@ def _json(content: Any) -> str:
 
 def _write(path: Path, text: str) -> None:
     with replace(path) as partial:
-        partial.write_bytes(text.encode())
+        partial.write_bytes(text.encode(errors="replace"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.arguments import is_number
 from gapless.data import Table
 from gapless.errors import GaplessError, ReadError
 from gapless.model.archive import MODEL
+from gapless.parsing import parse_json, read_up_to
 from gapless.privacy import Guarantee, Rows
+from gapless.privacy.ledger_file import LARGEST
 from gapless.release.folder import (
     LEDGER,
     LEDGERS,
@@ -81,8 +83,8 @@ def verify_release(folder: str | Path) -> Verification:
     """
     folder = Path(folder)
     try:
-        content = (folder / MANIFEST).read_bytes()
-        manifest = json.loads(content)
+        content = read_up_to(folder / MANIFEST)
+        manifest = parse_json(content)
         hashes = {str(name): str(digest) for name, digest in manifest["sha256"].items()}
     except OSError as error:
         if is_begun(folder):
@@ -130,7 +132,7 @@ def _contents(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
     """What does not agree among files that are all there: they might be of two releases."""
     try:
         schema, model = Schema.read(folder / SCHEMA), load(folder / MODEL)
-        promise = _promise(json.loads((folder / LEDGER).read_text(encoding="utf-8")))
+        promise = _promise(parse_json(read_up_to(folder / LEDGER, LARGEST)))
         tables = [Table.read(folder / name, schema) for name in ROWS]
     except GaplessError as error:
         yield f"a file cannot be read, or not under {SCHEMA}: {error.wrong}"
@@ -158,4 +160,8 @@ def _promise(ledger: dict[str, Any]) -> Guarantee:
     """What the copy of a ledger promises."""
     told = ledger["guarantee"]
     epsilon = math.inf if told["epsilon"] is None else told["epsilon"]
+    if not all(map(is_number, (epsilon, told["delta"]))) or not all(
+        isinstance(text, str) for text in (ledger["table"], told["basis"])
+    ):
+        raise ValueError("not a promise")
     return Guarantee(ledger["table"], Rows(ledger["rows_per_person"]), epsilon, told["delta"], told["basis"])

@@ -25,6 +25,8 @@ from gapless.schema.violations import Numbers, hold, numbers_of_cells
 
 MOST_CELLS = 1 << 26  # of a table of forbidden combinations
 MOST_STEPS = 1000  # in looking for a row that keeps all rules
+ALL_CELLS = 1 << 28  # of all such tables
+MOST_COLUMNS = 30  # of a table: numpy has no more axes than some
 
 
 def constraints_of(
@@ -44,14 +46,20 @@ def _sorted(schema: Schema, inside: Mapping[str, Floats]) -> tuple[list[Rule], l
     rules = [rule for rule in rules_of(schema) if rule.weight is None]
     named = Counter(column for rule in rules for column in rule.columns)
     shared = frozenset(column for column, many in named.items() if many > 1)
-    enforced, between, others = [], [], []
+    enforced, between, others, held = [], [], [], 0
     for rule in rules:
         told = Between(rule, schema, shared, inside)
-        if not (told.countable if rule.between_rows else prod(told.sizes) <= MOST_CELLS) or rule.apart:
+        cells = prod(schema.columns[column].size for column in rule.columns)
+        if rule.between_rows:
+            few = told.countable
+        else:
+            few = prod(told.sizes) <= MOST_CELLS and held + cells <= ALL_CELLS and len(rule.columns) <= MOST_COLUMNS
+        if not few or rule.apart:
             others.append(rule.text)
         elif rule.between_rows:
             between.append(told)
         else:
+            held += cells
             enforced.append(rule)
     return enforced, between, others
 

@@ -67,7 +67,7 @@ class _Binned(Column):
         return "bounds = [0, 100]"
 
     def _check_bounds(self) -> None:
-        if len(self.bounds) != 2:
+        if len(self.bounds or ()) != 2:
             raise self._error("needs bounds: the lowest and the highest possible value", hint=self._example)
         lower, upper = (self._position(bound, "bound") for bound in self.bounds)
         if not lower < upper:
@@ -434,9 +434,10 @@ class Number(_Numeric):
         object.__setattr__(self, "resolution", _plain(self.resolution))
         if self.resolution is None:
             return
-        if not (is_number(self.resolution) and 0 < self.resolution < math.inf):
+        if not (is_number(self.resolution) and 0 < self.resolution <= LARGEST):
             raise self._error(f"has resolution = {self.resolution!r}", hint="a step above 0, such as resolution = 0.01")
-        steps = np.array(self._ends) / self.resolution
+        with np.errstate(over="ignore"):  # of a resolution that is far too fine: refused below
+            steps = np.array(self._ends) / self.resolution
         if np.abs(steps).max() > LARGEST_WHOLE or np.abs(steps - np.round(steps)).max() > 1e-6:
             raise self._error(
                 f"has bounds that are no multiples of its resolution {self.resolution:g}",

@@ -14,7 +14,7 @@ from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, GapRule, MissingCode, Ordinal
-from gapless.schema.line import Integer, Number, _Binned, _Numeric
+from gapless.schema.line import LARGEST_WHOLE, Integer, Number, _Binned, _Numeric
 from gapless.schema.words import listing, nearest, repeated
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", *FILE_
 SEPARATORS = (",", ";", "\t", "|")
 _COLUMN_KEYS = ("may_be_missing", "missing", "outside", "description")
 _CONSTRAINT_KEYS = ("not", "weight", "description")
+LONGEST_RULE = 10_000  # characters
 _RULE = "[[constraint]] in double brackets starts a rule"
 
 
@@ -57,6 +58,8 @@ class Constraint:
     weight: Weight = None
 
     def __post_init__(self) -> None:
+        if len(self.forbidden) > LONGEST_RULE:
+            raise SchemaError(f"a [[constraint]] has more than {LONGEST_RULE} characters", hint="write a shorter rule")
         soft = is_number(self.weight) and 0 < self.weight < float("inf")
         if not (self.weight is None or self.weight == "learned" or soft):
             raise SchemaError(
@@ -117,9 +120,9 @@ class Schema:
             raise SchemaError(f"the column {twice[0]!r} is declared twice", hint="leave one of them out")
         if both := sorted(set(names) & set(self.ignore)):
             raise SchemaError(f"the column {both[0]!r} is declared and ignored", hint="keep one of the two")
-        rows = whole("rows_per_person", self.rows_per_person, error=SchemaError, least=1)
+        rows = whole("rows_per_person", self.rows_per_person, error=SchemaError, least=1, most=LARGEST_WHOLE)
         object.__setattr__(self, "rows_per_person", rows)
-        if self.expected_rows is not None and not is_whole(self.expected_rows, least=1):
+        if self.expected_rows is not None and not is_whole(self.expected_rows, least=1, most=LARGEST_WHOLE):
             raise SchemaError(
                 f"expected_rows is {self.expected_rows!r}", hint="about how many there are, if that is public: 10000"
             )
@@ -273,7 +276,7 @@ def _list_of(kind: type, values: Any, key: str, hint: str) -> tuple[Any, ...]:
 def _is_encoding(name: Any) -> bool:
     try:
         b"a".decode(name, "ignore")  # refuses codecs that are not for text; of no byte it would ask none
-    except (LookupError, TypeError):
+    except (LookupError, TypeError, ValueError):
         return False
     return True
 

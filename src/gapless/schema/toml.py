@@ -1,9 +1,8 @@
-"""TOML files in and out: the standard library reads them, thirty lines write them."""
+"""TOML files in and out: `gapless.parsing` reads them, thirty lines write them."""
 
 import datetime as dt
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,13 @@ from typing import Any
 from gapless.draw.escape import CONTROL
 from gapless.errors import ReadError, SchemaError
 from gapless.files import replace
+from gapless.parsing import parse_toml, read_up_to
 
 
 def read(path: Path) -> dict[str, Any]:
     """The content of a TOML file."""
     try:
-        return parse(path.read_text(encoding="utf-8"), str(path))
+        return parse(read_up_to(path).decode(), str(path))
     except FileNotFoundError:
         raise ReadError(f"no file {path}", hint="gapless schema draft DATA -o SCHEMA.toml makes a first one") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -26,9 +26,9 @@ def read(path: Path) -> dict[str, Any]:
 def parse(text: str, where: str) -> dict[str, Any]:
     """The content of TOML text."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SchemaError(f"{where} is not valid TOML: {error}", hint="mend that place in the file") from None
+        return parse_toml(text)
+    except ValueError as error:
+        raise SchemaError(f"{where} is not valid TOML: {error}", hint="correct that place in the file") from None
 
 
 def write(path: Path, text: str) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from gapless.missing import STRATEGIES, FromModel, ImputeFirst, Missing, Observed
-from gapless.model import archive
 from gapless.synth.aim import AIM
 from gapless.synth.auto import Auto
 from gapless.synth.dpautogan import DPautoGAN
@@ -17,6 +15,7 @@ from gapless.synth.fitted import FittedModel
 from gapless.synth.fitting import Synthesizer
 from gapless.synth.independent import Independent
 from gapless.synth.kamino import Kamino
+from gapless.synth.loading import load
 from gapless.synth.misgan import MisGAN
 from gapless.synth.mixture import Mixture
 from gapless.synth.mst import MST
@@ -66,9 +65,3 @@ __all__ = [
     "PrivBayes",
     "load",
 ]
-
-
-def load(path: str | Path) -> FittedModel:
-    """Read a model: a file that `model.save` wrote, or a release folder, in which there is one."""
-    path = Path(path)
-    return FittedModel.from_file(*archive.load(path / archive.MODEL if path.is_dir() else path))

@@ -32,6 +32,7 @@ from gapless.schema.constraints import constraints_of
 from gapless.schema.line import _Binned
 from gapless.synth.learning import settle, signed, sums_of_levels
 
+MOST_CELLS = 1 << 28  # of a junction tree that a model file asks for: two gigabytes
 ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below
 
 
@@ -323,7 +324,7 @@ class Evidence:
             extended=bool(extended),
             nodes=tuple(Node(*family) for family in families),
             same_rows=bool(same_rows),
-            cap_cells=int(cap_cells),
+            cap_cells=min(int(cap_cells), MOST_CELLS),
         )
 
 

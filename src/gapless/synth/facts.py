@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from gapless.arguments import is_number, is_whole
 from gapless.privacy import Guarantee, Rows
 
 
@@ -48,8 +49,23 @@ class Facts:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """The facts that a model file holds."""
+        """The facts that a model file holds.
+
+        Raises:
+            ValueError: One of them is of another kind than it should be.
+        """
         promise = dict(told["guarantee"])
+        texts = [told["method"], promise["table"], promise["basis"], *told["structure"], *told["limits"]]
+        shares = told.get("broken", {})
+        if not (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(value, str) or is_whole(value) for value in told["settings"].values())
+            and all(is_number(value) for value in (promise["delta"], *told["noise"].values()))
+            and (promise["epsilon"] is None or is_number(promise["epsilon"]))
+            and all(is_whole(place) for edge in told["edges"] for place in edge)
+            and all(is_number(value) for pair in shares.values() for value in pair)
+        ):
+            raise ValueError("the facts of this model are not made of texts and numbers")
         promise["protect"] = Rows(**promise["protect"])
         if promise["epsilon"] is None:
             promise["epsilon"] = math.inf
@@ -61,5 +77,5 @@ class Facts:
             noise=told["noise"],
             limits=tuple(told["limits"]),
             edges=tuple((one, other) for one, other in told["edges"]),
-            broken={rule: (share, noise_std) for rule, (share, noise_std) in told.get("broken", {}).items()},
+            broken={rule: (share, noise_std) for rule, (share, noise_std) in shares.items()},
         )

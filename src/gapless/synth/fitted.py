@@ -62,6 +62,7 @@ _DISTRIBUTIONS: dict[str, type[Distribution]] = {
     )
 }
 PART_ROWS = 1 << 20  # of a sample that is written
+MOST_ROWS = 1 << 40  # of a sample
 _PICTURED = 10_000  # rows in which pairs are counted
 _TRIED = 1_000  # rows that are given values where no row of a sample could be made to keep the rules
 _KNOWN_CELLS = 1 << 20  # of the marginal by which given cells are found impossible
@@ -124,8 +125,19 @@ class FittedModel:
             given: what every row has in some columns, by their names: a value, or the name of a cell. The other cells
                 are drawn from the model's law given these; a number tells the model no more than its bin does.
         """
-        rows = whole("rows", max(0, round(self.total)) if rows is None else rows, error=ModelError)
-        seed = seed_or_new(seed)
+        rows, seed = self._rows(rows), seed_or_new(seed)
+        try:
+            return self._sample(rows, seed, gaps, given)
+        except MemoryError:
+            raise ModelError(f"not enough memory for {rows} rows", hint="pass a smaller rows=") from None
+
+    def _rows(self, rows: int | None) -> int:
+        """How many rows are drawn: by default the noisy number of rows of the private table."""
+        return whole(
+            "rows", max(0, round(self.total)) if rows is None else rows, error=ModelError, least=0, most=MOST_ROWS
+        )
+
+    def _sample(self, rows: int, seed: int, gaps: Gaps, given: Mapping[str, object] | None) -> Table:
         rng = np.random.default_rng(seed)
         cells = {
             place: cell_of(self.schema.columns[place], value)
@@ -204,8 +216,7 @@ class FittedModel:
             given: what every row has in some columns, by their names.
             progress: called with the phase, how many parts are done, of how many.
         """
-        rows = whole("rows", max(0, round(self.total)) if rows is None else rows, error=ModelError)
-        seed, path = seed_or_new(seed), Path(path)
+        rows, seed, path = self._rows(rows), seed_or_new(seed), Path(path)
         parts = max(1, -(-rows // PART_ROWS))
         tell = progress or (lambda *_: None)
 

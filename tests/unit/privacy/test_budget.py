@@ -38,7 +38,7 @@ def test_delta_must_be_a_probability_below_one(delta):
 
 @pytest.mark.parametrize("rows", [0, -1, 1.5, True])
 def test_the_protected_unit_has_at_least_one_row(rows):
-    with pytest.raises(BudgetError, match="protects nobody"):
+    with pytest.raises(BudgetError, match="number of rows from 1"):
         Rows(rows)
 
 

@@ -18,7 +18,7 @@ def column(keys: str, name: str = "x") -> str:
 
 MALFORMED = {
     # not a schema at all
-    "not TOML": ("[table", "the schema is not valid TOML", "mend that place"),
+    "not TOML": ("[table", "the schema is not valid TOML", "correct that place"),
     "nothing": ("", "the table has no name", 'name = "people"'),
     "no name": ('[table]\n[column.x]\nkind="boolean"', "the table has no name", "[table]"),
     "name is a number": ('[table]\nname=5\n[column.x]\nkind="boolean"', "the table has no name", "[table]"),
@@ -36,7 +36,7 @@ MALFORMED = {
     "rows per person": (
         HEAD + 'rows_per_person=0\n[column.x]\nkind="boolean"',
         "rows_per_person = 0",
-        "a whole number of at least 1",
+        "a whole number from 1 to 9007199254740992",
     ),
     "ignore is a text": (HEAD + 'ignore="id"\n[column.x]\nkind="boolean"', "ignore is not a list", 'ignore = ["id"]'),
     "ignored and declared": (

@@ -1,0 +1,89 @@
+"""A model from a file that a stranger may have made: its parts must fit together before anything is drawn from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from gapless.errors import GaplessError, ModelError
+from gapless.model import archive
+from gapless.model.distribution import Distribution
+from gapless.model.graphical import GraphicalModel
+from gapless.model.junction import cells
+from gapless.model.mixture import MixtureModel
+from gapless.model.network import BayesianNetwork
+from gapless.model.product import Product
+from gapless.schema import Schema
+from gapless.synth.evidence import LEARNERS, MOST_CELLS, Evidence
+from gapless.synth.fitted import FittedModel
+
+LARGEST = 2.0**53  # of counts and their noise: whole numbers up to here are exact
+TRIED = 16  # rows
+
+
+def load(path: str | Path) -> FittedModel:
+    """Read a model: a file that `model.save` wrote, or a release folder, in which there is one."""
+    path = Path(path)
+    head, arrays = archive.load(path / archive.MODEL if path.is_dir() else path)
+    try:
+        model = FittedModel.from_file(head, arrays)
+        _check(model)
+    except GaplessError:
+        raise
+    except Exception:  # noqa: BLE001 parts that do not fit together fail in many ways, and one message says it
+        raise ModelError(f"{path} is damaged: its parts do not fit together", hint="fit and save it again") from None
+    return model
+
+
+def _check(model: FittedModel) -> None:
+    """Refuse a model whose parts are not those of its schema, or from which no row can be drawn."""
+    columns = model.schema.columns
+    _require(type(model.total) in (int, float) and abs(model.total) <= LARGEST)
+    _require(all(0 <= place < len(columns) for edge in model.facts.edges for place in edge))
+    for distribution in (model.filled, model.gapped):
+        if distribution is not None:
+            sizes = (c.size if distribution is model.filled else c.extended_size for c in columns)
+            _check_law(distribution, tuple(sizes))
+    for name, held in model.inside.items():
+        fine = model.schema.fine[name]
+        _require(held.shape == (fine.values_size,) and bool((held >= 0).all()))
+    if model.evidence is not None:
+        _check_evidence(model.evidence, model.schema)
+    if model.critic is not None:
+        model.critic.log_odds(np.array([[column.size - 1 for column in columns]]))
+
+
+def _check_law(distribution: Distribution, sizes: tuple[int, ...]) -> None:
+    _require(distribution.sizes == sizes)
+    if isinstance(distribution, GraphicalModel):
+        _require(cells(sizes, distribution.potentials) <= MOST_CELLS)
+    if isinstance(distribution, Product | MixtureModel | BayesianNetwork):
+        laws = distribution.probabilities if isinstance(distribution, Product) else distribution.laws
+        _require(all((law >= 0).all() and (law.sum(axis=-1) > 0).all() for law in laws))
+    drawn = distribution.sample(TRIED, np.random.default_rng(0))
+    _require(drawn.shape == (TRIED, len(sizes)) and bool((drawn < np.array(sizes)).all()))
+
+
+def _check_evidence(evidence: Evidence, schema: Schema) -> None:
+    """Whether copies can be learned from its tables: each has the cells of its columns, or of its node."""
+    sizes = evidence.sizes(schema)
+    _require(evidence.kind in LEARNERS)
+    for measured in (*evidence.tables, *evidence.rows, *evidence.trees):
+        _require(1 / LARGEST <= measured.noise_std <= LARGEST and bool((np.abs(measured.counts) <= LARGEST).all()))
+        _require(len(set(measured.columns)) == len(measured.columns) <= len(sizes))
+        _require(all(0 <= column < len(sizes) for column in measured.columns))
+    for place, table in enumerate(evidence.tables):
+        shape = [sizes[column] for column in table.columns]
+        if place < len(evidence.nodes):
+            node = evidence.nodes[place]
+            _require([len(codes) for codes in node.merged] == [sizes[parent] for parent in node.parents])
+            shape = [*node.shape, sizes[node.column]]
+        _require(table.counts.shape == tuple(shape))
+    _require(all(table.counts.shape == () and table.columns == () for table in evidence.rows))
+    evidence.inside(schema)
+
+
+def _require(fits: bool) -> None:  # noqa: FBT001 it reads as a sentence
+    if not fits:
+        raise ValueError

@@ -1,0 +1,153 @@
+"""Files of strangers at the command line, in a process whose memory and time are limited: refused in words."""
+
+import json
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.model import archive
+from hostile import npy, zip_bomb, zip_of
+
+MEMORY = 6 << 30  # libraries take some of it
+SECONDS = 120  # far more than any of these takes
+HEAD = json.dumps({"gapless": "model", "version": archive.VERSION})
+SCHEMA = '[table]\nname = "t"\n[column.a]\nkind = "categorical"\nlevels = ["x", "y"]\n'
+HUGE = npy(np.zeros(3)).replace(b"'shape': (3,), }          ", b"'shape': (10000000000,), }")
+
+
+def run(*arguments, cwd):
+    """The exit code and what was said, of the command line in a process that gets no more memory than this."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gapless", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=SECONDS,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def refused(*arguments, cwd, error):
+    code, _, said = run(*arguments, cwd=cwd)
+    assert code not in (0, -6, -9, -11), said
+    assert said.startswith(error), said
+    assert "\n  Try: " in said
+    assert "Internal error" not in said
+
+
+MODELS = {
+    "zeros in place of the head": lambda path: zip_bomb(path, "model.json", gigabytes=3),
+    "an array of 80 GB": lambda path: zip_of(path, [("model.json", HEAD), ("filled/0.npy", HUGE)]),
+    "a deep head": lambda path: zip_of(path, [("model.json", "[" * 10**6)]),
+    "no end of a version": lambda path: zip_of(path, [("model.json", '{"gapless": "model", "version": Infinity}')]),
+}
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_models_that_are_none(make, tmp_path):
+    make(tmp_path / "a.model")
+    refused("sample", "a.model", "-o", "fake.csv", cwd=tmp_path, error="ModelError")
+    assert not (tmp_path / "fake.csv").exists()
+
+
+TEXTS = {
+    "20,000 dots": ".".join("a" * 20_000) + " = 1",
+    "deep": "x = " + "[" * 100_000,
+    "5,000 digits": SCHEMA + "[column.n]\nkind = 'integer'\nbounds = [0, " + "9" * 5000 + "]",
+    "a rule of many blanks": SCHEMA + "[[constraint]]\nnot = 't1.a == " + "x" + " " * 10**6 + "y'",
+    "many codes": SCHEMA.replace(
+        "[column", "[column.b]\nkind='boolean'\nmay_be_missing=true\nmissing=[" + "1," * 10**5 + "]\n[column"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_schemas_that_are_none(text, tmp_path):
+    (tmp_path / "a.toml").write_text(text)
+    (tmp_path / "a.csv").write_text("a\nx\n")
+    refused("check", "a.csv", "--schema", "a.toml", cwd=tmp_path, error="SchemaError")
+
+
+LEDGERS = {
+    "deep": "[" * 10**6 + "\n",
+    "no end of a version": '{"gapless": "ledger", "version": Infinity}\n',
+    "only ends of lines": "\n" * 10**7,
+}
+
+
+@pytest.mark.parametrize("text", LEDGERS.values(), ids=LEDGERS)
+def test_ledgers_that_are_none(text, tmp_path):
+    (tmp_path / "a.ledger").write_text(text)
+    refused("ledger", "a.ledger", cwd=tmp_path, error="LedgerError")
+
+
+def test_files_that_take_no_room_on_the_disk_are_not_read_to_their_end(tmp_path):
+    for name in ("a.ledger", "a.toml", "release/manifest.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(1 << 40)
+    refused("ledger", "a.ledger", cwd=tmp_path, error="LedgerError")
+    refused("check", "a.toml", "--schema", "a.toml", cwd=tmp_path, error="ReadError")
+    refused("verify", "release", cwd=tmp_path, error="ReadError")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"sha256": Infinity}', '{"sha256": {"a": ' + "9" * 5000 + "}}"])
+def test_manifests_that_are_none(text, tmp_path):
+    (tmp_path / "release").mkdir()
+    (tmp_path / "release/manifest.json").write_text(text)
+    refused("verify", "release", cwd=tmp_path, error="ReadError")
+
+
+def test_a_noise_that_no_memory_holds_has_a_figure_all_the_same(tmp_path):
+    """Once a loss distribution of 56 TB was asked for."""
+    schema = gl.Schema("t", [gl.Categorical("a", ["x", "y"])])
+    table = gl.read(
+        pl.DataFrame({"a": ["x", "y"]}),
+        schema,
+        protect=gl.Rows(1),
+        budget=gl.Budget(1e-3, 1e-6),
+        ledger=tmp_path / "a.ledger",
+    )
+    table.ledger.grant(table.ledger.share(percent=1e-9), to="t").release(
+        table.marginal(["a"]), gl.privacy.DiscreteGaussian(1e12), what="a"
+    )
+    code, said, _ = run("ledger", "a.ledger", cwd=tmp_path)
+    assert code == 0
+    assert "ε = 0.001" in said
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "a.toml").write_text(SCHEMA)
+    (tmp_path / "a.csv").write_text("a\nx\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("epsilon", ["nan", "inf", "1e999", "-1"])
+def test_an_epsilon_that_is_none(epsilon, folder, run_here):
+    code, _, said = run_here("synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", epsilon)
+    assert (code, said.splitlines()[0][:12]) == (3, "BudgetError:")
+    assert not (folder / "a.ledger").exists()
+
+
+@pytest.mark.parametrize("spend", ["nan", "inf", "1e999%", "9" * 5000, "-1"])
+def test_a_share_that_is_none(spend, folder, run_here):
+    code, _, said = run_here("synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", "1", "--spend", spend)
+    assert (code, said.splitlines()[0][:12]) == (3, "BudgetError:")
+    assert not (folder / "a.ledger").exists()
+
+
+@pytest.mark.parametrize("option", ["--rows", "--seed", "--copies", "--expected-rows"])
+def test_whole_numbers_of_5000_digits(option, folder, run_here):
+    code, _, said = run_here("synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", "1", option, "9" * 5000)
+    assert code == 2
+    assert "Internal error" not in said
+    assert not (folder / "a.ledger").exists()

@@ -1,0 +1,115 @@
+"""Models of strangers: each value and each array in turn is something else; the model is refused, or works."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.testing.tables import private
+from hostile import changes, npy, works, zip_of
+from quick import METHODS
+
+SCHEMA = gl.Schema(
+    "letters",
+    [
+        gl.Categorical("a", ["x", "y"], may_be_missing=True),
+        gl.Integer("n", bounds=(0, 50), bins=4),
+        gl.Boolean("b", may_be_missing=True),
+    ],
+)
+CELLS = {"a": ["x", "y", None, "x"] * 30, "n": [3, 20, 31, 44] * 30, "b": [True, False, None, None] * 30}
+KINDS = ("independent", "privbayes", "mst", "mixture", "kamino", "misgan", "dpctgan")  # each kind of distribution
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def members(request, tmp_path_factory):
+    """What the file of a model holds, by method."""
+    folder = tmp_path_factory.mktemp(request.param)
+    table = private(pl.DataFrame(CELLS), SCHEMA, folder, budget=gl.Budget(10.0, 1e-6))
+    METHODS[request.param]().fit(table, spend=table.ledger.left).save(folder / "m.model")
+    with zipfile.ZipFile(folder / "m.model") as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def used(path):
+    """Whether a model can be loaded and used; else it is refused in words."""
+
+    def use():
+        model = gl.load(path)
+        model.describe()
+        model.sample(3, seed=0)
+        if model.gapped is not None:
+            model.sample(3, seed=0, gaps="as observed")
+
+    return works(use)
+
+
+def test_a_model_is_loaded_and_used(members, tmp_path):
+    assert used(zip_of(tmp_path / "m", members.items()))
+
+
+@pytest.mark.slow
+def test_each_value_of_its_head_is_checked(members, tmp_path):
+    head = json.loads(members["model.json"])
+    head["facts"] = {key: value[:1] if isinstance(value, list) else value for key, value in head["facts"].items()}
+    found = [used(zip_of(tmp_path / "m", (members | {"model.json": text}).items())) for _, text in changes(head)]
+    assert not all(found)
+
+
+def others(array):
+    """Arrays in place of one."""
+    yield np.full(array.shape, -1.0)
+    yield np.full(array.shape, 10**12)
+    yield np.full(array.shape, 1e300)
+    yield np.full(array.shape, -np.inf)
+    yield np.zeros(array.shape)
+    yield np.full(array.shape, "x")
+    yield np.array(1)
+    yield np.zeros(0)
+    yield np.zeros((3, 3))
+    yield np.concatenate([np.atleast_1d(array)] * 2)
+    if array.dtype.kind in "iuf" and array.size:
+        one = array.copy()
+        one.flat[-1] = 99
+        yield one
+
+
+@pytest.mark.slow
+def test_each_array_is_checked(members, tmp_path):
+    for name in [name for name in members if name.endswith(".npy")]:
+        kept = [member for member in members.items() if member[0] != name]
+        used(zip_of(tmp_path / "m", kept))
+        for other in others(np.load(io.BytesIO(members[name]))):
+            used(zip_of(tmp_path / "m", [*kept, (name, npy(other))]))
+
+
+def test_columns_that_all_go_together_would_take_too_much_memory(tmp_path):
+    """30 columns with a table for each two of them: the junction tree would have 3^30 cells."""
+    columns = [gl.Categorical(f"c{place}", ["a", "b", "c"]) for place in range(30)]
+    schema, pairs = gl.Schema("wide", columns), [(i, j) for i in range(30) for j in range(i)]
+    table = private([("a",) * 30], schema, tmp_path)
+    gl.MST().fit(table, spend=table.ledger.left).save(tmp_path / "m")
+    with zipfile.ZipFile(tmp_path / "m") as archive:
+        members = {name: archive.read(name) for name in archive.namelist() if not name.startswith(("filled", "gapped"))}
+    head = json.loads(members["model.json"])
+    head.pop("gapped", None)
+    members["model.json"] = json.dumps(head)
+    members |= {"filled/sizes.npy": npy(np.full(30, 3)), "filled/total.npy": npy(np.array(1.0))}
+    for number, pair in enumerate(pairs):
+        members[f"filled/columns.{number}.npy"] = npy(np.array(pair))
+        members[f"filled/potential.{number}.npy"] = npy(np.zeros((3, 3)))
+    with pytest.raises(gl.ModelError, match="its parts do not fit together"):
+        gl.load(zip_of(tmp_path / "wide", members.items()))
+
+
+def test_more_rows_than_memory_holds_are_refused_in_words(tmp_path):
+    table = private([("x", 3, True)], SCHEMA, tmp_path)
+    model = gl.Independent().fit(table, spend=table.ledger.left)
+    with pytest.raises(gl.ModelError, match="rows = "):
+        model.sample(10**18)
+    with pytest.raises(gl.ModelError, match="not enough memory for 1000000000000 rows"):
+        model.sample(10**12)
