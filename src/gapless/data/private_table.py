@@ -534,7 +534,7 @@ def read(
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     possible_cells(cut_schema(schema, {}, 1))  # refuses rules that cannot be read, or that no row keeps
     place = ledger_beside(data) if ledger is None else Path(ledger)
-    coverage = check_not_covered(data_files(data, engine), place)
+    coverage = check_not_covered(data_files(data, engine), place, ledger_beside)
     held = opened(data, schema, engine=engine, query=query, encoding=encoding)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     register(data_files(data, engine), account, coverage)
@@ -567,8 +567,10 @@ def ledger_beside(data: Any) -> Path:
                 "these files lie in no folder that has a name", hint='ledger="people.ledger", whenever they are read'
             )
         return folder.with_name(f"{folder.name}.ledger")
-    if os.path.islink(path):  # noqa: PTH114 Path.is_symlink raises for a name that is too long
+    if os.path.islink(path) or not path.name:  # noqa: PTH114 Path.is_symlink raises for a name that is too long
         path = path.resolve()  # a link to the data is no other table
+    if not path.name:
+        raise LedgerError(f"{path} is a folder without a name", hint='pass ledger="people.ledger", and a file')
     known = [
         ending for ending in (*TEXT_ENDINGS, *PARQUET_ENDINGS, *EXCEL_ENDINGS) if path.name.lower().endswith(ending)
     ]

@@ -18,7 +18,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from glob import glob
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless.data.address import is_database
-from gapless.data.source import files_of
+from gapless.data.source import names_of
 from gapless.errors import LedgerError
 from gapless.privacy.file_lock import BINARY, locked, sync_name
 from gapless.privacy.ledger import Coverage, Ledger
@@ -82,14 +82,15 @@ class Covered:
 
 
 def data_files(data: Any, engine: str | None) -> list[DataFile]:
-    """The files on this machine that a table is read from; none for a database or a frame.
+    """The files on this machine that a table is read from, by every name; none for a database or a frame.
 
+    A file is read once, but each of its names may be the one that is entered.
     Spark may read a folder, and a path that is not of this machine: then there are none.
     """
     if not isinstance(data, str | Path) or is_database(data):
         return []
     found = []
-    for path in _read_by_spark(str(data)) if engine == "spark" else files_of(data):
+    for path in _read_by_spark(str(data)) if engine == "spark" else names_of(data):
         with contextlib.suppress(OSError):  # what is wrong with a file is said by who reads it
             stat = path.stat()
             found.append(DataFile(path, path.resolve(), (stat.st_dev, stat.st_ino)))
@@ -103,18 +104,34 @@ def _read_by_spark(data: str) -> list[Path]:
     return [path for paths in inside for path in sorted(paths) if path.is_file() and path.name[0] not in "._"]
 
 
-def check_not_covered(files: Sequence[DataFile], place: Path) -> Coverage:
+def check_not_covered(files: Sequence[DataFile], place: Path, beside: Callable[[Path], Path] | None = None) -> Coverage:
     """Refuse, before a row is read and a ledger made, files that another ledger pays for than the one at `place`.
 
-    Gives whether they are, or can be, entered.
+    Where a folder has no register, because it was copied without hidden files or is older, a ledger `beside` a file
+    that has entries pays for it.
+
+    Returns:
+        Whether the files are entered, or can be.
     """
     if not files:
         return "unknown"
-    folders = _by_folder(files)
-    owners = _check([(_entries(folder), members) for folder, members in folders], identity_at(place), place)
+    folders, identity = _by_folder(files), identity_at(place)
+    owners = _check([(_entries(folder), members) for folder, members in folders], identity, place)
+    for folder, members in folders:
+        if beside is not None and not (folder / REGISTER).exists():
+            _check_beside(members, identity, place, beside)
     paths = [(folder / REGISTER, folder) for folder, _ in folders]
     writable = [os.access(path if path.exists() else folder, os.W_OK) for path, folder in paths]
     return _coverage(files, None not in owners or all(writable))
+
+
+def _check_beside(files: Sequence[DataFile], identity: str | None, place: Path, beside: Callable[[Path], Path]) -> None:
+    for file in files:
+        other, known = beside(file.real), None
+        with contextlib.suppress(LedgerError):  # not a ledger
+            known = identity_at(other)
+        if known not in (None, identity) and not _is_unspent(other):
+            raise _refused(file, Covered(file.real.name, frozenset({file.place}), str(known), str(other)), place)
 
 
 def register(files: Sequence[DataFile], ledger: Ledger, coverage: Coverage) -> None:

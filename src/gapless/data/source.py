@@ -172,15 +172,21 @@ def files_of(data: str | Path) -> list[Path]:
 
     Of several names of one file the first is kept. Else one person's row would be counted once for each of them.
     """
+    found: dict[Hashable, Path] = {}
+    for path in names_of(data):
+        found.setdefault(file_identity(path), path)
+    return list(found.values())
+
+
+def names_of(data: str | Path) -> list[Path]:
+    """All names that a path or a pattern stands for, sorted: one file may have several."""
     folder, pattern = split_pattern(data)
     if not pattern:
         return [Path(data)]
-    found: dict[Hashable, Path] = {}
-    for path in sorted(_matches(folder, Path(pattern).parts)):
-        found.setdefault(file_identity(path), path)
+    found = sorted(_matches(folder, Path(pattern).parts))
     if not found:
         raise _nothing_at(data, f"no file matches {data}", "check the pattern")
-    return list(found.values())
+    return found
 
 
 def _matches(folder: Path, parts: Sequence[str]) -> list[Path]:

@@ -544,3 +544,40 @@ def test_a_register_that_an_editor_has_replaced_is_opened_again(big, monkeypatch
     monkeypatch.setattr(register, "locked", wait)
     pay(table)
     assert [line["name"] for line in lines(big)] == ["2024.csv", "2025.csv"]
+
+
+# ---------------------------------------------------------------------- found by trying it
+
+
+@pytest.mark.parametrize("names", [("a.csv", "z.csv"), ("z.csv", "a.csv")])
+def test_every_name_of_a_file_is_looked_up_whichever_is_read(big, tmp_path, names):
+    """A hard link in another folder has no register there; the link beside it leads to one."""
+    pay(read(big / "2024.csv"))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / names[0]).hardlink_to(big / "2024.csv")
+    (other / names[1]).symlink_to(big / "2024.csv")
+    with pytest.raises(gl.LedgerError, match=r"is covered by the ledger .*2024\.ledger"):
+        read(other / "*.csv")
+    assert not (tmp_path / "other.ledger").exists()
+
+
+def test_a_charged_ledger_beside_a_file_covers_it_where_the_register_is_lost(big):
+    pay(read(big / "2024.csv"))
+    (big / REGISTER).unlink()
+    with pytest.raises(
+        gl.LedgerError, match=r"2024\.csv is covered by the ledger .*2024\.ledger, and .*second\.ledger"
+    ):
+        read(big / "2024.csv", ledger=big / "second.ledger")
+    with pytest.raises(gl.LedgerError, match=r"is covered by the ledger .*2024\.ledger"):
+        read(big / "*.csv")
+    assert read(big / "2024.csv").ledger.entries  # its own goes on, and enters it again
+    assert (big / REGISTER).exists()
+    assert not read(big / "2025.csv", ledger=big / "second.ledger").ledger.entries
+
+
+@pytest.mark.parametrize("path", [".", "", "/"])
+def test_a_folder_without_a_name_is_refused_in_words(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(gl.GaplessError):
+        read(path)
