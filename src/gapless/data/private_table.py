@@ -24,7 +24,7 @@ from gapless.data.neighbors import Links, Matching
 from gapless.data.own import all_own, is_own
 from gapless.data.reading import opened
 from gapless.data.register import check_not_covered, data_files, register
-from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, is_pattern, split_pattern
+from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, exists, is_pattern, split_pattern
 from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
@@ -552,7 +552,7 @@ def ledger_beside(data: Any) -> Path:
     >>> ledger_beside("survey/people/*.parquet").as_posix()
     'survey/people.ledger'
     """
-    if not isinstance(data, str | Path) or is_url(data):
+    if not isinstance(data, str | Path) or is_database(data) or (is_url(data) and not exists(data)):
         raise LedgerError(
             f"a {'database' if is_database(data) else type(data).__name__} has no place beside it for its ledger",
             hint='ledger="people.ledger", the same file whenever this table is read',
