@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import gapless as gl
 from gapless.release import make_release, verify_release
 from gapless.testing.noise import fixed_noise
+from hostile import changes, works
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 
@@ -259,3 +261,28 @@ def test_kinds_of_gaps_that_parquet_does_not_tell_apart_are_no_other_rows(tmp_pa
     )
     assert "-8" in (tmp_path / "release" / "synthetic.csv").read_text()
     assert not verify_release(tmp_path / "release").problems
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["manifest.json", "ledger.json"])
+def test_each_value_of_a_manifest_and_of_a_ledgers_copy_is_checked(name, release):
+    content, manifest = (json.loads((release / file).read_text()) for file in (name, "manifest.json"))
+    if name == "ledger.json":
+        content["entries"] = content["entries"][:1]
+    for place, text in changes(content):
+        (release / name).write_text(text)
+        if name == "ledger.json":
+            (release / "manifest.json").write_text(json.dumps(manifest))
+            sign(release)
+        found = []
+        works(lambda found=found: found.extend(verify_release(release).problems))
+        if name == "ledger.json" and place and place[0] == "guarantee":
+            assert found, (place, text)
+
+
+@pytest.mark.parametrize("epsilon", ['""', "[]", "{}", "null", "1e999", "NaN", "[" * 100_000])
+def test_a_copy_of_a_ledger_with_a_promise_that_is_none(epsilon, release):
+    text = (release / "ledger.json").read_text()
+    (release / "ledger.json").write_text(re.sub(r'"delta": [^,]*,\s*"basis"', f'"delta": {epsilon}, "basis"', text))
+    sign(release)
+    assert verify_release(release).problems == ("ledger.json is no copy of a ledger",)

@@ -453,6 +453,7 @@ BAD = {
     "bounds reversed": (lambda: gl.Mean("age", bounds=(90, 10)), "bounds (90, 10) are empty"),
     "bounds equal": (lambda: gl.Sum("age", bounds=(9, 9)), "bounds (9, 9) are empty"),
     "bounds outside": (lambda: gl.Sum("age", bounds=(200, 300)), "stand for the same number, 200"),
+    "bounds too narrow": (lambda: gl.Sum("age", bounds=(5e-324, 1e-323)), "cannot be put on a grid"),
     "bounds no numbers": (lambda: gl.Sum("age", bounds=("a", "b")), "bounds are ('a', 'b')"),
     "bounds not finite": (lambda: gl.Sum("age", bounds=(0, math.inf)), "bounds are (0, inf)"),
     "ends exchanged": (lambda: gl.Count(where="age between 30 and 19"), "never between 30 and 19"),

@@ -178,3 +178,40 @@ def test_check_counts_the_rows_that_break_a_constraint():
     other = like.filter(pl.col("town") == "A").height
     assert (town.rule, town.rows, other) == (TOWN, like.height, 7)
     assert town.pairs == pytest.approx(7 * (like.height - 7) / (500 * 499 / 2))
+
+
+def test_thousands_of_rules_are_read_one_after_the_other_not_within_each_other():
+    """Each of 3,000 rules is kept by its first column; a call for each within the last one's would be too deep."""
+    columns = [gl.Categorical(f"c{place}", ["0", "1", "2"]) for place in range(60)]
+    rules = [f"t1.c{i % 60} == 1 and t1.c{(i * 7 + 1) % 60} == 2 and t1.c{(i * 11 + 3) % 60} == 2" for i in range(3000)]
+    schema = gl.Schema("t", columns, constraints=[Constraint(rule) for rule in rules])
+    forbidden, between, others = constraints_of(schema)
+    assert (len(forbidden), between, others) == (3000, [], [])
+
+
+def test_rules_that_would_have_to_be_tried_for_years_are_refused(monkeypatch):
+    """Two of five pigeons must share one of four holes: each way to see that is tried, up to a limit."""
+    monkeypatch.setattr("gapless.schema.constraints.MOST_TRIES", 100)
+    pigeons = [gl.Categorical(f"p{place}", ["0", "1", "2", "3"]) for place in range(5)]
+    rules = [f"t1.p{i} == {hole} and t1.p{j} == {hole}" for i in range(5) for j in range(i) for hole in range(4)]
+    schema = gl.Schema("t", pigeons, constraints=[Constraint(rule) for rule in rules])
+    with pytest.raises(gl.SchemaError, match="the 40 constraints are too many to tell") as refused:
+        constraints_of(schema)
+    assert refused.value.hint == "leave some of the constraints out"
+    monkeypatch.undo()
+    with pytest.raises(gl.SchemaError, match="the constraints leave no possible row"):
+        constraints_of(schema)
+
+
+def test_all_tables_of_forbidden_combinations_together_have_a_limit(monkeypatch):
+    monkeypatch.setattr("gapless.schema.constraints.ALL_CELLS", 20)
+    columns = [gl.Categorical(name, ["0", "1", "2"]) for name in "abc"]
+    rules = [f"t1.{one} == 0 and t1.{other} == 0" for one, other in ("ab", "bc", "ac")]
+    schema = gl.Schema("t", columns, constraints=[Constraint(rule) for rule in rules])
+    forbidden, _, others = constraints_of(schema)
+    assert (len(forbidden), others) == (2, rules[2:])
+
+
+def test_a_rule_that_is_too_long_is_refused_before_it_is_read():
+    with pytest.raises(gl.SchemaError, match="more than 10000 characters"):
+        Constraint("t1.a == x" + " " * 10_000 + "y")
