@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 
 from threadpoolctl import threadpool_limits
+
+_one_at_a_time = RLock()
 
 
 @contextmanager
@@ -18,12 +21,13 @@ def one_thread() -> Iterator[None]:
     """Compute matrix products in one thread, inside the `with` block or the decorated function.
 
     Setting it takes about a millisecond: enter it once for a fit or a sample, not for each step. The number of threads
-    belongs to the whole process. If several threads of Python are inside, it lasts until the first of them leaves.
+    belongs to the whole process, so a second thread of Python waits until the first has left: sums over private rows
+    rely on it (docs/proofs/private_training.md, section 5).
 
     >>> from threadpoolctl import threadpool_info
     >>> with one_thread():
     ...     {library["num_threads"] for library in threadpool_info()}
     {1}
     """
-    with threadpool_limits(1):
+    with _one_at_a_time, threadpool_limits(1):
         yield

@@ -24,6 +24,7 @@ from gapless.model.completion import ROUNDS, ROWS, shrunk
 from gapless.model.marginal import Floats
 from gapless.model.neural.cells import indicators
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear
+from gapless.model.products import product
 from gapless.model.sampling import Chance, Codes, Ints, pick
 from gapless.schema.words import plural
 
@@ -79,7 +80,7 @@ class SharedLaws:
         """Rows × cells of the column; columns that do not come before it are not looked at."""
         span, earlier = self._span(column), self.order[: self.order.index(column)]
         sums, hidden = self._looked_up(codes, earlier, span)
-        return np.clip(sums + np.maximum(hidden, 0.0) @ self.last[:, span], -_FARTHEST, _FARTHEST)
+        return np.clip(sums + product(np.maximum(hidden, 0.0), self.last[:, span]), -_FARTHEST, _FARTHEST)
 
     def scores(self, column: int, codes: Ints) -> Floats:
         """Rows × cells of the column: the logarithm of its chance given all other columns, but for a constant.
@@ -96,13 +97,16 @@ class SharedLaws:
         seen = begins[:-1] + codes[:, later]
         shown = indicators(list(codes.T), self.sizes)
         shown[:, own] = 0.0
-        sums, hidden = self.bias[cells] + shown @ self.skip[:, cells], self.first_bias + shown @ self.first
+        sums, hidden = (
+            self.bias[cells] + product(shown, self.skip[:, cells]),
+            self.first_bias + product(shown, self.first),
+        )
         last, step = self.last[:, cells], max(1, _CELLS // (len(codes) * len(cells)))
         for begin in range(0, self.sizes[column], step):
             some = slice(begin, min(begin + step, self.sizes[column]))
             units = np.maximum(hidden[:, None] + self.first[own][some], 0.0)
             many = units.shape[0] * units.shape[1]
-            logits = (units.reshape(many, len(last)) @ last).reshape(*units.shape[:2], len(cells))
+            logits = product(units.reshape(many, len(last)), last).reshape(*units.shape[:2], len(cells))
             logits += sums[:, None]
             logits += self.skip[own][some][:, cells]
             np.clip(logits, -_FARTHEST, _FARTHEST, out=logits)

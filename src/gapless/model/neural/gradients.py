@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.model.products import product
 from gapless.privacy.noise import Floats, Integers
 from gapless.privacy.sgd import FINE, RowGradients
 
@@ -84,7 +85,9 @@ class Outer:
         """Of each row."""
         if self.mask is None:
             return _squares(self.inputs) * _squares(self.slopes)
-        return np.asarray(((self.inputs**2 @ self.mask.seen) * (self.slopes**2 @ self.mask.groups)).sum(axis=1))
+        return np.asarray(
+            (product(self.inputs**2, self.mask.seen) * product(self.slopes**2, self.mask.groups)).sum(axis=1)
+        )
 
     def total(self, weights: Floats) -> Floats:
         """The weighted sum, as a vector of the free cells."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.model.neural.gradients import Looked, Mask, Outer, Plain
+from gapless.model.products import product
 from gapless.privacy.noise import Floats
 from gapless.privacy.sgd import RowGradients
 
@@ -75,13 +76,13 @@ class Linear:
     def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, Floats]:
         """The product and the bias."""
         matrix, bias = weights
-        return inputs @ matrix + bias, inputs
+        return product(inputs, matrix) + bias, inputs
 
     def backward(
         self, weights: tuple[Floats, Floats], memory: Floats, slopes: Floats, *, to_inputs: bool
     ) -> tuple[Floats | None, list[RowGradients]]:
         """δ Wᵀ; x ⊗ δ and δ."""
-        return slopes @ weights[0].T if to_inputs else None, [Outer(memory, slopes), Plain(slopes)]
+        return product(slopes, weights[0].T) if to_inputs else None, [Outer(memory, slopes), Plain(slopes)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,13 +117,13 @@ class MaskedLinear:
     def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, Floats]:
         """The product with the marked cells, and the bias."""
         matrix, bias = weights
-        return inputs @ matrix + bias, inputs
+        return product(inputs, matrix) + bias, inputs
 
     def backward(
         self, weights: tuple[Floats, Floats], memory: Floats, slopes: Floats, *, to_inputs: bool
     ) -> tuple[Floats | None, list[RowGradients]]:
         """δ (W ∘ M)ᵀ; (x ⊗ δ) ∘ M and δ."""
-        return slopes @ weights[0].T if to_inputs else None, [Outer(memory, slopes, self.mask), Plain(slopes)]
+        return product(slopes, weights[0].T) if to_inputs else None, [Outer(memory, slopes, self.mask), Plain(slopes)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,13 +161,13 @@ class Pairs:
 
     def forward(self, weights: Floats, inputs: Floats) -> tuple[Floats, Floats]:
         """The form of each row with itself."""
-        return ((inputs @ weights) * inputs).sum(axis=1, keepdims=True), inputs
+        return (product(inputs, weights) * inputs).sum(axis=1, keepdims=True), inputs
 
     def backward(
         self, weights: Floats, memory: Floats, slopes: Floats, *, to_inputs: bool
     ) -> tuple[Floats | None, list[RowGradients]]:
         """δ x (W + Wᵀ); δ x ⊗ x above the diagonal."""
-        back = slopes * (memory @ (weights + weights.T)) if to_inputs else None
+        back = slopes * product(memory, weights + weights.T) if to_inputs else None
         return back, [Outer(memory, slopes * memory, self.mask)]
 
 
