@@ -1,6 +1,6 @@
 """What one thread for small matrix products saves on Adult: fits with a sample, and weights, with and without it.
 
-    python bench/threads.py                                a few minutes
+    python bench/threads.py                                minutes; on a busy machine half an hour
     python bench/threads.py --methods kamino --runs 1
 
 ε = 1, δ = 1e-6. Each run is a process of its own, with and without the limit in turn. Without it BLAS takes as many
@@ -44,7 +44,7 @@ def main():
             for limit in LIMITS:
                 found.setdefault((method, limit), []).append(once(method, limit))
                 loads.append(os.getloadavg()[0])
-    print(f"\n{os.cpu_count()} cores, load {min(loads):.1f} to {max(loads):.1f}; medians of {asked.runs} runs\n")
+    print(f"\n{os.cpu_count()} cores, load {min(loads):.1f} to {max(loads):.1f}; medians of runs: {asked.runs}\n")
     print("| method | | wall s | processor s | wall ÷ | processor ÷ |")
     print("|---|---|---:|---:|---:|---:|")
     for method in asked.methods:
