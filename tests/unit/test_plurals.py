@@ -22,6 +22,7 @@ NOUNS = (
 AFTER_A_NUMBER = re.compile(rf" (?:{ADJECTIVES})?(?:{NOUNS})\b")
 # Numbers that are never one, by the check that stands before them; and numbers that are no counts of the noun.
 NEVER_ONE = {
+    ("privacy/ledger.py", "unit.at_most"),  # more than the ledger protects
     ("cli/ask.py", "questions"),  # printed of several
     ("cli/estimate.py", "many"),  # copies, at least two
     ("data/neighbors.py", "len(targets)"),  # refused if there are several

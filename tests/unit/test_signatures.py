@@ -68,6 +68,7 @@ PUBLIC_CHANCE = {
     "data.table",  # values inside bins of a public table
     "data.filling",  # chance of a row's own, from secret words
     "synth.fitted",  # samples
+    "synth.loading",  # some rows of a model from a file, to see that there are any
     "synth.lawful",  # what is chosen by chance for a model's rules, always the same
     "synth.copies",  # released tables with noise once more, samples
     "inference.support",  # other cells in a copy

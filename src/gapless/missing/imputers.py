@@ -22,7 +22,7 @@ from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
-from gapless.schema import Column
+from gapless.schema import Column, Schema
 from gapless.schema.line import _Binned
 
 Law = NDArray[np.float64]
@@ -107,8 +107,8 @@ class FromModel:
                 f"the model is {self.model!r}", hint="FromModel(MST()), or FromModel(load('people.model'))"
             )
 
-    def check(self, table: PrivateTable) -> None:
-        """Refuse a model that could not fill the gaps of this table, by public facts: before anything is paid."""
+    def check(self, schema: Schema) -> None:
+        """Refuse a model that could not fill the gaps of a table of this schema: before anything is paid."""
         if hasattr(self.model, "fit"):
             _check_fills(can_fill=getattr(self.model, "can_fill", True))
             return
@@ -116,15 +116,15 @@ class FromModel:
         _check_fills(can_fill=isinstance(fitted.filled, CanFill))
         if not fitted.private and type(current()) is SystemNoise:
             raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
-        sizes = [[(column.name, column.size) for column in of.schema.columns] for of in (fitted, table)]
-        if sizes[0] != sizes[1] and fitted.schema.fine.columns != table.schema.fine.columns:
+        sizes = [[(column.name, column.size) for column in of.columns] for of in (fitted.schema, schema)]
+        if sizes[0] != sizes[1] and fitted.schema.fine.columns != schema.fine.columns:
             raise SchemaError(
                 "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
             )
 
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
         """The table with its gaps drawn given what is observed."""
-        self.check(table)
+        self.check(table.schema)
         model: Filler = self.model.fit(table, spend=grant.lend(budget)) if hasattr(self.model, "fit") else self.model
         if is_own(model):
             _check_fills(can_fill=isinstance(model.filled, CanFill))

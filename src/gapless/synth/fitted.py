@@ -129,7 +129,7 @@ class FittedModel:
         try:
             return self._sample(rows, seed, gaps, given)
         except MemoryError:
-            raise ModelError(f"not enough memory for {rows} rows", hint="pass a smaller rows=") from None
+            raise ModelError(f"not enough memory for {plural(rows, 'row')}", hint="draw fewer rows") from None
 
     def _rows(self, rows: int | None) -> int:
         """How many rows are drawn: by default the noisy number of rows of the private table."""
@@ -159,7 +159,7 @@ class FittedModel:
         if out.any():  # after all tries: others of the rows in their place
             if out.all():
                 raise ModelError(
-                    "the constraints leave hardly any possible row", hint="pass other cells in given=, or fewer of them"
+                    "the constraints leave hardly any possible row", hint="choose other given cells, or fewer of them"
                 )
             kept = np.arange(rows)
             kept[out] = rng.choice(np.flatnonzero(~out), int(out.sum()))

@@ -155,7 +155,7 @@ class Fitting:
         if isinstance(synthesizer.missing, ImputeFirst):
             check_held(table, "filling gaps first")  # before bins are paid for
             if isinstance(synthesizer.missing.imputer, FromModel):
-                synthesizer.missing.imputer.check(table)
+                synthesizer.missing.imputer.check(table.schema)
         self.grant = table.ledger.grant(spend, to=to)
         self.missing = synthesizer.missing
         self.extended = synthesizer.counts_gaps

@@ -39,17 +39,17 @@ evaluate.tasks: labels=[?]
 evaluate.tasks: labels=[…, ?]
 inference.pooling: model.copies(20)
 missing.diagnosis: patterns(table), for free
-missing.imputers: FromModel(MST()), FromModel(AIM())
 missing.imputers: FromModel(MST()), or FromModel(load('people.model'))
 missing.imputers: ImputeFirst(FromMean()), FromModel(MST()), …
 missing.imputers: ImputeFirst(FromModel(model))
+missing.imputers: use FromModel(MST()) or FromModel(AIM())
 missing.little: describe_gaps(table, spend=…) has a check for it
 missing.rates: nothing needs to be estimated: MCAR({})
 missing.rates: patterns(table), for free
 model.marginal: finite counts and a noise_std of 0 or more
 privacy.assumptions: columns="independent" or columns="dependent"
-privacy.budget: Rows(1), or the most rows per person
 privacy.budget: delta=0, or a budget without ground_truth and ledger.ground_truth(…) afterwards
+privacy.budget: pass Rows(1), or the most rows per person
 privacy.ground_truth: a loss and its columns: (0.1, {"age"}), (0.1, None)
 privacy.ground_truth: public rates, or ledger.ground_truth(…), which adds the probability to δ
 privacy.ledger: spend=table.ledger.share(percent=50)
