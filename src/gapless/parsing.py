@@ -15,6 +15,7 @@ from typing import IO, Any
 from gapless.errors import ReadError
 
 MEGABYTE = 1 << 20
+PIECE = 1 << 16  # bytes that are read at once: a buffer of this size is made for each
 LARGEST_TEXT = 32 * MEGABYTE  # of a schema, a manifest, the copy of a ledger: the largest that we know has 3
 DEEPEST = 32  # lists and tables within each other
 LONGEST_NUMBER = 400  # characters: as many as any number that a float can hold has without an exponent
@@ -45,7 +46,7 @@ def take_up_to(file: IO[bytes], most: int) -> bytes:
         ValueError: They are more than so many.
     """
     pieces, left = [], most
-    while left >= 0 and (piece := file.read(min(left + 1, MEGABYTE))):
+    while left >= 0 and (piece := file.read(min(left + 1, PIECE))):
         pieces.append(piece)
         left -= len(piece)
     if left < 0:

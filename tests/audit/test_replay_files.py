@@ -73,6 +73,7 @@ def odd_numbers(number):
     places = itertools.cycle(near(schema_of(number).columns[1]))
     levels = itertools.cycle([1, 13, 0, -9, None])
     days = pl.Series(MOMENTS, dtype=pl.String).str.to_date("%Y-%m-%d", strict=False)
+    days = days.set(days.dt.year() < 1, None)  # Python has no such year
     return [*zip(levels, places, days, strict=False), (None, None, None), (None, None, None)]
 
 

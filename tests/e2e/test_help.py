@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import zipfile
 
 import polars as pl
@@ -99,7 +100,7 @@ TRIED = {
     (("fit",), "data"): lambda file, new: ("fit", file, *READ, *PAID, "-m", "independent", "-o", f"{new}.model"),
     (("ask",), "data"): lambda file, _: ("ask", file, *READ, *PAID, "count()"),
     (("weigh",), "data"): lambda file, new: ("weigh", file, "release", *READ, *PAID, "-o", f"{new}.csv"),
-    (("weigh",), "output"): lambda _, new: ("weigh", "people.csv", "release", *READ, *PAID, "-o", new),
+    (("weigh",), "output"): lambda file, new: ("weigh", file, "release", *READ, *PAID, "-o", new),
     (("gap",), "output"): lambda _, new: ("gap", "people.csv", *READ, "-r", 0.2, "-o", new),
     (("sample",), "output"): lambda _, new: ("sample", "release", "--rows", 5, "-o", new),
     (("copies",), "output"): lambda _, new: ("copies", "release", "--copies", 2, "-o", new),
@@ -117,7 +118,9 @@ def test_every_ending_that_the_help_offers_is_taken(names, parameter, ending, fo
     made = f"{'-'.join(names)}-{parameter}{ending.replace('.', '-')}"
     new = f"{made}{ending}" if parameter == "output" else made
     ledger = ("--ledger", f"{made}.ledger") if names[0] in ("synth", "fit", "ask", "weigh") else ()
-    code, _, err = run_here(*TRIED[names, parameter](f"people{ending}", new), *ledger)
+    kind = ending if parameter == "data" else ".csv"
+    own = shutil.copy(folder / f"people{kind}", folder / f"{made}-own{kind}").name  # a file has one ledger
+    code, _, err = run_here(*TRIED[names, parameter](own, new), *ledger)
     assert code == 0, err
     if parameter == "output":
         assert (folder / new).is_file()
@@ -151,8 +154,9 @@ def test_sample_evaluate_and_load_take_a_release_folder(folder, run_here):
 
 def test_a_private_truth_is_compared_with_a_release_folder(folder, run_here):
     made = ("--ledger", "compared.ledger")
-    assert run_here("ask", "people.csv", *READ, *PAID, *made, "count()")[0] == 0
-    code, out, _ = run_here("evaluate", "people.csv", "release/", *READ, *made, "--spend", "10%", "--json")
+    shutil.copy(folder / "people.csv", folder / "compared.csv")  # a file has one ledger
+    assert run_here("ask", "compared.csv", *READ, *PAID, *made, "count()")[0] == 0
+    code, out, _ = run_here("evaluate", "compared.csv", "release/", *READ, *made, "--spend", "10%", "--json")
     assert (code, json.loads(out)["spent"]) == (0, "10.00% of the budget")
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless.data.address import is_database
-from gapless.data.source import names_of
+from gapless.data.source import exists, names_of
 from gapless.errors import LedgerError
 from gapless.privacy.file_lock import BINARY, locked, sync_name
 from gapless.privacy.ledger import Coverage, Ledger
@@ -99,7 +99,7 @@ def data_files(data: Any, engine: str | None) -> list[DataFile]:
 
 def _read_by_spark(data: str) -> list[Path]:
     data = re.sub(r"^file:/+", "/", data)
-    found = [Path(data)] if Path(data).exists() else sorted(map(Path, glob(data)))  # noqa: PTH207 it may be absolute
+    found = [Path(data)] if exists(data) else sorted(map(Path, glob(data)))  # noqa: PTH207 it may be absolute
     inside = (path.rglob("*") if path.is_dir() else [path] for path in found)
     return [path for paths in inside for path in sorted(paths) if path.is_file() and path.name[0] not in "._"]
 

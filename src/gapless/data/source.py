@@ -180,9 +180,9 @@ def files_of(data: str | Path) -> list[Path]:
 
 def names_of(data: str | Path) -> list[Path]:
     """All names that a path or a pattern stands for, sorted: one file may have several."""
-    folder, pattern = split_pattern(data)
-    if not pattern:
+    if not is_pattern(data):
         return [Path(data)]
+    folder, pattern = split_pattern(data)
     found = sorted(_matches(folder, Path(pattern).parts))
     if not found:
         raise _nothing_at(data, f"no file matches {data}", "check the pattern")

@@ -55,7 +55,7 @@ def _check(model: FittedModel) -> None:
 
 
 def _check_law(distribution: Distribution, sizes: tuple[int, ...]) -> None:
-    _require(distribution.sizes == sizes)
+    _require(getattr(distribution, "sizes", sizes) == sizes)  # a distribution need not have them
     if isinstance(distribution, GraphicalModel):
         _require(cells(sizes, distribution.potentials) <= MOST_CELLS)
     if isinstance(distribution, Product | MixtureModel | BayesianNetwork):

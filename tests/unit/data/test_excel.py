@@ -273,4 +273,4 @@ def test_parts_that_nobody_reads_are_not_looked_at(tmp_path):
 def test_other_errors_are_not_hidden(tmp_path):
     pack(tmp_path / "t.xlsx", ROWS)
     with mock.patch("gapless.data.excel._measured", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-        source.load(tmp_path / "t.xlsx")
+        list(source.parts(tmp_path / "t.xlsx"))

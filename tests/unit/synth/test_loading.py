@@ -111,5 +111,5 @@ def test_more_rows_than_memory_holds_are_refused_in_words(tmp_path):
     model = gl.Independent().fit(table, spend=table.ledger.left)
     with pytest.raises(gl.ModelError, match="rows = "):
         model.sample(10**18)
-    with pytest.raises(gl.ModelError, match="not enough memory for 1000000000000 rows"):
+    with pytest.raises(gl.ModelError, match="not enough memory for 1,000,000,000,000 rows"):
         model.sample(10**12)
