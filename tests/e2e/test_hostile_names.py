@@ -121,3 +121,15 @@ def test_no_error_about_a_header_sends_a_control_character(tmp_path):
     (tmp_path / "s.csv").write_text("age,\x1b[31mb\x9b2J\n1,2\n", encoding="utf-8")
     _, more = run(tmp_path, "check", "s.csv", "--schema", "t.toml")
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", printed + more), ascii(printed + more)
+
+
+def test_names_with_both_kinds_of_quotes_do_not_stop_a_release_that_was_paid_for(tmp_path):
+    """Found by review: the guide could not write a question about them."""
+    names = ["a\"b'c", "d'e\"f"]
+    schema = gl.Schema("t", [gl.Categorical(name, levels=["x'\"y", "z"]) for name in names])
+    gl.Table(schema, [[0, 1, 1, 0], [1, 1, 0, 0]], rows=4).write(tmp_path / "t.csv")
+    budget = gl.Budget(3.0, 1e-6)
+    gl.make_release(
+        tmp_path / "t.csv", schema, tmp_path / "r", protect=gl.Rows(1), budget=budget, method="mst", copies=2
+    )
+    assert (tmp_path / "r" / "analysis.md").exists()

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from gapless.data.formulas import Formulas
 from gapless.draw.escape import code, markdown, visible
-from gapless.query import Mean, Proportion
+from gapless.errors import QuestionError
+from gapless.query import Count, Mean, Proportion
 from gapless.query.condition import quoted
 from gapless.schema import Boolean, Integer, Number, Schema
 from gapless.synth.copies import Copies
@@ -85,10 +86,14 @@ def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
     else:
         cell = column.cells[0]
         test = f"== {formulas.cells.get(column.name, {}).get(cell, cell)!r}"
-    share = Proportion(f"{quoted(column.name)} == {cell!r}")
     explaining = "1" if first is None else in_r(schema.names[first])
     formula = f"({in_r(column.name)} {test}) ~ {explaining}"
-    return _Example(formula, 1 if first is None else 2, f"gl.Proportion({share.of!r})", str(share))
+    coefficient = 1 if first is None else 2
+    try:
+        share = Proportion(f"{quoted(column.name)} == {cell!r}")
+    except QuestionError:  # a name with both kinds of quotes cannot be written in a question
+        return _Example(formula, coefficient, "gl.Count()", str(Count()))
+    return _Example(formula, coefficient, f"gl.Proportion({share.of!r})", str(share))
 
 
 def _in_r(example: _Example, varying: str) -> Iterator[str]:
