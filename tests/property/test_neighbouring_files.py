@@ -70,11 +70,14 @@ lines_of_two = st.lists(
     last=few,
     size=st.sampled_from([3, 10, 1000]),
 )
+@example(lines=(ONE, ["x", "", "x"]), place=2, end="\n", above=0, last=0, size=3)
 def test_texts(lines, place, end, above, last, size):
     schema, rows = lines
     place %= len(rows)
     folder = Path(tempfile.mkdtemp())
     header = end * above + ",".join(schema.names)
+    if rows[-1] == "" or rows[:-1][-1:] == [""]:
+        last = max(last, 1)  # an empty last row exists only if its line is ended
     for name, kept in (("before", rows), ("after", rows[:place] + rows[place + 1 :])):
         (folder / f"{name}.csv").write_bytes((end.join([header, *kept]) + end * last).encode())
     with mock.patch.object(source, "PART", size):
