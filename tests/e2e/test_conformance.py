@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 import gapless as gl
-import quick
 from gapless.missing import STRATEGIES
 from gapless.release.statement import privacy_statement
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
-from quick import GANS
-from throwaway import Chain
+from helpers import fast_methods
+from helpers.chain_synthesizer import Chain
+from helpers.fast_methods import GANS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Columns(gl.Kamino):
     architecture: str = "columns"
 
 
-METHODS = quick.METHODS | {"chain": Chain, "columns": Columns}
+METHODS = fast_methods.METHODS | {"chain": Chain, "columns": Columns}
 BUDGETS = {"pure": gl.Budget(1.0), "approximate": gl.Budget(1.0, 1e-6)}
 LONG = {"aim", "kamino", "columns", *GANS}  # where there are many columns
 OWN = [method for method in METHODS if method != "auto"]  # auto is one of the others

@@ -14,7 +14,7 @@ import pytest
 import gapless as gl
 from gapless.release import make_release, verify_release
 from gapless.testing.noise import fixed_noise
-from hostile import changes, works
+from helpers.hostile_files import changes, works
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 

@@ -23,7 +23,7 @@ from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, FINE, SLACK
 from gapless.testing.noise import NoNoise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)

@@ -15,7 +15,7 @@ import gapless as gl
 from gapless.data.checks import shared_bins
 from gapless.privacy import L1, Rows
 from gapless.schema import Date, Integer, Number, Schema
-from seals import reveal
+from helpers.open_sealed import reveal
 
 AGE = Integer("age", bounds=(0, 40), bins="learned", may_be_missing=True, missing=("", "NA"))
 PAY = Number("pay", bounds=(-1.0, 3.0), edges=(-1.0, 0.3, 3.0), may_be_missing=True)

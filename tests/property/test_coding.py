@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from databases import query_of
 from gapless.data import coding
 from gapless.data.coding import DAY
 from gapless.data.encode import encode
 from gapless.data.pushed import hold
 from gapless.data.sql import Postgres, Sql
-from odd_cells import DATES, DAYS, FAR, LEVELS, MOMENTS, NUMBERS, POSTGRES, WORDS, near
+from helpers.databases import query_of
+from helpers.odd_cells import DATES, DAYS, FAR, LEVELS, MOMENTS, NUMBERS, POSTGRES, WORDS, near
 
 
 def coded(frame, schema, url):

@@ -20,12 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-import views
 from gapless.data import disk, encode, source
 from gapless.data.disk import Disk
 from gapless.data.memory import Memory
-from odd_cells import DATES, FAR_DAYS, FAR_STEPS, LEVELS, NUMBERS
-from seals import reveal
+from helpers import random_views
+from helpers.odd_cells import DATES, FAR_DAYS, FAR_STEPS, LEVELS, NUMBERS
+from helpers.open_sealed import reveal
 
 COLUMNS = {
     "level": gl.Categorical("level", ["a", "ü 漢", "1", 'q"'], may_be_missing=True, missing=("?",)),
@@ -151,15 +151,15 @@ def test_a_table_of_numbers_says_what_the_rules_say_of_each(data):
 
 
 @settings(max_examples=100, deadline=None)
-@given(rows=views.rows_of_codes, maps=views.maps, size=st.integers(1, 4))
+@given(rows=random_views.rows_of_codes, maps=random_views.maps, size=st.integers(1, 4))
 def test_views_of_views_are_what_memory_makes_of_them(rows, maps, size):
     path = Path(tempfile.mkdtemp()) / "t.parquet"
-    frame = pl.DataFrame(rows, schema=dict.fromkeys(views.NAMES, pl.Int64), orient="row")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(random_views.NAMES, pl.Int64), orient="row")
     frame.write_parquet(path)
-    memory = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in views.NAMES), frame.height)
-    near, far = views.viewed(memory, Disk.at(path, views.SCHEMA, encoding=None), maps)
+    memory = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in random_views.NAMES), frame.height)
+    near, far = random_views.viewed(memory, Disk.at(path, random_views.SCHEMA, encoding=None), maps)
     with mock.patch.multiple(disk, ROWS=size):
-        views.check_same_rows(near, far)
+        random_views.check_same_rows(near, far)
 
 
 @pytest.mark.parametrize(

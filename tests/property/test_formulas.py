@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 
 import gapless as gl
 from gapless.data.formulas import escapes, is_formula
-from seals import reveal
+from helpers.open_sealed import reveal
 
 STARTS = ("=", "+", "-", "@", "\t", "\r")
 parts = st.tuples(st.sampled_from(["", "'", "''"]), st.sampled_from([*STARTS, "", "a"]), st.text("ab'=-1", max_size=3))

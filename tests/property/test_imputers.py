@@ -27,7 +27,7 @@ from gapless.privacy import Grant
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)

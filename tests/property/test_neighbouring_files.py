@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.data import source
-from workbooks import FORMATTED, pack, row
+from helpers.workbooks import FORMATTED, pack, row
 
 LEVELS = ["x", "y"]
 ONE = gl.Schema("t", [gl.Categorical("a", LEVELS, may_be_missing=True)], ignore=[""])

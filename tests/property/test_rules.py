@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from chunks import chunked
 from gapless.data.buckets import violating_pairs
 from gapless.privacy import L1, Rows
 from gapless.schema import Constraint
@@ -22,7 +21,8 @@ from gapless.schema.rules import parse
 from gapless.schema.violations import Numbers, conflicts, hold, partners, some, violations
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.chunked_engine import chunked
+from helpers.open_sealed import reveal
 
 SCHEMA = gl.Schema(
     "numbers",

@@ -19,7 +19,7 @@ from gapless.privacy import L1, Linf, Private, Rows
 from gapless.privacy.private import Key
 from gapless.privacy.sealing import gather
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 ROUNDING = 1e-12
 MISFITS = ("misfit", "conditional_misfit")

@@ -20,7 +20,7 @@ from gapless.data.tally import Groups, Tally
 from gapless.errors import SchemaError
 from gapless.privacy import L1, LinfByGroup, Rows
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)

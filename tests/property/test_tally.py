@@ -17,7 +17,7 @@ from gapless.privacy import L1
 from gapless.query import parse_question
 from gapless.query.condition import compile_condition, needed, parse_condition
 from gapless.testing.tables import private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 SCHEMA = Schema(
     "people",

@@ -18,8 +18,8 @@ from gapless.model.neural import teaching
 from gapless.privacy import OneTeacher, Rows, Sampled
 from gapless.privacy.sgd import SLACK
 from gapless.testing.tables import letters_schema, private
-from schools import poll, tutors
-from seals import reveal
+from helpers.open_sealed import reveal
+from helpers.teacher_ensembles import poll, tutors
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)

@@ -12,7 +12,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunks import chunked
 from gapless.data.training import trainable
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
@@ -22,7 +21,8 @@ from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, FINE, GRID, SLACK, LongSum
 from gapless.testing.noise import NoNoise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.chunked_engine import chunked
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)

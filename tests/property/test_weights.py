@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from chunks import chunked
 from gapless.data import logistic
 from gapless.data.logistic import CLOSE, GRID, Points, grid, logistic_coefficients, logistic_odds, minimum
 from gapless.privacy import L1, L2, Rows
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.chunked_engine import chunked
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3)
 LETTERS = letters_schema(SIZES)

@@ -7,7 +7,7 @@ import pytest
 from gapless.data.coding import KINDS, coding
 from gapless.data.sql import PostgresSql
 from gapless.errors import ReadError
-from odd_cells import DATES, LEVELS, NUMBERS
+from helpers.odd_cells import DATES, LEVELS, NUMBERS
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,7 +10,7 @@ from gapless.schema import Constraint
 from gapless.schema.compatible import Forbidden
 from gapless.schema.constraints import _search, constraints_of, possible_cells
 from gapless.testing.tables import private
-from quick import METHODS, TRIED
+from helpers.fast_methods import METHODS, TRIED
 
 COLUMNS = [
     gl.Integer("age", bounds=(0, 99), edges=(0, 15, 40, 99)),

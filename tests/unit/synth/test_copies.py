@@ -16,7 +16,7 @@ from gapless.synth import METHODS
 from gapless.synth.evidence import Evidence
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
-from throwaway import Chain
+from helpers.chain_synthesizer import Chain
 
 SCHEMA = letters_schema([3, 2, 4])
 WHOLE = Schema("whole", [Categorical(f"x{i}", list("abcd")[:size]) for i, size in enumerate([3, 2, 4])])

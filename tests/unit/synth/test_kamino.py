@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from chunks import chunked
 from gapless.missing import STRATEGIES
 from gapless.privacy.budget import Loss, epsilon_of
 from gapless.schema import Constraint
@@ -13,6 +12,7 @@ from gapless.synth import TREATMENTS, kamino
 from gapless.synth.kamino import order_of
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
+from helpers.chunked_engine import chunked
 
 
 def schema(*rules, sizes=(4, 3, 2, 3), gaps=True):

@@ -27,7 +27,7 @@ from gapless.synth.learning import (
 )
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import private
-from quick import METHODS, TRIED, takes
+from helpers.fast_methods import METHODS, TRIED, takes
 
 ROWS = 3000
 
