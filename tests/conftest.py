@@ -1,4 +1,4 @@
-"""What tests leave in the temporary folder goes when they are done."""
+"""Settings and fixtures of all tests; what they leave in the temporary folder is removed when they are done."""
 
 import os
 import shutil
@@ -7,6 +7,13 @@ import warnings
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# An ordinary run tries the same examples every time, so that it never fails by chance. `make test-all` passes
+# --hypothesis-profile=explore: it tries new ones, and three times as many.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", derandomize=False, deadline=None, max_examples=300, print_blob=True)
+settings.load_profile("repeatable")
 
 SYSTEM = tempfile.gettempdir()
 

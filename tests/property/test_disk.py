@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
@@ -24,6 +24,7 @@ from gapless.data import disk, encode, source
 from gapless.data.disk import Disk
 from gapless.data.memory import Memory
 from helpers import random_views
+from helpers.examples import examples
 from helpers.odd_cells import DATES, FAR_DAYS, FAR_STEPS, LEVELS, NUMBERS
 from helpers.open_sealed import reveal
 
@@ -102,7 +103,7 @@ def outcome(path, schema, folder, engine):
     return [tuple(map(int, row)) for row in rows], counts
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     frame=frames(),
     files=st.integers(1, 3),
@@ -133,7 +134,7 @@ def test_the_same_codes_counts_and_errors_from_the_disk_as_from_memory(frame, fi
             assert outcome(pattern, schema, folder, engine) == whole
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data())
 def test_a_table_of_numbers_says_what_the_rules_say_of_each(data):
     dtype = data.draw(st.sampled_from([dtype for dtype in TYPED if dtype.is_integer()]))
@@ -150,7 +151,7 @@ def test_a_table_of_numbers_says_what_the_rules_say_of_each(data):
         assert {order: str(error) for order, error in found[1].items()} == {o: str(e) for o, e in wrong.items()}
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(rows=random_views.rows_of_codes, maps=random_views.maps, size=st.integers(1, 4))
 def test_views_of_views_are_what_memory_makes_of_them(rows, maps, size):
     path = Path(tempfile.mkdtemp()) / "t.parquet"

@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
@@ -31,6 +31,7 @@ from gapless.testing.tables import letters_schema, private
 from helpers import random_views
 from helpers.chunked_engine import ChunkedEngine, chunked
 from helpers.databases import in_postgres, query_of
+from helpers.examples import examples
 from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2)
@@ -105,7 +106,7 @@ def _views(views):
 
 
 @pytest.mark.parametrize("value", VALUES)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(rows=rows_of_letters, size=st.integers(1, 5), name=st.sampled_from(list(MAPS)))
 def test_every_transformation_gives_the_same_on_chunks_as_in_memory(value, rows, size, name):
     memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
@@ -124,7 +125,7 @@ def compare(value, name, memory, other, engine):
 
 
 @pytest.mark.parametrize("value", VALUES)
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(rows=rows_of_letters, size=st.integers(1, 5), name=st.sampled_from(list(MAPS)))
 def test_every_transformation_gives_the_same_on_files_as_in_memory(value, rows, size, name):
     memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
@@ -175,14 +176,14 @@ def test_the_same_noise_gives_the_same_release_from_files(kind, engine, methods,
 
 
 @pytest.mark.parametrize("value", VALUES)
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(rows=rows_of_letters, name=st.sampled_from(list(MAPS)))
 def test_every_transformation_gives_the_same_in_postgresql_as_in_memory(value, rows, name, postgres):
     memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
     compare(value, name, memory, in_postgres(memory, letters_frame(rows), postgres), Sql)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(rows=random_views.rows_of_codes, maps=random_views.maps, size=st.integers(1, 4), few=st.booleans())
 @example(  # a map behind a map, marks before it, and marks behind it on the same column
     rows=[(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 3)],
