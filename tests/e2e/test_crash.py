@@ -8,6 +8,7 @@ import sys
 import time
 
 from gapless import Budget, Ledger, Rows
+from helpers.examples import repetitions
 
 # The child reads and spends in small steps and writes down, after each read, which entry paid for it.
 CHILD = """
@@ -30,6 +31,8 @@ with open(folder + "/reads", "a") as reads:
         grant.release(value, for_counts(grant.left, value.distance), what="x")
 """
 
+CRASHES = repetitions(8)
+
 
 def number_of_reads(folder):
     return len((folder / "reads").read_text().splitlines())
@@ -39,7 +42,7 @@ def test_the_ledger_survives_kill_9(tmp_path):
     path = tmp_path / "people.ledger"
     chance = random.Random(20)
     reads = 0
-    for _ in range(20):
+    for _ in range(CRASHES):
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE)
         assert child.stdout.readline() == b"ready\n"
         wanted = reads + chance.randrange(6)
@@ -52,9 +55,9 @@ def test_the_ledger_survives_kill_9(tmp_path):
         ledger = Ledger.open(path)
         reads = number_of_reads(tmp_path)
         assert len(ledger.entries) >= reads
-        assert len(ledger.entries) <= reads + 20  # at most the one entry of each crash is wasted
+        assert len(ledger.entries) <= reads + CRASHES  # at most the one entry of each crash is wasted
         assert ledger.spent.value > 0 or reads == 0
         assert (
             Ledger.attach(path, table="people", protect=Rows(1), budget=Budget(1000.0, 1e-6)).entries == ledger.entries
         )
-    assert reads > 20
+    assert reads > CRASHES

@@ -4,6 +4,7 @@ import json
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -20,11 +21,21 @@ SCHEMA = '[table]\nname = "t"\n[column.a]\nkind = "categorical"\nlevels = ["x", 
 HUGE = npy(np.zeros(3)).replace(b"'shape': (3,), }          ", b"'shape': (10000000000,), }")
 
 
-def run(*arguments, cwd):
-    """The exit code and what was said, of the command line in a process that gets no more memory than this."""
+CHILD = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from helpers.command_line import run
+for folder, arguments in json.load(sys.stdin):
+    done = run(*arguments, cwd=folder)
+    print(json.dumps([done.returncode, done.stdout, done.stderr]), flush=True)
+"""
+
+
+def run(*commands):
+    """Exit codes and what was said, of (folder, arguments) each, in one process that gets no more memory than this."""
     done = subprocess.run(
-        [sys.executable, "-m", "gapless", *map(str, arguments)],
-        cwd=cwd,
+        [sys.executable, "-c", CHILD, str(Path(__file__).parents[1])],
+        input=json.dumps([(str(folder), arguments) for folder, arguments in commands]),
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -32,15 +43,23 @@ def run(*arguments, cwd):
         check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
     )
-    return done.returncode, done.stdout, done.stderr
+    assert done.returncode == 0, (done.stdout[-500:], done.stderr[-500:])  # else the next command ended the process
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def refused(*arguments, cwd, error):
-    code, _, said = run(*arguments, cwd=cwd)
-    assert code not in (0, -6, -9, -11), said
-    assert said.startswith(error), said
-    assert "\n  Try: " in said
-    assert "Internal error" not in said
+def refused(*commands, error):
+    for (_, arguments), (code, _, said) in zip(commands, run(*commands), strict=True):
+        assert code in {1, 2, 3}, (arguments, said)
+        assert said.startswith(error), (arguments, said)
+        assert "\n  Try: " in said
+        assert "Internal error" not in said
+
+
+def folders(names, tmp_path):
+    """A folder for each name, by its number."""
+    for number, name in enumerate(names):
+        (tmp_path / str(number)).mkdir()
+        yield tmp_path / str(number), name
 
 
 MODELS = {
@@ -51,11 +70,13 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_models_that_are_none(make, tmp_path):
-    make(tmp_path / "a.model")
-    refused("sample", "a.model", "-o", "fake.csv", cwd=tmp_path, error="ModelError")
-    assert not (tmp_path / "fake.csv").exists()
+def test_models_that_are_none(tmp_path):
+    commands = []
+    for folder, name in folders(MODELS, tmp_path):
+        MODELS[name](folder / "a.model")
+        commands.append((folder, ["sample", "a.model", "-o", "fake.csv"]))
+    refused(*commands, error="ModelError")
+    assert not list(tmp_path.rglob("fake.csv"))
 
 
 TEXTS = {
@@ -69,11 +90,13 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_schemas_that_are_none(text, tmp_path):
-    (tmp_path / "a.toml").write_text(text)
-    (tmp_path / "a.csv").write_text("a\nx\n")
-    refused("check", "a.csv", "--schema", "a.toml", cwd=tmp_path, error="SchemaError")
+def test_schemas_that_are_none(tmp_path):
+    commands = []
+    for folder, name in folders(TEXTS, tmp_path):
+        (folder / "a.toml").write_text(TEXTS[name])
+        (folder / "a.csv").write_text("a\nx\n")
+        commands.append((folder, ["check", "a.csv", "--schema", "a.toml"]))
+    refused(*commands, error="SchemaError")
 
 
 LEDGERS = {
@@ -83,10 +106,12 @@ LEDGERS = {
 }
 
 
-@pytest.mark.parametrize("text", LEDGERS.values(), ids=LEDGERS)
-def test_ledgers_that_are_none(text, tmp_path):
-    (tmp_path / "a.ledger").write_text(text)
-    refused("ledger", "a.ledger", cwd=tmp_path, error="LedgerError")
+def test_ledgers_that_are_none(tmp_path):
+    commands = []
+    for folder, name in folders(LEDGERS, tmp_path):
+        (folder / "a.ledger").write_text(LEDGERS[name])
+        commands.append((folder, ["ledger", "a.ledger"]))
+    refused(*commands, error="LedgerError")
 
 
 def test_files_that_take_no_room_on_the_disk_are_not_read_to_their_end(tmp_path):
@@ -94,16 +119,18 @@ def test_files_that_take_no_room_on_the_disk_are_not_read_to_their_end(tmp_path)
         (tmp_path / name).parent.mkdir(exist_ok=True)
         with (tmp_path / name).open("wb") as file:
             file.truncate(1 << 40)
-    refused("ledger", "a.ledger", cwd=tmp_path, error="LedgerError")
-    refused("check", "a.toml", "--schema", "a.toml", cwd=tmp_path, error="ReadError")
-    refused("verify", "release", cwd=tmp_path, error="ReadError")
+    commands = [["ledger", "a.ledger"], ["check", "a.toml", "--schema", "a.toml"], ["verify", "release"]]
+    refused(*((tmp_path, arguments) for arguments in commands), error=("LedgerError", "ReadError"))
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"sha256": Infinity}', '{"sha256": {"a": ' + "9" * 5000 + "}}"])
-def test_manifests_that_are_none(text, tmp_path):
-    (tmp_path / "release").mkdir()
-    (tmp_path / "release/manifest.json").write_text(text)
-    refused("verify", "release", cwd=tmp_path, error="ReadError")
+def test_manifests_that_are_none(tmp_path):
+    commands = []
+    texts = ["[" * 100_000, '{"sha256": Infinity}', '{"sha256": {"a": ' + "9" * 5000 + "}}"]
+    for folder, text in folders(texts, tmp_path):
+        (folder / "release").mkdir()
+        (folder / "release/manifest.json").write_text(text)
+        commands.append((folder, ["verify", "release"]))
+    refused(*commands, error="ReadError")
 
 
 def test_a_noise_that_no_memory_holds_has_a_figure_all_the_same(tmp_path):
@@ -119,7 +146,7 @@ def test_a_noise_that_no_memory_holds_has_a_figure_all_the_same(tmp_path):
     table.ledger.grant(table.ledger.share(percent=1e-9), to="t").release(
         table.marginal(["a"]), gl.privacy.DiscreteGaussian(1e12), what="a"
     )
-    code, said, _ = run("ledger", "a.ledger", cwd=tmp_path)
+    ((code, said, _),) = run((tmp_path, ["ledger", "a.ledger"]))
     assert code == 0
     assert "ε = 0.001" in said
 

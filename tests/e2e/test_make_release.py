@@ -10,7 +10,9 @@ import pytest
 import gapless as gl
 from gapless.query import ask_all, parse_question
 from gapless.release import Release, make_model
+from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
+from helpers import fast_methods
 
 TABLE = """\
 [table]
@@ -76,6 +78,7 @@ CHOICES = {
 
 @pytest.mark.parametrize(("options", "arguments"), CHOICES.values(), ids=CHOICES)
 def test_one_call_gives_the_files_of_the_command_to_the_byte(options, arguments, folder, run_here, monkeypatch):
+    monkeypatch.setitem(METHODS, "misgan", fast_methods.METHODS["misgan"])
     synth = ("synth", "people.csv", "-s", "people.toml", "--epsilon", 1, "--delta", 1e-6, "--seed", 7, "-o", "out")
     with fixed_noise(seed=3):
         code, printed, _ = run_here(*synth, *options)
