@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -14,6 +15,12 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=500, print_blob=True)
 settings.load_profile("repeatable")
+
+if sys.platform == "win32":  # these need a shell, `fork`, signals or limits of memory, which Windows does not have
+    collect_ignore = [
+        *(f"e2e/test_{name}.py" for name in ("crash", "hostile_files", "readme", "register", "resume")),
+        *(f"unit/{name}.py" for name in ("data/test_table", "privacy/test_ledger", "synth/test_write_sample")),
+    ]
 
 SYSTEM = tempfile.gettempdir()
 

@@ -14,9 +14,8 @@ import pytest
 
 import gapless as gl
 from gapless.release.dictionary import dictionary
-from helpers.command_line import run
+from helpers.command_line import PROGRAM, run
 
-GAPLESS = Path(sys.executable).parent / "gapless"
 CELL = "Xq7cellq7X"
 SCHEMA = """\
 [table]
@@ -54,7 +53,7 @@ RELEASE = {
 
 def run_process(*arguments, cwd):
     return subprocess.run(
-        [GAPLESS, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False
+        [PROGRAM, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False
     )
 
 
@@ -167,7 +166,7 @@ def test_check_helps_with_a_messy_spreadsheet(folder, run_here):
 
 def test_a_terminal_without_greek_letters_is_no_error(released):
     done = subprocess.run(
-        [GAPLESS, "check", "people.csv", "-s", "people.toml"],
+        [PROGRAM, "check", "people.csv", "-s", "people.toml"],
         cwd=released,
         capture_output=True,
         env={"PYTHONIOENCODING": "ascii"},
@@ -795,7 +794,7 @@ def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
     for name in ("nhanes.csv.gz", "nhanes.toml"):
         shutil.copy(bundled / name, tmp_path)
     promise = ("--epsilon", "1", "--delta", "1e-6")
-    command = [GAPLESS, "synth", "nhanes.csv.gz", "-s", "nhanes.toml", *promise, "-m", "aim", "-o", "out"]
+    command = [PROGRAM, "synth", "nhanes.csv.gz", "-s", "nhanes.toml", *promise, "-m", "aim", "-o", "out"]
     ledger = tmp_path / "nhanes.ledger"
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, encoding="utf-8") as process:
         while not ledger.exists() or len(ledger.read_bytes().splitlines()) < 17:  # in the middle of the rounds

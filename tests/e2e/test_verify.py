@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -16,8 +15,6 @@ from gapless.release import make_release, verify_release
 from gapless.testing.noise import fixed_noise
 from helpers import command_line
 from helpers.hostile_files import changes, works
-
-GAPLESS = Path(sys.executable).parent / "gapless"
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +73,7 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_verified_itself(name, made,
     assert verify_release(name).problems == ()
     assert gl.Table.read(f"{name}/synthetic.parquet", gl.Schema.read(f"{name}/schema.toml")).schema.name == "people"
     if name == "rel[1]":
-        run = subprocess.run([GAPLESS, "verify", name], capture_output=True, text=True, check=False)
+        run = subprocess.run([command_line.PROGRAM, "verify", name], capture_output=True, text=True, check=False)
         assert (run.returncode, run.stderr) == (0, "")
 
 

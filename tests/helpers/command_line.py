@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import shutil
 import sys
 import warnings
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from unittest import mock
 
 from gapless.cli import main
 
-PROGRAM = str(Path(sys.executable).parent / "gapless")
+BESIDE = Path(sys.executable).parent
+PROGRAM = shutil.which("gapless", path=BESIDE) or str(BESIDE / "gapless")  # on Windows it ends in .exe
 
 
 @dataclass(frozen=True)
