@@ -672,13 +672,13 @@ PLANTED = {
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_replay_finds_what_is_planted(name):
     planted, act, said = PLANTED[name]
+    found = []
     with mock.patch.object(*planted):
-        found = [
-            line
-            for row in (COMING[0], COMING[2], COMING[3])
-            for line in violations(act, SMALL, [row], budget=LARGE_BUDGETS["pure"] if act in SMOOTH else None)
-        ]
-    assert any(said in line for line in found), found
+        for row in (COMING[0], COMING[2], COMING[3]):
+            found += violations(act, SMALL, [row], budget=LARGE_BUDGETS["pure"] if act in SMOOTH else None)
+            if any(said in line for line in found):
+                return
+    pytest.fail(f"not found: {found}")
 
 
 def test_gaps_that_take_the_most_frequent_cell_are_found():

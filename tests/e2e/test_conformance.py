@@ -219,7 +219,7 @@ def test_no_cell_of_the_data_is_in_the_model_file(method, missing, tmp_path):
 
 
 @pytest.mark.parametrize(("method", "missing"), EVERY)
-@pytest.mark.parametrize("rows", [0, 1, 2])
+@pytest.mark.parametrize("rows", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
 def test_tiny_tables(method, missing, rows, tmp_path):
     table = private(people(rows), schema(), tmp_path)
     model = fitted(method, missing, table)
@@ -242,7 +242,7 @@ def test_a_single_column(method, missing, tmp_path):
     assert len(model.sample(30, seed=0)) == 30
 
 
-@pytest.mark.parametrize("others", [0, 3])
+@pytest.mark.parametrize("others", [pytest.param(0, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize(("method", "missing"), EVERY)
 def test_columns_of_one_cell_are_measured_by_nobody(method, missing, others, tmp_path):
     """But one, for the number of rows, where there is no other column."""

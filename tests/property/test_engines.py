@@ -106,7 +106,7 @@ def _views(views):
 
 
 @pytest.mark.parametrize("value", VALUES)
-@examples(40)
+@examples(20)
 @given(rows=rows_of_letters, size=st.integers(1, 5), name=st.sampled_from(list(MAPS)))
 def test_every_transformation_gives_the_same_on_chunks_as_in_memory(value, rows, size, name):
     memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))

@@ -135,7 +135,7 @@ def test_k_more_rows_change_k_rows(name, pair):
 
 
 @pytest.mark.parametrize("name", IMPUTERS)
-@examples(30)
+@examples(15)
 @given(rows=st.lists(row, max_size=8), seed=st.integers(0, 2**32))
 def test_observed_cells_stay_and_gaps_become_observed(name, rows, seed):
     rng = np.random.default_rng(seed)

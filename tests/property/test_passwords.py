@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import gapless as gl
 from gapless.cli import main
 from gapless.missing import check
-from helpers.examples import examples
+from helpers.examples import examples, repetitions
 
 MARKS = ("Zq7x", "Xk9v", "Wm3j")
 passwords = st.lists(st.text("/@:?#&=%*[]{}()!$'\"\\ ;,.~-_ü漢é\t\n", max_size=3), min_size=2, max_size=2).map(
@@ -164,11 +164,14 @@ def command(folder, monkeypatch, capfd):
     return run
 
 
-@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
-def test_no_command_shows_a_password(words, command):
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_shows_a_password(name, command):
+    """In an ordinary run each command gets a third of what can be written, the next command another third."""
     nasty = itertools.cycle(["Zq7xXk9vWm3j", "Zq7x/Xk9v@Wm3j ?", "Zq7x'Xk9v\\Wm3j"])
-    for (written, write), word in zip(WRITTEN.items(), nasty, strict=False):
-        printed = command(words, str(write(word)))
+    every = 3 if repetitions(1) == 1 else 1
+    first = list(COMMANDS).index(name) % every
+    for (written, write), word in [*zip(WRITTEN.items(), nasty, strict=False)][first::every]:
+        printed = command(COMMANDS[name], str(write(word)))
         assert not shown(printed), (written, printed)
 
 

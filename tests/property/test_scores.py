@@ -161,7 +161,7 @@ counts_tables = st.lists(st.integers(1, 4), min_size=2, max_size=3).flatmap(
 )
 
 
-@examples(200)
+@examples(120)
 @given(counts_tables)
 def test_dependence_of_any_table_with_a_row_in_every_cell(table):
     after = [with_rows(table, [cell]) for cell in range(table.size)]
@@ -204,7 +204,7 @@ def test_misfit_with_several_rows_of_one_person(rows, kind):
 
 
 @pytest.mark.parametrize("kind", MISFITS)
-@examples(200)
+@examples(120)
 @given(table=counts_tables, seed=st.integers(0, 2**32 - 1), unit=st.integers(1, 4))
 def test_misfit_of_any_tables_weights_and_offsets(kind, table, seed, unit):
     """Also for "probabilities" that are neither positive nor of sum one: these are made so."""
@@ -417,7 +417,7 @@ def public_laws(which, seed):
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("which", ["observed", "extended"])
-@examples(40)
+@examples(20)
 @given(pair=neighbours, seed=st.integers(0, 2**16))
 def test_sealed_scores_of_neighbouring_tables(name, which, pair, seed):
     k, rows, more = pair
@@ -450,7 +450,7 @@ CANDIDATES = [[(0,), (1, 0)], [(1, 0), (0, 2), (2, 1, 0)], [(1, 0), (0, 2), (1, 
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("which", ["observed", "extended"])
-@examples(40)
+@examples(20)
 @given(pair=neighbours, seed=st.integers(0, 2**16), chosen=st.sampled_from(CANDIDATES))
 def test_a_row_with_a_gap_in_what_a_score_reads_changes_nothing(name, which, pair, seed, chosen):
     """What `reads` promises; it is the columns that *all* candidates need, since any one may move the vector."""

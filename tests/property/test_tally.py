@@ -63,7 +63,7 @@ TREATED = {
 
 @pytest.mark.parametrize("treated", TREATED)
 @pytest.mark.parametrize("text", QUESTIONS)
-@examples(25)
+@examples(15)
 @given(pair=neighbours)
 def test_every_question_keeps_its_distance(text, treated, pair):
     k, rows, more = pair
