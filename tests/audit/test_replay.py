@@ -100,17 +100,17 @@ class Event:
 def noted(past=None):
     """The releases of a `with` block; if there is a past, its answers are given again."""
     events, waiting, names = [], [], {}
-    real_plan, real_release = Grant._plan, Plan._release
+    real_plan, real_release = Grant.plan, Plan._draw
 
-    def plan(grant, requests, *, together):
+    def plan(grant, requests, *, together=False):
         requests = list(requests)
         made = real_plan(grant, requests, together=together)
-        names[made] = [(grant.to, what) for *_, what in requests]
+        names[made] = grant.to
         return made
 
-    def release(made, value):
-        waiting.append((*names[made].pop(0), value))
-        return real_release(made, value)
+    def release(made, value, request, number):
+        waiting.append((names[made], request.what, value))
+        return real_release(made, value, request, number)
 
     def noting(draw):
         def call(mechanism, raw, noise):
@@ -127,8 +127,8 @@ def noted(past=None):
         return call
 
     with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(Grant, "_plan", plan))
-        patches.enter_context(mock.patch.object(Plan, "_release", release))
+        patches.enter_context(mock.patch.object(Grant, "plan", plan))
+        patches.enter_context(mock.patch.object(Plan, "_draw", release))
         for kind in MECHANISMS:
             patches.enter_context(mock.patch.object(kind, "__call__", noting(kind.__call__)))
         yield events

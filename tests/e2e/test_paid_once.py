@@ -174,7 +174,7 @@ def test_stopped_after_any_answer_it_pays_for_none_again(name, tmp_path):
     paid = table.ledger.entries
     with (
         mock.patch.object(Private, "_open", side_effect=AssertionError("read again")),
-        mock.patch.object(Ledger, "_charge", side_effect=AssertionError("charged again")),
+        mock.patch.object(Ledger, "charge", side_effect=AssertionError("charged again")),
     ):
         result = run(name, table, tmp_path / "run")
         assert run(name, table, tmp_path / "run") == result

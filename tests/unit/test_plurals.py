@@ -10,6 +10,7 @@ import pytest
 
 import gapless as gl
 from gapless.missing.little import LittleTest
+from gapless.privacy.ledger_text import pricing_note
 from gapless.testing.tables import private
 
 SOURCE = Path(gl.__file__).parent
@@ -43,7 +44,7 @@ NEVER_ONE = {
     ("model/mixture.py", "prod(shape)"),
     ("model/network.py", "price"),
     ("privacy/budget.py", "self.at_most"),  # one row is told as such
-    ("privacy/ledger.py", "len(batch.parts)"),
+    ("privacy/ledger_text.py", "len(batch.parts)"),
     ("privacy/sgd.py", "program.numbers"),  # parameters of a network
     ("privacy/teachers.py", "program.teachers"),
     ("query/compiled.py", "many"),  # above a cap
@@ -124,6 +125,6 @@ def test_one_pair_of_columns_in_a_private_comparison_is_told_as_such(tmp_path):
 def test_a_first_entry_by_itself_is_told_as_one(tmp_path):
     people = private([("a",)] * 9, ONE, tmp_path, budget=gl.Budget(1.0, 1e-6))
     people.ask(gl.Count(), spend=people.ledger.left)
-    assert people.ledger.pricing.startswith(
+    assert pricing_note(people.ledger).startswith(
         "The first entry is priced by its exact total: 100.00% of the budget, in place of"
     )

@@ -151,7 +151,7 @@ def train(
     """Train a program and release its outcome for `spend`, charged at once: the noise follows from it."""
     value = trainable(table, program, columns=columns, needs=needs, progress=progress)
     mechanism = PrivateTraining.for_loss(
-        grant.afford(spend), value.distance, rate=rate, steps=steps, clip=clip, numbers=program.numbers
+        spend, value.distance, rate=rate, steps=steps, clip=clip, numbers=program.numbers
     )
     return grant.release(value, mechanism, what=what)
 

@@ -172,7 +172,7 @@ def _measured(table: PrivateTable, grant: Grant, budget: Loss) -> list[Law]:
     gappy = [column.name for column in table.schema.columns if column.gaps]
     if gappy:
         counts = table.marginals(gappy)
-        noise = for_counts(grant.afford(budget) / len(gappy), counts[0].distance)
+        noise = for_counts(budget / len(gappy), counts[0].distance)
         released = grant.release_all(
             [(value, noise, f"{name}, to fill gaps") for name, value in zip(gappy, counts, strict=True)]
         )

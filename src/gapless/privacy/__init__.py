@@ -17,6 +17,7 @@ from gapless.privacy.mechanisms import (
     Mechanism,
     for_counts,
 )
+from gapless.privacy.pricing import Request
 from gapless.privacy.private import L1, L2, Columns, Linf, LinfByGroup, Private, Released, Sampled, Smooth
 from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.sgd import PrivateTraining
@@ -51,6 +52,7 @@ __all__ = [
     "Private",
     "PrivateTraining",
     "Released",
+    "Request",
     "Rows",
     "Sampled",
     "Smooth",

@@ -11,6 +11,7 @@ from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE
 from gapless.privacy.cautions import factor
 from gapless.privacy.ledger import Coverage
+from gapless.privacy.ledger_text import pricing_note
 from gapless.privacy.registry import mechanism_of
 from gapless.privacy.rounding import rounded_up
 from gapless.schema import Schema
@@ -61,7 +62,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
         "",
         f"- Budget: {markdown(str(ledger.budget))}; spent {spent:.2f}%, left {left:.2f}%.",
         f"- Guarantee: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:g}; basis: {guarantee.basis}.",
-        *(f"- Price: {pricing}" for pricing in (ledger.pricing,) if pricing),
+        *(f"- Price: {pricing}" for pricing in (pricing_note(ledger),) if pricing),
         *_other_deltas(ledger),
         f"- Method: {markdown(model.method)}; "
         + markdown("; ".join(f"{name}: {value}" for name, value in model.facts.settings.items()))

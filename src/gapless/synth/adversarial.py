@@ -146,7 +146,7 @@ class Adversarial(Synthesizer):
         steps = self.many_steps
         rows = trainable(fitting.prepared, game, progress=told(fitting, "training", steps))
         training = PrivateTraining.for_loss(
-            fitting.grant.afford(fitting.grant.left),
+            fitting.grant.left,
             rows.distance,
             rate=RATE,
             steps=steps,

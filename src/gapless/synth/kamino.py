@@ -29,11 +29,11 @@ from gapless.model.neural.descent import Cells, Descent, begun
 from gapless.model.neural.layers import Layer
 from gapless.model.neural.masked import masked
 from gapless.model.neural.optimizers import Adam, Cosine
-from gapless.privacy import Loss, PrivateTraining, Sampled
+from gapless.privacy import Loss, PrivateTraining, Request, Sampled
 from gapless.schema import Schema
 from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Ahead, Fitting, Synthesizer
+from gapless.synth.fitting import Fitting, Synthesizer
 from gapless.threads import one_thread
 
 Architecture: TypeAlias = Literal["shared", "columns"]
@@ -195,10 +195,10 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Co
     shown = [tuple(sizes[other] for other in telling[:place]) for place in range(len(telling))]
     networks = [attentive(given, sizes[column], WIDTH) for given, column in zip(shown, telling, strict=True)]
     distance = Sampled(fitting.table.protect.at_most)
-    ahead: list[Ahead] = []
+    ahead: list[Request] = []
     for column, network in zip(telling[1:], networks[1:], strict=True):
         training = PrivateTraining.for_loss(
-            fitting.grant.afford(spend) * ((1 - COLUMNS_SHARE) / (len(telling) - 1)),
+            spend * ((1 - COLUMNS_SHARE) / (len(telling) - 1)),
             distance,
             rate=course.rate,
             steps=course.steps,
@@ -206,7 +206,7 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Co
             numbers=sum(network.shapes),
         )
         reads = fitting.prepared.marginal(names[column], rows=fitting.missing.rows).reads
-        ahead.append((distance, reads, training, f"network for {names[column]}"))
+        ahead.append(Request(distance, reads, training, f"network for {names[column]}"))
     laws = fitting.laws(spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
     found = {column: ColumnLaw((), size, size, WIDTH, np.log(laws[column])) for column, size in enumerate(sizes)}
     table = fitting.prepared

@@ -84,7 +84,7 @@ class MisGAN(Adversarial):
         rows = teachable(fitting.prepared, tutors, progress=lambda step, _: fitting.tell("training", step, steps))
         vectors, width = tutors.answers
         noise = OneTeacher.for_loss(
-            fitting.grant.afford(fitting.grant.left),
+            fitting.grant.left,
             rows.distance,
             teachers=tutors.teachers,
             steps=steps,

@@ -43,9 +43,7 @@ class PATEGAN(Adversarial):
         """Take votes with what is left of the grant."""
         steps, many = self.many_steps, teachers(fitting)
         distance = Sampled(fitting.table.protect.at_most)
-        votes = TeacherVotes.for_loss(
-            fitting.grant.afford(fitting.grant.left), distance, teachers=many, steps=steps, queries=ASKED
-        )
+        votes = TeacherVotes.for_loss(fitting.grant.left, distance, teachers=many, steps=steps, queries=ASKED)
         reach = REACH / (1 + votes.std / many / MUCH_NOISE)
         poll = Poll(game=game, teachers=many, made=ASKED, steps=steps, reach=reach)
         rows = teachable(fitting.prepared, poll, progress=told(fitting, "votes", steps))

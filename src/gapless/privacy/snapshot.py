@@ -19,7 +19,7 @@ from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.amplified_pld import partition_epsilon
 from gapless.privacy.assumptions import MCAR, Assumption, Paid, over
 from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of, group_privacy
-from gapless.privacy.first_batch import FirstBatch
+from gapless.privacy.first_batch import GaussianBatch
 from gapless.privacy.gaps import Gaps, check_estimated
 from gapless.privacy.ground_truth import mean_exp, merged, most_lost, observed, renyi
 from gapless.privacy.ledger_file import VERSION, Entry
@@ -30,7 +30,7 @@ _EXACT = "the exact total of a first batch that was fixed in advance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class LedgerSnapshot:
     """The header and the entries of a ledger, at one moment.
 
     Attributes:
@@ -50,7 +50,7 @@ class Record:
     gaps: Gaps
     entries: tuple[Entry, ...]
     lost: Loss
-    first: tuple[FirstBatch, float] | None
+    first: tuple[GaussianBatch, float] | None
 
     @property
     def order(self) -> float:
