@@ -168,7 +168,8 @@ class Plan:
                 answer = self._draw(value, request, number)
                 drawn.append(answer)
             answers.append(answer)
-        self._journal.keep(drawn)
+        if drawn:
+            self._journal.keep(drawn)
         return answers
 
     def _draw(self, value: Private[Any, Any], request: Request, number: int) -> Released[Any]:

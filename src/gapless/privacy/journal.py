@@ -177,6 +177,7 @@ class Journal:
             raise ReadError(f"{file.path} has answers that the ledger does not know", hint=_BEGUN)
         self.begun = bool(self._batches)
         self.priced_after: int | None = None
+        self._process = os.getpid()
         # Written with the first charge: before, there is nothing to resume.
         self._unwritten = [] if lines else [head | {"run": self.run, "inode": self._inode}]
 
@@ -223,8 +224,7 @@ class Journal:
 
     def keep(self, answers: Iterable[Released[Any]]) -> None:
         """Write answers down, before they are returned."""
-        if lines := [{"entry": answer.entry, "value": _packed(answer.value)} for answer in answers]:
-            self._write(lines)
+        self._write([{"entry": answer.entry, "value": _packed(answer.value)} for answer in answers])
 
     def check_open(self) -> None:
         """Refuse a run that has ended, before anything is read whose answer could not be kept."""
@@ -239,7 +239,12 @@ class Journal:
         self.priced_after = entries if self._batches else None
 
     def _check_original(self) -> None:
-        """Refuse to charge or draw by a copy: it and the original would each draw an answer for the same entry."""
+        """Refuse to charge or draw by a copy or in a forked child: both would draw an answer for the same entry."""
+        if os.getpid() != self._process:
+            raise ReadError(
+                f"{self._file.path} is the journal of a run in another process",
+                hint="release everything in the process that opened the journal",
+            )
         if self._file.inode != self._inode:
             raise ReadError(
                 f"{self._file.path} is a copy of the journal of a run, and only the original can continue the run",

@@ -242,6 +242,26 @@ def test_a_copy_of_a_journal_gives_its_answers_and_nothing_else(table, tmp_path)
     assert len(table.ledger.entries) == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_draws_nothing_under_the_charges_of_its_parent(table, tmp_path):
+    with mock.patch.object(Plan, "_draw", side_effect=CrashError), pytest.raises(CrashError):
+        ask(table, tmp_path / "run")
+    value = table.marginal("x0")
+    with gl.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+        noise = for_counts(grant.left / 2, value.distance)
+        child = os.fork()
+        if child == 0:
+            try:
+                grant.release_all([(value, noise, "x0")])
+            except gl.ReadError:
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        grant.release_all([(value, noise, "x0")])
+    assert len(table.ledger.entries) == 1
+
+
 def test_a_journal_that_was_renamed_is_the_same(table, tmp_path):
     with mock.patch.object(Plan, "_draw", side_effect=CrashError), pytest.raises(CrashError):
         ask(table, tmp_path / "run")
