@@ -385,7 +385,7 @@ def _unpacked(value: Any) -> Any:
         return int(value["int"])
     if "float" in value:
         return float(_numbers(value["float"], "<f8").item())
-    array = _numbers(value.get("data", value.get("number")), _TYPE.fullmatch(value["type"])[0])  # type: ignore[index] # None is a TypeError, which is refused
+    array = _numbers(value.get("data", value.get("number")), _TYPE.fullmatch(value["type"])[0])  # type: ignore[index, arg-type] # None is a TypeError, which is refused
     return array.reshape(value["shape"]).copy() if "data" in value else array.reshape(())[()]
 
 
