@@ -150,13 +150,19 @@ class PrivateTable(Sealed):
         self, columns: Sequence[str | Sequence[str]], *, rows: WhichRows = "observed"
     ) -> list[Private[Integers, L1]]:
         """Several marginals, each a value of its own, all counted in one pass when the first is opened."""
+        return self._counted(columns, rows)[1]
+
+    def _counted(
+        self, columns: Sequence[str | Sequence[str]], rows: WhichRows
+    ) -> tuple[Private[list[Integers], None], list[Private[Integers, L1]]]:
+        """Several marginals as one sealed value without a distance, and each of them by itself."""
         if rows not in ("observed", "extended"):
-            raise SchemaError(f"no rows called {rows!r}", hint="observed, extended")
+            raise SchemaError(f"no rows called {rows!r}", hint='pass rows="observed" or rows="extended"')
         chosen = [self.schema.positions((names,) if isinstance(names, str) else names) for names in columns]
         sizes = [column.extended_size for column in self.schema.columns]
         shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
         counts = self._sealed(lambda engine: engine.count(chosen, sizes, shown), distance=None, reads=None)
-        return [self._marginal(counts, number, marginal, rows) for number, marginal in enumerate(chosen)]
+        return counts, [self._marginal(counts, number, marginal, rows) for number, marginal in enumerate(chosen)]
 
     def _marginal(
         self, counts: Private[list[Integers], None], number: int, marginal: tuple[int, ...], rows: WhichRows

@@ -110,8 +110,7 @@ def make_release(
     """Make a release folder from a sensitive table: synthetic rows, statement, report, dictionary, model, manifest.
 
     What is wrong is told before anything is spent. What is released on the way is kept, and the model as soon as it is
-    paid for: if anything stops the release, the same call resumes it and pays for no answer again. What was charged and
-    not yet answered, such as a training in the middle, is spent.
+    paid for: if anything stops the release, the same call resumes it and pays for nothing again.
 
     Args:
         data: a path (CSV, TSV, gzip, Parquet), or a pandas, polars or Arrow table; a database or a Spark DataFrame.
