@@ -85,6 +85,21 @@ def make_budget(epsilon: float, delta: float, *, mcar: Any = None, at_least: Any
     return gl.Budget(epsilon, delta)
 
 
+def budget_figures(budget: Any) -> tuple[Any, ...]:
+    return budget.order, budget.capacity.value
+
+
+def complete_figure(
+    releases: Sequence[tuple[float, set[str] | None]], *, mcar: Any = None, at_least: Any = None
+) -> Any:
+    return gl.ground_truth(releases, gl.MissingAtLeast(at_least) if mcar is None else gl.MCAR(mcar))
+
+
+def group_figure(epsilon: float, delta: float, changed: int) -> tuple[float, float]:
+    cost = gl.stability_cost(epsilon, delta, changed=changed)
+    return cost.epsilon, cost.delta
+
+
 def read_private(data: Any, schema: Any, ledger: Path, budget: Any, *, rows: int = 1, engine: str | None = None) -> Any:
     return gl.read(data, schema, protect=gl.Rows(rows), ledger=ledger, budget=budget, engine=engine)
 
@@ -254,6 +269,7 @@ def distances(truth: Any, fake: Any) -> dict[str, Any]:
     found["wasserstein"] = gl.wasserstein_distance(truth, fake)
     found["detection"] = evaluate.detection(truth, fake)
     found["auc"] = evaluate.roc_auc(truth, fake, label="single")
+    found["f1"] = gl.f1_scores(truth, fake, labels=["single"])
     found["coefficients"] = evaluate.coefficient_error(truth, fake, label="single")
     return found
 
@@ -871,6 +887,57 @@ def ask_several(folder: Path, budget: str, treatment: str) -> Iterator[Output]:
     yield from ledger_outputs(ledger_of(table))
 
 
+CONDITIONS = (
+    "age >= 20 and age < 40",
+    "age<20 or age>=80",
+    "not (age >= 20 and color == red)",
+    "not age >= 20 and color == red or single == true",
+    "(color == red or color == 'green') and (single == true)",
+    'color in (red, "blue") and age != 3',
+    "color in (green)",
+    "age between 20 and 40",
+    "born between 1960-01-01 and 1970-12-31",
+    "born < '1980-06-01'",
+    "income is not missing and income >= 25000",
+    "single is missing or color is missing",
+    "income >= 1e4",
+    '"age" == 20',
+    "AGE >= 20",
+    "grade > low and seen >= 2020-06-01",
+    "grade in (low, high)",
+    "seen is missing",
+    "age",
+    "age >=",
+    "age >= twenty",
+    "(age >= 20",
+    "age >= 20 and",
+    "nobody == 3",
+    "color > red",
+    "color == purple",
+    "income < 12345.6",
+    "age >= 20 age < 40",
+    "color in ()",
+    "age is missing",
+)
+
+
+@case("ask-conditions")
+def ask_conditions(folder: Path) -> Iterator[Output]:
+    """Conditions of every form, and some that are refused."""
+    table = sealed(folder, "large", schema=PEOPLE + MORE, more=True, rows=150)
+    for condition in CONDITIONS:
+        for text in (f"count() where {condition}", f"proportion({condition})", f"mean(income) where {condition}"):
+            yield from attempt_pair(text, cheaply_answered, table, text)
+    for text in ("mode(age)", "mean age", "count( where age > 3", "mean(age) by color where age > 3", "quantile(age)"):
+        yield from attempt_pair(text, cheaply_answered, table, text)
+    yield from ledger_outputs(ledger_of(table))
+
+
+def cheaply_answered(table: Any, text: str) -> tuple[Any, Any]:
+    """One answer, for 1 % of the budget."""
+    return answer_of(ask(table, question(text), 1))
+
+
 @case("ask-filled")
 def ask_filled(folder: Path) -> Iterator[Output]:
     """Questions to tables whose gaps an imputer filled."""
@@ -912,6 +979,40 @@ def promises_of_questions(folder: Path) -> Iterator[Output]:
         ask_all(table, [question(text) for text in QUESTIONS[:8]], 30)
         for name, figure in promises_of(ledger_of(table), RATES):
             yield f"{budget}/{name}", figure
+
+
+@case("promise/figures")
+def figures(folder: Path) -> Iterator[Output]:  # noqa: ARG001 nothing is written
+    """Figures that follow from public numbers alone."""
+    for epsilon in (0.1, 1.0, 4.0):
+        for delta in (0.0, 1e-9, 1e-6, 1e-3):
+            yield f"budget/{epsilon}/{delta}", budget_figures(make_budget(epsilon, delta))
+            yield f"group/{epsilon}/{delta}", [group_figure(epsilon, delta, changed) for changed in (1, 2, 11)]
+    releases: list[tuple[float, set[str] | None]] = [(0.1, {"age", "sex"}), (0.2, None), (0.5, {"sex"})]
+    for rate in (0.1, 0.5, 0.9):
+        yield f"complete/{rate}", complete_figure(releases, mcar={"age": rate, "sex": rate / 2})
+        yield f"complete-at-least/{rate}", complete_figure(releases, at_least={"age": rate, "sex": rate / 2})
+
+
+def spend_all(folder: Path, budget: str) -> Iterator[Output]:
+    """Everything that pays, one after the other under one ledger, until it is spent."""
+    table = sealed(folder, budget)
+    fake = public(folder, 2, 80)
+    yield "asked", answer_of(ask(table, question(QUESTIONS[2]), 5))[0]
+    model = fit_method("mst", table, 25, "observed")
+    yield "fitted", as_frame(sample(model, 20, seed=1))
+    yield from attempt("weighed", lambda: weigh("calibration", table, fake, 15).values)
+    yield "compared", numbers_in(compare_sealed(table, fake, 10))
+    yield "asked-together", [answer_of(a)[0] for a in ask_all(table, [question(t) for t in QUESTIONS[5:9]], 10)]
+    yield from attempt("too-much", fit_method, "mst", table, 90, "observed")
+    yield "rest", percentages_of(ledger_of(table))
+    yield from attempt("rest-fitted", lambda: as_frame(sample(fit_method("aim", table, 30, "extended"), 20, seed=1)))
+    yield from attempt("nothing-left", lambda: answer_of(ask(table, question("count()"), 50))[0])
+    yield from ledger_outputs(ledger_of(table))
+
+
+for _budget in ("delta", "pure", "complete", "at-least"):
+    case(f"spend/{_budget}", _budget)(spend_all)
 
 
 # ------------------------------------------------------------------ weights
@@ -1058,6 +1159,43 @@ def figures_of_public_gaps(folder: Path) -> Iterator[Output]:
 
 
 # ------------------------------------------------------------------ schemas, reading, writing
+
+
+RULES = (
+    "t1.age < 20 and t1.color == 'red'",
+    't1.age < 20 and t1.color != "red" and t1.single == true',
+    "t1.grade > 'low' and t1.single == 'false'",
+    "t1.color == t2.color and t1.grade != t2.grade",
+    "t1.age < t2.age and t1.income > t2.income",
+    "t1.age >= 60 and t2.age < 20 and t1.color == t2.color",
+    "t1.income > t1.age",
+    "t1.born >= t2.born and t1.grade < t2.grade",
+    't1."age" <= 19 and t1.grade == high',
+    "t1&t2&EQ(t1.color,t2.color)&LT(t1.age,t2.age)&GT(t1.income,t2.income)",
+    "t1.age < 21",
+    "t1.age",
+    "t1.nobody == 3",
+    "t3.age < 20",
+    "t1.color < 'red'",
+    "t1.age < 20 or t1.color == 'red'",
+)
+
+
+@case("constraints")
+def constraints(folder: Path) -> Iterator[Output]:
+    """Rules of every form: how often rows break them, and a release that keeps them."""
+    data = write_rows(folder / "people.csv", people_rows(100, 3, more=True))
+    for number, rule in enumerate(RULES):
+        text = f"{PEOPLE}{MORE}\n[[constraint]]\nnot = {json.dumps(rule)}\n"
+        yield from attempt(f"check/{rule}", lambda text=text: numbers_in(look(data, read_schema(text))))
+        place = folder / str(number)
+        place.mkdir()
+        yield from attempt(f"rows/{rule}", rows_under_rule, place, text)
+
+
+def rows_under_rule(folder: Path, schema: str) -> pl.DataFrame:
+    """A sample that keeps a rule."""
+    return as_frame(sample(fit_method("mst", sealed(folder, schema=schema, more=True, rows=100), 90, None), 25, seed=1))
 
 
 def public_text(data: Any, schema: Any) -> pl.DataFrame:
