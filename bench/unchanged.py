@@ -7,9 +7,9 @@
 
 Use it before and after a change that must leave all results as they are. Noise is fixed (`gapless.testing`), samples
 have seeds, tables are small and simulated, or the bundled example. PYTHONPATH chooses the version. A file holds, for
-each output, a digest and its first numbers. Texts (what an entry is called, notes, messages) are compared apart and
+each output, a digest and its beginning. Texts (what an entry is called, notes, messages) are compared apart and
 are not counted as differences: a version may word them differently. Numbers are compared exactly, so both files must
-come from one machine. A run takes about five minutes on one core.
+come from one machine. A run takes three to four minutes on one core.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from __future__ import annotations
 import os
 import sys
 
-if (
-    __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0"
-):  # sums over sets in one order: that needs a new process
+if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":
+    # Sums over sets in one order: that needs a new process.
     os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"PYTHONHASHSEED": "0"})
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the same for matrices
 
@@ -409,6 +408,8 @@ def mask_of(maker: Any, table: Any, seed: int) -> Any:
 # ------------------------------------------------------------------ what is compared
 
 Output = tuple[str, Any]
+KEPT = 1500  # characters of each output, to show what differs
+SHOWN = 180  # of these, around the first difference
 
 
 class Text(NamedTuple):
@@ -1533,10 +1534,18 @@ def cli_demo(folder: Path) -> Iterator[Output]:
 # ------------------------------------------------------------------ recording and comparing
 
 
-def summary(value: Any) -> str:
-    """The first numbers or words of a value, short."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 160 else f"{text[:150]} … ({len(text):,} characters)"
+def summary(text: str) -> str:
+    """The beginning of a value as text, enough to find most differences."""
+    return text if len(text) <= KEPT else f"{text[:KEPT]} … ({len(text):,} characters)"
+
+
+def first_difference(one: str, other: str) -> tuple[str, str]:
+    """Both texts around the first place where they differ, and as they begin if that was not kept."""
+    shorter = min(len(one), len(other))
+    same = next((place for place in range(shorter) if one[place] != other[place]), shorter)
+    start = max(0, same - SHOWN // 3) if same < min(shorter, KEPT) else 0
+    before = "… " if start else ""
+    return before + one[start : start + SHOWN], before + other[start : start + SHOWN]
 
 
 def run_case(name: str) -> dict[str, dict[str, str]]:
@@ -1555,7 +1564,7 @@ def run_case(name: str) -> dict[str, dict[str, str]]:
             full = f"{name}/{output}"
             if full in found:
                 raise SystemExit(f"two outputs are called {full}")
-            found[full] = {"kind": "text" if worded else "value", "digest": digest, "shows": summary(json.loads(text))}
+            found[full] = {"kind": "text" if worded else "value", "digest": digest, "shows": summary(text)}
     return found
 
 
@@ -1598,7 +1607,8 @@ def report(before: Mapping[str, dict[str, str]], after: Mapping[str, dict[str, s
         if old["digest"] == new["digest"]:
             equal[kind] += 1
         else:
-            differ[kind].append(f"{name}\n    before: {old['shows']}\n    after:  {new['shows']}")
+            was, now = first_difference(old["shows"], new["shows"])
+            differ[kind].append(f"{name}\n    before: {was}\n    after:  {now}")
     for kind, title in (("text", "texts that differ"), ("value", "outputs that differ")):
         if differ[kind]:
             print(f"\n{title}:")
