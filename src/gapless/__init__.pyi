@@ -44,6 +44,9 @@ from gapless.privacy import Rows as Rows
 from gapless.privacy import ground_truth as ground_truth
 from gapless.privacy import resumable as resumable
 from gapless.privacy import stability_cost as stability_cost
+from gapless.publish import make_release as make_release
+from gapless.publish import make_weights as make_weights
+from gapless.publish import verify_release as verify_release
 from gapless.query import Answer as Answer
 from gapless.query import Count as Count
 from gapless.query import Drop as Drop
@@ -56,9 +59,6 @@ from gapless.query import Quantile as Quantile
 from gapless.query import Sum as Sum
 from gapless.query import Variance as Variance
 from gapless.query import preview as preview
-from gapless.release import make_release as make_release
-from gapless.release import make_weights as make_weights
-from gapless.release import verify_release as verify_release
 from gapless.schema import Boolean as Boolean
 from gapless.schema import Categorical as Categorical
 from gapless.schema import Date as Date

@@ -17,7 +17,7 @@ import quick
 from gapless import synth
 from gapless.missing import FromMean, FromModel, ImputeFirst
 from gapless.model import critic, generative
-from gapless.release.folder import model_of
+from gapless.publish.folder import model_of
 from gapless.schema import Constraint
 from gapless.synth import adversarial, misgan, pategan
 

@@ -31,7 +31,7 @@ NEVER_ONE = {
     ("data/training.py", "length"),  # of gradients
     ("draw/charts.py", "len(rest)"),  # what is left beyond the last bar but one
     ("evaluate/gap_curve.py", "len(columns)"),  # more than four
-    ("evaluate/parts.py", "columns"),  # more than are drawn
+    ("draw/cards.py", "columns"),  # more than are drawn
     ("evaluate/rules.py", "self.truth.share"),  # a share
     ("evaluate/rules.py", "self.other.pairs"),
     ("cli/app.py", "broken.pairs"),
@@ -52,7 +52,7 @@ NEVER_ONE = {
     ("query/hot_deck.py", "self.limit"),
     ("query/knn.py", "self.neighbors"),
     ("query/quantiles.py", "len(self.numbers.values)"),
-    ("release/guide.py", "len(copies)"),  # at least two
+    ("report/guide.py", "len(copies)"),  # at least two
     ("schema/columns.py", "len(self.levels)"),  # above a cap
     ("synth/adversarial.py", "cells"),
     ("synth/aim.py", "price"),

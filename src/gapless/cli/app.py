@@ -267,7 +267,7 @@ def synth(
     as_json: Json = False,
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
-    from gapless.release import make_release
+    from gapless.publish import make_release
     from gapless.schema import Schema
 
     public = Schema.read(schema)
@@ -318,7 +318,7 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
-    from gapless.release import make_model
+    from gapless.publish import make_model
     from gapless.schema import Schema
 
     public = Schema.read(schema)
@@ -360,7 +360,7 @@ def sample(
 ) -> None:
     """Draw synthetic rows from the model of a release: free, as often as you like."""
     from gapless.files import check_writable
-    from gapless.release import model_of
+    from gapless.publish import model_of
     from gapless.schema.words import plural
 
     check_writable(output, new=True)  # it might be the private table, or part of a release
@@ -380,7 +380,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check a release against its manifest: every file there and unchanged, nothing else, and all of one release."""
-    from gapless.release import verify_release
+    from gapless.publish import verify_release
 
     with _working("verifying"):
         result = verify_release(folder)

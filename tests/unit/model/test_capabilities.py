@@ -12,8 +12,8 @@ from gapless.model.distribution import CanFill, HasMarginal
 from gapless.model.graphical import GraphicalModel
 from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
-from gapless.release.report import release_page
-from gapless.release.statement import privacy_statement
+from gapless.report.release_page import release_page
+from gapless.report.statement import privacy_statement
 from gapless.schema.schema import Constraint
 from gapless.synth import fitted
 from gapless.testing.tables import letters_schema, private

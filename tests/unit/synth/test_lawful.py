@@ -11,8 +11,8 @@ import gapless as gl
 from gapless.evaluate.rules import compare_rules
 from gapless.missing import Observed
 from gapless.model.product import Product
-from gapless.release.report import release_page
-from gapless.release.statement import privacy_statement
+from gapless.report.release_page import release_page
+from gapless.report.statement import privacy_statement
 from gapless.schema import Constraint
 from gapless.synth.lawful import Lawful
 from gapless.testing.noise import no_noise

@@ -19,10 +19,10 @@ from gapless.parsing import read_up_to
 from gapless.privacy import Ledger
 from gapless.privacy.journal import JournalFile, held
 from gapless.privacy.ledger_file import Entry
-from gapless.release.dictionary import dictionary
-from gapless.release.guide import analysis_guide
-from gapless.release.report import release_page
-from gapless.release.statement import privacy_statement
+from gapless.report.dictionary import dictionary
+from gapless.report.guide import analysis_guide
+from gapless.report.release_page import release_page
+from gapless.report.statement import privacy_statement
 from gapless.schema import Schema
 from gapless.synth import load
 from gapless.synth.copies import Copies, write_together

@@ -19,7 +19,7 @@ from gapless.model.archive import MODEL
 from gapless.parsing import parse_json, read_up_to
 from gapless.privacy import Guarantee, Rows
 from gapless.privacy.ledger_file import LARGEST
-from gapless.release.folder import (
+from gapless.publish.folder import (
     LEDGER,
     LEDGERS,
     MANIFEST,

@@ -1,10 +1,10 @@
 """What a publication consists of: the calls that make one, its folder, its statement and its report."""
 
-from gapless.release.folder import model_of, rows_file
-from gapless.release.making import ModelFile, Release, make_model, make_release
-from gapless.release.table import Balance, open_table
-from gapless.release.verifying import Verification, verify_release
-from gapless.release.weighing import WeightedFile, make_weights
+from gapless.publish.folder import model_of, rows_file
+from gapless.publish.making import ModelFile, Release, make_model, make_release
+from gapless.publish.open_table import Balance, open_table
+from gapless.publish.verifying import Verification, verify_release
+from gapless.publish.weighing import WeightedFile, make_weights
 
 __all__ = [
     "Balance",

@@ -5,7 +5,7 @@ from unittest import mock
 import polars as pl
 
 import gapless as gl
-from gapless.release import making
+from gapless.publish import making
 from gapless.synth import fitted
 from gapless.testing.tables import letters_schema
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.release.weights_page import weights_page
+from gapless.report.weights_page import weights_page
 from gapless.testing.tables import letters_schema, private
 
 SCHEMA = letters_schema([2, 3])

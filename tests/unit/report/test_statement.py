@@ -19,8 +19,8 @@ from gapless.privacy import (
     SmoothCauchy,
 )
 from gapless.privacy.ledger_file import seal_of
-from gapless.release.report import release_page
-from gapless.release.statement import privacy_statement
+from gapless.report.release_page import release_page
+from gapless.report.statement import privacy_statement
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import letters_schema, private
 

@@ -23,8 +23,8 @@ from gapless.privacy.budget import check_budget, check_percent
 from gapless.privacy.journal import JournalFile, held, recording
 from gapless.privacy.ledger import Ledger, check_promised
 from gapless.privacy.ledger_file import seal_of
-from gapless.release.folder import is_begun, keep_model, kept_model, open_folder, write_folder
-from gapless.release.table import Balance, Tell, open_table
+from gapless.publish.folder import is_begun, keep_model, kept_model, open_folder, write_folder
+from gapless.publish.open_table import Balance, Tell, open_table
 from gapless.schema import Schema
 from gapless.schema.words import nearest
 from gapless.synth import AIM, METHODS

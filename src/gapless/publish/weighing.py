@@ -20,10 +20,10 @@ from gapless.privacy import Budget, Guarantee, Ledger, Rows
 from gapless.privacy.budget import check_budget, check_percent
 from gapless.privacy.ledger import check_promised
 from gapless.privacy.ledger_file import seal_of
-from gapless.release.folder import rows_file
-from gapless.release.statement import protection, recorded
-from gapless.release.table import Balance, Tell, open_table
-from gapless.release.weights_page import weights_page
+from gapless.publish.folder import rows_file
+from gapless.publish.open_table import Balance, Tell, open_table
+from gapless.report.statement import protection, recorded
+from gapless.report.weights_page import weights_page
 from gapless.schema import Schema
 from gapless.weights import CalibrationWeights, FewRowsWarning, Weights
 

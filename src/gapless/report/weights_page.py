@@ -7,13 +7,12 @@ from itertools import pairwise
 import numpy as np
 
 from gapless.data import Table
+from gapless.draw.cards import MOST_COLUMNS, ColumnCard, NumberCard, cards, column_cards, footer
 from gapless.draw.charts import bars, key, percent
 from gapless.draw.markup import Html, tag
 from gapless.draw.page import page, section, table
-from gapless.evaluate.comparison import ColumnScore, Score
 from gapless.evaluate.laws import shares
 from gapless.evaluate.pairs import compare_pairs
-from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer
 from gapless.model.marginal import Floats
 from gapless.privacy import Ledger
 from gapless.weights import Weights
@@ -48,7 +47,6 @@ def weights_page(rows: Table, weights: Weights, ledger: Ledger) -> str:
         _spread(weights),
         column_cards(
             [_column(rows, place, mass) for place in range(len(rows.schema.columns))[:MOST_COLUMNS]],
-            (),
             NAMES,
             of=len(rows.schema.columns),
         ),
@@ -66,9 +64,9 @@ def _spread(weights: Weights) -> Html:
     laws = [np.bincount(places, given, minlength=len(EDGES)) / len(mass) for given in (None, mass)]
     both = ("share of the rows", "share of all weight")
     told = (
-        Score("rows", len(mass), None, "as many as were given"),
-        Score("rows in effect", round(weights.effective_rows), None, "a mean varies as if there were so many"),
-        Score("the heaviest row", weights.largest_share, None, "its share of all weight"),
+        NumberCard("rows", len(mass), "as many as were given"),
+        NumberCard("rows in effect", round(weights.effective_rows), "a mean varies as if there were so many"),
+        NumberCard("the heaviest row", weights.largest_share, "its share of all weight"),
     )
     chart = bars(
         "Weights",
@@ -77,24 +75,22 @@ def _spread(weights: Weights) -> Html:
         both,
         ordered=True,
     )
-    return section("Weights", cards(told, [None] * len(told)), key(both), tag("div", chart, class_="card"))
+    return section("Weights", cards(told), key(both), tag("div", chart, class_="card"))
 
 
-def _column(rows: Table, place: int, mass: Floats) -> ColumnScore:
+def _column(rows: Table, place: int, mass: Floats) -> ColumnCard:
     column = rows.schema.columns[place]
     found = (shares(rows, [place], given) for given in (None, mass))
     plain, weighted = (np.zeros(column.size) if law is None else law for law in found)
     missing = rows.codes[place] >= column.size
     gaps = (float(missing.mean()), float(mass @ missing / mass.sum())) if column.gaps else None
-    return ColumnScore(
+    return ColumnCard(
         column.name,
-        column.kind,
         column.cells[: column.size],
-        tuple(plain.tolist()),
-        tuple(weighted.tolist()),
+        (tuple(plain.tolist()), tuple(weighted.tolist())),
         float(np.abs(plain - weighted).sum() / 2),
-        None,
         gaps,
+        ordered=column.on_scale,
     )
 
 
