@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 import gapless as gl
-from gapless.model.critic import Critic, Known
+from gapless.synth.adversarial.critic import Critic, Known
 from gapless.model.distribution import Distribution
-from gapless.model.neural.adversarial import Played, Side
+from gapless.synth.adversarial.game import Played, Side
 from gapless.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,

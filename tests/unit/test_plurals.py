@@ -39,9 +39,9 @@ NEVER_ONE = {
     ("missing/little.py", "len(owner)"),
     ("model/messages.py", "tree.cells"),  # above a cap
     ("model/messages.py", "tree.cells_of(out)"),
-    ("model/mixing.py", "observed"),
-    ("model/mixture.py", "prod(shape)"),
-    ("model/network.py", "price"),
+    ("synth/marginal/mixture_fit.py", "observed"),
+    ("synth/marginal/mixture_model.py", "prod(shape)"),
+    ("synth/marginal/bayesian_network.py", "price"),
     ("privacy/budget.py", "self.at_most"),  # one row is told as such
     ("privacy/ledger.py", "len(batch.parts)"),
     ("privacy/sgd.py", "program.numbers"),  # parameters of a network
@@ -54,20 +54,20 @@ NEVER_ONE = {
     ("query/quantiles.py", "len(self.numbers.values)"),
     ("report/guide.py", "len(copies)"),  # at least two
     ("schema/columns.py", "len(self.levels)"),  # above a cap
-    ("synth/adversarial.py", "cells"),
-    ("synth/aim.py", "price"),
+    ("synth/adversarial/gan.py", "cells"),
+    ("synth/marginal/aim.py", "price"),
     ("synth/copies.py", "self.many"),
     ("synth/fitted.py", "soft[rule].share"),
     ("synth/fitting.py", "level.max() + 1"),  # at least two; the name of an entry, by which a run is resumed
-    ("synth/kamino.py", "cells"),
-    ("synth/mixture.py", "sum(fitting.sizes)"),
-    ("synth/mixture.py", "cells"),
-    ("synth/privbayes.py", "self.cap_cells"),
-    ("synth/privbayes.py", "self.data.sizes[view]"),  # merged cells, at least two
-    ("synth/privbayes.py", "column.size"),
-    ("synth/privbayes.py", "cells"),
-    ("synth/survey.py", "cap_cells"),
-    ("synth/survey.py", "fitting.sizes[c]"),
+    ("synth/sequential/kamino.py", "cells"),
+    ("synth/marginal/mixture.py", "sum(fitting.sizes)"),
+    ("synth/marginal/mixture.py", "cells"),
+    ("synth/marginal/privbayes.py", "self.cap_cells"),
+    ("synth/marginal/privbayes.py", "self.data.sizes[view]"),  # merged cells, at least two
+    ("synth/marginal/privbayes.py", "column.size"),
+    ("synth/marginal/privbayes.py", "cells"),
+    ("synth/marginal/selection.py", "cap_cells"),
+    ("synth/marginal/selection.py", "fitting.sizes[c]"),
     ("weights/weights.py", "what"),  # a name
     ("weights/weights.py", "self.method"),
 }

@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from gapless.model.junction import JunctionTree
 from gapless.model.marginal import Floats, Marginal
 
-__all__ = ["Chance", "allot", "pick", "sample", "sample_given"]
+__all__ = ["Chance", "allot", "allotted", "pick", "sample", "sample_given", "softmax"]
 
 Codes = NDArray[np.unsignedinteger]
 Ints = NDArray[np.int64]
 Chance = Callable[[], Floats]  # a fresh number from [0, 1) for every row, at each call
+
+LEAST = 1e-5  # share of a cell that shifts of logits can represent
+ALIKE = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
 
 _CELLS = 1 << 22  # working memory of conditional sampling, in cells
 
@@ -228,3 +231,28 @@ def _unravel(
     for column in columns:
         span //= tree.sizes[column]
         codes[rows, column] = cells // span % tree.sizes[column]
+
+
+def softmax(logits: Floats) -> Floats:
+    """The chances of each row's cells by their logits."""
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def allotted(logits: Floats, rng: np.random.Generator) -> Ints:
+    """A cell for each row by its own law; along the rows each cell is taken as evenly as its chances add up.
+
+    Cell by cell, rows that have none yet take it by systematic sampling: a comb with teeth one apart, put down at
+    random on the sum of their chances to have it. A tooth falls on a row with exactly this chance.
+    """
+    chances = softmax(logits)
+    cells = np.full(len(chances), chances.shape[1] - 1, dtype=np.int64)
+    waiting, left = np.arange(len(chances)), np.ones(len(chances))
+    for cell in range(chances.shape[1] - 1):
+        share = np.clip(chances[waiting, cell] / np.maximum(left, 1e-300), 0.0, 1.0)
+        start = rng.random()
+        taken = np.diff(np.floor(np.cumsum(share) + start), prepend=0.0) >= 1
+        cells[waiting[taken]] = cell
+        left = (left - chances[waiting, cell])[~taken]
+        waiting = waiting[~taken]
+    return cells

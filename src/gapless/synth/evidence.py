@@ -22,15 +22,23 @@ from gapless.model.completion import complete_model, complete_table
 from gapless.model.distribution import Distribution
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
-from gapless.model.mixing import fit_mixture
-from gapless.model.mixture import MixtureModel
-from gapless.model.network import Axes, BayesianNetwork, Begun, Node, beginning, conditional, fit_tables
 from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.compatible import Forbidden
 from gapless.schema.constraints import constraints_of
 from gapless.schema.line import _Binned
 from gapless.synth.learning import settle, signed, sums_of_levels
+from gapless.synth.marginal.bayesian_network import (
+    Axes,
+    BayesianNetwork,
+    Begun,
+    Node,
+    beginning,
+    conditional,
+    fit_tables,
+)
+from gapless.synth.marginal.mixture_fit import fit_mixture
+from gapless.synth.marginal.mixture_model import MixtureModel
 
 MOST_CELLS = 1 << 28  # of a junction tree that a model file asks for: two gigabytes
 ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below

@@ -16,11 +16,10 @@ from gapless.data.checks import check_private
 from gapless.data.private_table import WhichRows, check_held
 from gapless.errors import BudgetError, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
-from gapless.model.autoregressive import LEAST
-from gapless.model.critic import Critic
 from gapless.model.distribution import Distribution
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
+from gapless.model.sampling import LEAST
 from gapless.privacy import (
     L1,
     Budget,
@@ -44,6 +43,7 @@ from gapless.schema import Schema
 from gapless.schema.constraints import soft_rules_of
 from gapless.schema.cutting import cut_schema
 from gapless.schema.words import plural
+from gapless.synth.adversarial.critic import Critic
 from gapless.synth.evidence import Evidence, Learned, noise_of
 from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress

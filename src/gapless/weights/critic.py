@@ -21,8 +21,8 @@ class CriticWeights:
     A model carries its critic only if noise protects the critic itself: `DPGAN`, `DPCGAN`, `DPCTGAN`, `DPautoGAN` and
     `MisGAN` as they are here, the student of `PATEGAN`. A critic that saw rows as they are must not be used, however
     private the rows that came of it: those of `MisGAN(noised="generators")`, and teachers, are never handed out. How
-    the critic's numbers become odds: `gapless.model.critic`. Columns by themselves, which the model knows from tables
-    of their own, are then brought back to what they were.
+    the critic's numbers become odds: `gapless.synth.adversarial.critic`. Columns by themselves, which the model knows
+    from tables of their own, are then brought back to what they were.
 
     Guarantee: a function of the model and of public rows; nothing is released.
 

@@ -69,7 +69,7 @@ query.preview: budget=Budget(epsilon=1.0), or people.ledger.budget
 query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
-synth.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
+synth.sequential.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
 weights.critic: MisGAN().fit(…)
 weights.critic: a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget
 weights.estimates: table.ask(Mean(…), spend=…)

@@ -9,9 +9,9 @@ from gapless.data.engine import Engine, HoldsRows
 from gapless.data.memory import Memory
 from gapless.data.neighbors import Matching
 from gapless.data.sums import neighbour_sum
-from gapless.model.autoregressive import ColumnLaw
 from gapless.query import ask_all
 from gapless.synth import METHODS
+from gapless.synth.sequential.autoregressive import ColumnLaw
 from gapless.testing.tables import letters_schema, private
 
 SCHEMA = letters_schema([2, 3, 2])

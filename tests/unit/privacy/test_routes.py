@@ -78,7 +78,7 @@ class SpyModel(FittedModel):
 
 
 class Forged(Spy):
-    __module__ = "gapless.synth.mst"
+    __module__ = "gapless.synth.marginal.mst"
 
 
 # ------------------------------------------------------------------ sealed values

@@ -1,7 +1,7 @@
 r"""Mixtures of products, learned from noisy tables of one and two columns.
 
 All pair tables of a mixture are the blocks of :math:`P P^\top / K`, with P the matrix of its laws
-(`gapless.model.mixture`). `fit_mixture` minimises
+(`gapless.synth.marginal.mixture_model`). `fit_mixture` minimises
 
 .. math:: \chi^2 = \sum_m \lVert (T \mu_m - y_m) / \sigma_m \rVert^2
 
@@ -39,8 +39,8 @@ from numpy.typing import NDArray
 from gapless.errors import ModelError
 from gapless.model.denoise import denoise, margin_noise
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, reconcile
-from gapless.model.mixture import MixtureModel, Singles, ends_of
 from gapless.model.sampling import Ints
+from gapless.synth.marginal.mixture_model import MixtureModel, Singles, ends_of
 
 __all__ = ["MixtureFit", "fit_mixture"]
 

@@ -12,7 +12,7 @@ from gapless.model.marginal import Marginal
 from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
-from gapless.synth.survey import Survey, within_cap
+from gapless.synth.marginal.selection import Survey, within_cap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

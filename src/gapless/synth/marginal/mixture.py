@@ -8,10 +8,10 @@ from math import prod
 
 from gapless.data import PrivateTable
 from gapless.errors import ModelError
-from gapless.model.mixture import MixtureModel
 from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.marginal.mixture_model import MixtureModel
 
 POWER = 1 / 6  # of a pair's cells, for its part of the budget
 
@@ -22,7 +22,7 @@ class Mixture(Synthesizer):
 
     Each pair gets a part of the budget in proportion to the sixth root of its cells, in one batch that is fixed in
     advance, priced by its exact total if nothing was released before. What a column is by itself its pairs tell. A
-    mixture of products is fitted to the noisy tables until noise explains what is left (`gapless.model.mixing`).
+    mixture of products is fitted to the noisy tables until noise explains what is left (`mixture_fit`).
 
     Guarantee: the releases are the tables of two columns, of the one if there is no other, and, unless every row is
     counted in them, the number of rows. With `Observed()` the promise to the people behind the gaps holds for the

@@ -1,6 +1,6 @@
 r"""A critic that was paid for: how much more likely each row is among private rows than among made ones.
 
-The critic of a game (`neural.adversarial`) is :math:`W = A - \mathbb E\,\varphi(G(z))`, A private gradients as
+The critic of a game (`game`) is :math:`W = A - \mathbb E\,\varphi(G(z))`, A private gradients as
 they were released. Its numbers have no scale. So rows are weighted by :math:`e^{t f(x)}`, :math:`f(x) = \langle W,
 \varphi(x)\rangle`. To first order this moves the mean of :math:`\varphi` over made rows by :math:`t\,\Sigma W`, where
 :math:`\Sigma` is the covariance of :math:`\varphi` there; closest to private rows it comes with
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from gapless.model.distribution import Distribution
 from gapless.model.marginal import Floats
-from gapless.model.neural.adversarial import Side
 from gapless.model.neural.layers import Pairs
 from gapless.privacy.private import Released
+from gapless.synth.adversarial.game import Side
 
 __all__ = ["Critic", "Known"]
 

@@ -7,11 +7,12 @@ import pytest
 from scipy import stats
 
 from gapless.errors import ModelError
-from gapless.model import archive, mixing, mixture
+from gapless.model import archive
 from gapless.model.distribution import CanFill, HasMarginal
 from gapless.model.marginal import Measurement
-from gapless.model.mixing import _Logits, _Tables, fit_mixture
-from gapless.model.mixture import MixtureModel
+from gapless.synth.marginal import mixture_fit, mixture_model
+from gapless.synth.marginal.mixture_fit import _Logits, _Tables, fit_mixture
+from gapless.synth.marginal.mixture_model import MixtureModel
 
 SIZES = (3, 4, 2, 3)
 
@@ -58,7 +59,7 @@ def test_marginals_are_those_of_the_enumerated_rows(columns, monkeypatch):
     whole = joint(model)
     assert whole.sum() == pytest.approx(1)
     assert model.marginal(columns) == pytest.approx(np.einsum(whole, [0, 1, 2, 3], columns), abs=1e-7)
-    monkeypatch.setattr(mixture, "_CELLS", 16)  # a few components at a time
+    monkeypatch.setattr(mixture_model, "_CELLS", 16)  # a few components at a time
     assert model.marginal(columns) == pytest.approx(np.einsum(whole, [0, 1, 2, 3], columns), abs=1e-7)
 
 
@@ -69,7 +70,7 @@ def test_marginals_of_columns_that_are_not_there(columns):
 
 
 def test_a_marginal_that_is_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr(mixture, "CAP_CELLS", 11)
+    monkeypatch.setattr(mixture_model, "CAP_CELLS", 11)
     with pytest.raises(ModelError, match=r"columns \(0, 1\) would need 12 cells"):
         random_model().marginal((0, 1))
 
@@ -172,7 +173,7 @@ def chi_square(cells, rates, observed, sizes, measurements, total):
 @pytest.mark.parametrize("observed", [(3, 4, 2, 3), (2, 4, 1, 2)])
 def test_the_gradient_is_that_of_the_loss(observed, blocks, monkeypatch):
     """Also with gaps, also in blocks; so is what reconciling changes a constant."""
-    monkeypatch.setattr(mixing, "_CELLS", blocks)
+    monkeypatch.setattr(mixture_fit, "_CELLS", blocks)
     rng, total = np.random.default_rng(0), 100.0
     codes = random_model(seed=2).sample(100, rng).astype(np.int64)
     measurements = tables_of(codes, SIZES, 0.5)
@@ -241,7 +242,7 @@ def test_columns_that_decide_each_other_get_more_components():
 
 def test_what_cannot_be_reached_is_told(monkeypatch):
     """Three columns of which each two are said to be equal, and each two different."""
-    monkeypatch.setattr(mixing, "STEPS", 40)
+    monkeypatch.setattr(mixture_fit, "STEPS", 40)
     same, other = np.diag([500.0, 500.0]), 500 - np.diag([500.0, 500.0])
     tables = [Measurement((0, 1), same, 1.0), Measurement((1, 2), same, 1.0), Measurement((0, 2), other, 1.0)]
     assert fit_mixture((2, 2, 2), tables).unexplained
@@ -397,7 +398,7 @@ def test_zeros_that_are_refused(columns, shape, text):
 
 @pytest.mark.parametrize("worth", [0, 1 << 22])
 def test_products_in_portions_are_products(worth, monkeypatch):
-    monkeypatch.setattr(mixing, "_NO_THREADS", 100)
-    monkeypatch.setattr(mixing, "_WORTH_THREADS", worth)
+    monkeypatch.setattr(mixture_fit, "_NO_THREADS", 100)
+    monkeypatch.setattr(mixture_fit, "_WORTH_THREADS", worth)
     left, right = np.random.default_rng(0).random((2, 30, 30), dtype=np.float32)
-    assert mixing._multiply(left[:, :7], right[:7]) == pytest.approx(left[:, :7] @ right[:7], rel=1e-5)
+    assert mixture_fit._multiply(left[:, :7], right[:7]) == pytest.approx(left[:, :7] @ right[:7], rel=1e-5)

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from gapless.errors import ModelError
-from gapless.model import network as module
-from gapless.model.network import BayesianNetwork, Begun, Node, beginning, conditional, fit_tables
+from gapless.synth.marginal import bayesian_network as module
+from gapless.synth.marginal.bayesian_network import BayesianNetwork, Begun, Node, beginning, conditional, fit_tables
 
 SIZES = (3, 4, 2, 3)
 WHOLE = [np.arange(size) for size in SIZES]

@@ -12,13 +12,11 @@ from gapless.data.training import teachable
 from gapless.errors import ModelError
 from gapless.missing import CompleteRows, ImputeFirst, Missing, Observed
 from gapless.model.distribution import Distribution
-from gapless.model.generative import GappedGenerator, GeneratorModel, network
 from gapless.model.marginal import Floats
-from gapless.model.neural.adversarial import Game, Generator, Side
 from gapless.model.neural.optimizers import Adam, Cosine
-from gapless.model.neural.teaching import Tutors
 from gapless.privacy import OneTeacher
-from gapless.synth.adversarial import (
+from gapless.synth.adversarial.game import Game, Generator, Side
+from gapless.synth.adversarial.gan import (
     ASKED,
     HIDDEN,
     LEARNING_RATE,
@@ -29,6 +27,8 @@ from gapless.synth.adversarial import (
     rows_side,
     teachers,
 )
+from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel, network
+from gapless.synth.adversarial.teaching import Tutors
 from gapless.synth.fitting import Fitting
 
 CLIP = 0.1  # the length of a gradient by a made row, which is longer mostly

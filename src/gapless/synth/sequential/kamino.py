@@ -16,7 +16,16 @@ from gapless.data.private_table import check_held
 from gapless.data.training import train, trainable
 from gapless.errors import ModelError
 from gapless.missing import Observed
-from gapless.model.autoregressive import (
+from gapless.model.marginal import Floats
+from gapless.model.neural.descent import Cells, Descent, begun
+from gapless.model.neural.layers import Chain, Layer, MaskedLinear, ReLU, Sum
+from gapless.model.neural.optimizers import Adam, Cosine
+from gapless.privacy import Loss, PrivateTraining, Sampled
+from gapless.schema import Schema
+from gapless.schema.constraints import constraints_of
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitting import Ahead, Fitting, Synthesizer
+from gapless.synth.sequential.autoregressive import (
     AutoregressiveModel,
     ColumnLaw,
     ColumnLaws,
@@ -24,16 +33,6 @@ from gapless.model.autoregressive import (
     attentive,
     complete,
 )
-from gapless.model.marginal import Floats
-from gapless.model.neural.descent import Cells, Descent, begun
-from gapless.model.neural.layers import Layer
-from gapless.model.neural.masked import masked
-from gapless.model.neural.optimizers import Adam, Cosine
-from gapless.privacy import Loss, PrivateTraining, Sampled
-from gapless.schema import Schema
-from gapless.schema.constraints import constraints_of
-from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Ahead, Fitting, Synthesizer
 from gapless.threads import one_thread
 
 Architecture: TypeAlias = Literal["shared", "columns"]
@@ -260,3 +259,28 @@ def centred(law: Floats, cells: int, codes: int) -> Floats:
     points = np.eye(codes)
     points[:cells, :cells] -= law[:cells] / law[:cells].sum()
     return points
+
+
+def masked(shown: Sequence[int], cells: Sequence[int], order: Sequence[int], hidden: int) -> Sum:
+    r"""One network for all columns in an order: each is predicted from the earlier ones, and from nothing else.
+
+    .. math:: z = b + x\,(W \circ M) + \max(x\,(U \circ M') + c,\, 0)\,(V \circ M'')
+
+    x has a 1 at the code of each column. M lets a cell see those of earlier columns. A hidden unit has a place in the
+    order too: it sees what comes before, and is seen by what does not (MADE: Germain, Gregor, Murray, Larochelle 2015).
+    Weights into the outputs are zero at first.
+
+    Args:
+        shown: how many codes each column is shown with.
+        cells: how many cells of each column are predicted.
+        order: the columns in their order.
+        hidden: the number of hidden units.
+    """
+    places = np.argsort(order)
+    of_shown, of_cells = np.repeat(places, shown), np.repeat(places, cells)
+    units = 1 + np.arange(hidden) % max(1, len(places) - 1)
+    skip = MaskedLinear(np.less.outer(of_shown, of_cells), gain=0.0)
+    if not hidden:
+        return Sum((skip,))
+    into, out = np.less.outer(of_shown, units), np.less_equal.outer(units, of_cells)
+    return Sum((skip, Chain((MaskedLinear(into), ReLU(), MaskedLinear(out, gain=0.0)))))

@@ -25,18 +25,16 @@ from gapless.model.marginal import Floats
 from gapless.model.neural.cells import indicators
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear
 from gapless.model.products import product
-from gapless.model.sampling import Chance, Codes, Ints, pick
+from gapless.model.sampling import ALIKE, LEAST, Chance, Codes, Ints, allotted, pick, softmax
 from gapless.schema.words import plural
 
 __all__ = ["AutoregressiveModel", "ColumnLaw", "ColumnLaws", "SharedLaws", "complete"]
 
 SWEEPS = 3  # of Gibbs sampling over the gaps of a row
 RAKES = 8  # steps of a column towards its table
-LEAST = 1e-5  # share of a cell that shifts can tell
 FILLING = 1 << 30  # rows times cells squared, of a round of filling: fewer rows where there are many cells
 FEW_ROWS = 2_000  # but not fewer
 MANY_NETWORKS = 60  # one for each column, which are not asked about later columns
-ALIKE = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
 
 _BLOCK = 256  # rows that are filled at once, always as many: then what a row gets does not depend on the others
 _CELLS = 1 << 20  # working memory
@@ -343,7 +341,7 @@ class AutoregressiveModel:
                 target = np.maximum(targets[column] / targets[column].sum(), LEAST)
                 shift = np.zeros(len(target))
                 for _ in range(RAKES):
-                    mean = _chances(logits + shift).mean(axis=0)
+                    mean = softmax(logits + shift).mean(axis=0)
                     shift += np.log(target / np.maximum(mean, LEAST / 10))
                 laws, logits = laws.shifted(column, shift), logits + shift
             for some in self._portions(codes, place, rng):
@@ -420,32 +418,8 @@ def _blocks(rows: Ints) -> Iterator[tuple[Ints, Ints]]:
         yield some, np.concatenate([some, np.full(_BLOCK - len(some), some[0])])
 
 
-def _chances(logits: Floats) -> Floats:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-
-
 def _pick(logits: Floats, draws: Floats) -> Ints:
-    return pick(_chances(logits), np.arange(len(logits)), draws)
-
-
-def allotted(logits: Floats, rng: np.random.Generator) -> Ints:
-    """A cell for each row by its own law; along the rows each cell is taken as evenly as its chances add up.
-
-    Cell by cell, rows that have none yet take it by systematic sampling: a comb with teeth one apart, put down at
-    random on the sum of their chances to have it. A tooth falls on a row with exactly this chance.
-    """
-    chances = _chances(logits)
-    cells = np.full(len(chances), chances.shape[1] - 1, dtype=np.int64)
-    waiting, left = np.arange(len(chances)), np.ones(len(chances))
-    for cell in range(chances.shape[1] - 1):
-        share = np.clip(chances[waiting, cell] / np.maximum(left, 1e-300), 0.0, 1.0)
-        start = rng.random()
-        taken = np.diff(np.floor(np.cumsum(share) + start), prepend=0.0) >= 1
-        cells[waiting[taken]] = cell
-        left = (left - chances[waiting, cell])[~taken]
-        waiting = waiting[~taken]
-    return cells
+    return pick(softmax(logits), np.arange(len(logits)), draws)
 
 
 def _dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:

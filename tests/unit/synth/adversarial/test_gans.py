@@ -7,8 +7,9 @@ import pytest
 import gapless as gl
 from counted import Counting
 from gapless.missing import STRATEGIES
-from gapless.synth import METHODS, adversarial, dpautogan, misgan
-from gapless.synth.adversarial import Adversarial
+from gapless.synth import METHODS
+from gapless.synth.adversarial import gan, misgan
+from gapless.synth.adversarial.gan import Adversarial
 from gapless.testing.noise import _active, fixed_noise, scaled_noise
 from gapless.testing.tables import private
 
@@ -64,9 +65,9 @@ def test_what_is_released(name, tmp_path):
     columns = [(column, "DiscreteGaussian", None) for column in "abc"]
     assert told == columns + trainings
     losses = [entry.loss / ledger.capacity.value for entry in ledger.entries]
-    assert sum(losses[:3]) == pytest.approx(adversarial.COLUMNS_SHARE, rel=1e-3)
+    assert sum(losses[:3]) == pytest.approx(gan.COLUMNS_SHARE, rel=1e-3)
     if name == "dpautogan":
-        assert losses[3] == pytest.approx((1 - adversarial.COLUMNS_SHARE) * dpautogan.AUTO_SHARE, rel=1e-3)
+        assert losses[3] == pytest.approx((1 - gan.COLUMNS_SHARE) * gan.AUTO_SHARE, rel=1e-3)
     assert sum(losses) == pytest.approx(1, rel=1e-3)
 
 
@@ -90,7 +91,7 @@ def test_as_many_noised_sums_as_are_charged_and_of_the_noise_that_is(name, prote
             std = facts["std"] * 2.0**20 / np.sqrt(facts["draws"])
             wanted += [(pytest.approx(std), facts["numbers"])] * (facts["steps"] * facts["draws"])
             assert facts["steps"] == 3
-            assert facts["rate"] == adversarial.RATE
+            assert facts["rate"] == gan.RATE
     assert source.drawn[-len(wanted) :] == wanted
     assert len(source.drawn) == len(wanted) + 3  # tables of one column
 
@@ -188,8 +189,8 @@ def type_of(model):
 def test_a_critic_that_is_handed_out_unpaid_is_found(tmp_path, monkeypatch):
     """Planted: the entry that paid for gradients by made rows is taken for one that paid for critics."""
     assert not unpaid(*fit("misgan", tmp_path / "honest", noised="generators"))
-    handed = adversarial.Known(kept=1.0, noise_std=0.0, clip=1.0)
-    monkeypatch.setattr(misgan, "Outcome", lambda released, _: adversarial.Outcome(released, handed))
+    handed = gan.Known(kept=1.0, noise_std=0.0, clip=1.0)
+    monkeypatch.setattr(misgan, "Outcome", lambda released, _: gan.Outcome(released, handed))
     assert unpaid(*fit("misgan", tmp_path / "planted", noised="generators"))
 
 

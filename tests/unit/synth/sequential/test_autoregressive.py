@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 
 from gapless import ModelError
-from gapless.model import autoregressive
-from gapless.model.autoregressive import AutoregressiveModel, ColumnLaw, ColumnLaws, SharedLaws, attentive, complete
 from gapless.model.distribution import CanFill, HasMarginal
-from gapless.model.neural.masked import masked
+from gapless.synth.sequential import autoregressive
+from gapless.synth.sequential.autoregressive import (
+    AutoregressiveModel,
+    ColumnLaw,
+    ColumnLaws,
+    SharedLaws,
+    attentive,
+    complete,
+)
+from gapless.synth.sequential.kamino import masked
 
 SIZES = (3, 2, 4)
 ORDER = (1, 2, 0)

@@ -12,10 +12,10 @@ from gapless.missing import STRATEGIES
 from gapless.model.junction import cells
 from gapless.model.marginal import Measurement
 from gapless.privacy import L1, for_counts
-from gapless.synth import aim
-from gapless.synth.aim import _beyond_noise, _closure, _noise_error
 from gapless.synth.fitting import noise_of
-from gapless.synth.survey import Survey
+from gapless.synth.marginal import aim
+from gapless.synth.marginal.aim import _beyond_noise, _closure, _noise_error
+from gapless.synth.marginal.selection import Survey
 from gapless.testing.noise import fixed_noise, no_noise
 from gapless.testing.tables import letters_schema, private
 from seals import reveal

@@ -9,8 +9,9 @@ from chunks import chunked
 from gapless.missing import STRATEGIES
 from gapless.privacy.budget import Loss, epsilon_of
 from gapless.schema import Constraint
-from gapless.synth import TREATMENTS, kamino
-from gapless.synth.kamino import order_of
+from gapless.synth import TREATMENTS
+from gapless.synth.sequential import kamino
+from gapless.synth.sequential.kamino import order_of
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
 

@@ -5,7 +5,7 @@ K components of equal weight, in each of which the columns are independent:
 .. math:: p(x) = \frac1K \sum_k \prod_j q_{kj}(x_j)
 
 With P the matrix of all laws, a row for each cell of each column and a column for each component, all pair tables are
-the blocks of :math:`P P^\top / K`: one matrix product. It is learned from noisy tables by `gapless.model.mixing`.
+the blocks of :math:`P P^\top / K`: one matrix product. It is learned from noisy tables by `mixture_fit`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
-from gapless.model import balance
 from gapless.model.marginal import Floats
 from gapless.model.sampling import Chance, Codes, Ints, allot, pick
 from gapless.schema.words import plural
+from gapless.synth.marginal import swap_rebalance
 
 __all__ = ["MixtureModel"]
 
@@ -94,7 +94,7 @@ class MixtureModel:
         """Rows × columns of codes, components in turn.
 
         In each component every column's cells are as near to its law as whole numbers are, in random order; then rows
-        of one component swap cells, so that the tables of pairs come near to the model's (`gapless.model.balance`).
+        of one component swap cells, so that the tables of pairs come near to the model's (`swap_rebalance`).
         Expected tables of one column are exactly the model's, those of more but for a share of 1 / components.
         """
         codes = np.empty((rows, len(self.sizes)), dtype=_dtype(self.sizes), order="F")
@@ -102,9 +102,9 @@ class MixtureModel:
         for column, law in enumerate(self.laws):
             codes[:, column] = allot(law.astype(np.float64), which, rng)
         ends = ends_of(self.sizes)
-        if rows > self.components and rows * int(ends[-1]) ** 2 <= balance.MOST:
+        if rows > self.components and rows * int(ends[-1]) ** 2 <= swap_rebalance.MOST:
             laws = np.hstack(self.laws)
-            balance.balance(codes, which, laws.T @ (laws * np.float32(rows / self.components)), ends, rng)
+            swap_rebalance.balance(codes, which, laws.T @ (laws * np.float32(rows / self.components)), ends, rng)
         return codes
 
     def fill(self, given: Ints, chance: Chance) -> Codes:

@@ -10,8 +10,8 @@ import gapless as gl
 from counted import Counting
 from gapless.data.workload import Views
 from gapless.privacy import L1, Linf
-from gapless.synth import privbayes
-from gapless.synth.privbayes import _coarser
+from gapless.synth.marginal import privbayes
+from gapless.synth.marginal.privbayes import _coarser
 from gapless.testing.noise import NoNoise, _active, fixed_noise, no_noise
 from gapless.testing.tables import letters_schema, private
 from seals import reveal

@@ -18,7 +18,7 @@ from gapless.schema import Schema
 from gapless.schema.words import plural
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
-from gapless.synth.survey import Survey, within_cap
+from gapless.synth.marginal.selection import Survey, within_cap
 
 COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
 ALWAYS_SHARE = 0.5  # of the rest, for tables that are measured for certain

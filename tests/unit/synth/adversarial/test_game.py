@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from gapless.model.generative import GappedGenerator, GeneratorModel, network
-from gapless.model.neural.adversarial import Generator
+from gapless.synth.adversarial.game import Generator
+from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel, network
 
 SIZES = (3, 1, 4)
 LAWS = (np.array([0.5, 0.3, 0.2]), np.ones(1), np.array([0.1, 0.2, 0.3, 0.4]))

@@ -13,7 +13,6 @@ from gapless.data import PrivateTable
 from gapless.data.workload import Views
 from gapless.errors import ModelError
 from gapless.model.marginal import LEAST_NOISE, Marginal, Measurement
-from gapless.model.network import BayesianNetwork, Node
 from gapless.model.sampling import Ints
 from gapless.privacy import Loss, for_counts
 from gapless.privacy.budget import PURE
@@ -22,6 +21,7 @@ from gapless.schema.compatible import Between
 from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Counts, Fitting, Synthesizer
+from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
 CHOICE_SHARE = 0.2  # for the network: a choice errs by little beside the noise in a table
