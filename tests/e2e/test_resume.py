@@ -25,7 +25,7 @@ CHILD = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[4])
 import gapless as gl
-from gapless.data.disk import Disk
+from gapless.data.engines.disk import Disk
 from gapless.privacy.journal import Journal
 from gapless.privacy.ledger import Ledger
 from steady import steady_noise

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import source
+from gapless.data.io import source
 from gapless.missing import check
 
 SCHEMA = gl.Schema(

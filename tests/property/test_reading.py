@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import encode, source
+from gapless.data.io import encode, source
 from gapless.missing import check
 
 CODES = ("?", gl.MissingCode("-9", "refused"))

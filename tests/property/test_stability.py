@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.data.memory import Memory
+from gapless.data.engines.memory import Memory
 from gapless.data.sums import rank_scores
 from gapless.data.tally import Groups, Tally
 from gapless.errors import SchemaError

@@ -67,7 +67,7 @@ ReleaseOrModel = Annotated[Path, typer.Argument(metavar="RELEASE", help="A relea
 
 def _file_or_url(text: str) -> Any:
     """A path; the URL of a database as it is, since it would lose a slash."""
-    from gapless.data.address import is_database
+    from gapless.data.io.address import is_database
 
     return text if is_database(text) else Path(text)
 

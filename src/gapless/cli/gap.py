@@ -43,7 +43,7 @@ def gap(
 ) -> None:
     """Make gaps in a PUBLIC table, for experiments: cells that stay are not touched. Not for private data."""
     from gapless.data import Table
-    from gapless.data.source import load
+    from gapless.data.io.source import load
     from gapless.data.table import write_frame
     from gapless.files import check_writable
     from gapless.missing.mechanisms import frame_with_gaps, gappy

@@ -10,7 +10,7 @@ import numpy as np
 
 from gapless.arguments import whole
 from gapless.data.checks import check_private
-from gapless.data.engine import Engine
+from gapless.data.engines.engine import Engine
 from gapless.data.private_table import PrivateTable, lacking
 from gapless.errors import SchemaError
 from gapless.privacy import noise

@@ -16,7 +16,7 @@ import numpy as np
 
 from gapless.arguments import whole
 from gapless.data.checks import check_private
-from gapless.data.engine import Engine
+from gapless.data.engines.engine import Engine
 from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link

@@ -13,7 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 
 from gapless.data.checks import check_private
-from gapless.data.engine import Engine
+from gapless.data.engines.engine import Engine
 from gapless.data.own import all_own
 from gapless.data.private_table import PrivateTable, lacking
 from gapless.errors import ModelError

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.checks import check_private
-from gapless.data.engine import Engine
+from gapless.data.engines.engine import Engine
 from gapless.data.private_table import PrivateTable, WhichRows, once
 from gapless.errors import ModelError
 from gapless.privacy.mechanisms import Floats, Integers

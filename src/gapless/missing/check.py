@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.encode import check_names, classify, values_of
-from gapless.data.source import load
+from gapless.data.io.encode import check_names, classify, values_of
+from gapless.data.io.source import load
 from gapless.missing.patterns import Patterns, patterns_of
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
 from gapless.schema.constraints import possible_cells

@@ -12,9 +12,9 @@ from typing import Any
 
 from gapless.arguments import whole
 from gapless.data import PrivateTable
+from gapless.data.io.reading import is_file
+from gapless.data.io.source import check_there
 from gapless.data.private_table import ledger_beside
-from gapless.data.reading import is_file
-from gapless.data.source import check_there
 from gapless.errors import ModelError, ReadError
 from gapless.files import check_writable, free_name
 from gapless.missing import Extended, Missing

@@ -10,9 +10,9 @@ from typing import Any
 
 from gapless.data import Table
 from gapless.data.checks import check_comparable
+from gapless.data.io.reading import is_file
+from gapless.data.io.source import check_there
 from gapless.data.private_table import ledger_beside
-from gapless.data.reading import is_file
-from gapless.data.source import check_there
 from gapless.data.table import check_ending
 from gapless.draw.escape import markdown
 from gapless.files import check_writable, replace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gapless.data.formulas import Formulas
+from gapless.data.io.formulas import Formulas
 from gapless.data.table import text_in_parquet
 from gapless.draw.escape import code, markdown
 from gapless.schema import Schema

@@ -8,7 +8,7 @@ from itertools import combinations
 from shlex import quote
 from typing import NamedTuple
 
-from gapless.data.formulas import Formulas
+from gapless.data.io.formulas import Formulas
 from gapless.draw.escape import code, markdown, visible
 from gapless.errors import QuestionError
 from gapless.query import Count, Mean, Proportion

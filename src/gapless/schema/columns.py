@@ -31,7 +31,7 @@ Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 Values: TypeAlias = NDArray[Any]
 
 GAP_KINDS: tuple[MissingKind, ...] = ("unknown", "refused")
-READING = 1  # raised when data/encode.py takes other cells for gaps than before
+READING = 1  # raised when data/io/encode.py takes other cells for gaps than before
 MOST_LEVELS = 65_000  # with a not-applicable cell and the gap states, codes stay within 16 bits
 
 

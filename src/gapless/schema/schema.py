@@ -262,7 +262,9 @@ class Schema:
         How a text file is written is looked up as well: its separator, encoding, numbers and dates. Text with more
         than `max_levels` levels is left out.
         """
-        drafting = import_module("gapless.data.draft")  # by name: this room looks at no data and stands below that one
+        drafting = import_module(
+            "gapless.data.io.draft"
+        )  # by name: this room looks at no data and stands below that one
         drafted: Draft = drafting.draft(data, name=name, encoding=encoding, max_levels=max_levels)
         return drafted
 

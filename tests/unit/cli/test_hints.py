@@ -29,7 +29,7 @@ data.private_table: Mean("income") or, for text, gapless.query.parse_question("m
 data.private_table: Schema.read('people.toml')
 data.private_table: a Schema of gapless
 data.private_table: protect=Rows(?)
-data.source: collect() it yourself to see why
+data.io.source: collect() it yourself to see why
 data.sums: plain_sum: a sum without filling
 data.training: gaps are codes of their own, except in columns that needs= names
 evaluate.comparison: schema=Schema.read('people.toml')

@@ -11,7 +11,7 @@ import pytest
 
 import gapless as gl
 from gapless.data import PrivateTable
-from gapless.data.memory import Memory
+from gapless.data.engines.memory import Memory
 from gapless.data.own import is_own
 from gapless.data.sums import rank_scores
 from gapless.data.workload import Views, Workload

@@ -470,7 +470,7 @@ class Watched:
 
 
 def test_all_steps_are_charged_once_and_before_the_first_row_is_read(table, monkeypatch):
-    from gapless.data.memory import Memory
+    from gapless.data.engines.memory import Memory
 
     found = []
     lot = Memory.lot

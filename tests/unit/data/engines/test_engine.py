@@ -5,8 +5,8 @@ import pytest
 
 import gapless as gl
 from chunks import Chunks, chunked
-from gapless.data.engine import Engine, HoldsRows
-from gapless.data.memory import Memory
+from gapless.data.engines.engine import Engine, HoldsRows
+from gapless.data.engines.memory import Memory
 from gapless.data.neighbors import Matching
 from gapless.data.sums import neighbour_sum
 from gapless.query import ask_all

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gapless.data.address import ACCEPTED, redacted_url
-from gapless.data.coding import Kind
-from gapless.data.memory import ROWS
-from gapless.data.pushed import Pushed
+from gapless.data.engines.memory import ROWS
+from gapless.data.engines.sql_encoding import Kind
+from gapless.data.engines.sql_engine import Pushed
+from gapless.data.io.address import ACCEPTED, redacted_url
 from gapless.errors import ReadError
 from gapless.privacy.mechanisms import Integers
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from gapless.data.coding import KINDS, coding
-from gapless.data.sql import PostgresSql
+from gapless.data.engines.postgres import PostgresSql
+from gapless.data.engines.sql_encoding import KINDS, coding
 from gapless.errors import ReadError
 from odd_cells import DATES, LEVELS, NUMBERS
 

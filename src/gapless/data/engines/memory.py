@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.counting import BLOCK_CELLS, count
-from gapless.data.engine import Batch
+from gapless.data.engines.counting import BLOCK_CELLS, count
+from gapless.data.engines.engine import Batch
 from gapless.privacy.mechanisms import Integers
 from gapless.privacy.sgd import Marks
 

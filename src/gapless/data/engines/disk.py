@@ -22,11 +22,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.counting import BLOCK_CELLS, count
-from gapless.data.encode import Encoder, check, check_names
-from gapless.data.engine import Batch
-from gapless.data.formulas import Formulas
-from gapless.data.source import (
+from gapless.data.engines.counting import BLOCK_CELLS, count
+from gapless.data.engines.engine import Batch
+from gapless.data.io.encode import Encoder, check, check_names
+from gapless.data.io.formulas import Formulas
+from gapless.data.io.source import (
     PARQUET_ENDINGS,
     PART_ROWS,
     TEXT_ENDINGS,

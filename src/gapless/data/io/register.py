@@ -26,8 +26,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from gapless.data.address import is_database
-from gapless.data.source import exists, names_of
+from gapless.data.io.address import is_database
+from gapless.data.io.source import exists, names_of
 from gapless.errors import LedgerError
 from gapless.privacy.file_lock import BINARY, locked, sync_name
 from gapless.privacy.ledger import Coverage, Ledger

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data import disk
-from gapless.data.disk import Disk, Files
+from gapless.data.engines import disk
+from gapless.data.engines.disk import Disk, Files
 from gapless.data.private_table import ledger_beside
 from gapless.privacy.sgd import BLOCK
 from gapless.synth import METHODS

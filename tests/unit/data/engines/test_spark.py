@@ -1,7 +1,7 @@
 """What is said to Spark, as text: it needs no cluster to see that no cell makes a query fail."""
 
-from gapless.data.coding import DAY, FIRST, LAST
-from gapless.data.spark import SparkSql
+from gapless.data.engines.spark import SparkSql
+from gapless.data.engines.sql_encoding import DAY, FIRST, LAST
 
 
 def test_the_ends_of_the_calendar_are_applied_before_days_are_multiplied():

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data import register
-from gapless.data.register import REGISTER, check_not_covered, data_files
+from gapless.data.io import register
+from gapless.data.io.register import REGISTER, check_not_covered, data_files
 from gapless.privacy import for_counts
 from gapless.privacy.cautions import UNREGISTERED
 

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.date_texts import parse
-from gapless.data.engine import Batch
-from gapless.data.source import is_plain, without_cells
+from gapless.data.engines.engine import Batch
+from gapless.data.io.date_texts import parse
+from gapless.data.io.source import is_plain, without_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
 from gapless.schema.calendar import _Calendar

@@ -21,11 +21,11 @@ from urllib.request import url2pathname
 
 import numpy as np
 
-from gapless.data.address import is_url
-from gapless.data.coding import DAY, FIRST, LAST, Kind
-from gapless.data.memory import ROWS
-from gapless.data.pushed import Pushed
-from gapless.data.source import PARQUET_ENDINGS, file_identity, files_of, is_pattern
+from gapless.data.engines.memory import ROWS
+from gapless.data.engines.sql_encoding import DAY, FIRST, LAST, Kind
+from gapless.data.engines.sql_engine import Pushed
+from gapless.data.io.address import is_url
+from gapless.data.io.source import PARQUET_ENDINGS, file_identity, files_of, is_pattern
 from gapless.errors import ReadError
 from gapless.privacy.mechanisms import Integers
 

@@ -13,8 +13,8 @@ from typing import Any
 import polars as pl
 
 from gapless import arguments
-from gapless.data.date_texts import parse
-from gapless.data.source import file_layout, is_plain, parts, without_cells
+from gapless.data.io.date_texts import parse
+from gapless.data.io.source import file_layout, is_plain, parts, without_cells
 from gapless.errors import SchemaError
 from gapless.schema.bins import Scale
 from gapless.schema.calendar import Date, DateTime

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data.coding import Coding
-from gapless.data.pushed import Coded, Pushed
-from gapless.data.sql import PostgresSql
+from gapless.data.engines.postgres import PostgresSql
+from gapless.data.engines.sql_encoding import Coding
+from gapless.data.engines.sql_engine import Coded, Pushed
 
 ROWS = 3
 
@@ -36,7 +36,7 @@ def count(tally, marks=None):
     codings = (Coding("r0", None, "c0"), Coding("r1", None, "c1"))
     engine = Pushed(Coded(Told(tally), codings, (0, 1), (2, 2), ROWS), (0, 1), (None, None))
     engine = engine if marks is None else engine.keep({0: np.array(marks)})
-    with mock.patch("gapless.data.pushed.BLOCK_CELLS", 2):
+    with mock.patch("gapless.data.engines.sql_engine.BLOCK_CELLS", 2):
         return [counts.tolist() for counts in engine.count([(0,), (1,)], [2, 2], [2, 2])]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gapless.data.address import is_database
-from gapless.data.disk import Disk
-from gapless.data.encode import encode
-from gapless.data.engine import Engine
-from gapless.data.memory import Memory
-from gapless.data.pushed import Pushed, hold
-from gapless.data.source import is_pattern, parts
+from gapless.data.engines.disk import Disk
+from gapless.data.engines.engine import Engine
+from gapless.data.engines.memory import Memory
+from gapless.data.engines.sql_engine import Pushed, hold
+from gapless.data.io.address import is_database
+from gapless.data.io.encode import encode
+from gapless.data.io.source import is_pattern, parts
 from gapless.errors import EngineError, ReadError
 from gapless.schema import Schema
 
@@ -31,11 +31,11 @@ def opened(data: Any, schema: Schema, *, engine: str | None, query: str | None, 
         raise EngineError(f"the engine {engine} does not read this", hint=f'engine="{own}", or leave it out')
     rows: Pushed
     if own == "sql":
-        from gapless.data.sql import Postgres, Sql  # noqa: PLC0415 an extra
+        from gapless.data.engines.postgres import Postgres, Sql  # noqa: PLC0415 an extra
 
         rows = Sql.read(Postgres(data, query), schema.fine)
     elif "spark" in (own, engine):
-        from gapless.data.spark import Spark, SparkFrame  # noqa: PLC0415 an extra
+        from gapless.data.engines.spark import Spark, SparkFrame  # noqa: PLC0415 an extra
 
         rows = Spark.read(SparkFrame.of(data), schema.fine)
     elif engine in FILES:

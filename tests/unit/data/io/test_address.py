@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.data.address import redacted_url
+from gapless.data.io.address import redacted_url
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,9 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import polars as pl
 
-from gapless.data.address import ACCEPTED, is_connection_string, is_database, is_url, may_hold_password
-from gapless.data.excel import text_rows
-from gapless.data.formulas import Formulas
+from gapless.data.io.address import ACCEPTED, is_connection_string, is_database, is_url, may_hold_password
+from gapless.data.io.excel import text_rows
+from gapless.data.io.formulas import Formulas
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import Schema, toml
 from gapless.schema.columns import as_text

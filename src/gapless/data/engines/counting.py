@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.engine import Batch
+from gapless.data.engines.engine import Batch
 from gapless.privacy.mechanisms import Integers
 
 BLOCK_CELLS = 1 << 16
