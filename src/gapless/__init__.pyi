@@ -2,6 +2,7 @@
 
 from gapless.data import PrivateTable as PrivateTable
 from gapless.data import Table as Table
+from gapless.data import draft_schema as draft_schema
 from gapless.data import read as read
 from gapless.errors import BudgetError as BudgetError
 from gapless.errors import EngineError as EngineError

@@ -79,7 +79,7 @@ def seen(path, schema):
     return [
         outcome(table, path, schema),
         outcome(lambda: str(check(path, schema))),
-        outcome(lambda: gl.Schema.draft(path).to_toml()),
+        outcome(lambda: gl.draft_schema(path).to_toml()),
     ]
 
 

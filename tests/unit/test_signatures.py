@@ -73,7 +73,7 @@ PUBLIC_CHANCE = {
     "data.filling",  # chance of a row's own, from secret words
     "synth.fitted",  # samples
     "synth.loading",  # some rows of a model from a file, to see that there are any
-    "synth.lawful",  # what is chosen by chance for a model's rules, always the same
+    "synth.constraint_sampler",  # what is chosen by chance for a model's rules, always the same
     "synth.copies",  # released tables with noise once more, samples
     "inference.support",  # other cells in a copy
     "inference.pooling",  # values dealt inside bins of a copy

@@ -202,9 +202,9 @@ def schema_draft(
     ] = 60,
 ) -> None:
     """Propose a schema by LOOKING AT THE DATA; every fact read from them is marked."""
-    from gapless.schema import Schema
+    from gapless.data import draft_schema
 
-    draft = Schema.draft(data, name=name, encoding=encoding, max_levels=max_levels)
+    draft = draft_schema(data, name=name, encoding=encoding, max_levels=max_levels)
     for column, why in draft.left_out.items():
         notes.print(f"left out {column or 'the first column'}: {why}")
     for column, remark in draft.remarks.items():

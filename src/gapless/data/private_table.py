@@ -16,10 +16,13 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.constraints.forbidden import possible_cells
+from gapless.data.cutting import cut_schema
 from gapless.data.engines.engine import Batch, Engine, HoldsRows
 from gapless.data.engines.memory import Memory
 from gapless.data.filling import Chance, ColumnFiller, Filler, draw_inside, fill_gaps, fill_given, secret_chance
 from gapless.data.io.address import is_database, is_url
+from gapless.data.io.draft import Draft
 from gapless.data.io.reading import opened
 from gapless.data.io.register import check_not_covered, data_files, register
 from gapless.data.io.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, exists, is_pattern, split_pattern
@@ -36,9 +39,6 @@ from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed
 from gapless.privacy.sealing import gather, transform
 from gapless.schema import Schema
 from gapless.schema.columns import Codes
-from gapless.schema.constraints import possible_cells
-from gapless.schema.cutting import cut_schema
-from gapless.schema.draft import Draft
 from gapless.schema.line import _Binned
 from gapless.schema.words import plural
 

@@ -19,7 +19,7 @@ from gapless.evaluate.distance import kway_distance
 from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
 from gapless.evaluate.laws import Floats, half_l1, rows_of, shares
 from gapless.evaluate.pairs import Pair, Subgroup, compare_pairs, compare_subgroups
-from gapless.evaluate.rules import RuleScore, compare_rules
+from gapless.evaluate.rule_scores import RuleScore, compare_rules
 from gapless.evaluate.tasks import (
     coefficient_error,
     detection,

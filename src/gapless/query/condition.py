@@ -29,11 +29,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.constraints.predicates import SIGNS, holds
 from gapless.data.tally import in_bins
 from gapless.errors import QuestionError, SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Codes, Column, as_text
-from gapless.schema.comparison import SIGNS, holds
 from gapless.schema.line import _Binned
 
 Truth: TypeAlias = NDArray[np.int8]

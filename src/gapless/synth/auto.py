@@ -8,11 +8,11 @@ from math import sqrt
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
+from gapless.data.cutting import cut_schema
 from gapless.model.marginal import LEAST_NOISE
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.privacy.cautions import USUAL_ROWS
 from gapless.schema import Schema
-from gapless.schema.cutting import cut_schema
 from gapless.schema.words import plural
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Synthesizer, check_declared

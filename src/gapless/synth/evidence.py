@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.constraints.compatible import Forbidden
+from gapless.constraints.forbidden import constraints_of
 from gapless.errors import ModelError
 from gapless.model.completion import complete_model, complete_table
 from gapless.model.distribution import Distribution
@@ -24,8 +26,6 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
 from gapless.schema import Schema
-from gapless.schema.compatible import Forbidden
-from gapless.schema.constraints import constraints_of
 from gapless.schema.line import _Binned
 from gapless.synth.learning import settle, signed, sums_of_levels
 from gapless.synth.marginal.bayesian_network import (

@@ -10,9 +10,11 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from gapless.constraints.forbidden import soft_rules_of
 from gapless.data import PrivateTable
 from gapless.data.buckets import violating_pairs
 from gapless.data.checks import check_private
+from gapless.data.cutting import cut_schema
 from gapless.data.private_table import WhichRows, check_held
 from gapless.errors import BudgetError, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
@@ -40,8 +42,6 @@ from gapless.privacy import (
 from gapless.privacy.budget import PURE
 from gapless.privacy.mechanisms import Integers
 from gapless.schema import Schema
-from gapless.schema.constraints import soft_rules_of
-from gapless.schema.cutting import cut_schema
 from gapless.schema.words import plural
 from gapless.synth.adversarial.critic import Critic
 from gapless.synth.evidence import Evidence, Learned, noise_of

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.data.cutting import FEW, cut_schema
 from gapless.model.marginal import Floats
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.privacy.mechanisms import Integers
 from gapless.schema import Schema
-from gapless.schema.cutting import FEW, cut_schema
 from gapless.schema.line import _Binned
 
 BINS_SHARE = 0.15  # of the budget, if there is a column whose bins are learned

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gapless.constraints.forbidden import beginnings, constraints_of
+from gapless.data.cutting import FEW, cut, cut_schema
 from gapless.errors import SchemaError
 from gapless.schema import Date, DateTime, Integer, Number, Schema
-from gapless.schema.constraints import beginnings, constraints_of
-from gapless.schema.cutting import FEW, cut, cut_schema
 from gapless.schema.schema import Constraint
 
 

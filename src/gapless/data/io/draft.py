@@ -1,4 +1,8 @@
-"""A first schema, proposed by looking at the data, some rows at a time: for the holder's eyes only."""
+"""A first schema, proposed by looking at the data, some rows at a time: for the holder's eyes only.
+
+Levels, bounds and gaps that were read from the data are themselves private: a level that one person alone has gives
+that person away. A draft is therefore not a schema until a person has checked it against a codebook.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +20,10 @@ from gapless import arguments
 from gapless.data.io.date_texts import parse
 from gapless.data.io.source import file_layout, is_plain, parts, without_cells
 from gapless.errors import SchemaError
+from gapless.schema import toml
 from gapless.schema.bins import Scale
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, MissingKind, as_text
-from gapless.schema.draft import Draft
 from gapless.schema.line import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 from gapless.schema.schema import Schema
 from gapless.schema.words import listing, plural
@@ -37,6 +41,48 @@ LONG_TAIL = 50  # times the middle one of all different numbers, from which on t
 MOST_DIFFERENT = 60  # whole numbers in as many rows may all differ by chance
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
+_FACTS = ("levels", "bounds", "resolution", "scale", "may_be_missing", "missing", "kind")
+_WRITTEN = ("separator", "encoding", "decimal", "thousands", "format", "spelling")
+_HEAD = """\
+# DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
+# release each must come from a codebook or from common knowledge. Then take the line "unchecked = true" away.
+
+"""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A proposed schema, the facts in it read from the data, what was left out and why, and what looks odd."""
+
+    schema: Schema
+    left_out: Mapping[str, str]
+    remarks: Mapping[str, str]
+
+    def to_toml(self) -> str:
+        """The schema as TOML, with a comment behind each fact that was read from the data."""
+        content = self.schema.to_dict()
+        mark = "read from the data"
+        comments = {
+            ("column", name, key): mark for name, keys in content["column"].items() for key in keys if key in _FACTS
+        }
+        for section, name, keys in (
+            ("table", "", content["table"]),
+            *(("column", *c) for c in content["column"].items()),
+        ):
+            comments |= {(section, name, key): "as the data are written" for key in keys if key in _WRITTEN}
+        for name, remark in self.remarks.items():
+            key = "bounds" if "bounds" in content["column"][name] else "levels"
+            comments["column", name, key] = f"{mark}; {remark}"
+        if self.left_out:
+            comments["table", "", "ignore"] = "; ".join(
+                f"{name or 'the first column'}: {why}" for name, why in self.left_out.items()
+            )
+        return _HEAD + toml.dump(content, comments)
+
+    def write(self, path: str | Path) -> None:
+        """Write the marked TOML file."""
+        toml.write(Path(path), self.to_toml())
+
 
 PLAINLY = (".", "")  # how 1234.5 is written: decimal sign and sign between thousands
 STYLES = (PLAINLY, (",", ""), (",", "."), (".", ","), (".", " "), (",", " "), (".", "'"), (",", "'"))
@@ -103,8 +149,12 @@ class _Seen:
 
 
 @without_cells
-def draft(data: Any, *, name: str | None, encoding: str | None, max_levels: int) -> Draft:
-    """Propose a schema for a file or frame. Looks at the data."""
+def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = None, max_levels: int = 60) -> Draft:
+    """Propose a schema by LOOKING AT THE DATA: for the holder's eyes, to be checked against a codebook.
+
+    How a text file is written is looked up as well: its separator, encoding, numbers and dates. Text with more
+    than `max_levels` levels is left out.
+    """
     arguments.whole("max_levels", max_levels, error=SchemaError, least=1)
     seen: dict[str, _Seen] = {}
     encoding, separator = file_layout(data, encoding)

@@ -9,6 +9,8 @@ from itertools import combinations
 
 import numpy as np
 
+from gapless.constraints.compatible import Between
+from gapless.constraints.forbidden import constraints_of
 from gapless.data import PrivateTable
 from gapless.data.workload import Views
 from gapless.errors import ModelError
@@ -17,8 +19,6 @@ from gapless.model.sampling import Ints
 from gapless.privacy import Loss, for_counts
 from gapless.privacy.budget import PURE
 from gapless.schema import Column, Schema
-from gapless.schema.compatible import Between
-from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Counts, Fitting, Synthesizer
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node

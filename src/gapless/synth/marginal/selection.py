@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from gapless.constraints.forbidden import constraints_of
 from gapless.data import PrivateTable
 from gapless.data.workload import Workload
 from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal
 from gapless.privacy import Loss
-from gapless.schema.constraints import constraints_of
 from gapless.synth.evidence import ENGINE_CELLS
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Counts, Fitting, Synthesizer

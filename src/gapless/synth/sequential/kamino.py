@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from gapless.arguments import whole
+from gapless.constraints.forbidden import constraints_of
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_held
 from gapless.data.training import train, trainable
@@ -22,7 +23,6 @@ from gapless.model.neural.layers import Chain, Layer, MaskedLinear, ReLU, Sum
 from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import Loss, PrivateTraining, Sampled
 from gapless.schema import Schema
-from gapless.schema.constraints import constraints_of
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Ahead, Fitting, Synthesizer
 from gapless.synth.sequential.autoregressive import (

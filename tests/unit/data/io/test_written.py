@@ -53,7 +53,7 @@ def test_a_draft_finds_separator_and_encoding_and_the_file_comes_back(separator,
     csv.writer(text, delimiter=separator).writerows(rows)
     path.write_bytes(text.getvalue().encode(encoding))
     told = encoding if encoding == "latin-1" else None  # no byte of it tells
-    draft = gl.Schema.draft(path, encoding=told)
+    draft = gl.draft_schema(path, encoding=told)
     schema = checked(draft)
     assert schema.separator == (None if separator == "," else separator)
     assert schema.encoding == (None if encoding.startswith("utf-8") else encoding)
@@ -126,7 +126,7 @@ def test_a_drafted_file_comes_back_cell_by_cell(tmp_path):
         f"{i % 7};{1 + i},5;{i % 28 + 1:02}/12/2020 08:{i % 60:02};{'Yes' if i % 3 else 'No'}" for i in range(70)
     )
     (tmp_path / "t.csv").write_text("n;x;at;b\n" + rows + "\n")
-    comes_back(tmp_path / "t.csv", checked(gl.Schema.draft(tmp_path / "t.csv")), tmp_path)
+    comes_back(tmp_path / "t.csv", checked(gl.draft_schema(tmp_path / "t.csv")), tmp_path)
 
 
 NUMBERS = [
@@ -279,7 +279,7 @@ def test_the_first_column_may_have_no_name_and_no_other(tmp_path):
 
 
 def drafted(**columns):
-    return gl.Schema.draft(pl.DataFrame(columns)).schema
+    return gl.draft_schema(pl.DataFrame(columns)).schema
 
 
 def test_numbers_and_dates_that_look_like_text_are_drafted_as_such():
@@ -301,7 +301,7 @@ def test_numbers_and_dates_that_look_like_text_are_drafted_as_such():
 
 
 def test_a_date_that_can_be_read_in_two_ways_gets_a_remark():
-    draft = gl.Schema.draft(pl.DataFrame({"d": ["01/02/2020", "03/04/2020"]}))
+    draft = gl.draft_schema(pl.DataFrame({"d": ["01/02/2020", "03/04/2020"]}))
     assert draft.schema["d"].format == "%d/%m/%Y"
     assert draft.remarks["d"] == "%m/%d/%Y would fit as well"
 
@@ -328,11 +328,11 @@ def test_the_spelling_of_booleans_is_drafted():
 
 def test_more_levels_can_be_drafted():
     frame = pl.DataFrame({"c": [f"c{i}" for i in range(80)], "x": [1, 2] * 40})
-    assert gl.Schema.draft(frame).left_out == {"c": "text with more than 60 levels, such as names or identifiers"}
-    assert len(gl.Schema.draft(frame, max_levels=80).schema["c"].levels) == 80
-    assert gl.Schema.draft(frame, max_levels=79).left_out
+    assert gl.draft_schema(frame).left_out == {"c": "text with more than 60 levels, such as names or identifiers"}
+    assert len(gl.draft_schema(frame, max_levels=80).schema["c"].levels) == 80
+    assert gl.draft_schema(frame, max_levels=79).left_out
     with pytest.raises(gl.SchemaError, match="max_levels"):
-        gl.Schema.draft(frame, max_levels=0)
+        gl.draft_schema(frame, max_levels=0)
 
 
 def test_a_letter_that_the_encoding_does_not_have_is_told(tmp_path):
@@ -359,7 +359,7 @@ def test_the_first_sheet_of_an_excel_file_is_read_as_text(tmp_path):
     rows = [["", "n", "x", "d", "b", "t"]]
     rows += [[i, i % 40 + 1000, i / 4, 44000 + i, i % 2 == 0, ("a", None, "NA")[i % 3]] for i in range(70)]
     workbook(tmp_path / "t.xlsx", rows, day=3)
-    schema = checked(gl.Schema.draft(tmp_path / "t.xlsx"))
+    schema = checked(gl.draft_schema(tmp_path / "t.xlsx"))
     assert {column.name: column.kind for column in schema.columns} == {
         "n": "integer",
         "x": "number",

@@ -2,7 +2,7 @@
 
 A rule on one row forbids combinations: ``t1.age < 15 and t1.married == 'yes'`` must not hold. A rule between two rows,
 such as ``t1.zip == t2.zip and t1.town != t2.town``, leaves a choice of combinations that may stand in one table; which
-ones is read off released values (`gapless.schema.compatible`). What values inside bins still decide is left to values.
+ones is read off released values (`compatible`). What values inside bins still decide is left to values.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.constraints.compatible import Between, Forbidden
+from gapless.constraints.predicates import holds
+from gapless.constraints.rules import Place, Rule, read, rules_of
+from gapless.constraints.violations import Numbers, hold, numbers_of_cells
 from gapless.errors import SchemaError
 from gapless.schema.bins import Floats
-from gapless.schema.comparison import holds
-from gapless.schema.compatible import Between, Forbidden
 from gapless.schema.line import _Binned
-from gapless.schema.rules import Place, Rule, read, rules_of
 from gapless.schema.schema import Schema
-from gapless.schema.violations import Numbers, hold, numbers_of_cells
 
 MOST_CELLS = 1 << 26  # of a table of forbidden combinations
 MOST_STEPS = 1000  # in looking for a row that keeps all rules

@@ -20,11 +20,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.constraints.predicates import SIGNS
+from gapless.constraints.rules import Place, Rule, Term
 from gapless.schema.bins import Floats
 from gapless.schema.columns import Column
-from gapless.schema.comparison import SIGNS
 from gapless.schema.line import _Binned
-from gapless.schema.rules import Place, Rule, Term
 
 Flags: TypeAlias = NDArray[np.bool_]
 Ints: TypeAlias = NDArray[np.int64]

@@ -23,11 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.schema.bins import Floats
-from gapless.schema.line import _Binned
-from gapless.schema.rules import Place, Rule
-from gapless.schema.schema import Schema
-from gapless.schema.violations import (
+from gapless.constraints.rules import Place, Rule
+from gapless.constraints.violations import (
     Flags,
     Ints,
     Numbers,
@@ -39,6 +36,9 @@ from gapless.schema.violations import (
     partners,
     some,
 )
+from gapless.schema.bins import Floats
+from gapless.schema.line import _Binned
+from gapless.schema.schema import Schema
 
 BLOCK = 1024  # combinations that are compared with each other at once
 GENTLE, STEEPER, STEEPEST = 0.05, 1.05, 1e4  # a weight that grows until a rule is broken as seldom as it should be

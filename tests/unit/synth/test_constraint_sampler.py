@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.evaluate.rules import compare_rules
+from gapless.evaluate.rule_scores import compare_rules
 from gapless.missing import Observed
 from gapless.model.product import Product
 from gapless.report.release_page import release_page
 from gapless.report.statement import privacy_statement
 from gapless.schema import Constraint
-from gapless.synth.lawful import Lawful
+from gapless.synth.constraint_sampler import Lawful
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import private
 from quick import GANS, METHODS, TRIED

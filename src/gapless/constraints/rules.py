@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from gapless.constraints.predicates import SIGNS, holds, position_of
 from gapless.errors import SchemaError
 from gapless.schema.calendar import _Calendar
 from gapless.schema.columns import Column, Ordinal, _Levels
-from gapless.schema.comparison import SIGNS, holds, position_of
 from gapless.schema.line import _Binned
 from gapless.schema.schema import Constraint, Schema, Weight
 

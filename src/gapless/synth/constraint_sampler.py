@@ -11,17 +11,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.constraints.compatible import Between, Chosen, Forbidden, Tilted
+from gapless.constraints.forbidden import breaks, constraints_of, possible_cells, rules_on_values, soft_rules_of
+from gapless.constraints.rules import Rule
+from gapless.constraints.violations import Numbers, hold
 from gapless.data.filling import Chance
 from gapless.errors import ModelError
 from gapless.model.distribution import Distribution, HasMarginal
 from gapless.model.marginal import Floats
 from gapless.model.product import Product
 from gapless.schema import Schema
-from gapless.schema.compatible import Between, Chosen, Forbidden, Tilted
-from gapless.schema.constraints import breaks, constraints_of, possible_cells, rules_on_values, soft_rules_of
 from gapless.schema.line import _Binned
-from gapless.schema.rules import Rule
-from gapless.schema.violations import Numbers, hold
 
 Draw: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]  # rows at these places, drawn afresh
 DrawInside: TypeAlias = Callable[[int, NDArray[Any]], Floats]  # values in the bins of these codes of a column

@@ -5,10 +5,10 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.constraints.compatible import Forbidden
+from gapless.constraints.forbidden import _search, constraints_of, possible_cells
 from gapless.missing import check
 from gapless.schema import Constraint
-from gapless.schema.compatible import Forbidden
-from gapless.schema.constraints import _search, constraints_of, possible_cells
 from gapless.testing.tables import private
 from quick import METHODS, TRIED
 
@@ -191,7 +191,7 @@ def test_thousands_of_rules_are_read_one_after_the_other_not_within_each_other()
 
 def test_rules_that_would_have_to_be_tried_for_years_are_tried_up_to_a_limit(monkeypatch):
     """Two of five pigeons must share one of four holes: each way to see that is tried, up to a limit."""
-    monkeypatch.setattr("gapless.schema.constraints.MOST_STEPS", 10)
+    monkeypatch.setattr("gapless.constraints.forbidden.MOST_STEPS", 10)
     pigeons = [gl.Categorical(f"p{place}", ["0", "1", "2", "3"]) for place in range(5)]
     rules = [f"t1.p{i} == {hole} and t1.p{j} == {hole}" for i in range(5) for j in range(i) for hole in range(4)]
     schema = gl.Schema("t", pigeons, constraints=[Constraint(rule) for rule in rules])
@@ -202,7 +202,7 @@ def test_rules_that_would_have_to_be_tried_for_years_are_tried_up_to_a_limit(mon
 
 
 def test_all_tables_of_forbidden_combinations_together_have_a_limit(monkeypatch):
-    monkeypatch.setattr("gapless.schema.constraints.ALL_CELLS", 20)
+    monkeypatch.setattr("gapless.constraints.forbidden.ALL_CELLS", 20)
     columns = [gl.Categorical(name, ["0", "1", "2"]) for name in "abc"]
     rules = [f"t1.{one} == 0 and t1.{other} == 0" for one, other in ("ab", "bc", "ac")]
     schema = gl.Schema("t", columns, constraints=[Constraint(rule) for rule in rules])

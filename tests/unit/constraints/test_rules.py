@@ -4,10 +4,10 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.evaluate.rules import compare_rules
+from gapless.constraints.forbidden import beginnings, constraints_of, rules_on_values, soft_rules_of
+from gapless.constraints.rules import Place, Term, merged, parse, rules_of
+from gapless.evaluate.rule_scores import compare_rules
 from gapless.schema import Constraint
-from gapless.schema.constraints import beginnings, constraints_of, rules_on_values, soft_rules_of
-from gapless.schema.rules import Place, Term, merged, parse, rules_of
 
 SCHEMA = gl.Schema(
     "people",

@@ -17,8 +17,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.constraints.forbidden import beginnings
 from gapless.schema.bins import Floats
-from gapless.schema.constraints import beginnings
 from gapless.schema.line import _Binned
 from gapless.schema.schema import Schema
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gapless.constraints.rules import rules_of
+from gapless.constraints.violations import Numbers, Violations, violations
 from gapless.data import Table
 from gapless.evaluate.laws import Floats
-from gapless.schema.rules import rules_of
-from gapless.schema.violations import Numbers, Violations, violations
 
 
 @dataclass(frozen=True, slots=True)
