@@ -361,7 +361,7 @@ def sample(
     """Draw synthetic rows from the model of a release: free, as often as you like."""
     from gapless.files import check_writable
     from gapless.publish import model_of
-    from gapless.schema.words import plural
+    from gapless.text import plural
 
     check_writable(output, new=True)  # it might be the private table, or part of a release
     with _progress("sample") as progress:
@@ -397,8 +397,8 @@ def verify(
 
 def _method(method: str, missing: str | None, expected_rows: int | None) -> dict[str, Any]:
     """The method and the treatment of gaps; None for the latter if nothing is said."""
-    from gapless.schema.words import nearest
     from gapless.synth import METHODS, TREATMENTS
+    from gapless.text import nearest
 
     if method not in METHODS:
         raise typer.BadParameter(f"no method {method!r}. Try: {nearest(method, METHODS)}")
@@ -519,7 +519,7 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
 
 def _print_check(result: Check) -> None:
     from gapless.missing.check import UNHIDE
-    from gapless.schema.words import aligned, plural
+    from gapless.text import aligned, plural
 
     console.print(f"FOR THE HOLDER'S EYES, not for release. {plural(result.rows, 'row')}.")
     if result.rows == 0:

@@ -49,7 +49,7 @@ def gap(
     from gapless.missing.mechanisms import frame_with_gaps, gappy
     from gapless.missing.patterns import patterns_of
     from gapless.schema import Schema
-    from gapless.schema.words import aligned, plural
+    from gapless.text import aligned, plural
 
     chosen = _mechanism(mechanism, rate, how, observed)
     check_writable(output, unlike=(data, schema, schema_output))
@@ -82,7 +82,7 @@ def gap(
 
 def _mechanism(name: str, rate: list[str], how: str | None, observed: list[str] | None) -> MCAR | MAR | MNAR:
     from gapless.missing.mechanisms import MECHANISMS
-    from gapless.schema.words import nearest
+    from gapless.text import nearest
 
     if name not in MECHANISMS:
         raise typer.BadParameter(f"no mechanism {name!r}. Try: {nearest(name, MECHANISMS)}")

@@ -59,7 +59,7 @@ def shared_notes(notes: Iterable[tuple[str, str]], answers: int) -> list[str]:
     >>> shared_notes([("Free.", "count()"), ("No interval.", "median(age)"), ("Free.", "median(age)")], 2)
     ['Free.', 'median(age): No interval.']
     """
-    from gapless.schema.words import listing
+    from gapless.text import listing
 
     questions: dict[str, list[str]] = {}
     for note, question in notes:

@@ -24,21 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.constraints.rules import Place, Rule
-from gapless.constraints.violations import (
-    Flags,
-    Ints,
-    Numbers,
-    Rows,
-    conflicts,
-    hold,
-    many,
-    numbers_of_cells,
-    partners,
-    some,
-)
-from gapless.schema.bins import Floats
+from gapless.constraints.violations import Flags, Numbers, Rows, conflicts, hold, many, numbers_of_cells, partners, some
 from gapless.schema.line import _Binned
 from gapless.schema.schema import Schema
+from gapless.types import Floats, Integers
 
 BLOCK = 1024  # combinations that are compared with each other at once
 GENTLE, STEEPER, STEEPEST = 0.05, 1.05, 1e4  # a weight that grows until a rule is broken as seldom as it should be
@@ -68,9 +57,9 @@ class _Keys:
 
     columns: tuple[int, ...]
     sizes: tuple[int, ...]  # levels or bins of each
-    keys: Ints
+    keys: Integers
 
-    def find(self, codes: NDArray[np.integer]) -> tuple[Flags, Ints, Flags]:
+    def find(self, codes: NDArray[np.integer]) -> tuple[Flags, Integers, Flags]:
         """Which rows have values in all columns, where their combinations stand, and whether they are there."""
         seen, keys = np.ones(len(codes), dtype=np.bool_), np.zeros(len(codes), dtype=np.int64)
         for column, size in zip(self.columns, self.sizes, strict=True):
@@ -119,7 +108,7 @@ class Chosen(_Keys):
         agree = [cells[axis] == code for axis, code in enumerate(known) if code >= 0]
         return not agree or bool(np.all(agree, axis=0).any())
 
-    def _bound(self, codes: NDArray[np.integer], lacking_some: Flags) -> list[tuple[frozenset[int], Ints]]:
+    def _bound(self, codes: NDArray[np.integer], lacking_some: Flags) -> list[tuple[frozenset[int], Integers]]:
         """Rows without some values that the rule still binds, as its first row or its second, by what they lack."""
         if self.roles[0] == self.roles[1] or not lacking_some.any():  # nothing compares with them
             return []
@@ -243,18 +232,18 @@ class Between:
                     ends[code] = position
         return found
 
-    def rows(self, cells: Ints) -> dict[int, Numbers]:
+    def rows(self, cells: Integers) -> dict[int, Numbers]:
         """Combinations of codes, one in each row, as numbers."""
         return {column: self.numbers[column][cells[:, axis]] for axis, column in enumerate(self.columns)}
 
     def choose(
         self,
-        cells: Ints,
+        cells: Integers,
         mass: Floats,
         rng: np.random.Generator,
         *,
         by_chance: bool = False,
-        first: Ints | None = None,
+        first: Integers | None = None,
     ) -> Chosen:
         """A set of these combinations of which any two may stand in one table, the heaviest first.
 
@@ -281,18 +270,18 @@ class Between:
             roles=(frozenset(self.rule.columns_of(0)), frozenset(self.rule.columns_of(1))),
         )
 
-    def keeps(self, cells: Ints) -> Flags:
+    def keeps(self, cells: Integers) -> Flags:
         """Which combinations keep the rule with rows like themselves."""
         rows = self.rows(cells)
         return ~hold(self.rule.terms, rows, rows)
 
-    def _kept(self, cells: Ints, score: Floats) -> Ints:
+    def _kept(self, cells: Integers, score: Floats) -> Integers:
         """The places of a set of combinations that keep the rule, those with a high score first."""
         places = np.flatnonzero((score > -np.inf) & self.keeps(cells))
         places = places[np.argsort(-score[places], kind="stable")]
         return places[self._compatible(self.rows(cells[places]))]
 
-    def _compatible(self, rows: Rows) -> Ints:
+    def _compatible(self, rows: Rows) -> Integers:
         """The places of a set of rows no two of which break the rule: each in turn, if it clashes with none before."""
         free = conflicts(self.rule, rows, np.ones(many(rows))) == 0
         chosen, waiting = [np.flatnonzero(free)], np.flatnonzero(~free)
@@ -315,7 +304,7 @@ class Between:
         one_way = np.broadcast_to(one_way, (many(rows), many(rows)))
         return one_way | one_way.T
 
-    def _pinned(self, cells: Ints, rng: np.random.Generator) -> dict[int, Floats]:
+    def _pinned(self, cells: Integers, rng: np.random.Generator) -> dict[int, Floats]:
         """The values of chosen combinations that must be the same in all rows, where other ones could break the rule.
 
         A combination that could clash with itself alone has values of its own, if no other rule names the column.
@@ -344,12 +333,12 @@ class Between:
         table[tuple(cells[self._kept(cells, mass)].T)] = False
         return Forbidden(self.columns, table)
 
-    def combinations(self, law: Floats) -> tuple[Ints, Floats]:
+    def combinations(self, law: Floats) -> tuple[Integers, Floats]:
         """The combinations of values that a law of observed cells gives some mass, and how much."""
         values = law[tuple(map(slice, self.sizes))]
         return np.argwhere(values > 0), values[values > 0]
 
-    def tilt(self, cells: Ints, mass: Floats, *, weight: float | None = None, share: float = 0.0) -> Tilted:
+    def tilt(self, cells: Integers, mass: Floats, *, weight: float | None = None, share: float = 0.0) -> Tilted:
         r"""The law of these combinations under a soft rule, as chances with which rows are kept.
 
         .. math:: q(u) \propto p(u) \exp\bigl(-w \sum_v K(u, v)\, q(v)\bigr),
@@ -392,7 +381,7 @@ class Between:
         )
 
 
-def _ravel(cells: Ints, sizes: Sequence[int]) -> Ints:
+def _ravel(cells: Integers, sizes: Sequence[int]) -> Integers:
     """One number for each combination, whose parts are the rows of an array."""
     keys = np.zeros(cells.shape[1], dtype=np.int64)
     for part, size in zip(cells, sizes, strict=True):

@@ -19,9 +19,9 @@ from gapless.constraints.predicates import holds
 from gapless.constraints.rules import Place, Rule, read, rules_of
 from gapless.constraints.violations import Numbers, hold, numbers_of_cells
 from gapless.errors import SchemaError
-from gapless.schema.bins import Floats
 from gapless.schema.line import _Binned
 from gapless.schema.schema import Schema
+from gapless.types import Floats
 
 MOST_CELLS = 1 << 26  # of a table of forbidden combinations
 MOST_STEPS = 1000  # in looking for a row that keeps all rules

@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 
 from gapless.constraints.predicates import SIGNS
 from gapless.constraints.rules import Place, Rule, Term
-from gapless.schema.bins import Floats
 from gapless.schema.columns import Column
 from gapless.schema.line import _Binned
+from gapless.types import Floats, Integers
 
 Flags: TypeAlias = NDArray[np.bool_]
-Ints: TypeAlias = NDArray[np.int64]
 Reading: TypeAlias = Literal["at", "may", "must"]
 
 _NO_PARTNER = 1e-12  # of all weight: what rounding leaves of sums of weights that should be 0
@@ -155,7 +154,7 @@ def _if_single(numbers: Numbers) -> Floats:
     return np.where(numbers.low == numbers.high, numbers.low, np.nan)
 
 
-def _ranks(left: Floats, right: Floats, *, strict: bool) -> tuple[Ints, Ints]:
+def _ranks(left: Floats, right: Floats, *, strict: bool) -> tuple[Integers, Integers]:
     """Whole numbers of which the left one is smaller exactly where it should be."""
     ranks = np.unique(np.concatenate([left, right]), return_inverse=True)[1].ravel()
     return ranks[: len(left)], ranks[len(left) :] + (not strict)
@@ -164,8 +163,8 @@ def _ranks(left: Floats, right: Floats, *, strict: bool) -> tuple[Ints, Ints]:
 def _count(
     equal: Sequence[tuple[Floats, Floats]],
     unequal: Sequence[tuple[Floats, Floats]],
-    orders: Sequence[tuple[Ints, Ints]],
-    groups: tuple[Ints, Ints],
+    orders: Sequence[tuple[Integers, Integers]],
+    groups: tuple[Integers, Integers],
     weights: Floats,
 ) -> Floats:
     """For each left row the weight of all right ones of its group that compare so; orders are by ranks, below."""
@@ -192,7 +191,7 @@ def _count(
     return counts
 
 
-def _finer(groups: tuple[Ints, Ints], ranks: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+def _finer(groups: tuple[Integers, Integers], ranks: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
     """Groups split by ranks: numbered anew, so that they stay small."""
     if not len(groups[0]) or not len(groups[1]):
         return groups
@@ -202,7 +201,7 @@ def _finer(groups: tuple[Ints, Ints], ranks: tuple[Ints, Ints]) -> tuple[Ints, I
     return numbers[: len(groups[0])], numbers[len(groups[0]) :]
 
 
-def _above(left: Ints, right: Ints, groups: tuple[Ints, Ints], weights: Floats) -> Floats:
+def _above(left: Integers, right: Integers, groups: tuple[Integers, Integers], weights: Floats) -> Floats:
     """The weight of the right rows of each left row's group whose rank is above."""
     size = int(max(left.max(), right.max())) + 1
     keys = groups[1] * size + right

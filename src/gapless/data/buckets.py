@@ -17,9 +17,9 @@ from gapless.data.engines.engine import Engine
 from gapless.data.private_table import PrivateTable, lacking
 from gapless.errors import SchemaError
 from gapless.privacy import noise
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Private
 from gapless.schema.schema import Constraint
+from gapless.types import Integers
 
 
 def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[Integers, L1]:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.constraints.forbidden import beginnings
-from gapless.schema.bins import Floats
 from gapless.schema.line import _Binned
 from gapless.schema.schema import Schema
+from gapless.types import Floats
 
 FEW = 12  # cells, up to which each is a bin
 

@@ -29,10 +29,10 @@ from gapless.data.engines.engine import Engine
 from gapless.data.points import positions
 from gapless.data.private_table import PrivateTable
 from gapless.data.table import Table
-from gapless.privacy.mechanisms import Floats, Integers
 from gapless.privacy.private import L1, L2, Private
 from gapless.schema import Column, Schema
 from gapless.threads import one_thread
+from gapless.types import Floats, Integers
 
 Blocks: TypeAlias = Callable[[], Iterator[tuple[Floats, float]]]
 

@@ -34,13 +34,12 @@ from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows, check_budget
 from gapless.privacy.grant import Grant
 from gapless.privacy.ledger import Ledger
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed
 from gapless.privacy.sealing import gather, transform
 from gapless.schema import Schema
-from gapless.schema.columns import Codes
 from gapless.schema.line import _Binned
-from gapless.schema.words import plural
+from gapless.text import plural
+from gapless.types import Codes, Integers
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")

@@ -23,11 +23,11 @@ from gapless.data.neighbors import Links, Matching, Space, link
 from gapless.data.private_table import PrivateTable, check_held, held, lacking, once
 from gapless.data.tally import Named, Tally, alike, hot_deck_distance, hot_deck_total, in_bins, tally_distance
 from gapless.errors import SchemaError
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, LinfByGroup, Private, Smooth
 from gapless.privacy.sealing import gather, transform
 from gapless.privacy.smooth import SmoothValue
 from gapless.schema import Schema
+from gapless.types import Integers
 
 FILLING = "filling gaps from the nearest rows"
 MOST_PARTS = 1_000_000  # of a whole, in which a quantile is told: with fewer than 2³² rows scores are exact floats

@@ -27,9 +27,10 @@ from gapless.draw.notebook import small_table
 from gapless.errors import ReadError, SchemaError
 from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
-from gapless.schema.columns import Codes, _Levels, as_text
+from gapless.schema.columns import _Levels, as_text
 from gapless.schema.line import _Binned
-from gapless.schema.words import listing, plural, shortened
+from gapless.text import listing, plural, shortened
+from gapless.types import Codes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,11 +19,10 @@ from gapless.data.private_table import PrivateTable, lacking
 from gapless.errors import ModelError
 from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant
-from gapless.privacy.noise import Floats, Integers
 from gapless.privacy.private import Columns, Private, Released, Sampled
 from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
 from gapless.privacy.teachers import Drawn, School
-from gapless.schema.columns import Codes
+from gapless.types import Codes, Floats, Integers
 
 S = TypeVar("S")
 R = TypeVar("R")

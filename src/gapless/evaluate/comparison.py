@@ -17,7 +17,7 @@ from gapless.data.points import alike
 from gapless.errors import SchemaError, SealedError
 from gapless.evaluate.distance import kway_distance
 from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
-from gapless.evaluate.laws import Floats, half_l1, rows_of, shares
+from gapless.evaluate.laws import half_l1, rows_of, shares
 from gapless.evaluate.pairs import Pair, Subgroup, compare_pairs, compare_subgroups
 from gapless.evaluate.rule_scores import RuleScore, compare_rules
 from gapless.evaluate.tasks import (
@@ -50,7 +50,8 @@ from gapless.privacy import Ledger
 from gapless.schema import Schema
 from gapless.schema.line import _Binned
 from gapless.schema.schema import KINDS
-from gapless.schema.words import plural
+from gapless.text import plural
+from gapless.types import Floats
 
 Progress = Callable[[str, int, int], object]
 

@@ -26,7 +26,7 @@ from gapless.evaluate.comparison import SECOND_SAMPLE, ColumnScore, Comparison, 
 from gapless.evaluate.values import MEASURES, PEARSON, SPEARMAN, Difference
 from gapless.evaluate.verdict import LEADS, grade_of_difference, grade_of_score, number
 from gapless.schema.schema import KINDS
-from gapless.schema.words import plural
+from gapless.text import plural
 
 TRUTH = ("the truth", "the compared table")
 NOISY = ("noisy counts of the truth", "the compared table")

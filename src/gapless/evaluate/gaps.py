@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
 from gapless.data.checks import check_weights, comparable
-from gapless.evaluate.laws import Floats
+from gapless.types import Floats
 
 
 @dataclass(frozen=True, slots=True)

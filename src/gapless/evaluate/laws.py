@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import Table
-
-Floats = NDArray[np.float64]
+from gapless.types import Floats
 
 DENSE_CELLS = 1 << 20  # above, cells are numbered as they occur instead of counted in a table
 

@@ -9,7 +9,7 @@ import numpy as np
 from gapless.constraints.rules import rules_of
 from gapless.constraints.violations import Numbers, Violations, violations
 from gapless.data import Table
-from gapless.evaluate.laws import Floats
+from gapless.types import Floats
 
 
 @dataclass(frozen=True, slots=True)

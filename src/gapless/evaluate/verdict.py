@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gapless.draw.cards import GRADES, Grade
 from gapless.draw.charts import percent
 from gapless.evaluate.values import MEAN, PEARSON, QUANTILES, SHARE, SPEARMAN, SPREAD, Difference, written
-from gapless.schema.words import listing, plural
+from gapless.text import listing, plural
 
 if TYPE_CHECKING:
     from gapless.evaluate.comparison import Comparison, Score

@@ -26,10 +26,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from gapless.data import Table
-from gapless.model.marginal import Floats
-from gapless.model.sampling import Ints
 from gapless.schema import Schema
 from gapless.schema.line import _Binned
+from gapless.types import Floats, Integers
 
 SWEEPS = 4  # of backfitting
 SHRINK = 20.0  # rows: the effect of a cell with so many counts half
@@ -60,7 +59,9 @@ def dealt(table: Table, columns: Iterable[int], rng: np.random.Generator) -> Tab
     return table.with_values(values)
 
 
-def _deal(values: Floats, own: Ints, bins: int, others: Sequence[tuple[Ints, int]], rng: np.random.Generator) -> Floats:
+def _deal(
+    values: Floats, own: Integers, bins: int, others: Sequence[tuple[Integers, int]], rng: np.random.Generator
+) -> Floats:
     many = np.bincount(own, minlength=bins + 1)
     means, variances = _scores(many[:bins] / max(1, many[:bins].sum()))
     pull = np.zeros(len(own))
@@ -82,7 +83,7 @@ def _deal(values: Floats, own: Ints, bins: int, others: Sequence[tuple[Ints, int
     return dealt
 
 
-def _additive(response: Floats, others: Sequence[tuple[Ints, int]]) -> Floats:
+def _additive(response: Floats, others: Sequence[tuple[Integers, int]]) -> Floats:
     """What one effect for each cell of each column explains of a response, by backfitting."""
     effects = [np.zeros(size) for _, size in others]
     left = response

@@ -35,9 +35,9 @@ from gapless.errors import SchemaError
 from gapless.privacy import assumptions
 from gapless.privacy.assumptions import Rate, checked_rate
 from gapless.schema import Column, MissingCode, Schema
+from gapless.types import Floats
 
 Flags: TypeAlias = NDArray[np.bool_]
-Floats: TypeAlias = NDArray[np.float64]
 CalibratedOn: TypeAlias = Literal["reference", "table"]
 
 _EXPERIMENTS = "Table.read(data, schema), for data that are nobody's secret"

@@ -12,7 +12,8 @@ from scipy.special import wrightomega
 
 from gapless.model.denoise import Denoised, denoise, margin_noise
 from gapless.model.junction import Sizes
-from gapless.model.marginal import Floats, Marginal
+from gapless.model.marginal import Marginal
+from gapless.types import Floats
 
 EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
 PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from gapless.privacy.noise import Floats
+from gapless.types import Floats
 
 WIDTH = 16  # columns: at least as many as a kernel takes at once
 BLOCK = 256  # private rows come in blocks of a multiple of this many

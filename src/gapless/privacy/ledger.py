@@ -48,8 +48,8 @@ from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
 from gapless.privacy.record import Record
 from gapless.privacy.registry import UNKNOWN, recomputed_loss
 from gapless.privacy.rounding import rounded_up, told_up
-from gapless.schema.columns import GapRule
-from gapless.schema.words import aligned
+from gapless.text import aligned
+from gapless.types import GapRule
 
 FIRST = "budget=Budget(epsilon=1.0, delta=1e-6) for a table that was never released from; else ledger=PATH, its ledger"
 SPENT = "use the releases that were paid for: the budget of this table is spent"

@@ -35,7 +35,7 @@ from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
 from gapless.privacy.file_lock import BINARY, locked, sync_name
 from gapless.privacy.noise import SYSTEM
 from gapless.privacy.registry import UNKNOWN
-from gapless.schema.columns import GapRule
+from gapless.types import GapRule
 
 VERSION = 4
 WITHOUT_FIRST_BATCH = 3  # an earlier version: whoever wrote it does not know that a first batch may be priced together

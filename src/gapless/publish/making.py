@@ -26,11 +26,11 @@ from gapless.privacy.ledger_file import seal_of
 from gapless.publish.folder import is_begun, keep_model, kept_model, open_folder, write_folder
 from gapless.publish.open_table import Balance, Tell, open_table
 from gapless.schema import Schema
-from gapless.schema.words import nearest
 from gapless.synth import AIM, METHODS
 from gapless.synth.copies import COPY
 from gapless.synth.fitted import PART_ROWS, FittedModel, Gaps, Progress, seed_or_new
 from gapless.synth.fitting import Synthesizer, check_declared
+from gapless.text import nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,8 +31,8 @@ from gapless.publish.folder import (
     unfinished,
 )
 from gapless.schema import Schema
-from gapless.schema.words import plural
 from gapless.synth import load
+from gapless.text import plural
 
 _NEEDED = (README, LEDGER, MODEL, SCHEMA, *ROWS, "dictionary.md", "privacy.md", "report.html", "structure.svg")
 

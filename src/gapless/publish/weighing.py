@@ -14,7 +14,6 @@ from gapless.data.io.reading import is_file
 from gapless.data.io.source import check_there
 from gapless.data.private_table import ledger_beside
 from gapless.data.table import check_ending
-from gapless.draw.escape import markdown
 from gapless.files import check_writable, replace
 from gapless.privacy import Budget, Guarantee, Ledger, Rows
 from gapless.privacy.budget import check_budget, check_percent
@@ -25,6 +24,7 @@ from gapless.publish.open_table import Balance, Tell, open_table
 from gapless.report.statement import protection, recorded
 from gapless.report.weights_page import weights_page
 from gapless.schema import Schema
+from gapless.text import markdown
 from gapless.weights import CalibrationWeights, FewRowsWarning, Weights
 
 

@@ -33,8 +33,9 @@ from gapless.constraints.predicates import SIGNS, holds
 from gapless.data.tally import in_bins
 from gapless.errors import QuestionError, SchemaError
 from gapless.schema import Schema
-from gapless.schema.columns import Codes, Column, as_text
+from gapless.schema.columns import Column, as_text
 from gapless.schema.line import _Binned
+from gapless.types import Codes
 
 Truth: TypeAlias = NDArray[np.int8]
 Compiled: TypeAlias = Callable[[Mapping[str, Codes]], Truth]

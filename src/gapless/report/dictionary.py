@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from gapless.data.io.formulas import Formulas
 from gapless.data.table import text_in_parquet
-from gapless.draw.escape import code, markdown
 from gapless.schema import Schema
 from gapless.schema.schema import FILE_KEYS
+from gapless.text import code, markdown
 
 # By `escape_formulas` of the schema.
 FORMULAS = {

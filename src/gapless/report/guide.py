@@ -9,12 +9,12 @@ from shlex import quote
 from typing import NamedTuple
 
 from gapless.data.io.formulas import Formulas
-from gapless.draw.escape import code, markdown, visible
 from gapless.errors import QuestionError
 from gapless.query import Count, Mean, Proportion
 from gapless.query.condition import quoted
 from gapless.schema import Boolean, Integer, Number, Schema
 from gapless.synth.copies import Copies
+from gapless.text import code, markdown, visible
 
 _R = """\
 # Estimates q and their variances u, of each copy; the estimate of model_rows.csv.gz.

@@ -21,8 +21,8 @@ from gapless.evaluate.pairs import association, measure_of
 from gapless.missing.check import crowded_bin
 from gapless.privacy import Ledger
 from gapless.schema import Column, Integer, Number
-from gapless.schema.words import listing, plural
 from gapless.synth.fitted import FittedModel
+from gapless.text import listing, plural
 
 SeenOf = Callable[[int], float]
 Clarity = Literal["clear", "rough", "lost"]

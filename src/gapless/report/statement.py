@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from gapless.data import Table
-from gapless.draw.escape import markdown
 from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE
 from gapless.privacy.cautions import factor
@@ -15,6 +14,7 @@ from gapless.privacy.registry import mechanism_of
 from gapless.privacy.rounding import rounded_up
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel
+from gapless.text import markdown
 
 # What was checked about other ledgers for the same rows, and what nobody can know.
 _OTHER_LEDGERS: dict[Coverage, str] = {

@@ -13,8 +13,8 @@ from gapless.draw.markup import Html, tag
 from gapless.draw.page import page, section, table
 from gapless.evaluate.laws import shares
 from gapless.evaluate.pairs import compare_pairs
-from gapless.model.marginal import Floats
 from gapless.privacy import Ledger
+from gapless.types import Floats
 from gapless.weights import Weights
 
 NAMES = ("without weights", "with weights")

@@ -19,16 +19,14 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
-from gapless.schema.words import listing, nearest, repeated
+from gapless.text import listing, nearest, repeated
+from gapless.types import Codes, GapRule, Values
 
 Level: TypeAlias = str | int | float | bool
 MissingKind: TypeAlias = Literal["unknown", "refused", "not-applicable"]
 Outside: TypeAlias = Literal["clamp", "missing", "refuse", "other"]
-Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
-Values: TypeAlias = NDArray[Any]
 
 GAP_KINDS: tuple[MissingKind, ...] = ("unknown", "refused")
 READING = 1  # raised when data/io/encode.py takes other cells for gaps than before
@@ -68,19 +66,6 @@ class MissingCode:
         if self.kind not in (*GAP_KINDS, "not-applicable"):
             kinds = (*GAP_KINDS, "not-applicable")
             raise SchemaError(f"no kind of missing called {self.kind!r}", hint=nearest(str(self.kind), kinds))
-
-
-@dataclass(frozen=True, slots=True)
-class GapRule:
-    """What counts as a gap in a column: in words, and as a digest of every public fact that decides it."""
-
-    told: str
-    digest: str
-
-    def given(self, facts: object) -> GapRule:
-        """The same rule where more facts decide."""
-        more = json.dumps([self.digest, facts])
-        return replace(self, digest=hashlib.sha256(more.encode()).hexdigest())
 
 
 @dataclass(frozen=True)

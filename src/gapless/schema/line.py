@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.arguments import is_number, is_whole
-from gapless.schema.bins import Bins, Floats, Scale, equal_cells, round_cells
-from gapless.schema.columns import MOST_LEVELS, Codes, Column, Outside, Values, _plain
-from gapless.schema.words import listing, nearest
+from gapless.schema.bins import Bins, Scale, equal_cells, round_cells
+from gapless.schema.columns import MOST_LEVELS, Column, Outside, _plain
+from gapless.text import listing, nearest
+from gapless.types import Codes, Floats, Values
 
 DEFAULT_BINS = 10
 DEFAULT_CELLS = 1024  # about: they begin at round numbers

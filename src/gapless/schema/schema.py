@@ -12,9 +12,10 @@ from gapless.arguments import is_number, is_whole, whole
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.calendar import Date, DateTime
-from gapless.schema.columns import Boolean, Categorical, Column, GapRule, MissingCode, Ordinal
+from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
 from gapless.schema.line import LARGEST_WHOLE, Integer, Number, _Binned, _Numeric
-from gapless.schema.words import listing, nearest, repeated
+from gapless.text import listing, nearest, repeated
+from gapless.types import GapRule
 
 KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)

@@ -18,10 +18,10 @@ from gapless.constraints.violations import Numbers, hold
 from gapless.data.filling import Chance
 from gapless.errors import ModelError
 from gapless.model.distribution import Distribution, HasMarginal
-from gapless.model.marginal import Floats
 from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.line import _Binned
+from gapless.types import Floats
 
 Draw: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]  # rows at these places, drawn afresh
 DrawInside: TypeAlias = Callable[[int, NDArray[Any]], Floats]  # values in the bins of these codes of a column

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gapless.draw.markup import Html
 from gapless.draw.ring import MOST_LINES, Edge, legend_kinds, legend_text, ring
-from gapless.schema.words import shortened
+from gapless.text import shortened
 
 LONGEST_NAME = 30
 

@@ -23,7 +23,7 @@ from gapless.errors import ModelError
 from gapless.model.completion import complete_model, complete_table
 from gapless.model.distribution import Distribution
 from gapless.model.graphical import GraphicalModel
-from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
+from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.line import _Binned
@@ -39,6 +39,7 @@ from gapless.synth.marginal.bayesian_network import (
 )
 from gapless.synth.marginal.mixture_fit import fit_mixture
 from gapless.synth.marginal.mixture_model import MixtureModel
+from gapless.types import Floats
 
 MOST_CELLS = 1 << 28  # of a junction tree that a model file asks for: two gigabytes
 ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far below

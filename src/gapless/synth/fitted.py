@@ -33,7 +33,6 @@ from gapless.model.marginal import cramers_v
 from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.line import _Binned
-from gapless.schema.words import listing, nearest, plural, shortened
 from gapless.synth.adversarial.critic import Critic
 from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel
 from gapless.synth.constraint_sampler import Lawful, Values, some_of
@@ -44,6 +43,7 @@ from gapless.synth.facts import Facts
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.synth.sequential.autoregressive import AutoregressiveModel
+from gapless.text import listing, nearest, plural, shortened
 from gapless.threads import one_thread
 
 Gaps: TypeAlias = Literal["filled", "as observed"]

@@ -19,7 +19,7 @@ from gapless.data.private_table import WhichRows, check_held
 from gapless.errors import BudgetError, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
 from gapless.model.distribution import Distribution
-from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
+from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
 from gapless.model.sampling import LEAST
 from gapless.privacy import (
@@ -40,9 +40,7 @@ from gapless.privacy import (
     for_counts,
 )
 from gapless.privacy.budget import PURE
-from gapless.privacy.mechanisms import Integers
 from gapless.schema import Schema
-from gapless.schema.words import plural
 from gapless.synth.adversarial.critic import Critic
 from gapless.synth.evidence import Evidence, Learned, noise_of
 from gapless.synth.facts import Facts
@@ -56,6 +54,8 @@ from gapless.synth.learning import (
     levels,
     with_most_bins,
 )
+from gapless.text import plural
+from gapless.types import Floats, Integers
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Counts: TypeAlias = Private[Integers, L1]

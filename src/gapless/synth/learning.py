@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.cutting import FEW, cut_schema
-from gapless.model.marginal import Floats
 from gapless.privacy import L1, Loss, Rows, for_counts
-from gapless.privacy.mechanisms import Integers
 from gapless.schema import Schema
 from gapless.schema.line import _Binned
+from gapless.types import Floats, Integers
 
 BINS_SHARE = 0.15  # of the budget, if there is a column whose bins are learned
 FANOUT = 4

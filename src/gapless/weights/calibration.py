@@ -14,9 +14,10 @@ from gapless.data import PrivateTable, Table
 from gapless.data.workload import Workload
 from gapless.errors import ModelError
 from gapless.model.completion import EM_STEPS
-from gapless.model.marginal import Floats, Marginal, Measurement, project_to_simplex
+from gapless.model.marginal import Marginal, Measurement, project_to_simplex
 from gapless.privacy import ExponentialChoice, Linf, Loss, for_counts
 from gapless.privacy.grant import Grant
+from gapless.types import Floats
 from gapless.weights.raking import rake
 from gapless.weights.weights import Weights, weighable
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from gapless.data import Table
 from gapless.data.checks import check_public, check_weights
 from gapless.errors import SchemaError
-from gapless.model.marginal import Floats
+from gapless.types import Floats
 
 
 @dataclass(frozen=True, slots=True)

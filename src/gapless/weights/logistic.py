@@ -11,10 +11,10 @@ from gapless.arguments import is_number
 from gapless.data import PrivateTable, Table
 from gapless.data.logistic import Points, grid, logistic_coefficients
 from gapless.errors import BudgetError, ModelError
-from gapless.model.marginal import Floats
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Loss
 from gapless.privacy.budget import PURE
-from gapless.privacy.mechanisms import Integers, Mechanism
+from gapless.privacy.mechanisms import Mechanism
+from gapless.types import Floats, Integers
 from gapless.weights.weights import Weights, weighable
 
 Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace | KNorm

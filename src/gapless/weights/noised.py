@@ -13,7 +13,8 @@ from gapless.data.logistic import logistic_odds
 from gapless.errors import ModelError
 from gapless.privacy import DiscreteGaussian, KNorm, Loss
 from gapless.privacy.budget import PURE
-from gapless.privacy.mechanisms import Integers, Mechanism
+from gapless.privacy.mechanisms import Mechanism
+from gapless.types import Integers
 from gapless.weights.logistic import strength
 from gapless.weights.weights import Weights, weighable
 

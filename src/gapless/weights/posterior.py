@@ -19,8 +19,8 @@ from gapless.data import Table
 from gapless.data.checks import check_public, check_weights
 from gapless.data.logistic import Points
 from gapless.errors import ModelError, ReadError, SchemaError
-from gapless.model.marginal import Floats
 from gapless.schema import Column, Integer, Number
+from gapless.types import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

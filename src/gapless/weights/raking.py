@@ -9,14 +9,8 @@ from numpy.typing import NDArray
 
 from gapless.model.aims import EXPLAINED, PATIENCE, aims_of, ratio, towards
 from gapless.model.denoise import Denoised
-from gapless.model.marginal import (
-    Floats,
-    Measurement,
-    estimate_total,
-    project_to_simplex,
-    reconcile,
-    sum_to,
-)
+from gapless.model.marginal import Measurement, estimate_total, project_to_simplex, reconcile, sum_to
+from gapless.types import Floats
 
 SWEEPS = 200  # at the most
 LAST = 20  # sweeps over columns alone, at the end

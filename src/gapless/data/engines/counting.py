@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.engines.engine import Batch
-from gapless.privacy.mechanisms import Integers
+from gapless.types import Integers
 
 BLOCK_CELLS = 1 << 16
 

@@ -41,10 +41,10 @@ from gapless.data.io.source import (
     without_cells,
 )
 from gapless.errors import GaplessError, ReadError
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.sgd import Marks
 from gapless.schema import Schema
-from gapless.schema.words import listing
+from gapless.text import listing
+from gapless.types import Integers
 
 ROWS = 1 << 17  # of a batch
 MEMORY = "1GB"  # that DuckDB may take

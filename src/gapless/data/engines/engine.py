@@ -15,9 +15,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.sgd import Marks
-from gapless.schema.columns import Codes
+from gapless.types import Codes, Integers
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from gapless.data.engines.counting import BLOCK_CELLS, count
 from gapless.data.engines.engine import Batch
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.sgd import Marks
+from gapless.types import Integers
 
 ROWS = 1 << 16  # of a batch: their codes stay in the cache
 

@@ -20,7 +20,7 @@ from gapless.data.engines.sql_encoding import Kind
 from gapless.data.engines.sql_engine import Pushed
 from gapless.data.io.address import ACCEPTED, redacted_url
 from gapless.errors import ReadError
-from gapless.privacy.mechanisms import Integers
+from gapless.types import Integers
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from gapless.data.engines.sql_engine import Pushed
 from gapless.data.io.address import is_url
 from gapless.data.io.source import PARQUET_ENDINGS, file_identity, files_of, is_pattern
 from gapless.errors import ReadError
-from gapless.privacy.mechanisms import Integers
+from gapless.types import Integers
 
 T = TypeVar("T")
 

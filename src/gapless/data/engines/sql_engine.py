@@ -21,10 +21,9 @@ from gapless.data.engines.memory import ROWS, Memory
 from gapless.data.engines.sql_encoding import KINDS, Coding, Dialect, coding, complaint
 from gapless.data.io.encode import check_names
 from gapless.errors import ReadError
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.sgd import Marks
 from gapless.schema import Schema
-from gapless.schema.columns import Codes
+from gapless.types import Codes, Integers
 
 MOST_KEYS = 1 << 20  # combinations of codes, up to which rows come as so many of each
 CHANGED = "read it again, and let nobody write to it meanwhile; what was charged stays charged"

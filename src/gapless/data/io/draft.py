@@ -26,7 +26,7 @@ from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, MissingKind, as_text
 from gapless.schema.line import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 from gapless.schema.schema import Schema
-from gapless.schema.words import listing, plural
+from gapless.text import listing, plural
 
 USUAL_CODES = ("", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NULL", "null", "None", ".", "?", "-")
 # Words that stand for a gap among numbers and dates; among other words they may be a level.

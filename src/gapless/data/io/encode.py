@@ -16,9 +16,10 @@ from gapless.data.io.source import is_plain, without_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
 from gapless.schema.calendar import _Calendar
-from gapless.schema.columns import Codes, _Levels, as_text
+from gapless.schema.columns import _Levels, as_text
 from gapless.schema.line import _Binned, _Numeric
-from gapless.schema.words import listing, nearest
+from gapless.text import listing, nearest
+from gapless.types import Codes
 
 Flags: TypeAlias = NDArray[np.bool_]
 

@@ -36,7 +36,7 @@ from gapless.errors import GaplessError, ReadError
 from gapless.schema import Schema, toml
 from gapless.schema.columns import as_text
 from gapless.schema.schema import SEPARATORS
-from gapless.schema.words import listing, repeated
+from gapless.text import listing, repeated
 
 P = ParamSpec("P")
 R = TypeVar("R")

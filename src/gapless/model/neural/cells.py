@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.privacy.noise import Floats
+from gapless.types import Floats
 
 
 def indicators(columns: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> Floats:

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.model.products import product
-from gapless.privacy.noise import Floats, Integers
 from gapless.privacy.sgd import FINE, RowGradients
+from gapless.types import Floats, Integers
 
 _BITS = FINE // 2  # of the largest input of a row, where products are summed exactly
 _SMALLEST = 500  # inputs below 2^-500 are not brought up to 1: the power of two would be no float

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from gapless.model.neural.gradients import Looked, Mask, Outer, Plain
 from gapless.model.products import product
-from gapless.privacy.noise import Floats
 from gapless.privacy.sgd import RowGradients
+from gapless.types import Floats
 
 
 class Layer(Protocol):

@@ -18,9 +18,8 @@ from gapless.model.neural.descent import FARTHEST, Learned
 from gapless.model.neural.gradients import Joint
 from gapless.model.neural.layers import Layer
 from gapless.model.neural.optimizers import Optimizer
-from gapless.privacy.noise import Floats
 from gapless.privacy.sgd import Block, RowGradients
-from gapless.schema.columns import Codes
+from gapless.types import Codes, Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.model.distribution import Distribution
-from gapless.model.marginal import Floats
 from gapless.model.neural.layers import Pairs
 from gapless.privacy.private import Released
 from gapless.synth.adversarial.game import Side
+from gapless.types import Floats
 
 __all__ = ["Critic", "Known"]
 

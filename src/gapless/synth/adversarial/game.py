@@ -38,8 +38,8 @@ from gapless.model.neural.descent import FARTHEST
 from gapless.model.neural.gradients import Joint
 from gapless.model.neural.layers import Layer, Pairs, cut
 from gapless.model.neural.optimizers import Moments, Optimizer
-from gapless.privacy.noise import Floats, Integers
 from gapless.privacy.sgd import Block, RowGradients
+from gapless.types import Floats, Integers
 
 COLUMNS = 3.0  # what a column that is off its known law costs a generator, beside pairs
 

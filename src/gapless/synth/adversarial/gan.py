@@ -19,7 +19,7 @@ from gapless.data.training import train, trainable
 from gapless.errors import ModelError
 from gapless.missing import CompleteRows, Extended, ImputeFirst, Missing
 from gapless.model.distribution import Distribution
-from gapless.model.marginal import Floats, estimate_total
+from gapless.model.marginal import estimate_total
 from gapless.model.neural.descent import Cells, Descent, begun
 from gapless.model.neural.layers import Chain, Linear
 from gapless.model.neural.optimizers import Adam, Cosine
@@ -30,6 +30,7 @@ from gapless.synth.adversarial.generative import GeneratorModel, network
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
 from gapless.threads import one_thread
+from gapless.types import Floats
 
 # All of it public. Chosen on Adult with gaps (bench/gans.py).
 RATE = 0.1  # the chance of each row to be in a lot

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.marginal import Floats
 from gapless.model.neural.layers import Chain, Linear, ReLU
-from gapless.model.sampling import ALIKE, LEAST, Codes, allotted
+from gapless.model.sampling import ALIKE, LEAST, allotted
 from gapless.synth.adversarial.game import Generator
+from gapless.types import Codes, Floats
 
 __all__ = ["GappedGenerator", "GeneratorModel", "network"]
 

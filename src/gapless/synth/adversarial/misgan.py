@@ -12,7 +12,6 @@ from gapless.data.training import teachable
 from gapless.errors import ModelError
 from gapless.missing import CompleteRows, ImputeFirst, Missing, Observed
 from gapless.model.distribution import Distribution
-from gapless.model.marginal import Floats
 from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import OneTeacher
 from gapless.synth.adversarial.game import Game, Generator, Side
@@ -30,6 +29,7 @@ from gapless.synth.adversarial.gan import (
 from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel, network
 from gapless.synth.adversarial.teaching import Tutors
 from gapless.synth.fitting import Fitting
+from gapless.types import Floats
 
 CLIP = 0.1  # the length of a gradient by a made row, which is longer mostly
 

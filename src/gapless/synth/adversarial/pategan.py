@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapless.data.training import teachable
-from gapless.model.marginal import Floats
 from gapless.privacy import Sampled, TeacherVotes
 from gapless.synth.adversarial.critic import Known
 from gapless.synth.adversarial.game import Game
 from gapless.synth.adversarial.gan import ASKED, Adversarial, Outcome, teachers, told, typical
 from gapless.synth.adversarial.teaching import Poll
 from gapless.synth.fitting import Fitting
+from gapless.types import Floats
 
 # How far the student follows the votes: less, the more noise there is in shares of them. Chosen on Adult with gaps.
 REACH, MUCH_NOISE = 2.0, 0.04

@@ -18,9 +18,8 @@ import numpy as np
 from gapless.model.neural.cells import indicators
 from gapless.model.neural.descent import FARTHEST
 from gapless.model.neural.layers import Pairs
-from gapless.privacy.noise import Floats, Integers
-from gapless.schema.columns import Codes
 from gapless.synth.adversarial.game import Game, Played, diagonal
+from gapless.types import Codes, Floats, Integers
 
 _PORTION = 1 << 22  # products of made rows at once
 

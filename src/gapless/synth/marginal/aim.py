@@ -12,13 +12,14 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.errors import ModelError
 from gapless.model.junction import JunctionTree, cells, junction_tree, pair_growth
-from gapless.model.marginal import Floats, Marginal, Measurement
+from gapless.model.marginal import Marginal, Measurement
 from gapless.privacy import Linf, Loss, Private, for_counts
 from gapless.schema import Schema
-from gapless.schema.words import plural
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
 from gapless.synth.marginal.selection import Survey, within_cap
+from gapless.text import plural
+from gapless.types import Floats
 
 COLUMNS_SHARE = 0.1  # of the budget, for every column by itself
 ALWAYS_SHARE = 0.5  # of the rest, for tables that are measured for certain

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
-from gapless.model.marginal import Floats, Marginal, Measurement, reconcile
-from gapless.model.sampling import Chance, Codes, Ints, allot, pick
-from gapless.schema.words import plural
+from gapless.model.marginal import Marginal, Measurement, reconcile
+from gapless.model.sampling import Chance, allot, pick
+from gapless.text import plural
+from gapless.types import Codes, Floats, Integers
 
 __all__ = ["Axes", "BayesianNetwork", "Begun", "Node", "beginning", "conditional", "fit_tables"]
 
@@ -36,7 +37,7 @@ class Node:
 
     column: int
     parents: tuple[int, ...] = ()
-    merged: tuple[Ints, ...] = ()
+    merged: tuple[Integers, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -101,7 +102,7 @@ class BayesianNetwork:
             codes[:, node.column] = allot(law.reshape(-1, law.shape[-1]), groups, rng)
         return codes
 
-    def fill(self, given: Ints, chance: Chance) -> Ints:
+    def fill(self, given: Integers, chance: Chance) -> Integers:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 
         Gibbs sampling. The missing cells of a row are first drawn column by column given their parents; then, SWEEPS
@@ -120,12 +121,12 @@ class BayesianNetwork:
                     codes[rows, node.column] = pick(weights, np.arange(len(rows)), draws[rows])
         return codes
 
-    def _weights(self, place: int, codes: Ints, *, children: bool) -> Floats:
+    def _weights(self, place: int, codes: Integers, *, children: bool) -> Floats:
         """For each row the law of a node given its parents and, if asked for, times what its children say."""
         node = self.nodes[place]
         every = np.arange(self.sizes[node.column])[None, :]
 
-        def entries(column: int) -> Ints:
+        def entries(column: int) -> Integers:
             return every if column == node.column else codes[:, column, None]
 
         weights = np.ones((len(codes), every.size))

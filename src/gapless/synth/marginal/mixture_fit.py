@@ -38,9 +38,9 @@ from numpy.typing import NDArray
 
 from gapless.errors import ModelError
 from gapless.model.denoise import denoise, margin_noise
-from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, reconcile
-from gapless.model.sampling import Ints
+from gapless.model.marginal import Marginal, Measurement, estimate_total, reconcile
 from gapless.synth.marginal.mixture_model import MixtureModel, Singles, ends_of
+from gapless.types import Floats, Integers
 
 __all__ = ["MixtureFit", "fit_mixture"]
 
@@ -230,7 +230,7 @@ class _Tables:
         explained = freedom + DEPENDENT * sqrt(2 * freedom)
         return max(0.0, 1 - explained / square) if square > 0 else 0.0
 
-    def _gaps(self, column: int, total: float) -> list[tuple[int, Ints, Floats]]:
+    def _gaps(self, column: int, total: float) -> list[tuple[int, Integers, Floats]]:
         """Each gap state of a column, the cells with which it was counted, and the variance of these counts.
 
         It is that of the noise, and of the chance by which gaps that depend on nothing fall.

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
-from gapless.model.marginal import Floats
-from gapless.model.sampling import Chance, Codes, Ints, allot, pick
-from gapless.schema.words import plural
+from gapless.model.sampling import Chance, allot, pick
 from gapless.synth.marginal import swap_rebalance
+from gapless.text import plural
+from gapless.types import Codes, Floats, Integers
 
 __all__ = ["MixtureModel"]
 
@@ -107,7 +107,7 @@ class MixtureModel:
             swap_rebalance.balance(codes, which, laws.T @ (laws * np.float32(rows / self.components)), ends, rng)
         return codes
 
-    def fill(self, given: Ints, chance: Chance) -> Codes:
+    def fill(self, given: Integers, chance: Chance) -> Codes:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 
         A component is drawn by how well it explains what is observed, then every missing cell from its law there. A
@@ -129,7 +129,7 @@ class MixtureModel:
                 codes[some, column][lacking] = cells
         return codes
 
-    def _responsibilities(self, given: Ints, told: Sequence[Singles]) -> Singles:
+    def _responsibilities(self, given: Integers, told: Sequence[Singles]) -> Singles:
         """For each row and component the probability of what is observed, the largest of a row scaled to one.
 
         `told` has for each column the probability of each cell, and last of a missing one: that is, 1.
@@ -156,7 +156,7 @@ class MixtureModel:
         return cls(arrays["laws"][:, begin:end] for begin, end in pairwise(ends_of(arrays["sizes"].tolist())))
 
 
-def ends_of(sizes: Sequence[int]) -> Ints:
+def ends_of(sizes: Sequence[int]) -> Integers:
     """Where each column begins among the cells of all, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
 

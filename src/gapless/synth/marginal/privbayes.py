@@ -15,13 +15,13 @@ from gapless.data import PrivateTable
 from gapless.data.workload import Views
 from gapless.errors import ModelError
 from gapless.model.marginal import LEAST_NOISE, Marginal, Measurement
-from gapless.model.sampling import Ints
 from gapless.privacy import Loss, for_counts
 from gapless.privacy.budget import PURE
 from gapless.schema import Column, Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Counts, Fitting, Synthesizer
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
+from gapless.types import Integers
 
 ROWS_SHARE = 0.01  # of the budget, for the number of rows
 CHOICE_SHARE = 0.2  # for the network: a choice errs by little beside the noise in a table
@@ -287,7 +287,7 @@ def _dependencies(schema: Schema) -> list[Between]:
     return [rule for rule in constraints_of(schema)[1] if rule.decides]
 
 
-def _coarser(column: Column) -> list[Ints]:
+def _coarser(column: Column) -> list[Integers]:
     """The codes of a column's cells, then those with neighbouring cells merged two by two, as often as it makes sense.
 
     Only columns on a scale have neighbours. *Not applicable* and gaps stay cells of their own.

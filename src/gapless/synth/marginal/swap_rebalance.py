@@ -27,7 +27,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.sampling import Codes, Ints
+from gapless.types import Codes, Integers
 
 __all__ = ["balance"]
 
@@ -40,7 +40,7 @@ _TURNS = 16  # at least, if there are couples enough
 _ROWS = 1 << 12  # that are counted at a time
 
 
-def balance(codes: Codes, groups: Ints, target: Singles, ends: Ints, rng: np.random.Generator) -> None:
+def balance(codes: Codes, groups: Integers, target: Singles, ends: Integers, rng: np.random.Generator) -> None:
     """Swap cells between rows of one group, in place, so that counts of all pairs of columns come near to the target.
 
     Args:
@@ -73,7 +73,7 @@ def balance(codes: Codes, groups: Ints, target: Singles, ends: Ints, rng: np.ran
         more += apart.T @ (apart / 2)
 
 
-def _couples(groups: Ints) -> tuple[Ints, Ints]:
+def _couples(groups: Integers) -> tuple[Integers, Integers]:
     """The first with the second row of each group, the third with the fourth, and so on."""
     order = np.argsort(groups, kind="stable")
     place = np.arange(len(groups)) - np.searchsorted(groups[order], groups[order])
@@ -81,7 +81,7 @@ def _couples(groups: Ints) -> tuple[Ints, Ints]:
     return order[seconds - 1], order[seconds]
 
 
-def _indicators(codes: Codes, ends: Ints) -> Singles:
+def _indicators(codes: Codes, ends: Integers) -> Singles:
     """A row for each row, with a one for its cell of each column."""
     cells = np.zeros((len(codes), int(ends[-1])), dtype=np.float32)
     cells[np.arange(len(codes))[:, None], ends[:-1] + codes] = 1

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from gapless.errors import ModelError
 from gapless.model.completion import ROUNDS, ROWS, shrunk
-from gapless.model.marginal import Floats
 from gapless.model.neural.cells import indicators
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear
 from gapless.model.products import product
-from gapless.model.sampling import ALIKE, LEAST, Chance, Codes, Ints, allotted, pick, softmax
-from gapless.schema.words import plural
+from gapless.model.sampling import ALIKE, LEAST, Chance, allotted, pick, softmax
+from gapless.text import plural
+from gapless.types import Codes, Floats, Integers
 
 __all__ = ["AutoregressiveModel", "ColumnLaw", "ColumnLaws", "SharedLaws", "complete"]
 
@@ -74,13 +74,13 @@ class SharedLaws:
 
         return cls(order, sizes, bias + more, looked_up(skip), looked_up(first), first_bias, last)
 
-    def logits(self, column: int, codes: Ints) -> Floats:
+    def logits(self, column: int, codes: Integers) -> Floats:
         """Rows × cells of the column; columns that do not come before it are not looked at."""
         span, earlier = self._span(column), self.order[: self.order.index(column)]
         sums, hidden = self._looked_up(codes, earlier, span)
         return np.clip(sums + product(np.maximum(hidden, 0.0), self.last[:, span]), -_FARTHEST, _FARTHEST)
 
-    def scores(self, column: int, codes: Ints) -> Floats:
+    def scores(self, column: int, codes: Integers) -> Floats:
         """Rows × cells of the column: the logarithm of its chance given all other columns, but for a constant.
 
         It is the law of the column times that of what follows.
@@ -133,7 +133,7 @@ class SharedLaws:
         return replace(self, bias=bias)
 
     @property
-    def starts(self) -> Ints:
+    def starts(self) -> Integers:
         """Where each column's cells begin, and where the last one's end."""
         return np.cumsum([0, *self.sizes], dtype=np.int64)
 
@@ -141,7 +141,7 @@ class SharedLaws:
         starts = self.starts
         return slice(int(starts[column]), int(starts[column + 1]))
 
-    def _looked_up(self, codes: Ints, columns: Sequence[int], cells: Ints | slice) -> tuple[Floats, Floats]:
+    def _looked_up(self, codes: Integers, columns: Sequence[int], cells: Integers | slice) -> tuple[Floats, Floats]:
         """What some columns add to the logits of these cells, with the bias, and to the hidden units."""
         skip, starts = np.ascontiguousarray(self.skip[:, cells]), self.starts
         sums = np.tile(self.bias[cells], (len(codes), 1))
@@ -197,7 +197,7 @@ class ColumnLaw:
             )
         return ColumnLaw(self.given, self.outputs, self.cells, self.width, np.array(self.numbers))
 
-    def logits(self, others: Ints) -> Floats:
+    def logits(self, others: Integers) -> Floats:
         """Rows × cells, from rows × others."""
         if not self.given:
             return np.tile(self.numbers[: self.cells], (len(others), 1))
@@ -205,7 +205,7 @@ class ColumnLaw:
         outputs, _ = network.forward(network.unpack(self.numbers), tuple(others.T))
         return np.asarray(np.clip(outputs[:, : self.cells], -_FARTHEST, _FARTHEST))
 
-    def draw(self, others: Ints, draws: Floats) -> Ints:
+    def draw(self, others: Integers, draws: Floats) -> Integers:
         """A cell for each row, by its own draw: a map of each row by itself."""
         found = np.empty(len(draws), dtype=np.int64)
         for rows, block in _blocks(np.arange(len(draws))):
@@ -234,12 +234,12 @@ class ColumnLaws:
         """The cells of each column."""
         return tuple(self.laws[self.order.index(column)].cells for column in range(len(self.order)))
 
-    def logits(self, column: int, codes: Ints) -> Floats:
+    def logits(self, column: int, codes: Integers) -> Floats:
         """Those of the column's own network."""
         place = self.order.index(column)
         return self.laws[place].logits(codes[:, self.order[:place]])
 
-    def scores(self, column: int, codes: Ints) -> Floats:
+    def scores(self, column: int, codes: Integers) -> Floats:
         """As those of a shared network, one cell after the other."""
         found, tried = self.logits(column, codes), codes.copy()
         for cell in range(found.shape[1]):
@@ -318,7 +318,7 @@ class AutoregressiveModel:
                 codes[some, column] = allotted(self.laws.logits(column, codes[some].astype(np.int64)), rng)
         return codes
 
-    def _portions(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Iterator[Ints]:
+    def _portions(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Iterator[Integers]:
         """All rows, sorted by some columns before this place, in parts of bounded memory."""
         key = np.zeros(len(codes), dtype=np.int64)
         for column in rng.permutation(np.array(self.laws.order[:place], dtype=np.int64))[:ALIKE]:
@@ -348,7 +348,7 @@ class AutoregressiveModel:
                 codes[some, column] = allotted(logits[some], rng)
         return replace(self, laws=laws)
 
-    def fill(self, given: Ints, chance: Chance, *, sweeps: int = SWEEPS) -> Ints:
+    def fill(self, given: Integers, chance: Chance, *, sweeps: int = SWEEPS) -> Integers:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
 
         The missing cells of a row are first drawn column by column, given what comes before; then, `sweeps` times, each
@@ -401,7 +401,7 @@ def complete(gapped: AutoregressiveModel, sizes: Sequence[int]) -> Autoregressiv
     return filled
 
 
-def _shares(codes: Ints, size: int) -> Floats:
+def _shares(codes: Integers, size: int) -> Floats:
     return np.bincount(codes, minlength=size) / len(codes)
 
 
@@ -411,14 +411,14 @@ def _keep_plain(laws: object, *names: str) -> None:
         object.__setattr__(laws, name, np.array(getattr(laws, name), dtype=np.float64))
 
 
-def _blocks(rows: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _blocks(rows: Integers) -> Iterator[tuple[Integers, Integers]]:
     """Some rows in blocks of one size, and the same filled up: then a row's numbers do not depend on the others."""
     for begin in range(0, len(rows), _BLOCK):
         some = rows[begin : begin + _BLOCK]
         yield some, np.concatenate([some, np.full(_BLOCK - len(some), some[0])])
 
 
-def _pick(logits: Floats, draws: Floats) -> Ints:
+def _pick(logits: Floats, draws: Floats) -> Integers:
     return pick(softmax(logits), np.arange(len(logits)), draws)
 
 

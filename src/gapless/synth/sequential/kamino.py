@@ -17,7 +17,6 @@ from gapless.data.private_table import check_held
 from gapless.data.training import train, trainable
 from gapless.errors import ModelError
 from gapless.missing import Observed
-from gapless.model.marginal import Floats
 from gapless.model.neural.descent import Cells, Descent, begun
 from gapless.model.neural.layers import Chain, Layer, MaskedLinear, ReLU, Sum
 from gapless.model.neural.optimizers import Adam, Cosine
@@ -34,6 +33,7 @@ from gapless.synth.sequential.autoregressive import (
     complete,
 )
 from gapless.threads import one_thread
+from gapless.types import Floats
 
 Architecture: TypeAlias = Literal["shared", "columns"]
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from gapless.draw.escape import code, markdown, visible
+from gapless.text import code, markdown, visible
 
 HOSTILE = [
     "<script>alert(1)</script>",
