@@ -27,7 +27,7 @@ from scipy import stats
 
 import gapless as gl
 import mixture
-from gapless.model import aims
+from gapless.model import targets as aims
 from gapless.model.denoise import Denoised, denoise
 from gapless.schema import Categorical
 from gapless.synth.marginal import mixture_fit

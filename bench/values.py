@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 import gapless as gl
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.synth import METHODS
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

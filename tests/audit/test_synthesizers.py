@@ -19,7 +19,7 @@ import pytest
 
 from gapless import AIM, MST, Budget, BudgetError, Categorical, Independent, Mixture, Observed, PrivBayes, Schema
 from gapless.privacy.grant import Grant
-from gapless.synth import evidence
+from gapless.synth import measurements as evidence
 from gapless.synth.marginal import aim, privbayes
 from gapless.testing.audit import one_run_epsilon
 from gapless.testing.noise import scaled_noise, shared_noise

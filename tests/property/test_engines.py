@@ -25,8 +25,8 @@ from gapless.data.engines import disk, sql_engine
 from gapless.data.engines.disk import Disk
 from gapless.data.engines.memory import Memory
 from gapless.data.engines.postgres import Postgres, Sql
+from gapless.data.row_contribution import Groups, Tally
 from gapless.data.sums import hot_deck_sum, plain_sum, rank_scores
-from gapless.data.tally import Groups, Tally
 from gapless.data.workload import Views, Workload
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise

@@ -11,9 +11,9 @@ from gapless.model import product, sampling
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 from gapless.schema import Categorical, Integer, Schema
-from gapless.synth.evidence import Evidence, noise_of
 from gapless.synth.learning import levels, settle
 from gapless.synth.marginal import bayesian_network
+from gapless.synth.measurements import Evidence, noise_of
 from gapless.testing.tables import private
 
 ROWS, COPIES = 4000, 120

@@ -77,7 +77,7 @@ PUBLIC_CHANCE = {
     "synth.copies",  # released tables with noise once more, samples
     "inference.support",  # other cells in a copy
     "inference.pooling",  # values dealt inside bins of a copy
-    "missing.mechanisms",  # gaps in public tables
+    "missing.gap_mechanisms",  # gaps in public tables
     "missing.diagnosis",  # simulation
     "evaluate.comparison",  # cuts a public truth into two parts
     "weights.public",  # lots of a public table

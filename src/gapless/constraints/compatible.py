@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from gapless.constraints.rules import Place, Rule
 from gapless.constraints.violations import Flags, Numbers, Rows, conflicts, hold, many, numbers_of_cells, partners, some
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.schema.schema import Schema
 from gapless.types import Floats, Integers
 

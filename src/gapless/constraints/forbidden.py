@@ -19,7 +19,7 @@ from gapless.constraints.predicates import holds
 from gapless.constraints.rules import Place, Rule, read, rules_of
 from gapless.constraints.violations import Numbers, hold, numbers_of_cells
 from gapless.errors import SchemaError
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.schema.schema import Schema
 from gapless.types import Floats
 

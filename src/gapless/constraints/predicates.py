@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gapless.errors import SchemaError
 from gapless.schema.calendar import _Calendar
 from gapless.schema.columns import Boolean, Column, Ordinal, _Levels, as_text
-from gapless.schema.line import TINY, _Binned
+from gapless.schema.numeric import TINY, _Binned
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -33,7 +33,7 @@ def holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
 
     A comparison that would be true for a part of a bin only is refused: nothing finer than a bin is known.
 
-    >>> from gapless.schema.line import Integer
+    >>> from gapless.schema.numeric import Integer
     >>> holds(Integer("age", bounds=(18, 90), bins=3), ">=", "42").tolist()
     [False, True, True]
     """
@@ -60,7 +60,7 @@ def cell_of(column: Column, value: object) -> tuple[int, float]:
 
     The value may also be the name of a cell. A cell, and a value that is on no line, has NaN there.
 
-    >>> from gapless.schema.line import Integer
+    >>> from gapless.schema.numeric import Integer
     >>> age = Integer("age", bounds=(18, 90), bins=3)
     >>> cell_of(age, 50), cell_of(age, "42..65")
     ((1, 50.0), (1, nan))

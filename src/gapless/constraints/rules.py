@@ -21,7 +21,7 @@ from gapless.constraints.predicates import SIGNS, holds, position_of
 from gapless.errors import SchemaError
 from gapless.schema.calendar import _Calendar
 from gapless.schema.columns import Column, Ordinal, _Levels
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.schema.schema import Constraint, Schema, Weight
 
 _NAME = r"""t([12])\.([\w-]+|"[^"]+")"""

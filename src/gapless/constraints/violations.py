@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gapless.constraints.predicates import SIGNS
 from gapless.constraints.rules import Place, Rule, Term
 from gapless.schema.columns import Column
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.types import Floats, Integers
 
 Flags: TypeAlias = NDArray[np.bool_]

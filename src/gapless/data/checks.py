@@ -10,7 +10,7 @@ from gapless.data.private_table import PrivateTable
 from gapless.data.table import WEIGHT, Table, checked_weights
 from gapless.errors import ReadError, SchemaError, SealedError
 from gapless.schema import Schema
-from gapless.schema.line import DEFAULT_BINS, _Binned
+from gapless.schema.numeric import DEFAULT_BINS, _Binned
 
 READ = "people = gapless.read(data, schema, protect=Rows(1), budget=…, ledger=…)"
 

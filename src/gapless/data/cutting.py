@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.constraints.forbidden import beginnings
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.schema.schema import Schema
 from gapless.types import Floats
 
@@ -49,7 +49,7 @@ def cut(column: _Binned, counts: Floats, bins: int, *, least: float = 0.0, oblig
         least: the fewest rows of a bin.
         obliged: cells with which a bin must begin.
 
-    >>> from gapless.schema.line import Integer
+    >>> from gapless.schema.numeric import Integer
     >>> hours = np.where(np.arange(100) == 40, 150.0, 1.0)
     >>> cut(Integer("hours", bounds=(0, 99), bins="learned"), hours, 4).cells
     ('0..39', '40', '41..80', '81..99')

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gapless.data.table import Table
 from gapless.schema import Column
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.types import Floats
 
 Flags: TypeAlias = NDArray[np.bool_]

@@ -27,7 +27,7 @@ from gapless.data.io.reading import opened
 from gapless.data.io.register import check_not_covered, data_files, register
 from gapless.data.io.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, exists, is_pattern, split_pattern
 from gapless.data.neighbors import Links, Matching
-from gapless.data.own import all_own, is_own
+from gapless.data.trusted import all_own, is_own
 from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
@@ -37,7 +37,7 @@ from gapless.privacy.ledger import Ledger
 from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed
 from gapless.privacy.sealing import gather, transform
 from gapless.schema import Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.text import plural
 from gapless.types import Codes, Integers
 

@@ -21,7 +21,15 @@ from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
 from gapless.data.private_table import PrivateTable, check_held, held, lacking, once
-from gapless.data.tally import Named, Tally, alike, hot_deck_distance, hot_deck_total, in_bins, tally_distance
+from gapless.data.row_contribution import (
+    Named,
+    Tally,
+    alike,
+    hot_deck_distance,
+    hot_deck_total,
+    in_bins,
+    tally_distance,
+)
 from gapless.errors import SchemaError
 from gapless.privacy.private import L1, LinfByGroup, Private, Smooth
 from gapless.privacy.sealing import gather, transform

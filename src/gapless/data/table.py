@@ -28,7 +28,7 @@ from gapless.errors import ReadError, SchemaError
 from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.columns import _Levels, as_text
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.text import listing, plural, shortened
 from gapless.types import Codes
 

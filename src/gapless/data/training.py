@@ -14,8 +14,8 @@ import numpy as np
 
 from gapless.data.checks import check_private
 from gapless.data.engines.engine import Engine
-from gapless.data.own import all_own
 from gapless.data.private_table import PrivateTable, lacking
+from gapless.data.trusted import all_own
 from gapless.errors import ModelError
 from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant

@@ -2,9 +2,9 @@
 
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score, TaskScore, compare
 from gapless.evaluate.distance import kway_distance
-from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
+from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
 from gapless.evaluate.pairs import Pair, Subgroup, association, compare_pairs, compare_subgroups
-from gapless.evaluate.private import compare_private
+from gapless.evaluate.private_comparison import compare_private
 from gapless.evaluate.tasks import (
     Detection,
     classifiers,

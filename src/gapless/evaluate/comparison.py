@@ -16,8 +16,8 @@ from gapless.data.checks import check_weights, comparable
 from gapless.data.points import alike
 from gapless.errors import SchemaError, SealedError
 from gapless.evaluate.distance import kway_distance
-from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
-from gapless.evaluate.laws import half_l1, rows_of, shares
+from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
+from gapless.evaluate.marginals import half_l1, rows_of, shares
 from gapless.evaluate.pairs import Pair, Subgroup, compare_pairs, compare_subgroups
 from gapless.evaluate.rule_scores import RuleScore, compare_rules
 from gapless.evaluate.tasks import (
@@ -48,7 +48,7 @@ from gapless.evaluate.verdict import GAPS, Verdict, grade_of_score, verdict
 from gapless.files import replace as replace_file
 from gapless.privacy import Ledger
 from gapless.schema import Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.schema.schema import KINDS
 from gapless.text import plural
 from gapless.types import Floats

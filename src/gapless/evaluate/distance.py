@@ -11,7 +11,7 @@ from gapless.arguments import whole
 from gapless.data import Table
 from gapless.data.checks import check_weights, comparable
 from gapless.errors import SchemaError
-from gapless.evaluate.laws import half_l1, shares_side_by_side
+from gapless.evaluate.marginals import half_l1, shares_side_by_side
 
 MOST_SETS = 500
 

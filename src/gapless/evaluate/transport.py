@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from gapless.data import Table
 from gapless.data.checks import check_weights, comparable
 from gapless.data.points import alike, points, positions
-from gapless.evaluate.laws import half_l1
+from gapless.evaluate.marginals import half_l1
 from gapless.schema import Column
 from gapless.types import Floats
 

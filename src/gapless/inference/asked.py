@@ -18,7 +18,7 @@ from gapless.query.condition import parse_condition, value_columns
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion
 from gapless.schema import Schema
-from gapless.synth.evidence import Evidence
+from gapless.synth.measurements import Evidence
 from gapless.types import Floats
 
 _NORMAL = 1.96  # half the width of the ranks from which a quantile's variance is told, in standard deviations

@@ -19,7 +19,7 @@ from gapless.data.io.encode import check_names, classify, values_of
 from gapless.data.io.source import load
 from gapless.missing.patterns import Patterns, patterns_of
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 
 CROWDED = 0.5  # of the rows in one bin of several values: what a release says of them is where the bin lies
 FREQUENT = 0.15  # of the rows with one value, which its bin makes one of many

@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.constraints.predicates import SIGNS, holds
-from gapless.data.tally import in_bins
+from gapless.data.row_contribution import in_bins
 from gapless.errors import QuestionError, SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Column, as_text
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.types import Codes
 
 Truth: TypeAlias = NDArray[np.int8]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from gapless.arguments import whole
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
+from gapless.data.row_contribution import Named, Tally, hot_deck_distance
 from gapless.data.sums import hot_deck_sum
-from gapless.data.tally import Named, Tally, hot_deck_distance
 from gapless.errors import QuestionError
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.query.answers import Answer

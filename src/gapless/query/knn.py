@@ -15,8 +15,8 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.data.neighbors import Matching, Scheme
+from gapless.data.row_contribution import Named
 from gapless.data.sums import neighbour_sum, plain_sum
-from gapless.data.tally import Named
 from gapless.privacy import Grant, Loss, Private, Smooth, SmoothCauchy, SmoothValue, for_counts
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled, Spread, Total

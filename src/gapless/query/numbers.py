@@ -9,7 +9,7 @@ import numpy as np
 from gapless.errors import QuestionError
 from gapless.query.condition import quoted
 from gapless.schema import Boolean, Date, DateTime, Integer, Number, Ordinal, Schema
-from gapless.schema.line import TINY
+from gapless.schema.numeric import TINY
 from gapless.types import Floats, Integers
 
 STEPS = 1 << 24  # the finest grid of values: a value is rounded to this part of the range, if it must be rounded

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.data.private_table import check_question
+from gapless.data.row_contribution import Tally, tally_distance
 from gapless.data.sums import plain_sum
-from gapless.data.tally import Tally, tally_distance
 from gapless.errors import QuestionError
 from gapless.privacy import L1, Grant, Loss, Private, for_counts
 from gapless.query.answers import Answer, Noise

@@ -16,7 +16,7 @@ from gapless.draw.cards import MOST_COLUMNS, Grade, footer, left_out, mark
 from gapless.draw.charts import heat_map, noisy_bars, percent
 from gapless.draw.markup import Html, join, tag
 from gapless.draw.page import page, section, side, table, titled, unbroken
-from gapless.evaluate.laws import DENSE_CELLS, shares
+from gapless.evaluate.marginals import DENSE_CELLS, shares
 from gapless.evaluate.pairs import association, measure_of
 from gapless.missing.check import crowded_bin
 from gapless.privacy import Ledger

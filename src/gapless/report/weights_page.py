@@ -11,7 +11,7 @@ from gapless.draw.cards import MOST_COLUMNS, ColumnCard, NumberCard, cards, colu
 from gapless.draw.charts import bars, key, percent
 from gapless.draw.markup import Html, tag
 from gapless.draw.page import page, section, table
-from gapless.evaluate.laws import shares
+from gapless.evaluate.marginals import shares
 from gapless.evaluate.pairs import compare_pairs
 from gapless.privacy import Ledger
 from gapless.types import Floats

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from gapless.errors import SchemaError
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.text import nearest
 from gapless.types import Codes, Values
 

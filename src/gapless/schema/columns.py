@@ -1,4 +1,4 @@
-"""Columns: what is publicly known about each. Here those with levels; `line.py` and `calendar.py` have those on a line.
+"""Columns: what is publicly known about each. Here those with levels; those on a line: `numeric`, `calendar`.
 
 A column's cells are numbered: first its levels or bins, then, if declared, one cell for *not applicable* (a
 legitimate value, never imputed), and last one state for each kind of gap. Everything here comes from the

@@ -13,7 +13,7 @@ from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
-from gapless.schema.line import LARGEST_WHOLE, Integer, Number, _Binned, _Numeric
+from gapless.schema.numeric import LARGEST_WHOLE, Integer, Number, _Binned, _Numeric
 from gapless.text import listing, nearest, repeated
 from gapless.types import GapRule
 

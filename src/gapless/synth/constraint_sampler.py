@@ -20,7 +20,7 @@ from gapless.errors import ModelError
 from gapless.model.distribution import Distribution, HasMarginal
 from gapless.model.product import Product
 from gapless.schema import Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.types import Floats
 
 Draw: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]  # rows at these places, drawn afresh

@@ -32,17 +32,17 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import cramers_v
 from gapless.model.product import Product
 from gapless.schema import Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.synth.adversarial.critic import Critic
 from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel
 from gapless.synth.constraint_sampler import Lawful, Values, some_of
 from gapless.synth.copies import Copies
-from gapless.synth.drawing import draw_structure
-from gapless.synth.evidence import Evidence
 from gapless.synth.facts import Facts
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
+from gapless.synth.measurements import Evidence
 from gapless.synth.sequential.autoregressive import AutoregressiveModel
+from gapless.synth.structure_picture import draw_structure
 from gapless.text import listing, nearest, plural, shortened
 from gapless.threads import one_thread
 

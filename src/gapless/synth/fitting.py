@@ -42,7 +42,6 @@ from gapless.privacy import (
 from gapless.privacy.budget import PURE
 from gapless.schema import Schema
 from gapless.synth.adversarial.critic import Critic
-from gapless.synth.evidence import Evidence, Learned, noise_of
 from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.learning import (
@@ -54,6 +53,7 @@ from gapless.synth.learning import (
     levels,
     with_most_bins,
 )
+from gapless.synth.measurements import Evidence, Learned, noise_of
 from gapless.text import plural
 from gapless.types import Floats, Integers
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from gapless.data.cutting import FEW, cut_schema
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.schema import Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.types import Floats, Integers
 
 BINS_SHARE = 0.15  # of the budget, if there is a column whose bins are learned

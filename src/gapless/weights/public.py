@@ -8,12 +8,12 @@ import numpy as np
 
 from gapless.data import Table
 from gapless.data.checks import comparable
-from gapless.data.logistic import Points, blocks_of, minimum
+from gapless.data.private_logistic import Points, blocks_of, minimum
 from gapless.errors import ModelError
 from gapless.privacy.sgd import Block
 from gapless.threads import one_thread
-from gapless.weights.logistic import strength
-from gapless.weights.network import odds
+from gapless.weights.logistic_weights import strength
+from gapless.weights.network_weights import odds
 from gapless.weights.weights import Weights
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.aims import EXPLAINED, PATIENCE, aims_of, ratio, towards
 from gapless.model.denoise import Denoised
 from gapless.model.marginal import Measurement, estimate_total, project_to_simplex, reconcile, sum_to
+from gapless.model.targets import EXPLAINED, PATIENCE, aims_of, ratio, towards
 from gapless.types import Floats
 
 SWEEPS = 200  # at the most

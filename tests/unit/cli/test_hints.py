@@ -33,8 +33,8 @@ data.io.source: collect() it yourself to see why
 data.sums: plain_sum: a sum without filling
 data.training: gaps are codes of their own, except in columns that needs= names
 evaluate.comparison: schema=Schema.read('people.toml')
-evaluate.private: compare(truth, fake), for a truth that is public
-evaluate.private: pairs=[("age", "sex")]
+evaluate.private_comparison: compare(truth, fake), for a truth that is public
+evaluate.private_comparison: pairs=[("age", "sex")]
 evaluate.tasks: labels=[?]
 evaluate.tasks: labels=[…, ?]
 inference.pooling: model.copies(20)
@@ -70,11 +70,11 @@ query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
 synth.sequential.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
-weights.critic: MisGAN().fit(…)
-weights.critic: a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget
-weights.estimates: table.ask(Mean(…), spend=…)
-weights.logistic: a larger regularization= or spend=, noise="gaussian", or debias=False
-weights.logistic: noise="knorm"
+weights.critic_weights: MisGAN().fit(…)
+weights.critic_weights: a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget
+weights.weighted_estimates: table.ask(Mean(…), spend=…)
+weights.logistic_weights: a larger regularization= or spend=, noise="gaussian", or debias=False
+weights.logistic_weights: noise="knorm"
 weights.posterior: positive=?, which foretells this cell by a logistic regression
 weights.weights: a PrivateTable; LogReg().fit(truth, fake) is for two public tables
 """

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gapless.data.buckets import violating_pairs
+from gapless.data.row_contribution import Tally
 from gapless.data.sums import plain_sum, rank_scores
-from gapless.data.tally import Tally
 from gapless.data.workload import Views, Workload
 from gapless.errors import ModelError
 from gapless.synth.sequential.autoregressive import ColumnLaw

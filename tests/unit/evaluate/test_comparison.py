@@ -12,7 +12,7 @@ import gapless as gl
 from gapless.draw import charts, markup, page
 from gapless.evaluate.comparison import Score
 from gapless.evaluate.comparison_page import comparison_page, score_cards
-from gapless.evaluate.private import NoisyDistance, noisy_distance
+from gapless.evaluate.private_comparison import NoisyDistance, noisy_distance
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
 from gapless.report import release_page as report
 from gapless.report.release_page import release_page

@@ -12,8 +12,8 @@ import pytest
 import gapless as gl
 from gapless.data import PrivateTable
 from gapless.data.engines.memory import Memory
-from gapless.data.own import is_own
 from gapless.data.sums import rank_scores
+from gapless.data.trusted import is_own
 from gapless.data.workload import Views, Workload
 from gapless.model.product import Product
 from gapless.privacy import (

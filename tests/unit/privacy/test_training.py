@@ -11,8 +11,8 @@ import pytest
 from scipy.special import logsumexp
 
 import gapless as gl
-from gapless.data.own import all_own
 from gapless.data.training import train, trainable
+from gapless.data.trusted import all_own
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.gradients import Joint, Plain
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, ReLU

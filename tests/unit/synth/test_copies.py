@@ -12,8 +12,8 @@ from gapless.data import Table
 from gapless.model.marginal import Measurement, reconcile
 from gapless.schema import Categorical, Integer, Schema
 from gapless.synth import METHODS
-from gapless.synth.evidence import Evidence
 from gapless.synth.marginal.bayesian_network import Begun, Node
+from gapless.synth.measurements import Evidence
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 from throwaway import Chain

@@ -27,7 +27,7 @@ from gapless.errors import GaplessError, ReadError
 from gapless.schema import Boolean, Categorical, Column
 from gapless.schema.calendar import _Calendar
 from gapless.schema.columns import _Levels, as_text
-from gapless.schema.line import _Binned, _Numeric
+from gapless.schema.numeric import _Binned, _Numeric
 
 Kind: TypeAlias = Literal[
     "text", "boolean", "whole", "single", "double", "decimal", "date", "moment", "instant"

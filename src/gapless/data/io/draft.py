@@ -24,7 +24,7 @@ from gapless.schema import toml
 from gapless.schema.bins import Scale
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, MissingKind, as_text
-from gapless.schema.line import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
+from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
 from gapless.schema.schema import Schema
 from gapless.text import listing, plural
 

@@ -17,7 +17,7 @@ from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
 from gapless.schema.calendar import _Calendar
 from gapless.schema.columns import _Levels, as_text
-from gapless.schema.line import _Binned, _Numeric
+from gapless.schema.numeric import _Binned, _Numeric
 from gapless.text import listing, nearest
 from gapless.types import Codes
 

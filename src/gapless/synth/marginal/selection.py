@@ -12,9 +12,9 @@ from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal
 from gapless.privacy import Loss
-from gapless.synth.evidence import ENGINE_CELLS
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Counts, Fitting, Synthesizer
+from gapless.synth.measurements import ENGINE_CELLS
 
 
 class Survey(Fitting):

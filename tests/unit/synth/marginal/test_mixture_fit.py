@@ -10,7 +10,7 @@ import pytest
 import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.schema import Constraint
-from gapless.synth import evidence
+from gapless.synth import measurements as evidence
 from gapless.testing.noise import fixed_noise, no_noise
 from gapless.testing.tables import letters_schema, private
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gapless.arguments import is_number
 from gapless.data import PrivateTable, Table
-from gapless.data.logistic import Points, grid, logistic_coefficients
+from gapless.data.private_logistic import Points, grid, logistic_coefficients
 from gapless.errors import BudgetError, ModelError
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Loss
 from gapless.privacy.budget import PURE

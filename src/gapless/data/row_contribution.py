@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gapless.errors import SchemaError
 from gapless.privacy.private import L1, Columns
 from gapless.schema.columns import Column
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.types import Codes, Integers
 
 Named: TypeAlias = Mapping[str, Codes]  # the codes of each column, row by row

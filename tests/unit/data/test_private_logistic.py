@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data import logistic
-from gapless.data.logistic import (
+from gapless.data import private_logistic as logistic
+from gapless.data.private_logistic import (
     CHANCE_BITS,
     POINT_BITS,
     REACH,

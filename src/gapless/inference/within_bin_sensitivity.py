@@ -27,7 +27,7 @@ import numpy as np
 
 from gapless.data import Table
 from gapless.schema import Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.types import Floats, Integers
 
 SWEEPS = 4  # of backfitting

@@ -26,7 +26,7 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
 from gapless.schema import Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.synth.learning import settle, signed, sums_of_levels
 from gapless.synth.marginal.bayesian_network import (
     Axes,
