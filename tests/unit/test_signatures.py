@@ -80,8 +80,8 @@ PUBLIC_CHANCE = {
     "missing.gap_mechanisms",  # gaps in public tables
     "missing.diagnosis",  # simulation
     "evaluate.comparison",  # cuts a public truth into two parts
-    "weights.public",  # lots of a public table
-    "evaluate.transport",  # compares public tables, in directions that are always the same
+    "weights.discriminators",  # lots of a public table
+    "evaluate.distance",  # compares public tables, in directions that are always the same
 }
 
 

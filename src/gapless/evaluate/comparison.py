@@ -15,7 +15,7 @@ from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_weights, comparable
 from gapless.data.points import alike
 from gapless.errors import SchemaError, SealedError
-from gapless.evaluate.distance import kway_distance
+from gapless.evaluate.distance import column_wasserstein, kway_distance, wasserstein_distance
 from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
 from gapless.evaluate.marginals import half_l1, rows_of, shares
 from gapless.evaluate.pairs import Pair, Subgroup, compare_pairs, compare_subgroups
@@ -29,7 +29,6 @@ from gapless.evaluate.tasks import (
     positive_cells,
     roc_auc,
 )
-from gapless.evaluate.transport import column_wasserstein, wasserstein_distance
 from gapless.evaluate.values import (
     DISTANCE,
     MEAN,

@@ -15,7 +15,7 @@ from gapless.privacy import DiscreteGaussian, KNorm, Loss
 from gapless.privacy.budget import PURE
 from gapless.privacy.mechanisms import Mechanism
 from gapless.types import Integers
-from gapless.weights.logistic_weights import strength
+from gapless.weights.discriminators import strength
 from gapless.weights.weights import Weights, weighable
 
 

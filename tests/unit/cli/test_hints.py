@@ -70,12 +70,12 @@ query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
 synth.sequential.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
-weights.critic_weights: MisGAN().fit(…)
-weights.critic_weights: a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget
-weights.weighted_estimates: table.ask(Mean(…), spend=…)
-weights.logistic_weights: a larger regularization= or spend=, noise="gaussian", or debias=False
-weights.logistic_weights: noise="knorm"
-weights.posterior: positive=?, which foretells this cell by a logistic regression
+weights.discriminators: MisGAN().fit(…)
+weights.discriminators: a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget
+weights.weighted_learners: table.ask(Mean(…), spend=…)
+weights.discriminators: a larger regularization= or spend=, noise="gaussian", or debias=False
+weights.discriminators: noise="knorm"
+weights.weighted_learners: positive=?, which foretells this cell by a logistic regression
 weights.weights: a PrivateTable; LogReg().fit(truth, fake) is for two public tables
 """
 

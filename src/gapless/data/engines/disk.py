@@ -22,8 +22,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.engines.counting import BLOCK_CELLS, count
 from gapless.data.engines.engine import Batch
+from gapless.data.engines.memory import BLOCK_CELLS, count
 from gapless.data.io.encode import Encoder, check, check_names
 from gapless.data.io.formulas import Formulas
 from gapless.data.io.source import (

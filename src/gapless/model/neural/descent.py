@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gapless.model.neural.cells import cross_entropy, indicators
 from gapless.model.neural.gradients import Joint
-from gapless.model.neural.layers import Layer
+from gapless.model.neural.layers import Layer, cross_entropy, indicators
 from gapless.model.neural.optimizers import Moments, Optimizer
 from gapless.privacy.sgd import Block, RowGradients
 from gapless.types import Floats

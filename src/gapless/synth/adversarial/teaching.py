@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gapless.model.neural.cells import indicators
 from gapless.model.neural.descent import FARTHEST
-from gapless.model.neural.layers import Pairs
+from gapless.model.neural.layers import Pairs, indicators
 from gapless.synth.adversarial.game import Game, Played, diagonal
 from gapless.types import Codes, Floats, Integers
 

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from gapless.errors import ModelError
 from gapless.model.completion import ROUNDS, ROWS, shrunk
-from gapless.model.neural.cells import indicators
-from gapless.model.neural.layers import Attention, Chain, Embedding, Linear
-from gapless.model.products import product
+from gapless.model.neural.gradients import product
+from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, indicators
 from gapless.model.sampling import ALIKE, LEAST, Chance, allotted, pick, softmax
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
