@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 
 from gapless.data import PrivateTable
-from gapless.data.engine import Batch
+from gapless.data.engines.engine import Batch
 from gapless.privacy.sealing import transform
 
 Rows = tuple[tuple[int, ...], ...]

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from gapless.data.coding import FIRST, LAST, cuts_of
+from gapless.data.engines.sql_encoding import FIRST, LAST, cuts_of
 from gapless.schema import Boolean, Categorical, Date, DateTime, Integer, MissingCode, Number, Ordinal
 
 GAPS = {"may_be_missing": True, "missing": (MissingCode("-9", "refused"), "NA", MissingCode("n/a", "not-applicable"))}

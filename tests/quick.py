@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from gapless import synth
 from gapless.missing import STRATEGIES
-from gapless.synth.adversarial import Adversarial
+from gapless.synth.adversarial.gan import Adversarial
 
 GANS = [name for name, method in synth.METHODS.items() if issubclass(method, Adversarial)]
 

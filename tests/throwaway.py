@@ -7,8 +7,8 @@ import numpy as np
 
 from gapless.missing import CompleteRows, ImputeFirst, Observed
 from gapless.model.marginal import project_to_simplex
-from gapless.model.network import BayesianNetwork, Node, conditional
 from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node, conditional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,8 +58,10 @@ from gapless.privacy import (
     SmoothValue,
     TeacherVotes,
 )
-from gapless.synth import METHODS, TREATMENTS, adversarial, kamino
-from gapless.synth.adversarial import Adversarial
+from gapless.synth import METHODS, TREATMENTS
+from gapless.synth.adversarial import gan
+from gapless.synth.adversarial.gan import Adversarial
+from gapless.synth.sequential import kamino
 from gapless.testing.noise import FixedNoise, fixed_noise
 from gapless.testing.tables import private
 
@@ -596,13 +598,13 @@ def by_lots_of_ten(table):
 
 def by_batches_of_ten(table):
     """q = B/n, as in [MD]."""
-    with mock.patch.object(adversarial, "RATE", min(1.0, 10 / max(1, len(opened(table)[0])))):
+    with mock.patch.object(gan, "RATE", min(1.0, 10 / max(1, len(opened(table)[0])))):
         gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
 def as_many_teachers_as_tens_of_rows(table):
     """The number of teachers from the number of rows."""
-    with mock.patch.object(adversarial, "TEACHERS", 2 + len(opened(table)[0]) % 10):
+    with mock.patch.object(gan, "TEACHERS", 2 + len(opened(table)[0]) % 10):
         gl.PATEGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
@@ -610,7 +612,7 @@ def by_the_longest(table):
     """The length that gradients are cut to from the rows' own."""
     codes = opened(table)
     length = 1.0 + sum(len(np.unique(column)) for column in codes)
-    with mock.patch.object(adversarial, "typical", return_value=length):
+    with mock.patch.object(gan, "typical", return_value=length):
         gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
 
 

@@ -27,7 +27,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data import excel, source
+from gapless.data.io import excel, source
 from odd_cells import DATES, LEVELS, MOMENTS, NUMBERS, WORDS, near
 from seals import reveal
 from workbooks import FORMATTED, workbook

@@ -14,8 +14,8 @@ import pytest
 
 import gapless as gl
 from gapless.privacy.journal import Journal
-from gapless.release import make_model
-from gapless.release.folder import JOURNAL, model_of
+from gapless.publish import make_model
+from gapless.publish.folder import JOURNAL, model_of
 
 SCHEMA = gl.Schema("people", [gl.Categorical(f"x{c}", ["a", "b", "c"], may_be_missing=True) for c in range(4)])
 
@@ -25,7 +25,7 @@ CHILD = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[4])
 import gapless as gl
-from gapless.data.disk import Disk
+from gapless.data.engines.disk import Disk
 from gapless.privacy.journal import Journal
 from gapless.privacy.ledger import Ledger
 from steady import steady_noise

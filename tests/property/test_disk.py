@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 
 import gapless as gl
 import views
-from gapless.data import disk, encode, source
-from gapless.data.disk import Disk
-from gapless.data.memory import Memory
+from gapless.data.engines import disk
+from gapless.data.engines.disk import Disk
+from gapless.data.engines.memory import Memory
+from gapless.data.io import encode, source
 from odd_cells import DATES, FAR_DAYS, FAR_STEPS, LEVELS, NUMBERS
 from seals import reveal
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 
 import gapless as gl
-from gapless.data.formulas import escapes, is_formula
+from gapless.data.io.formulas import escapes, is_formula
 from seals import reveal
 
 STARTS = ("=", "+", "-", "@", "\t", "\r")

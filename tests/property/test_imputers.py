@@ -18,13 +18,14 @@ import gapless as gl
 from gapless.data import filling, private_table
 from gapless.data.filling import fill_gaps, fill_given
 from gapless.missing import STRATEGIES
-from gapless.model import network, sampling
+from gapless.model import sampling
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
-from gapless.model.network import BayesianNetwork, Node
 from gapless.model.product import Product
 from gapless.privacy import Grant
 from gapless.synth import METHODS
+from gapless.synth.marginal import bayesian_network
+from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 from seals import reveal
@@ -161,7 +162,7 @@ def test_a_row_comes_out_the_same_to_the_last_bit_whoever_stands_beside_it(name,
     given_ = np.where(rng.random((1500, 6)) < 0.4, -1, rng.integers(0, 2, (1500, 6)))
     draws = [rng.random(1500) for _ in range(80)]
     monkeypatch.setattr(sampling, "_CELLS", portion)
-    monkeypatch.setattr(network, "_CELLS", portion)
+    monkeypatch.setattr(bayesian_network, "_CELLS", portion)
 
     def filled(rows):
         numbers = iter(draws)

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import source
+from gapless.data.io import source
 from workbooks import FORMATTED, pack, row
 
 LEVELS = ["x", "y"]

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import source
+from gapless.data.io import source
 from gapless.missing import check
 
 SCHEMA = gl.Schema(
@@ -79,7 +79,7 @@ def seen(path, schema):
     return [
         outcome(table, path, schema),
         outcome(lambda: str(check(path, schema))),
-        outcome(lambda: gl.Schema.draft(path).to_toml()),
+        outcome(lambda: gl.draft_schema(path).to_toml()),
     ]
 
 

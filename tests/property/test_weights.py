@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from chunks import chunked
-from gapless.data import logistic
-from gapless.data.logistic import CLOSE, GRID, Points, grid, logistic_coefficients, logistic_odds, minimum
+from gapless.data import private_logistic as logistic
+from gapless.data.private_logistic import CLOSE, GRID, Points, grid, logistic_coefficients, logistic_odds, minimum
 from gapless.privacy import L1, L2, Rows
 from gapless.testing.tables import letters_schema, private
 from seals import reveal

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.checks import check_private
-from gapless.data.engine import Engine
+from gapless.data.engines.engine import Engine
 from gapless.data.private_table import PrivateTable, WhichRows, once
 from gapless.errors import ModelError
-from gapless.privacy.mechanisms import Floats, Integers
 from gapless.privacy.private import L1, Columns, Linf, Private
 from gapless.privacy.sealing import transform
+from gapless.types import Floats, Integers
 
 HELD_CELLS = 1 << 24
 

@@ -15,11 +15,11 @@ from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_weights, comparable
 from gapless.data.points import alike
 from gapless.errors import SchemaError, SealedError
-from gapless.evaluate.distance import kway_distance
-from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
-from gapless.evaluate.laws import Floats, half_l1, rows_of, shares
+from gapless.evaluate.distance import column_wasserstein, kway_distance, wasserstein_distance
+from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
+from gapless.evaluate.marginals import half_l1, rows_of, shares
 from gapless.evaluate.pairs import Pair, Subgroup, compare_pairs, compare_subgroups
-from gapless.evaluate.rules import RuleScore, compare_rules
+from gapless.evaluate.rule_scores import RuleScore, compare_rules
 from gapless.evaluate.tasks import (
     coefficient_error,
     detection,
@@ -29,7 +29,6 @@ from gapless.evaluate.tasks import (
     positive_cells,
     roc_auc,
 )
-from gapless.evaluate.transport import column_wasserstein, wasserstein_distance
 from gapless.evaluate.values import (
     DISTANCE,
     MEAN,
@@ -48,9 +47,10 @@ from gapless.evaluate.verdict import GAPS, Verdict, grade_of_score, verdict
 from gapless.files import replace as replace_file
 from gapless.privacy import Ledger
 from gapless.schema import Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.schema.schema import KINDS
-from gapless.schema.words import plural
+from gapless.text import plural
+from gapless.types import Floats
 
 Progress = Callable[[str, int, int], object]
 

@@ -40,9 +40,9 @@ from gapless.errors import SchemaError
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Grant, Loss, for_counts
 from gapless.schema import Column
-from gapless.schema.words import aligned, plural
+from gapless.text import aligned, plural
+from gapless.types import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Pattern: TypeAlias = tuple[bool, ...]
 

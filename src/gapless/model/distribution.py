@@ -8,8 +8,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.marginal import Floats
 from gapless.model.sampling import Chance
+from gapless.types import Floats
 
 
 class Distribution(Protocol):

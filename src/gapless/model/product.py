@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.marginal import Floats
 from gapless.model.sampling import Chance, pick
+from gapless.types import Floats
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,13 @@ from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gapless.privacy.accounting import GRID, LEAST_DELTA
 from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from gapless.privacy.partitions import best_partition
 from gapless.privacy.registry import mechanism_of
+from gapless.types import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace
 
 REACH = 9.0  # standard deviations; what lies beyond, below 1e-17, counts as lost for certain

@@ -18,10 +18,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gapless.privacy.accounting import LEAST_DELTA
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss
@@ -29,11 +28,10 @@ from gapless.privacy.mechanisms import DiscreteGaussian
 from gapless.privacy.pricing import CountNoise, Price, RenyiFilter, Request
 from gapless.privacy.private import L1, L2, Columns, Private
 from gapless.privacy.registry import RECOMPUTED, UNKNOWN, mechanism_of
+from gapless.types import Floats
 
 if TYPE_CHECKING:
     from gapless.privacy.ledger_file import Entry
-
-Floats: TypeAlias = NDArray[np.float64]
 
 SMOOTHING = 1e-5  # η: what the passage from discrete to continuous noise may cost in ε
 MARGIN = 1e-6  # of δ, for rounding errors; half of it when a record is computed again, on whatever machine

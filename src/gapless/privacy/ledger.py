@@ -50,7 +50,7 @@ from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.registry import RECOMPUTED, UNKNOWN, recomputed_loss
 from gapless.privacy.rounding import rounded_up, told_up
 from gapless.privacy.snapshot import LedgerSnapshot
-from gapless.schema.columns import GapRule
+from gapless.types import GapRule
 
 FIRST = "budget=Budget(epsilon=1.0, delta=1e-6) for a table that was never released from; else ledger=PATH, its ledger"
 SPENT = "use the releases that were paid for: the budget of this table is spent"

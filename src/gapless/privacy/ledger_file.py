@@ -35,7 +35,7 @@ from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
 from gapless.privacy.file_lock import BINARY, locked, sync_name
 from gapless.privacy.noise import SYSTEM
 from gapless.privacy.registry import UNKNOWN
-from gapless.schema.columns import GapRule
+from gapless.types import GapRule
 
 if TYPE_CHECKING:
     from gapless.privacy.pricing import Price

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gapless.privacy.budget import PURE, Loss
 from gapless.privacy.promise import gaps_told
 from gapless.privacy.rounding import rounded_up, told_up
-from gapless.schema.columns import GapRule
-from gapless.schema.words import aligned
+from gapless.text import aligned
+from gapless.types import GapRule
 
 if TYPE_CHECKING:
     from gapless.privacy.ledger import Ledger

@@ -18,32 +18,32 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.arguments import whole
+from gapless.constraints.forbidden import constraints_of, soft_rules_of
+from gapless.constraints.predicates import cell_of
+from gapless.constraints.rules import rules_of
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.data.filling import Chance, fill_given
 from gapless.data.table import write_frames
 from gapless.errors import ModelError
 from gapless.model import archive
-from gapless.model.autoregressive import AutoregressiveModel
-from gapless.model.critic import Critic
 from gapless.model.distribution import CanFill, Distribution, HasMarginal
-from gapless.model.generative import GappedGenerator, GeneratorModel
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import cramers_v
-from gapless.model.mixture import MixtureModel
-from gapless.model.network import BayesianNetwork
 from gapless.model.product import Product
 from gapless.schema import Schema
-from gapless.schema.comparison import cell_of
-from gapless.schema.constraints import constraints_of, soft_rules_of
-from gapless.schema.line import _Binned
-from gapless.schema.rules import rules_of
-from gapless.schema.words import listing, nearest, plural, shortened
+from gapless.schema.numeric import _Binned
+from gapless.synth.adversarial.critic import Critic
+from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel
+from gapless.synth.constraint_sampler import Lawful, Values, some_of
 from gapless.synth.copies import Copies
-from gapless.synth.drawing import draw_structure
-from gapless.synth.evidence import Evidence
 from gapless.synth.facts import Facts
-from gapless.synth.lawful import Lawful, Values, some_of
+from gapless.synth.marginal.bayesian_network import BayesianNetwork
+from gapless.synth.marginal.mixture_model import MixtureModel
+from gapless.synth.measurements import Evidence
+from gapless.synth.sequential.autoregressive import AutoregressiveModel
+from gapless.synth.structure_picture import draw_structure
+from gapless.text import listing, nearest, plural, shortened
 from gapless.threads import one_thread
 
 Gaps: TypeAlias = Literal["filled", "as observed"]

@@ -10,17 +10,18 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from gapless.constraints.forbidden import soft_rules_of
 from gapless.data import PrivateTable
 from gapless.data.buckets import violating_pairs
 from gapless.data.checks import check_private
+from gapless.data.cutting import cut_schema
 from gapless.data.private_table import WhichRows, check_held
 from gapless.errors import BudgetError, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
-from gapless.model.autoregressive import LEAST
-from gapless.model.critic import Critic
 from gapless.model.distribution import Distribution
-from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
+from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.model.product import Product
+from gapless.model.sampling import LEAST
 from gapless.privacy import (
     L1,
     Budget,
@@ -37,12 +38,8 @@ from gapless.privacy import (
     for_counts,
 )
 from gapless.privacy.budget import PURE
-from gapless.privacy.mechanisms import Integers
 from gapless.schema import Schema
-from gapless.schema.constraints import soft_rules_of
-from gapless.schema.cutting import cut_schema
-from gapless.schema.words import plural
-from gapless.synth.evidence import Evidence, Learned, noise_of
+from gapless.synth.adversarial.critic import Critic
 from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.learning import (
@@ -54,6 +51,9 @@ from gapless.synth.learning import (
     levels,
     with_most_bins,
 )
+from gapless.synth.measurements import Evidence, Learned, noise_of
+from gapless.text import plural
+from gapless.types import Floats, Integers
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Counts: TypeAlias = Private[Integers, L1]

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from gapless.privacy.cauchy import rounded_cauchy
 from gapless.privacy.knorm import rounded_knorm
-from gapless.privacy.noise import Floats, Integers, NoiseSource, _source, current
+from gapless.privacy.noise import NoiseSource, _source, current
+from gapless.types import Floats, Integers
 
 __all__ = [
     "FixedNoise",

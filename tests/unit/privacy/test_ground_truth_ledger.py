@@ -15,7 +15,7 @@ from gapless.privacy import Budget, DiscreteLaplace, Ledger, elimination, for_co
 from gapless.privacy import ground_truth_filter as filter_module
 from gapless.privacy.ground_truth import merged, most_lost
 from gapless.privacy.ledger_file import hash_of, new_header, seal_of
-from gapless.release.statement import privacy_statement
+from gapless.report.statement import privacy_statement
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 

@@ -13,8 +13,8 @@ from scipy.stats import norm
 
 import gapless as gl
 from gapless.data.neighbors import Matching
+from gapless.data.row_contribution import Tally
 from gapless.data.sums import neighbour_sum, rank_scores
-from gapless.data.tally import Tally
 from gapless.data.training import trainable
 from gapless.data.workload import Workload
 from gapless.errors import BudgetError, LedgerError, SealedError
