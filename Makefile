@@ -9,11 +9,11 @@ demo: $(VENV)/core          ## a release from the bundled incomplete table
 	$(BIN)/gapless demo
 
 test: $(VENV)/dev           ## the tests, slow tier left out
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+	OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
-test-all: $(VENV)/dev       ## all tests
+test-all: $(VENV)/dev       ## all tests, property tests with new random examples
 	$(BIN)/pip install -q -e ".[bayes,spark]" "mbi==2.0.*" "jax-privacy==2.0.*"
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-profile=explore
 
 check: $(VENV)/dev          ## lint, types, import rules
 	$(BIN)/ruff check .

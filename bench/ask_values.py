@@ -15,6 +15,7 @@ import math
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -48,7 +49,7 @@ def truth(question: gl.Mean | gl.Quantile, frame: pl.DataFrame, *, binned: gl.Sc
     """The answer of each group from the raw values, or from the middles of bins."""
     frame = frame.filter(pl.col("age") >= 33) if question.where else frame
     if binned is not None:
-        column = binned[question.column]
+        column: Any = binned[question.column]
         low, high = column.ends_of_bins()
         middles = ((low + high) / 2)[column.bin_of(frame[question.column].to_numpy().astype(float))]
         frame = frame.with_columns(pl.Series(question.column, middles))
@@ -63,8 +64,8 @@ def report(frame: pl.DataFrame, schema: gl.Schema, questions: list, runs: int) -
     """A line for each group of each question."""
     with tempfile.TemporaryDirectory() as folder:
         for number, question in enumerate(questions):
-            place = Path(folder) / f"{number}.ledger"
-            table = gl.read(frame, schema, protect=gl.Rows(1), budget=gl.Budget(runs + 1.0), ledger=place)
+            ledger = Path(folder) / f"{number}.ledger"
+            table = gl.read(frame, schema, protect=gl.Rows(1), budget=gl.Budget(runs + 1.0), ledger=ledger)
             started = time.perf_counter()
             answers = [table.ask(question, spend=Loss(1.0, math.inf)) for _ in range(runs)]
             took = (time.perf_counter() - started) / runs

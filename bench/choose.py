@@ -125,11 +125,11 @@ def main():
         if asked.large or asked.gaps:
             plan = [table for table in plan if (asked.large and table[0] == LARGE) or (asked.gaps and table[4])]
         measure_all(plan, known, asked.results, time.monotonic() + 60 * asked.minutes)
-    tables = defaultdict(dict)
+    measured = defaultdict(dict)
     for line in known.values():
         if "pairs" in line:
-            tables[tuple(line[name] for name in TABLE)][line["method"]] = line
-    tables = {table: found for table, found in tables.items() if complete(table, found)}
+            measured[tuple(line[name] for name in TABLE)][line["method"]] = line
+    tables = {table: found for table, found in measured.items() if complete(table, found)}
     show(tables, known)
     regret(tables)
     against(tables)
@@ -386,7 +386,8 @@ def choice(table, limit=auto.ALL_PAIRS):
     """What `Auto` takes if it measures all pairs from this signal on."""
     kept, auto.ALL_PAIRS = auto.ALL_PAIRS, limit
     try:
-        return type(gl.Auto().choose(*public(table), gl.Rows(1))[0]).__name__
+        schema, loss = public(table)
+        return type(gl.Auto().choose(schema, loss, gl.Rows(1))[0]).__name__
     finally:
         auto.ALL_PAIRS = kept
 

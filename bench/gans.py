@@ -29,6 +29,7 @@ import time
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from gapless.synth import TREATMENTS
 from gapless.testing.noise import scaled_noise
 
 RESULTS = paper.HERE / "results" / "gans.jsonl"
-METHODS = {
+METHODS: dict[str, tuple[Any, str]] = {
     "misgan": (gl.MisGAN, "observed"),
     "misgan, noised generators": (partial(gl.MisGAN, noised="generators"), "observed"),
     "misgan, complete rows": (gl.MisGAN, "complete-rows"),

@@ -344,7 +344,7 @@ def table(options):
                     widths.append(half / found["real"][1])
         inside = [hit for name, found in hits.items() if name not in one_way for hit in found]
         rates = {name: float(np.mean(found)) for name, found in hits.items() if len(found) >= 15}
-        worst = min(rates, key=rates.get, default="")
+        worst = min(rates, key=lambda name: rates[name], default="")
         row = [
             np.mean([hit for name in one_way for hit in hits[name]]),
             np.mean(inside) if inside else np.nan,

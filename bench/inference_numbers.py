@@ -107,7 +107,7 @@ def kind_of(name):
 def measure(table, cell, samples):
     """For each estimand whether its interval held, how wide it was, and how far off its centre."""
     frame, columns, asked, slopes, rows = table
-    method, epsilon, *gaps = cell.split(",") if cell != "rows" else (cell, None)
+    method, epsilon, *gaps = cell.split(",") if cell != "rows" else (cell, "0")
     if not gaps:
         columns = [replace(column, may_be_missing=False) for column in columns]
     schema = Schema("population", columns)
@@ -139,8 +139,10 @@ def measure(table, cell, samples):
             own = {name: (value, 1.96 * variance**0.5) for name, (value, variance) in usual.items()}
             intervals = {name: (value - half, value, value + half) for name, (value, half) in own.items()}
             if copies is not None:
-                pooled = [each for each in gl.pool(copies, estimator).estimates if each.interval is not None]
-                ends = {f"{question} {each.name}": (each.value, *each.interval) for each in pooled}
+                pooled = gl.pool(copies, estimator).estimates
+                ends = {
+                    f"{question} {found.name}": (found.value, *found.interval) for found in pooled if found.interval
+                }
                 intervals = {name: (low, value, high) for name, (value, low, high) in ends.items()}
             for name, (low, value, high) in intervals.items():
                 held.setdefault(name, []).append(low <= truth[name] <= high)

@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from gapless.synth import TREATMENTS
 
 RESULTS = paper.HERE / "results" / "kamino.jsonl"
 LABELS = {"adult": ["income", "sex", "marital-status"], "bank": ["y", "housing", "marital"]}  # some, to bound the time
-METHODS = {
+METHODS: dict[str, Any] = {
     "kamino": gl.Kamino,
     "kamino, columns": lambda missing: gl.Kamino(architecture="columns", missing=missing),
     "aim": gl.AIM,
@@ -89,7 +90,7 @@ class Tables(paper.Truths):
         return super().__getitem__(name)
 
     def with_gaps(self, name, made, run):
-        return {"": None, "MCAR": gl.MCAR, "MAR": gl.MAR}[made](0.2).apply(self[name], seed=run) if made else self[name]
+        return {"MCAR": gl.MCAR, "MAR": gl.MAR}[made](0.2).apply(self[name], seed=run) if made else self[name]
 
 
 def table_of(name, codes, sizes):

@@ -113,7 +113,7 @@ def budget(epsilon):
 def measure(rows, sizes, rho, rng, one_way, power):
     """Noisy counts of every pair, and of every column if these have a share."""
     columns = range(len(sizes))
-    shares = {(column,): one_way / len(sizes) for column in columns if one_way}
+    shares: dict[tuple[int, ...], float] = {(column,): one_way / len(sizes) for column in columns if one_way}
     weights = {
         pair: math.prod(sizes[column] for column in pair) ** power for pair in itertools.combinations(columns, 2)
     }
@@ -160,8 +160,8 @@ def adult(gaps=""):
                 sizes.append(len(levels))
             known.append(codes[0])
             rows.append(np.where(table[name].isna(), sizes[-1], codes[1]))
-        codes = np.stack(known, axis=1)
-        return codes, np.stack(rows, axis=1) if gaps else codes, tuple(sizes)
+        complete = np.stack(known, axis=1)
+        return complete, np.stack(rows, axis=1) if gaps else complete, tuple(sizes)
 
     return make
 

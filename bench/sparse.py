@@ -71,7 +71,8 @@ def run(codes, sizes, edges, method, epsilon, seed, drawn):
     columns = [Categorical(f"x{place}", [str(code) for code in range(size)]) for place, size in enumerate(sizes)]
     schema = gl.Schema("sparse", tuple(columns))
     rows = pl.DataFrame(codes, schema=list(schema.names)).cast(pl.String)
-    aims.denoise = mixture_fit.denoise = denoise if drawn else lambda table, *_, **__: Denoised.plain(table)
+    for module in (aims, mixture_fit):
+        setattr(module, "denoise", denoise if drawn else lambda table, *_, **__: Denoised.plain(table))  # noqa: B010
     with tempfile.TemporaryDirectory() as folder, fixed_noise(100 + seed):
         people = gl.read(rows, schema, protect=gl.Rows(1), ledger=f"{folder}/l.ledger", budget=gl.Budget(epsilon, 1e-6))
         begin = time.process_time()
@@ -111,8 +112,8 @@ def flights(_):
 
     numbers, names = ["dep_delay", "arr_delay", "air_time", "distance"], ["carrier", "origin"]
     table = table[numbers + names].dropna()
-    codes, edges = zip(*(binned(table[name].to_numpy(float)) for name in numbers), strict=True)
-    codes = [*codes, *(table[name].astype("category").cat.codes for name in names)]
+    found, edges = zip(*(binned(table[name].to_numpy(float)) for name in numbers), strict=True)
+    codes = [*found, *(table[name].astype("category").cat.codes for name in names)]
     return *whole(np.stack(codes, axis=1)), edges
 
 

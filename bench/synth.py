@@ -30,6 +30,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 # This process stays small (no numpy): the peak memory that Linux reports for a process includes that of its starter.
 HERE = Path(__file__).resolve().parent
@@ -140,7 +141,7 @@ def fit(job):
 
     for module in [m for name, m in sys.modules.items() if name.startswith("gapless")]:
         if getattr(module, "count", None) is plain:
-            module.count = counted
+            setattr(module, "count", counted)  # noqa: B010 a module has no such attribute by its type
     late_imports(clock)
     with clock("read"):
         people = gl.read(
@@ -238,7 +239,7 @@ def run(command, *, cap, env=None):
         out.seek(0)
         err.seek(0)
         told, moans = out.read().strip().splitlines(), err.read().strip().splitlines()
-    facts = {
+    facts: dict[str, Any] = {
         "process_s": round(used.ru_utime + used.ru_stime, 2),
         "wall_s": round(time.perf_counter() - start, 2),
         "process_peak_mb": round(used.ru_maxrss / 1024),
@@ -533,7 +534,7 @@ def print_results(results):
                 row += ["–", "–", "–"]
             rows.append(row)
         markdown(head + (["2-way ÷ best peer", "cpu ÷ fastest peer", "cpu ÷ best peer"] if compared else []), rows)
-        if compared:
+        if compared and closest is not None and fastest is not None:
             print(f"\nBest peer by 2-way distance: {closest[0]}; fastest: {fastest[0]} (base-… are marks, not peers).")
             print(
                 "The cost of a peer is its fit alone, ours is fit + sample. Process: all of it, with imports, reading"
@@ -638,7 +639,7 @@ def main():
         print(json.dumps(globals()[sys.argv[1][1:]](json.loads(sys.argv[2]))))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = {"type": lambda text: [word.strip() for word in text.split(";" if ";" in text else "+")]}
+    names: dict[str, Any] = {"type": lambda text: [word.strip() for word in text.split(";" if ";" in text else "+")]}
     parser.add_argument("--methods", **names, default=list(METHODS), help="of gapless: aim+mst; none for none")
     parser.add_argument("--tables", **names, default=list(TABLES), help="'adult+adult MAR 0.2'")
     parser.add_argument("--modes", **names, default=list(MODES), help="'extended+observed'")

@@ -76,7 +76,7 @@ def write_schema(schema: Any) -> str:
 
 
 def draft_schema(data: Path) -> str:
-    return str(gl.Schema.draft(data, name="drafted").to_toml())
+    return str(gl.draft_schema(data, name="drafted").to_toml())
 
 
 def look(data: Path, schema: Any) -> Any:

@@ -15,6 +15,7 @@ import time
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -88,8 +89,9 @@ def released(frame, schema, method="auto"):
 def in_ten_bins(schema):
     """The schema as drafts were before: ten equal bins for every column on a line."""
     lines = [column for column in schema.columns if isinstance(column, _Binned) and column.learned]
+    linear: dict[str, Any] = {"scale": "linear"}
     return schema.with_columns(
-        {c.name: replace(c, bins=None, **({"scale": "linear"} if "scale" in c.own_keys else {})) for c in lines}
+        {c.name: replace(c, bins=None, **(linear if "scale" in c.own_keys else {})) for c in lines}
     )
 
 

@@ -25,7 +25,9 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -35,6 +37,7 @@ import synth
 from gapless.data.points import points, positions
 from gapless.draw.markup import shape, svg_file, tag
 from gapless.evaluate.tasks import coefficient_error, positive_cells
+from gapless.schema import Column
 from gapless.testing.noise import fixed_noise
 from gapless.weights import FewRowsWarning
 from gapless.weights.discriminators import log_means
@@ -163,13 +166,18 @@ def bias(draws):
         points = Points.of(schema)
         real, made = points(truth.codes), points(fake.codes)
         both = [(real, 1.0), (made, -1.0)]
-        beta = minimum(lambda both=both: iter(both), points, strength, near=1e-9)
+        beta = minimum(partial(iter, both), points, strength, near=1e-9)
         exact = np.exp(made @ beta)
         step = grid(points, strength)
         with tempfile.TemporaryDirectory() as folder:
             people = opened(toy(many, 2, triangle=True), schema, 1.0, folder)
             spend = people.ledger.left
-            for kind, norm in ((DiscreteGaussian, "L2"), (KNorm, "L2"), (DiscreteLaplace, "L1")):
+            kinds: list[tuple[Any, Literal["L1", "L2"]]] = [
+                (DiscreteGaussian, "L2"),
+                (KNorm, "L2"),
+                (DiscreteLaplace, "L1"),
+            ]
+            for kind, norm in kinds:
                 value = logistic_coefficients(people, fake, regularization=strength, norm=norm)
                 noise = kind.for_loss(spend, value.distance)
                 zeros = np.zeros(points.numbers, dtype=np.int64)
@@ -211,12 +219,13 @@ def picture():
     inside = (fake["x"] + fake["y"]).to_numpy() < 1
     panels = {"the true weights": 2.0 * inside, "LogReg (no noise)": gl.LogReg().fit(truth, fake)}
     with tempfile.TemporaryDirectory() as folder, fixed_noise(3):
-        for name, method in {
+        methods: dict[str, Any] = {
             "BetaNoised": gl.LogisticWeights(debias=False),
             "BetaDebiased": gl.LogisticWeights(),
             "DP-MLP": gl.NetworkWeights(),
             "Calibration": gl.CalibrationWeights(),
-        }.items():
+        }
+        for name, method in methods.items():
             people = opened(private, TOY, 1.0, folder)
             panels[name] = method.fit(people, fake, spend=people.ledger.left)
     panels["MLP (no noise)"] = gl.MLP().fit(truth, fake)
@@ -291,7 +300,7 @@ def as_table(bunch, label):
     target = np.asarray(bunch["target"])
     numbers = dict(frame) | ({"label": target.astype(float)} if label == "number" else {})
     frame = {name: values * 1.0 for name, values in frame.items()}
-    columns = [
+    columns: list[Column] = [
         gl.Number(name, bounds=(0, 1), bins=2)
         if values.dtype == bool
         else gl.Number(name, bounds=(float(values.min()), float(values.max())), bins=8)
@@ -303,15 +312,15 @@ def as_table(bunch, label):
     return pl.DataFrame(frame), gl.Schema("small", columns)
 
 
-NOISES = ("gaussian", "knorm", "laplace")
-PRIVATE = {
+NOISES: tuple[Literal["gaussian", "knorm", "laplace"], ...] = ("gaussian", "knorm", "laplace")
+PRIVATE: dict[str, Any] = {
     **{f"BetaNoised, {noise}": gl.LogisticWeights(noise=noise, debias=False) for noise in NOISES},
     **{f"BetaDebiased, {noise}": gl.LogisticWeights(noise=noise) for noise in NOISES},
     "noise on weights": gl.NoisedWeights(),
     "DP-MLP": gl.NetworkWeights(),
     "Calibration": gl.CalibrationWeights(),
 }
-PUBLIC = {"LogReg": gl.LogReg(), "MLP": gl.MLP()}
+PUBLIC: dict[str, Any] = {"LogReg": gl.LogReg(), "MLP": gl.MLP()}
 KINDS = {"privbayes": gl.PrivBayes, "aim": gl.AIM, "dpgan": gl.DPGAN, "dpcgan": gl.DPCGAN}
 FREE = "Discriminator"  # by the critic that a generative network carries: everything goes to synthesis
 BOTH = ("BetaDebiased, gaussian", "Calibration")  # what `shares` tries
@@ -382,7 +391,7 @@ def section_4(names, epsilons, runs, share, kinds):
             with tempfile.TemporaryDirectory() as folder:
                 _, model = modelled(train, schema, KINDS[kind], epsilon, folder, percent=100)
                 whole = model.sample(len(train), seed=run)
-                tried = [("None", whole, None)]
+                tried: list[tuple[str, gl.Table, gl.Weights | None]] = [("None", whole, None)]
                 if model.critic is not None:
                     tried.append((FREE, whole, gl.CriticWeights(model).fit(whole)))
                 tried += [(how, whole, weights.fit(truth, whole)) for how, weights in PUBLIC.items()]
@@ -395,13 +404,13 @@ def section_4(names, epsilons, runs, share, kinds):
             for how, rows, weights in tried:
                 found.setdefault((kind, how), []).append(scores(test, rows, weights))
             print(f"  {name}, ε = {epsilon:g}, {kind}, run {run}", file=sys.stderr, flush=True)
-        rows = []
+        lines = []
         for kind, how in itertools.product(kinds, ["None", FREE, f"None, {100 - share} %", *PRIVATE, *PUBLIC]):
             many = found.get((kind, how))
             if how == FREE and many is None:  # no critic
                 continue
             told = [summary([score[number] for score in many]) if many else "refused" for number in range(3)]
-            rows.append([kind, how, *told])
+            lines.append([kind, how, *told])
         print(
             f"\n{name}, {len(frame)} rows, ε = {epsilon:g}, {runs} runs, {share} % to weights, mean ± standard error\n"
         )
@@ -413,7 +422,7 @@ def section_4(names, epsilons, runs, share, kinds):
                 "coefficient MSE",
                 "network: AUC" if isinstance(schema["label"], gl.Categorical) else "network: MSE",
             ],
-            rows,
+            lines,
         )
         sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""What tests leave in the temporary folder goes when they are done."""
+"""Settings and fixtures of all tests; what they leave in the temporary folder is removed when they are done."""
 
 import os
 import shutil
@@ -7,8 +7,21 @@ import warnings
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# An ordinary run tries the same examples every time, so that it never fails by chance. `make test-all` passes
+# --hypothesis-profile=explore: it tries new ones, and five times as many.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", derandomize=False, deadline=None, max_examples=500, print_blob=True)
+settings.load_profile("repeatable")
 
 SYSTEM = tempfile.gettempdir()
+
+# Ledgers are flushed to the disk at every charge, and tests make thousands of them: where there is a file system in
+# memory with room, temporary files go there. A flush is still asked for, and costs nothing.
+MEMORY = Path("/dev/shm")  # noqa: S108 pytest makes folders there that only this user can read
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.fixture(scope="session", autouse=True)

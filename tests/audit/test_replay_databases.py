@@ -16,8 +16,8 @@ import pytest
 
 import gapless as gl
 from gapless.data.engines.postgres import Sql
-from odd_cells import MOMENTS, POSTGRES, WORDS
-from seals import reveal
+from helpers.odd_cells import MOMENTS, POSTGRES, WORDS
+from helpers.open_sealed import reveal
 
 GAPS = {
     "may_be_missing": True,

@@ -28,9 +28,9 @@ import pytest
 
 import gapless as gl
 from gapless.data.io import excel, source
-from odd_cells import DATES, LEVELS, MOMENTS, NUMBERS, WORDS, near
-from seals import reveal
-from workbooks import FORMATTED, workbook
+from helpers.odd_cells import DATES, LEVELS, MOMENTS, NUMBERS, WORDS, near
+from helpers.open_sealed import reveal
+from helpers.workbooks import FORMATTED, workbook
 
 NAMES = ("level", "number", "moment")
 SETS = [s for many in (1, 2) for s in itertools.combinations(NAMES, many)]

@@ -18,7 +18,7 @@ from gapless.privacy import DiscreteLaplace, noise
 from gapless.testing.audit import epsilon_at_least
 from gapless.testing.noise import scaled_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 SCHEMA = letters_schema((2, 2))
 DECIDES = "t1.x0 == t2.x0 and t1.x1 != t2.x1"

@@ -20,7 +20,7 @@ from gapless.privacy.noise import current
 from gapless.testing.audit import mu_at_least, one_run_epsilon
 from gapless.testing.noise import no_noise, scaled_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 SIDE = 64
 LEVELS = [f"c{number}" for number in range(SIDE)]

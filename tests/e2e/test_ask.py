@@ -2,16 +2,13 @@
 
 import json
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from gapless.cli.ask import EXAMPLES
 from gapless.data import PrivateTable
+from helpers.command_line import run
 
-GAPLESS = Path(sys.executable).parent / "gapless"
 SCHEMA = """\
 [table]
 name = "people"
@@ -46,12 +43,6 @@ def folder(tmp_path):
     rows = [f"{i},{('F', 'M', '')[i % 3]},{10 * i if i % 4 else ''}" for i in range(100)]
     (tmp_path / "people.csv").write_text("age,sex,income\n" + "\n".join(rows) + "\n")
     return tmp_path
-
-
-def run(*arguments, cwd):
-    return subprocess.run(
-        [GAPLESS, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False
-    )
 
 
 def test_a_question_is_answered_under_the_ledger(folder):

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 
 import gapless as gl
-from databases import query_of, type_of
 from gapless.missing import check
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
-from seals import reveal
+from helpers.databases import query_of, type_of
+from helpers.open_sealed import reveal
 
 SECRET = "Tr0ub4dor"  # noqa: S105 it is to be looked for
 SCHEMA = gl.Schema(

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from gapless.synth import METHODS, TREATMENTS
-from throwaway import Chain
+from helpers.chain_synthesizer import Chain
 
 
 @pytest.fixture

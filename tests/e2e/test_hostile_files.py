@@ -11,7 +11,7 @@ import pytest
 
 import gapless as gl
 from gapless.model import archive
-from hostile import npy, zip_bomb, zip_of
+from helpers.hostile_files import npy, zip_bomb, zip_of
 
 MEMORY = 6 << 30  # libraries take some of it
 SECONDS = 120  # far more than any of these takes

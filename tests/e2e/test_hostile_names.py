@@ -2,10 +2,7 @@
 
 import csv
 import json
-import os
 import re
-import subprocess
-import sys
 from xml.parsers import expat
 
 import numpy as np
@@ -13,6 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import gapless as gl
+from helpers import command_line
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = [f"a|b {SCRIPT}", "=cmd|' /C calc'!A0", "\x1b[31mred\x1b]0;owned\x07", "x`y ``` [l](javascript:alert(1))"]
@@ -87,10 +85,8 @@ def test_the_files_of_rows_have_no_formula_and_the_release_says_so(release):
 
 
 def run(folder, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "gapless", *arguments], cwd=folder, capture_output=True, check=False, env=os.environ
-    )
-    return done.returncode, (done.stdout + done.stderr).decode()
+    done = command_line.run(*arguments, cwd=folder)
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,12 @@ import json
 import re
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-GAPLESS = Path(sys.executable).parent / "gapless"
+from helpers import command_line
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PAGES = ("release/report.html", "comparison.html")  # of a release, and of the bundled table, which is public
 OWN = "not an origin"  # who asks, when the browser itself does at every start, whatever page it shows
@@ -19,7 +18,7 @@ OWN = "not an origin"  # who asks, when the browser itself does at every start, 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    done = subprocess.run([GAPLESS, "demo", "-o", "demo"], cwd=folder, capture_output=True, text=True, check=False)
+    done = command_line.run("demo", "-o", "demo", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "demo"
 

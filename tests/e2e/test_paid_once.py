@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import gapless as gl
-import quick
 from gapless.missing import diagnosis
 from gapless.privacy import Ledger, Private
 from gapless.privacy.journal import Journal
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
-from steady import steady_noise
+from helpers import fast_methods
+from helpers.repeatable_noise import repeatable_noise
 
 SCHEMA = gl.Schema(
     "people",
@@ -105,7 +105,7 @@ def weights(method):
 
 
 ACTS = {
-    **{name: model(method()) for name, method in quick.METHODS.items()},
+    **{name: model(method()) for name, method in fast_methods.METHODS.items()},
     "kamino": model(gl.Kamino(steps=4)),
     "aim, tables for certain": model(gl.AIM(always=[("sex", "age")])),
     "mst, gaps filled first": model(gl.MST(missing=gl.ImputeFirst(gl.FromMean()))),
@@ -137,7 +137,7 @@ ACTS = {
 
 def run(name, table, journal):
     _, _, act = ACTS[name]
-    with gl.resumable(table.ledger, journal), steady_noise(5):
+    with gl.resumable(table.ledger, journal), repeatable_noise(5):
         return shown(act(table), table.ledger)
 
 

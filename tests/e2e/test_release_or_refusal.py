@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 
 import gapless as gl
-import quick
 from gapless import synth
 from gapless.missing import FromMean, FromModel, ImputeFirst
 from gapless.publish.folder import model_of
 from gapless.schema import Constraint
 from gapless.synth.adversarial import critic, gan, generative, misgan, pategan
+from helpers import fast_methods
 
 GAPS = {"may_be_missing": True}
 LETTERS, GRADES = gl.Categorical("a", ["x", "y"]), gl.Ordinal("b", ["1", "2", "3"])
@@ -79,7 +79,7 @@ SCHEMAS = {
 }
 EMPTY = {"no row", "no row by columns", "no row between rows"}  # in any of them
 FEW = {"MADE": 16, "ROUNDS": 1, "HIDDEN": 4, "NOISE": 4, "ASKED": 8, "TEACHERS": 5, "RAKED": 128, "DRAWN": 128}
-METHODS = quick.METHODS | {"kamino": quick.in_few_steps(gl.Kamino)}
+METHODS = fast_methods.METHODS | {"kamino": fast_methods.in_few_steps(gl.Kamino)}
 TREATMENTS = {
     "default": lambda: None,
     "extended": gl.Extended,

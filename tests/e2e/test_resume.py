@@ -28,7 +28,7 @@ import gapless as gl
 from gapless.data.engines.disk import Disk
 from gapless.privacy.journal import Journal
 from gapless.privacy.ledger import Ledger
-from steady import steady_noise
+from helpers.repeatable_noise import repeatable_noise
 
 folder, moment, turn = sys.argv[1], sys.argv[2], int(sys.argv[3])
 turns = iter(range(10**6))
@@ -50,7 +50,7 @@ if moment == "while rows are counted":
 if moment == "after an answer":
     Journal.keep = die("after", Journal.keep)
 schema = gl.Schema.read(folder + "/people.toml")
-with steady_noise(3):
+with repeatable_noise(3):
     release = gl.make_release(folder + "/people/*.parquet", schema, folder + "/release", protect=gl.Rows(1),
                               budget=gl.Budget(2.0, 1e-6), method="aim", rows=200, seed=1, tell=print)
 print("done", release.taken_up)

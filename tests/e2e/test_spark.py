@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from databases import spark_frame
 from gapless.data.engines.spark import Spark, SparkFrame
 from gapless.data.engines.sql_engine import hold
 from gapless.data.io.encode import encode
@@ -17,8 +16,9 @@ from gapless.data.io.source import within_reach
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
-from odd_cells import DATES, DAYS, FAR, FAR_DAYS, FAR_STEPS, LEVELS, MOMENTS, NUMBERS, WORDS, near
-from seals import reveal
+from helpers.databases import spark_frame
+from helpers.odd_cells import DATES, DAYS, FAR, FAR_DAYS, FAR_STEPS, LEVELS, MOMENTS, NUMBERS, WORDS, near
+from helpers.open_sealed import reveal
 
 pytestmark = pytest.mark.slow
 

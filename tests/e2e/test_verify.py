@@ -14,7 +14,8 @@ import pytest
 import gapless as gl
 from gapless.publish import make_release, verify_release
 from gapless.testing.noise import fixed_noise
-from hostile import changes, works
+from helpers import command_line
+from helpers.hostile_files import changes, works
 
 GAPLESS = Path(sys.executable).parent / "gapless"
 
@@ -205,9 +206,7 @@ def test_what_is_no_release_is_refused(tmp_path):
 
 
 def run(*arguments):
-    return subprocess.run(
-        [GAPLESS, *map(str, arguments)], capture_output=True, text=True, encoding="utf-8", check=False
-    )
+    return command_line.run(*arguments, cwd=Path())
 
 
 def test_the_command(release):

@@ -1,15 +1,13 @@
 """`gapless weigh`: from a release folder to the same rows with weights, in a real process."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
+import shutil
 
 import pytest
 
 import gapless as gl
+from helpers.command_line import run
 
-GAPLESS = Path(sys.executable).parent / "gapless"
 SCHEMA = """\
 [table]
 name = "people"
@@ -24,20 +22,22 @@ may_be_missing = true
 """
 
 
-def run(*arguments, cwd):
-    return subprocess.run(
-        [GAPLESS, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False
-    )
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """A table, a release that took half of its budget, and the ledger."""
+    folder = tmp_path_factory.mktemp("released")
+    (folder / "people.toml").write_text(SCHEMA)
+    rows = [f"{i % 100},{'' if i % 10 == 3 else 'F' if i % 100 < 50 else 'M'}" for i in range(2000)]
+    (folder / "people.csv").write_text("age,sex\n" + "\n".join(rows) + "\n")
+    paid = ("--epsilon", 4, "--delta", 1e-6, "--spend", "50%", "-m", "independent")
+    assert run("synth", "people.csv", "-s", "people.toml", *paid, "-o", "out", cwd=folder).returncode == 0
+    return folder
 
 
 @pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "people.toml").write_text(SCHEMA)
-    rows = [f"{i % 100},{'' if i % 10 == 3 else 'F' if i % 100 < 50 else 'M'}" for i in range(2000)]
-    (tmp_path / "people.csv").write_text("age,sex\n" + "\n".join(rows) + "\n")
-    paid = ("--epsilon", 4, "--delta", 1e-6, "--spend", "50%", "-m", "independent")
-    assert run("synth", "people.csv", "-s", "people.toml", *paid, "-o", "out", cwd=tmp_path).returncode == 0
-    return tmp_path
+def folder(released, tmp_path):
+    """A copy, of which a test may spend the rest of the budget."""
+    return shutil.copytree(released, tmp_path, dirs_exist_ok=True)
 
 
 def test_a_release_gets_weights(folder):

@@ -3,12 +3,10 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 
 import pytest
 
-CALL = [sys.executable, "-c", "from gapless.cli import main; main()"]
+from helpers import command_line
 
 
 @pytest.fixture
@@ -27,7 +25,7 @@ def folder(tmp_path):
 
 
 def run(folder, *arguments):
-    done = subprocess.run([*CALL, *map(str, arguments)], cwd=folder, capture_output=True, text=True, check=False)
+    done = command_line.run(*arguments, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import trainable
@@ -23,7 +23,8 @@ from gapless.synth.adversarial.game import Game, Generator, Side
 from gapless.synth.adversarial.generative import network
 from gapless.testing.noise import NoNoise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.examples import examples
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)
@@ -79,7 +80,7 @@ def farther(pair, scale, seed, clip, before=0):
     return float(np.linalg.norm(greater - less)) / 2**20 / (len(more) * reach)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     pair=neighbours,
     scale=st.sampled_from([0.1, 1.0, 30.0]),

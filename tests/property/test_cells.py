@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.data.checks import shared_bins
 from gapless.privacy import L1, Rows
 from gapless.schema import Date, Integer, Number, Schema
-from seals import reveal
+from helpers.examples import examples
+from helpers.open_sealed import reveal
 
 AGE = Integer("age", bounds=(0, 40), bins="learned", may_be_missing=True, missing=("", "NA"))
 PAY = Number("pay", bounds=(-1.0, 3.0), edges=(-1.0, 0.3, 3.0), may_be_missing=True)
@@ -48,7 +49,7 @@ VIEWS = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(pair=neighbours, view=st.sampled_from(list(VIEWS)))
 def test_every_view_keeps_its_distance(pair, view):
     k, rows, more = pair
@@ -60,7 +61,7 @@ def test_every_view_keeps_its_distance(pair, view):
             assert np.abs(reveal(a, less.ledger) - reveal(b, greater.ledger)).sum() <= k
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(pair=neighbours, fan=st.integers(2, 5))
 def test_added_up_cells_keep_their_distance_and_what_they_read(pair, fan):
     k, rows, more = pair
@@ -77,7 +78,7 @@ def test_added_up_cells_keep_their_distance_and_what_they_read(pair, fan):
             assert np.array_equal(counts, [cells[group == g].sum() for g in range(group.max() + 1)])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rows=st.lists(row, max_size=8))
 def test_a_bin_holds_the_rows_of_its_cells(rows):
     table = sealed(rows)
@@ -89,7 +90,7 @@ def test_a_bin_holds_the_rows_of_its_cells(rows):
         assert np.array_equal(added, reveal(coarse.marginal(column.name, rows="extended"), table.ledger))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rows=st.lists(row, max_size=8))
 def test_filling_bins_keeps_observed_cells_and_draws_others_inside_their_bins(rows):
     table = sealed(rows).told_by(CUT)
@@ -104,7 +105,7 @@ def test_filling_bins_keeps_observed_cells_and_draws_others_inside_their_bins(ro
         assert (fine.group(told)[after[place]] == bins[place]).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rows=st.lists(row, min_size=1, max_size=8))
 def test_a_public_table_keeps_its_values_under_other_bins(rows):
     frame = pl.DataFrame(rows, schema={"age": pl.Int64, "pay": pl.Float64, "day": pl.Date}, orient="row")
@@ -118,7 +119,7 @@ def test_a_public_table_keeps_its_values_under_other_bins(rows):
     assert shared_bins(SCHEMA, told, counted=public)["age"] == CUT["age"]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(rows=st.lists(row, max_size=6))
 def test_rows_are_chosen_by_all_the_cells_of_a_bin_and_by_no_gap(rows):
     table = sealed(rows).told_by(CUT)

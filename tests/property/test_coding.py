@@ -9,17 +9,18 @@ import numpy as np
 import polars as pl
 import psycopg
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from databases import query_of
 from gapless.data.engines import sql_encoding
 from gapless.data.engines.postgres import Postgres, Sql
 from gapless.data.engines.sql_encoding import DAY
 from gapless.data.engines.sql_engine import hold
 from gapless.data.io.encode import encode
-from odd_cells import DATES, DAYS, FAR, LEVELS, MOMENTS, NUMBERS, POSTGRES, WORDS, near
+from helpers.databases import query_of
+from helpers.examples import examples
+from helpers.odd_cells import DATES, DAYS, FAR, LEVELS, MOMENTS, NUMBERS, POSTGRES, WORDS, near
 
 
 def coded(frame, schema, url):
@@ -57,7 +58,7 @@ digits = st.from_regex(r"[+-]?[0-9]{0,25}[.,]?[0-9]{0,25}([eE][+-]?[0-9]{1,3})?"
 @pytest.mark.parametrize(
     "name", [name for name, c in (LEVELS | NUMBERS).items() if c.may_be_missing and c.outside != "refuse"]
 )
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(more=st.lists(st.one_of(letters, digits), min_size=20, max_size=80))
 def test_texts_have_the_codes_that_a_file_gives_them(name, more, postgres):
     check([None, *WORDS, *more], (LEVELS | NUMBERS)[name], postgres, pl.String)
@@ -72,7 +73,7 @@ def test_each_text_alone_is_refused_or_not_as_in_a_file(name, postgres):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(more=st.lists(st.floats(), min_size=20, max_size=60))
 def test_doubles_on_edges_and_beside_them_fall_into_the_same_cells(name, more, postgres):
     column = NUMBERS[name]
@@ -131,7 +132,7 @@ def dates_gone_wrong(draw):
 
 
 @pytest.mark.parametrize("name", [name for name, column in DATES.items() if column.may_be_missing])
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(more=st.lists(dates_gone_wrong(), min_size=50, max_size=150))
 def test_texts_of_dates_have_the_codes_that_a_file_gives_them(name, more, postgres):
     cells = [None, *MOMENTS, *DAYS, *(f"{day[8:]}.{day[5:7]}.{day[:4]}" for day in DAYS), *more]
@@ -167,7 +168,7 @@ def in_memory(kind, numbers):
 
 
 @pytest.mark.parametrize("name", DATES)
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(moments=st.lists(st.datetimes(), min_size=10, max_size=40))
 def test_dates_and_moments_have_the_same_codes(name, moments, postgres):
     column = DATES[name]

@@ -16,17 +16,18 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-import views
 from gapless.data.engines import disk
 from gapless.data.engines.disk import Disk
 from gapless.data.engines.memory import Memory
 from gapless.data.io import encode, source
-from odd_cells import DATES, FAR_DAYS, FAR_STEPS, LEVELS, NUMBERS
-from seals import reveal
+from helpers import random_views
+from helpers.examples import examples
+from helpers.odd_cells import DATES, FAR_DAYS, FAR_STEPS, LEVELS, NUMBERS
+from helpers.open_sealed import reveal
 
 COLUMNS = {
     "level": gl.Categorical("level", ["a", "ü 漢", "1", 'q"'], may_be_missing=True, missing=("?",)),
@@ -103,7 +104,7 @@ def outcome(path, schema, folder, engine):
     return [tuple(map(int, row)) for row in rows], counts
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     frame=frames(),
     files=st.integers(1, 3),
@@ -134,7 +135,7 @@ def test_the_same_codes_counts_and_errors_from_the_disk_as_from_memory(frame, fi
             assert outcome(pattern, schema, folder, engine) == whole
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data())
 def test_a_table_of_numbers_says_what_the_rules_say_of_each(data):
     dtype = data.draw(st.sampled_from([dtype for dtype in TYPED if dtype.is_integer()]))
@@ -151,16 +152,16 @@ def test_a_table_of_numbers_says_what_the_rules_say_of_each(data):
         assert {order: str(error) for order, error in found[1].items()} == {o: str(e) for o, e in wrong.items()}
 
 
-@settings(max_examples=100, deadline=None)
-@given(rows=views.rows_of_codes, maps=views.maps, size=st.integers(1, 4))
+@examples(100)
+@given(rows=random_views.rows_of_codes, maps=random_views.maps, size=st.integers(1, 4))
 def test_views_of_views_are_what_memory_makes_of_them(rows, maps, size):
     path = Path(tempfile.mkdtemp()) / "t.parquet"
-    frame = pl.DataFrame(rows, schema=dict.fromkeys(views.NAMES, pl.Int64), orient="row")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(random_views.NAMES, pl.Int64), orient="row")
     frame.write_parquet(path)
-    memory = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in views.NAMES), frame.height)
-    near, far = views.viewed(memory, Disk.at(path, views.SCHEMA, encoding=None), maps)
+    memory = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in random_views.NAMES), frame.height)
+    near, far = random_views.viewed(memory, Disk.at(path, random_views.SCHEMA, encoding=None), maps)
     with mock.patch.multiple(disk, ROWS=size):
-        views.check_same_rows(near, far)
+        random_views.check_same_rows(near, far)
 
 
 @pytest.mark.parametrize(

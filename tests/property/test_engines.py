@@ -14,13 +14,10 @@ from unittest import mock
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
-import views
-from chunks import Chunks, chunked
-from databases import in_postgres, query_of
 from gapless.data.engines import disk, sql_engine
 from gapless.data.engines.disk import Disk
 from gapless.data.engines.memory import Memory
@@ -31,7 +28,11 @@ from gapless.data.workload import Views, Workload
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers import random_views
+from helpers.chunked_engine import ChunkedEngine, chunked
+from helpers.databases import in_postgres, query_of
+from helpers.examples import examples
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2)
 TRIED = [
@@ -105,11 +106,11 @@ def _views(views):
 
 
 @pytest.mark.parametrize("value", VALUES)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(rows=rows_of_letters, size=st.integers(1, 5), name=st.sampled_from(list(MAPS)))
 def test_every_transformation_gives_the_same_on_chunks_as_in_memory(value, rows, size, name):
     memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
-    compare(value, name, memory, chunked(memory, size), Chunks)
+    compare(value, name, memory, chunked(memory, size), ChunkedEngine)
 
 
 def compare(value, name, memory, other, engine):
@@ -124,7 +125,7 @@ def compare(value, name, memory, other, engine):
 
 
 @pytest.mark.parametrize("value", VALUES)
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(rows=rows_of_letters, size=st.integers(1, 5), name=st.sampled_from(list(MAPS)))
 def test_every_transformation_gives_the_same_on_files_as_in_memory(value, rows, size, name):
     memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
@@ -175,15 +176,15 @@ def test_the_same_noise_gives_the_same_release_from_files(kind, engine, methods,
 
 
 @pytest.mark.parametrize("value", VALUES)
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(rows=rows_of_letters, name=st.sampled_from(list(MAPS)))
 def test_every_transformation_gives_the_same_in_postgresql_as_in_memory(value, rows, name, postgres):
     memory = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
     compare(value, name, memory, in_postgres(memory, letters_frame(rows), postgres), Sql)
 
 
-@settings(max_examples=25, deadline=None)
-@given(rows=views.rows_of_codes, maps=views.maps, size=st.integers(1, 4), few=st.booleans())
+@examples(25)
+@given(rows=random_views.rows_of_codes, maps=random_views.maps, size=st.integers(1, 4), few=st.booleans())
 @example(  # a map behind a map, marks before it, and marks behind it on the same column
     rows=[(0, 0, 0), (1, 1, 1), (2, 2, 2), (3, 3, 3)],
     maps=[
@@ -198,12 +199,12 @@ def test_every_transformation_gives_the_same_in_postgresql_as_in_memory(value, r
 )
 def test_views_of_views_in_postgresql_are_what_memory_makes_of_them(rows, maps, size, few, postgres):
     """By counts of combinations of codes, or by codes of all rows where those are too many."""
-    frame = pl.DataFrame(rows, schema=dict.fromkeys(views.NAMES, pl.Int64), orient="row")
-    memory = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in views.NAMES), frame.height)
-    table = Sql.read(Postgres(postgres, query_of(frame)), views.SCHEMA)
-    near, far = views.viewed(memory, table, maps)
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(random_views.NAMES, pl.Int64), orient="row")
+    memory = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in random_views.NAMES), frame.height)
+    table = Sql.read(Postgres(postgres, query_of(frame)), random_views.SCHEMA)
+    near, far = random_views.viewed(memory, table, maps)
     with mock.patch.multiple(sql_engine, ROWS=size, MOST_KEYS=sql_engine.MOST_KEYS if few else 0):
-        views.check_same_rows(near, far, ordered=False)
+        random_views.check_same_rows(near, far, ordered=False)
 
 
 def letters_frame(rows):

@@ -4,10 +4,11 @@ from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gapless.data.filling import fill_gaps
+from helpers.examples import examples
 
 PARTS = 8  # laws and numbers are multiples of 1/8: floats are exact, and numbers often fall on a step of the law
 
@@ -41,7 +42,7 @@ def gap_of(law, number):
     return [np.array([len(law)], dtype=np.uint8)], [np.array(law)], [np.array([number])]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(gappy_columns())
 @example(gap_of([0.0, 1.0], 0.0))  # on a step: the cell below it has no chance there
 @example(gap_of([0.25, 0.25, 0.5], 0.5))

@@ -4,11 +4,12 @@ import math
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.privacy import Budget
 from gapless.privacy.first_batch import GaussianBatch, Part, following, least_noise
+from helpers.examples import examples
 
 BUDGETS = st.builds(Budget, st.sampled_from([0.05, 0.3, 1.0, 4.0, 12.0]), st.sampled_from([1e-9, 1e-6, 1e-4]))
 
@@ -24,7 +25,7 @@ def batches(draw):
     return GaussianBatch(tuple(Part(std, distance, distance) for std in stds), budget, budget.order)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(batches(), st.floats(1.001, 1.2))
 def test_more_noise_never_costs_more_and_no_batch_costs_more_than_its_losses(batch, factor):
     most = batch.budget.capacity.value
@@ -41,7 +42,7 @@ def test_more_noise_never_costs_more_and_no_batch_costs_more_than_its_losses(bat
         assert not batch.fits(batch.loss)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(batches(), st.floats(0.05, 1.0))
 def test_noise_for_a_spend_is_priced_at_it_and_is_never_more_than_the_filter_asks(batch, share):
     spend = share * batch.budget.capacity.value
@@ -64,7 +65,7 @@ def pairs(draw):
     return mixed * p + (1 - mixed) * q, q
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(pairs(), st.floats(1.05, 200.0), st.floats(-3.0, 3.0))
 def test_what_follows_is_bounded_whatever_its_laws(pair, order, log_gamma):
     p, q = pair
@@ -77,7 +78,7 @@ def test_what_follows_is_bounded_whatever_its_laws(pair, order, log_gamma):
     assert true <= bound * (1 + 1e-9) + 1e-15
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.floats(1.2, 200.0), st.floats(1e-6, 3.0), st.floats(0.0, 1.0))
 def test_the_bound_on_what_follows_grows_with_its_loss_from_none_at_all(order, loss, more):
     logs = np.linspace(-3, 3, 200)
@@ -86,7 +87,7 @@ def test_the_bound_on_what_follows_grows_with_its_loss_from_none_at_all(order, l
     assert np.all((bound >= following(order, 0.0)(logs)) & (bound <= 1))
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(batches(), st.floats(0.0, 1.0))
 def test_delta_falls_with_epsilon_and_grows_with_what_follows(batch, share):
     pair = batch.pair()

@@ -9,11 +9,12 @@ import hypothesis.strategies as st
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 import gapless as gl
 from gapless.data.io.formulas import escapes, is_formula
-from seals import reveal
+from helpers.examples import examples
+from helpers.open_sealed import reveal
 
 STARTS = ("=", "+", "-", "@", "\t", "\r")
 parts = st.tuples(st.sampled_from(["", "'", "''"]), st.sampled_from([*STARTS, "", "a"]), st.text("ab'=-1", max_size=3))
@@ -27,7 +28,7 @@ def column_of(path):
         return list(csv.reader(file, delimiter="\t" if ".tsv" in path.name else ","))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(found=levels, name=texts, ending=st.sampled_from([".csv", ".csv.gz", ".tsv"]))
 @example(found=["=a", "'=a", "''=a"], name="=cmd|' /C calc'!A0", ending=".csv")
 @example(found=["-5", "'-5", "-5a"], name="+sum", ending=".csv")

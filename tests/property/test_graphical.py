@@ -3,13 +3,14 @@
 from itertools import combinations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells, junction_tree
 from gapless.model.marginal import Measurement, project_to_simplex, reconcile
+from helpers.examples import examples
 
 
 @st.composite
@@ -59,7 +60,6 @@ def noisy(sizes, marginals, rng, total=200.0):
     return measurements
 
 
-@settings(deadline=None)
 @given(structures(), st.booleans())
 def test_every_marginal_equals_enumeration(structure, zeros):
     sizes, marginals, seed = structure
@@ -89,7 +89,7 @@ def test_the_price_is_known_beforehand(structure):
         )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(structures(columns=5, largest=3, least=1))
 def test_polish_reaches_the_least_squares_optimum(structure):
     sizes, marginals, seed = structure
@@ -114,7 +114,6 @@ def test_polish_reaches_the_least_squares_optimum(structure):
     assert slope @ p - slope.min() <= 1e-2 * (1 + lowest)  # Karush-Kuhn-Tucker: no cell would rather have more
 
 
-@settings(deadline=None)
 @given(structures(), st.floats(-100, 1e6), st.integers(0, 3))
 def test_any_measurement_gives_a_distribution(structure, total, sweeps):
     sizes, marginals, seed = structure
@@ -131,7 +130,6 @@ def test_any_measurement_gives_a_distribution(structure, total, sweeps):
     assert (rows < np.array(sizes)).all()
 
 
-@settings(deadline=None)
 @given(structures())
 def test_without_noise_sweeps_find_the_measured_marginals(structure):
     sizes, marginals, seed = structure
@@ -160,7 +158,6 @@ def test_forbidden_cells_never_appear(structure, rows):
     assert (joint[tuple(filled.T)] > 0).all()
 
 
-@settings(deadline=None)
 @given(structures(least=1))
 def test_fitted_constraints_hold_exactly(structure):
     sizes, marginals, seed = structure

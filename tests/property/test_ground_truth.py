@@ -5,13 +5,14 @@ import operator
 from itertools import combinations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.privacy.elimination import log_mean_exp
 from gapless.privacy.ground_truth import comonotone, merged
 from gapless.privacy.partitions import amplified, best_partition
+from helpers.examples import examples
 
 NAMES = [f"c{i}" for i in range(12)]
 
@@ -39,7 +40,6 @@ def enumerated(releases, rates):
     return math.log((chance * np.exp(lost)).sum())
 
 
-@settings(deadline=None)  # time is not what is tested
 @given(instances())
 def test_elimination_is_enumeration(instance):
     releases, rates = instance
@@ -60,7 +60,6 @@ def test_elimination_is_enumeration_with_twenty_columns():
         assert exact - 1e-12 <= gl.ground_truth(releases, gl.MCAR(rates)) <= exact + 1e-8 * (1 + exact)
 
 
-@settings(deadline=None)  # time is not what is tested
 @given(instances(), st.integers(1, 4))
 def test_where_tables_are_too_wide_the_figure_is_above_the_exact_one_and_below_the_sum(instance, width):
     releases, rates = instance
@@ -69,7 +68,6 @@ def test_where_tables_are_too_wide_the_figure_is_above_the_exact_one_and_below_t
     assert enumerated(releases, rates) - 1e-12 <= bound <= math.fsum(sets.values()) + 1e-12
 
 
-@settings(deadline=None)  # time is not what is tested
 @given(instances(), st.data())
 def test_it_falls_with_every_rate_and_grows_with_every_loss(instance, data):
     releases, rates = instance
@@ -83,7 +81,6 @@ def test_it_falls_with_every_rate_and_grows_with_every_loss(instance, data):
         assert gl.ground_truth(more, gl.MCAR(rates, columns=columns)) >= figure - 1e-8
 
 
-@settings(deadline=None)  # time is not what is tested
 @given(instances())
 def test_at_rate_zero_it_is_the_sum_of_the_losses(instance):
     releases, rates = instance
@@ -92,7 +89,6 @@ def test_at_rate_zero_it_is_the_sum_of_the_losses(instance):
         assert math.isclose(gl.ground_truth(releases, kind(dict.fromkeys(rates, 0.0))), total, abs_tol=1e-12)
 
 
-@settings(deadline=None)  # time is not what is tested
 @given(instances())
 def test_any_relation_between_columns_is_covered_by_the_robust_figure(instance):
     releases, rates = instance
@@ -107,7 +103,6 @@ def test_any_relation_between_columns_is_covered_by_the_robust_figure(instance):
     assert gl.ground_truth(blocks, gl.MCAR(least)) <= together + 1e-8
 
 
-@settings(deadline=None)  # time is not what is tested
 @given(instances(), instances())
 def test_figures_of_two_ledgers_add_up_to_less_than_the_figure_of_both(one, other):
     rates = one[1] | other[1]
@@ -142,7 +137,7 @@ def partitions_of(releases, rates):
         )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(instances(most_columns=5, most_releases=4))
 def test_branch_and_bound_finds_the_best_partition_and_f_is_below_every_rigorous_one(instance):
     releases, rates = instance
@@ -155,7 +150,6 @@ def test_branch_and_bound_finds_the_best_partition_and_f_is_below_every_rigorous
     assert gl.ground_truth(releases, gl.MCAR(rates)) <= min(other for _, other in every) + 1e-8
 
 
-@settings(deadline=None)  # time is not what is tested
 @given(instances())
 def test_the_comonotone_figure_never_falls_below_the_share_that_is_always_read(instance):
     releases, rates = instance

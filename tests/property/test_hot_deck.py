@@ -5,11 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.row_contribution import Tally, _pairs, _Types, hot_deck_distance, hot_deck_total
 from gapless.errors import SchemaError
+from helpers.examples import examples
 
 UNIT = 1 << 20
 GAP = 4  # code of a gap in x; codes 0 … 3 are values
@@ -69,7 +70,7 @@ def test_the_search_finds_a_distance_that_is_too_small():
     assert searched(tally, 8, 1, 9, (0, 1)) > (1 + 2) * UNIT + 1
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5), st.integers(0, 2)), max_size=12),
     limit=st.integers(1, 4),

@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
@@ -28,7 +28,8 @@ from gapless.synth.marginal import bayesian_network
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.examples import examples
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)
@@ -127,7 +128,7 @@ def moved(fill, rows, more, seed):
 
 
 @pytest.mark.parametrize("name", IMPUTERS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(pair=neighbours)
 def test_k_more_rows_change_k_rows(name, pair):
     rows, more, seed = pair
@@ -135,7 +136,7 @@ def test_k_more_rows_change_k_rows(name, pair):
 
 
 @pytest.mark.parametrize("name", IMPUTERS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(rows=st.lists(row, max_size=8), seed=st.integers(0, 2**32))
 def test_observed_cells_stay_and_gaps_become_observed(name, rows, seed):
     rng = np.random.default_rng(seed)
@@ -206,7 +207,7 @@ def filled_column_by_column(rows, seed):
         return list(zip(*(codes.tolist() for codes in reveal(table._rows, table.ledger).columns), strict=True))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(pair=neighbours)
 def test_with_models_frozen_a_row_more_is_one_filled_row_more(pair):
     rows, more, seed = pair

@@ -3,12 +3,13 @@
 from unittest import mock
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.synth.marginal import mixture_model
 from gapless.synth.marginal.mixture_fit import _Softmax
 from gapless.synth.marginal.mixture_model import MixtureModel
+from helpers.examples import examples
 
 
 @st.composite
@@ -26,7 +27,7 @@ def models(draw):
 
 
 @given(model=models(), seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_filled_row_depends_on_itself_and_its_draws_alone(model, seed, rows):
     """Among others or by itself, in whatever order: the same cells, and those that were given stay."""
     rng = np.random.default_rng(seed)
@@ -48,7 +49,7 @@ def test_a_filled_row_depends_on_itself_and_its_draws_alone(model, seed, rows):
 
 
 @given(model=models(), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_marginals_agree_with_each_other_and_with_the_archive(model, seed):
     columns = np.random.default_rng(seed).permutation(len(model.sizes)).tolist()
     table = model.marginal(columns)
@@ -61,7 +62,7 @@ def test_marginals_agree_with_each_other_and_with_the_archive(model, seed):
 
 
 @given(model=models(), rows=st.integers(0, 200), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_samples_hold_possible_cells_in_even_parts(model, rows, seed):
     """Nothing impossible, and each column's counts within one row per component of what they should be."""
     codes = model.sample(rows, np.random.default_rng(seed)).astype(np.int64)
@@ -76,7 +77,7 @@ def test_samples_hold_possible_cells_in_even_parts(model, rows, seed):
     components=st.integers(1, 3),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_softmax_and_its_gradient(sizes, components, seed):
     """Against differences, for any blocks and logits."""
     rng = np.random.default_rng(seed)

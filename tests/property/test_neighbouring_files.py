@@ -9,12 +9,13 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.data.io import source
-from workbooks import FORMATTED, pack, row
+from helpers.examples import examples
+from helpers.workbooks import FORMATTED, pack, row
 
 LEVELS = ["x", "y"]
 ONE = gl.Schema("t", [gl.Categorical("a", LEVELS, may_be_missing=True)], ignore=[""])
@@ -40,7 +41,7 @@ def lay(path, rows, places, *, column=0, above=0):
     pack(path, "".join(lines))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(rows=sheets, place=st.integers(0, 7), column=few, above=few, close_up=st.booleans())
 @example(rows=[("x", "y"), *[(FORMATTED, None)] * 6, ("y", "x")], place=7, column=0, above=0, close_up=True)
 @example(rows=[(None, FORMATTED), ("x", None), (" ", "")], place=1, column=2, above=2, close_up=False)
@@ -61,7 +62,7 @@ lines_of_two = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     lines=st.tuples(st.just(ONE), lines_of_one) | st.tuples(st.just(TWO), lines_of_two),
     place=st.integers(0, 7),

@@ -8,12 +8,13 @@ from unittest import mock
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.data.io import source
 from gapless.missing import check
+from helpers.examples import examples
 
 SCHEMA = gl.Schema(
     "t",
@@ -97,7 +98,7 @@ def same(content, schema, size, *, name="t.csv"):
     return at_once
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(lines=st.lists(whole, max_size=8), end=endings, size=st.integers(1, 40), last=st.booleans())
 def test_whole_lines(lines, end, size, last):
     text = end.join(["a,b,c", *lines]) + end * last
@@ -105,13 +106,13 @@ def test_whole_lines(lines, end, size, last):
     same(text.encode(), STRICT, size)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(lines=st.lists(single, max_size=8), end=endings, size=st.integers(1, 20), last=st.integers(0, 2))
 def test_a_single_column_with_empty_lines(lines, end, size, last):
     same((end.join(["a", *lines]) + end * last).encode(), ONE, size)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50)
 @given(lines=st.lists(whole | odd, max_size=8), end=st.sampled_from(["\n", "\r\n"]), size=st.integers(1, 40))
 def test_lines_of_which_some_are_short_long_blank_or_no_csv(lines, end, size):
     content = (end.join(["a,b,c", *lines]) + end).encode()
@@ -120,7 +121,7 @@ def test_lines_of_which_some_are_short_long_blank_or_no_csv(lines, end, size):
     same(content, SCHEMA, size)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(30)
 @given(
     lines=st.lists(whole | odd, max_size=6),
     bad=st.sampled_from([b"\xff", b"x,1,\xe9\n", b""]),
@@ -149,7 +150,7 @@ def test_letters_of_several_bytes_are_not_cut(encoding, size, tmp_path):
     assert len(at_once[0]) == 6
 
 
-@settings(max_examples=30, deadline=None)
+@examples(15)
 @given(
     rows=st.lists(st.tuples(st.sampled_from(["x", "y", "z", None]), st.floats() | st.none(), st.dates() | st.none())),
     size=st.integers(1, 5),
@@ -194,7 +195,7 @@ def test_errors_of_cells_come_after_those_of_the_file_and_by_column(tmp_path):
         gl.Table.read(path, STRICT)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(
     rows=st.lists(
         st.tuples(*[st.sampled_from(["x", "1,5", "1.234", "", "é", '"a;b|c"', "01.02.2003"])] * 3), max_size=8

@@ -15,12 +15,13 @@ from urllib.parse import quote
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.cli import main
 from gapless.missing import check
+from helpers.examples import examples
 
 MARKS = ("Zq7x", "Xk9v", "Wm3j")
 passwords = st.lists(st.text("/@:?#&=%*[]{}()!$'\"\\ ;,.~-_ü漢é\t\n", max_size=3), min_size=2, max_size=2).map(
@@ -103,7 +104,7 @@ def check_nothing_shown(data, call, folder):
 
 
 @pytest.mark.parametrize("written", WRITTEN)
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @example(word="Zq7xXk9vWm3j")
 @example(word="Zq7x/Xk9v@Wm3j")
 @example(word="Zq7x?Xk9v[Wm3j]")

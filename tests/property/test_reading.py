@@ -15,12 +15,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.data.io import encode, source
 from gapless.missing import check
+from helpers.examples import examples
 
 CODES = ("?", gl.MissingCode("-9", "refused"))
 BOUNDS = {"date": ("2000-01-01", "2020-12-31"), "datetime": ("2000-01-01T00:00:00", "2020-12-31T00:00:00")}
@@ -124,7 +125,7 @@ def frame_of(made):
 
 
 @pytest.mark.parametrize("name", MADE)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data(), column=st.sampled_from(COLUMNS))
 def test_no_cell_stops_a_reading_and_each_is_read_by_itself(name, data, column):
     cells, make = MADE[name]
@@ -133,7 +134,7 @@ def test_no_cell_stops_a_reading_and_each_is_read_by_itself(name, data, column):
     assert together == [code for cell in some for code in read(frame_of(make([cell])), column)]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     rows=st.lists(st.tuples(TEXT, TEXT), max_size=4),
     pair=st.tuples(st.sampled_from(COLUMNS), st.sampled_from(COLUMNS)),

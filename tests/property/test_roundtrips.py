@@ -14,9 +14,7 @@ from gapless.missing import check
 from gapless.schema import Constraint
 from gapless.schema.columns import as_text
 
-few = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+few = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
 names = words.filter(lambda name: name == name.strip() and not set(";\t") & set(name))  # else "not with commas"

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from chunks import chunked
 from gapless.constraints.compatible import Between
 from gapless.constraints.rules import parse
 from gapless.constraints.violations import Numbers, conflicts, hold, partners, some, violations
@@ -22,7 +21,9 @@ from gapless.privacy import L1, Rows
 from gapless.schema import Constraint
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.chunked_engine import chunked
+from helpers.examples import examples
+from helpers.open_sealed import reveal
 
 SCHEMA = gl.Schema(
     "numbers",
@@ -60,7 +61,7 @@ def random_numbers(rng, rows):
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rule=rules, rows=st.integers(0, 12), others=st.integers(0, 12), seed=seeds)
 def test_partners_are_those_of_all_pairs(rule, rows, others, seed):
     rng = np.random.default_rng(seed)
@@ -88,7 +89,7 @@ def test_partners_are_those_of_all_pairs(rule, rows, others, seed):
         assert by_weight.share == pytest.approx(weights @ broken / max(1, weights.sum()))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rule=between, seed=seeds, by_chance=st.booleans())
 def test_rows_of_chosen_combinations_keep_the_rule_whatever_values_are_drawn(rule, seed, by_chance):
     rng = np.random.default_rng(seed)
@@ -113,7 +114,7 @@ def test_rows_of_chosen_combinations_keep_the_rule_whatever_values_are_drawn(rul
         assert np.array_equal(column.bin_of(known[valued]), column.bin_of(drawn[valued]))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(seed=seeds, weight=st.floats(0.1, 30))
 def test_a_weight_makes_violations_rarer_and_a_share_is_reached(seed, weight):
     rng = np.random.default_rng(seed)
@@ -136,7 +137,7 @@ DECIDES = "t1.x0 == t2.x0 and t1.x1 != t2.x1"
 row = st.tuples(*(st.sampled_from(cells) for cells in CELLS))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     rows=st.lists(row, max_size=12),
     more=st.lists(row, min_size=1, max_size=3),
@@ -158,7 +159,7 @@ def test_pairs_in_buckets_keep_their_distance(rows, more, buckets, seed):
     assert not unseen or np.array_equal(*raw)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rows=st.lists(row, max_size=14), buckets=st.integers(1, 6), seed=st.integers(0, 1000), size=st.integers(1, 5))
 def test_pairs_in_buckets_are_those_of_the_rows_in_every_engine(rows, buckets, seed, size):
     table = private(rows, LETTERS, Path(tempfile.mkdtemp()))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.workload import Workload, _dependence, _given
@@ -19,7 +19,8 @@ from gapless.privacy import L1, Linf, Private, Rows
 from gapless.privacy.private import Key
 from gapless.privacy.sealing import gather
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.examples import examples
+from helpers.open_sealed import reveal
 
 ROUNDING = 1e-12
 MISFITS = ("misfit", "conditional_misfit")
@@ -160,7 +161,7 @@ counts_tables = st.lists(st.integers(1, 4), min_size=2, max_size=3).flatmap(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(counts_tables)
 def test_dependence_of_any_table_with_a_row_in_every_cell(table):
     after = [with_rows(table, [cell]) for cell in range(table.size)]
@@ -203,7 +204,7 @@ def test_misfit_with_several_rows_of_one_person(rows, kind):
 
 
 @pytest.mark.parametrize("kind", MISFITS)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(table=counts_tables, seed=st.integers(0, 2**32 - 1), unit=st.integers(1, 4))
 def test_misfit_of_any_tables_weights_and_offsets(kind, table, seed, unit):
     """Also for "probabilities" that are neither positive nor of sum one: these are made so."""
@@ -416,7 +417,7 @@ def public_laws(which, seed):
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("which", ["observed", "extended"])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(pair=neighbours, seed=st.integers(0, 2**16))
 def test_sealed_scores_of_neighbouring_tables(name, which, pair, seed):
     k, rows, more = pair
@@ -449,7 +450,7 @@ CANDIDATES = [[(0,), (1, 0)], [(1, 0), (0, 2), (2, 1, 0)], [(1, 0), (0, 2), (1, 
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("which", ["observed", "extended"])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(pair=neighbours, seed=st.integers(0, 2**16), chosen=st.sampled_from(CANDIDATES))
 def test_a_row_with_a_gap_in_what_a_score_reads_changes_nothing(name, which, pair, seed, chosen):
     """What `reads` promises; it is the columns that *all* candidates need, since any one may move the vector."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from gapless import HotDeck, Integer, MissingCode, Number, Ordinal, Rows, Schema
@@ -17,7 +17,8 @@ from gapless.privacy import L1
 from gapless.query import parse_question
 from gapless.query.condition import compile_condition, needed, parse_condition
 from gapless.testing.tables import private
-from seals import reveal
+from helpers.examples import examples
+from helpers.open_sealed import reveal
 
 SCHEMA = Schema(
     "people",
@@ -62,7 +63,7 @@ TREATED = {
 
 @pytest.mark.parametrize("treated", TREATED)
 @pytest.mark.parametrize("text", QUESTIONS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(pair=neighbours)
 def test_every_question_keeps_its_distance(text, treated, pair):
     k, rows, more = pair
@@ -160,7 +161,7 @@ def truth(tree, cells):
     return SIGNS[sign](order(cell), order(value))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(tree=conditions, a=st.sampled_from(CELLS[0]), c=st.sampled_from(CELLS[2]))
 def test_conditions_follow_three_valued_logic(tree, a, c):
     condition = parse_condition(written(tree))

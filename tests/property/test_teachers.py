@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import teachable
@@ -18,8 +18,9 @@ from gapless.privacy import OneTeacher, Rows, Sampled
 from gapless.privacy.sgd import SLACK
 from gapless.synth.adversarial import teaching
 from gapless.testing.tables import letters_schema, private
-from schools import poll, tutors
-from seals import reveal
+from helpers.examples import examples
+from helpers.open_sealed import reveal
+from helpers.teacher_ensembles import poll, tutors
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)
@@ -50,7 +51,7 @@ def both(school, pair, seed):
     return before, after
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(pair=neighbours, seed=st.integers(0, 99))
 def test_each_row_changes_one_teacher_and_each_vote_by_one(pair, seed):
     school, many = poll(SCHEMA, TEACHERS, seed=seed), len(pair[2])
@@ -63,7 +64,7 @@ def test_each_row_changes_one_teacher_and_each_vote_by_one(pair, seed):
     assert np.abs(less.sum(axis=0) - greater.sum(axis=0)).max() <= many
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(pair=neighbours, seed=st.integers(0, 99), kind=st.sampled_from([poll, tutors]))
 def test_teachers_without_the_rows_that_come_say_the_same_to_the_last_bit(pair, seed, kind):
     school = kind(SCHEMA, TEACHERS, seed=seed)
@@ -79,7 +80,7 @@ def test_teachers_without_the_rows_that_come_say_the_same_to_the_last_bit(pair, 
         assert np.array_equal(*said)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(pair=neighbours, seed=st.integers(0, 99), clip=st.sampled_from([0.01, 1.0]))
 def test_two_answers_are_no_farther_apart_than_is_charged_for(pair, seed, clip):
     school = tutors(SCHEMA, TEACHERS, seed=seed)

@@ -9,10 +9,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from chunks import chunked
 from gapless.data.training import trainable
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
@@ -22,7 +21,9 @@ from gapless.privacy.sgd import BLOCK, FINE, GRID, SLACK, LongSum
 from gapless.synth.sequential.kamino import masked
 from gapless.testing.noise import NoNoise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.chunked_engine import chunked
+from helpers.examples import examples
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)
@@ -76,7 +77,7 @@ settings_of_a_network = st.tuples(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(pair=neighbours, chosen=settings_of_a_network, cut=st.integers(1, 4), before=st.sampled_from([0, BLOCK - 1]))
 def test_a_sum_moves_by_no_more_than_its_distance_wherever_rows_lie(pair, chosen, cut, before):
     k, rows, more = pair
@@ -92,7 +93,7 @@ def test_a_sum_moves_by_no_more_than_its_distance_wherever_rows_lie(pair, chosen
     assert np.array_equal(moved(trained, clip, chunked(tables[1], cut)), greater)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     rows=st.lists(row, max_size=12), coming=row, chosen=settings_of_a_network, before=st.sampled_from([0, BLOCK - 2])
 )
@@ -121,7 +122,7 @@ def test_a_row_adds_a_vector_of_its_own_exactly_whoever_else_is_in_the_lot(rows,
     assert all(abs(number) < 2 ** (FINE - GRID) for number in apart)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rows=st.lists(row, max_size=8), coming=row, seed=st.integers(0, 99), needs=st.sampled_from([[0], [1], [0, 2]]))
 def test_a_row_with_a_gap_in_what_is_needed_changes_nothing(rows, coming, seed, needs):
     names = [SCHEMA.names[place] for place in needs]

@@ -12,16 +12,17 @@ from unittest import mock
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from chunks import chunked
 from gapless.data import private_logistic as logistic
 from gapless.data.private_logistic import CLOSE, GRID, Points, grid, logistic_coefficients, logistic_odds, minimum
 from gapless.privacy import L1, L2, Rows
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.chunked_engine import chunked
+from helpers.examples import examples
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3)
 LETTERS = letters_schema(SIZES)
@@ -65,7 +66,7 @@ def test_distances_are_those_that_are_proved(k, many, regularization):
     assert odds.distance == L2(pytest.approx(math.sqrt(many) * cut))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     pair=neighbours,
     fake=st.lists(row, min_size=1, max_size=5),
@@ -93,7 +94,7 @@ def odds(rows, fake, *, regularization, largest, k=1):
     return value, found
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     pair=neighbours,
     fake=st.lists(row, min_size=1, max_size=5),
@@ -156,7 +157,7 @@ def test_a_wrong_gradient_bound_would_be_caught():
     assert np.sqrt(((whole - rest) ** 2).sum()) > value.distance.at_most
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(rows=st.lists(row, max_size=30), regularization=st.sampled_from([0.01, 1.0]))
 def test_the_gradient_is_as_small_as_is_claimed(rows, regularization):
     points, fake = Points.of(SCHEMA), public([CORNER, ("a", "a", None)])

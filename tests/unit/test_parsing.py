@@ -4,11 +4,12 @@ import io
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.errors import ReadError
 from gapless.parsing import DEEPEST, parse_json, parse_toml, read_up_to, take_up_to
+from helpers.examples import examples
 
 JSON = {
     "deep lists": "[" * 100_000 + "]" * 100_000,
@@ -58,13 +59,13 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(VALUES)
 def test_plain_json_is_read_as_it_was_written(value):
     assert parse_json(json.dumps(value)) == value
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(alphabet="[]{}\"'\\.,=#ab1 \n\t-", max_size=200))
 def test_no_text_does_anything_else(text):
     for parse in (parse_json, parse_toml):

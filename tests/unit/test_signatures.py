@@ -7,7 +7,7 @@ from pathlib import Path
 
 import gapless as gl
 from gapless.privacy import Private
-from modules import room, sources
+from helpers.package_sources import package_of, sources
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -49,7 +49,7 @@ def test_spend_is_asked_for_exactly_where_a_private_table_comes_in():
 
 def test_only_the_data_room_transforms_sealed_values():
     for module, source in sources():
-        assert room(module) == "data" or "privacy.sealing import" not in source, module
+        assert package_of(module) == "data" or "privacy.sealing import" not in source, module
 
 
 def test_only_the_gate_opens_sealed_values():
@@ -98,7 +98,7 @@ def test_noise_and_cost_live_in_the_privacy_room_only():
     models = built_from_released_values()
     for module, source in sources():
         if "default_rng" in source or re.search(r"np\.random\.(?!Generator)", source):
-            found |= {module} if room(module) not in {"testing", "model"} and module not in models else set()
+            found |= {module} if package_of(module) not in {"testing", "model"} and module not in models else set()
     assert found == PUBLIC_CHANCE
 
 
@@ -113,4 +113,4 @@ def test_only_questions_say_what_a_row_adds():
     """That a sum looks at each row by itself is proved for the functions of these two rooms, and owed by no other."""
     for module, source in sources():
         found = re.search(r"\bTally\(|\bContribution\b|data\.sums import", source)
-        assert room(module) in {"data", "query"} or not found, module
+        assert package_of(module) in {"data", "query"} or not found, module

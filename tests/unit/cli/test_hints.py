@@ -8,7 +8,7 @@ import pytest
 
 import gapless as gl
 from gapless.cli.words import spoken
-from modules import sources
+from helpers.package_sources import sources
 
 QUESTIONS = ("count", "sum", "mean", "proportion", "variance")  # the language of `gapless ask`
 KEYS = ("may_be_missing", "rows_per_person", "expected_rows")  # of a schema file

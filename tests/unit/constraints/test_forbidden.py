@@ -10,7 +10,7 @@ from gapless.constraints.forbidden import _search, constraints_of, possible_cell
 from gapless.missing import check
 from gapless.schema import Constraint
 from gapless.testing.tables import private
-from quick import METHODS, TRIED
+from helpers.fast_methods import METHODS, TRIED
 
 COLUMNS = [
     gl.Integer("age", bounds=(0, 99), edges=(0, 15, 40, 99)),

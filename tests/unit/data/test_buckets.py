@@ -7,7 +7,7 @@ import gapless as gl
 from gapless.data.buckets import violating_pairs
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 SCHEMA = letters_schema((2, 2))
 DECIDES = "t1.x0 == t2.x0 and t1.x1 != t2.x1"

@@ -15,8 +15,8 @@ from gapless.data.io import source
 from gapless.data.io.source import files_of, is_pattern
 from gapless.data.private_table import ledger_beside
 from gapless.missing import check
-from seals import reveal
-from workbooks import workbook
+from helpers.open_sealed import reveal
+from helpers.workbooks import workbook
 
 SCHEMA = gl.Schema("t", [gl.Integer("x", bounds=(0, 99), bins=100, may_be_missing=True)])
 READ = [("xlsx", "memory"), *itertools.product(("csv", "csv.gz", "parquet"), ("memory", "disk", "duckdb"))]

@@ -9,7 +9,7 @@ from gapless.data.workload import Views, Workload
 from gapless.errors import ModelError, SealedError
 from gapless.privacy import L1, Linf, Rows
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 SCHEMA = letters_schema((2, 3, 2))
 ROWS = [("a", "a", "a"), ("a", "b", None), ("b", "n/a", "b"), (None, "c", "b"), ("b", "-", "b"), (None, None, None)]

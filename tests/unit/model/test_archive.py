@@ -8,7 +8,7 @@ import pytest
 
 from gapless.errors import ModelError
 from gapless.model import archive
-from hostile import npy, works, zip_of
+from helpers.hostile_files import npy, works, zip_of
 
 HEAD = {"gapless": "model", "version": archive.VERSION}
 NUMBERS = npy(np.arange(6.0).reshape(2, 3))

@@ -11,7 +11,7 @@ from gapless.privacy import ledger_file
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.ledger_file import hash_of, seal_of
 from gapless.testing.tables import letters_schema, private
-from hostile import changes, text_of, works
+from helpers.hostile_files import changes, text_of, works
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]
 BUDGETS = (gl.Budget(1.0, 1e-6), gl.Budget(1.0), gl.Budget(1.0, ground_truth=gl.MCAR({"x0": 0.2})))

@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 
 import gapless as gl
-import schools
 from gapless.data.training import trainable
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Linear
@@ -42,7 +41,8 @@ from gapless.privacy.registry import MECHANISMS
 from gapless.privacy.sealing import transform
 from gapless.synth import METHODS
 from gapless.testing.tables import letters_schema, private
-from steady import SteadyNoise, steady_noise
+from helpers import teacher_ensembles
+from helpers.repeatable_noise import RepeatableNoise, repeatable_noise
 
 SCHEMA = letters_schema([2, 3, 2, 2])
 RNG = np.random.default_rng(3)
@@ -72,7 +72,7 @@ def table(tmp_path):
 
 
 def fit(method, table, journal, missing=None):
-    with gl.resumable(table.ledger, journal), steady_noise(5):
+    with gl.resumable(table.ledger, journal), repeatable_noise(5):
         return METHODS[method](missing=missing or gl.Extended()).fit(table, spend=table.ledger.share(percent=90))
 
 
@@ -117,7 +117,7 @@ def sealed(table, value, distance):
 
 def teaching(name):
     def releases(table):
-        value, settings = schools.taught(table, name)
+        value, settings = teacher_ensembles.taught(table, name)
         return value, MECHANISMS[name](**settings, std=90.0)
 
     return releases
@@ -201,7 +201,7 @@ def test_a_charge_without_an_answer_is_released_with_the_noise_that_was_charged(
     uninterrupted = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
     wanted = facts(fit(method, uninterrupted, tmp_path / "whole"))
     for turn in (0, 1, 2):  # three crashes, each after a charge, while rows are read
-        with mock.patch.object(SteadyNoise, "_fixed", crash_at(turn, SteadyNoise._fixed)), suppress(CrashError):
+        with mock.patch.object(RepeatableNoise, "_fixed", crash_at(turn, RepeatableNoise._fixed)), suppress(CrashError):
             fit(method, table, tmp_path / "run")
     assert facts(fit(method, table, tmp_path / "run")) == wanted
     assert entries(table.ledger) == entries(uninterrupted.ledger)
@@ -348,7 +348,7 @@ def test_nothing_is_left_of_a_run_that_asked_for_nothing(table, tmp_path):
 
 def test_the_first_batch_keeps_its_price(table, tmp_path):
     """Priced together: the account is looked at as it stood when the batch was asked for."""
-    with steady_noise(5):
+    with repeatable_noise(5):
         first = fit("mixture", table, tmp_path / "run")
         assert all(entry.together for entry in table.ledger.entries)
         assert facts(fit("mixture", table, tmp_path / "run")) == facts(first)

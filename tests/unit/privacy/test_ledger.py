@@ -29,7 +29,7 @@ from gapless.privacy.registry import MECHANISMS
 from gapless.privacy.sealing import transform
 from gapless.testing.noise import FixedNoise, _active, fixed_noise
 from gapless.testing.tables import letters_schema, private
-from schools import taught
+from helpers.teacher_ensembles import taught
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]
 

@@ -38,7 +38,7 @@ from gapless.schema import Integer, Schema
 from gapless.synth import FittedModel
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 ROWS = [("a", "b"), ("b", None), ("a", "a"), (None, "?")]
 SCHEMA = letters_schema([2, 2])

@@ -15,7 +15,7 @@ from gapless.errors import SealedError
 from gapless.privacy import L1, DiscreteGaussian
 from gapless.privacy.sealing import transform
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]
 

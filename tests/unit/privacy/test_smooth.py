@@ -14,7 +14,7 @@ from gapless.privacy.smooth import LN2, joint_loss
 from gapless.schema import Boolean, Categorical, Integer, Ordinal, Schema
 from gapless.testing.noise import NoNoise, fixed_noise, no_noise
 from gapless.testing.tables import private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 PURE = math.inf
 ONE = Smooth(1, 2.0)

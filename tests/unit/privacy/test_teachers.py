@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from counted import Counting
 from gapless.data.training import teachable
 from gapless.privacy import L1, Budget, OneTeacher, Sampled, TeacherVotes
 from gapless.privacy.budget import PURE
@@ -18,7 +17,8 @@ from gapless.privacy.sgd import HIGHEST_ORDER
 from gapless.privacy.teachers import evenly, one_of_many_loss
 from gapless.testing.noise import _active
 from gapless.testing.tables import letters_schema, private
-from schools import poll, taught, tutors
+from helpers.counting_noise import CountingNoise
+from helpers.teacher_ensembles import poll, taught, tutors
 
 VOTES = {"teachers": 5, "steps": 3, "queries": 8}
 ANSWERS = {"teachers": 5, "steps": 3, "clip": 1.0, "vectors": 8, "numbers": 24}
@@ -121,7 +121,7 @@ def test_as_many_noised_answers_as_are_charged_whatever_the_rows(name, rows, tmp
     mechanism = {"TeacherVotes": TeacherVotes, "OneTeacher": OneTeacher}[name].for_loss(
         table.ledger.left, value.distance, **settings
     )
-    with _active(source := Counting()):
+    with _active(source := CountingNoise()):
         table.ledger.grant(table.ledger.left, to="test").release(value, mechanism, what="x")
     (entry,) = table.ledger.entries
     assert entry.reads is None

@@ -17,7 +17,7 @@ from gapless.schema import Constraint
 from gapless.synth.constraint_sampler import Lawful
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import private
-from quick import GANS, METHODS, TRIED
+from helpers.fast_methods import GANS, METHODS, TRIED
 
 ROWS = 1500
 KEPT = {

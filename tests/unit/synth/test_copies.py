@@ -16,7 +16,7 @@ from gapless.synth.marginal.bayesian_network import Begun, Node
 from gapless.synth.measurements import Evidence
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
-from throwaway import Chain
+from helpers.chain_synthesizer import Chain
 
 SCHEMA = letters_schema([3, 2, 4])
 WHOLE = Schema("whole", [Categorical(f"x{i}", list("abcd")[:size]) for i, size in enumerate([3, 2, 4])])

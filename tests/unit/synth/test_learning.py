@@ -5,7 +5,7 @@ from itertools import pairwise, product
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
@@ -27,7 +27,8 @@ from gapless.synth.learning import (
 )
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import private
-from quick import METHODS, TRIED, takes
+from helpers.examples import examples
+from helpers.fast_methods import METHODS, TRIED, takes
 
 ROWS = 3000
 
@@ -79,7 +80,7 @@ def test_levels_are_nested_and_end_with_the_cells(cells):
         assert np.array_equal(np.diff(coarse[cells - 1 :]), [1, 1])  # what is no value stays by itself
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(st.floats(-50, 50), min_size=4, max_size=4), st.floats(0, 80))
 def test_projection_is_the_nearest_row_with_the_total(values, total):
     values = np.array(values)

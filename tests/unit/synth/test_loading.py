@@ -10,8 +10,8 @@ import pytest
 
 import gapless as gl
 from gapless.testing.tables import private
-from hostile import changes, npy, works, zip_of
-from quick import METHODS
+from helpers.fast_methods import METHODS
+from helpers.hostile_files import changes, npy, works, zip_of
 
 SCHEMA = gl.Schema(
     "letters",

@@ -245,7 +245,7 @@ def test_step_noise_does_not_depend_on_the_rows_in_a_lot(tmp_path):
     from gapless.data.training import trainable
     from gapless.privacy import PrivateTraining
     from gapless.weights.discriminators import odds
-    from seals import reveal
+    from helpers.open_sealed import reveal
 
     asked = []
     for many in (0, 1, 300):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from chunks import Chunks, chunked
 from gapless.data.engines.engine import Engine, HoldsRows
 from gapless.data.engines.memory import Memory
 from gapless.data.neighbors import Matching
@@ -13,6 +12,7 @@ from gapless.query import ask_all
 from gapless.synth import METHODS
 from gapless.synth.sequential.autoregressive import ColumnLaw
 from gapless.testing.tables import letters_schema, private
+from helpers.chunked_engine import ChunkedEngine, chunked
 
 SCHEMA = letters_schema([2, 3, 2])
 ROWS = [("a", "b", "a"), ("b", None, "?"), (None, "-", "b"), ("a", "n/a", "b"), ("b", "c", None)] * 4
@@ -23,7 +23,7 @@ def far(tmp_path):
     return chunked(private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1e3, 1e-6)), 3)
 
 
-class Broken(Chunks):
+class Broken(ChunkedEngine):
     """Whoever reads a row has failed."""
 
     def count(self, *_):
@@ -81,6 +81,6 @@ def test_a_table_made_by_public_maps_stays_where_it_is(far):
 
 def test_a_capability_is_a_fact_about_a_class():
     assert issubclass(Memory, HoldsRows)
-    assert not issubclass(Chunks, HoldsRows)
-    engine: Engine = Chunks(())
+    assert not issubclass(ChunkedEngine, HoldsRows)
+    engine: Engine = ChunkedEngine(())
     assert not isinstance(engine, HoldsRows)

@@ -7,7 +7,7 @@ import pytest
 from gapless.data.engines.postgres import PostgresSql
 from gapless.data.engines.sql_encoding import KINDS, coding
 from gapless.errors import ReadError
-from odd_cells import DATES, LEVELS, NUMBERS
+from helpers.odd_cells import DATES, LEVELS, NUMBERS
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,7 +11,7 @@ import pytest
 
 import gapless as gl
 from gapless.data.io import source
-from workbooks import FORMATTED, MAIN, PARTS, SHEET, STRINGS, pack, row, workbook
+from helpers.workbooks import FORMATTED, MAIN, PARTS, SHEET, STRINGS, pack, row, workbook
 
 pytest.importorskip("fastexcel")
 

@@ -9,7 +9,7 @@ import pytest
 
 import gapless as gl
 from gapless.missing import check
-from workbooks import workbook
+from helpers.workbooks import workbook
 
 SIGNS = {";": "semicolon", "\t": "tab", "|": "bar", ",": "comma"}
 

@@ -5,13 +5,13 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from counted import Counting
 from gapless.missing import STRATEGIES
 from gapless.synth import METHODS
 from gapless.synth.adversarial import gan, misgan
 from gapless.synth.adversarial.gan import Adversarial
 from gapless.testing.noise import _active, fixed_noise, scaled_noise
 from gapless.testing.tables import private
+from helpers.counting_noise import CountingNoise
 
 GANS = {name: method for name, method in METHODS.items() if issubclass(method, Adversarial)}
 NATURAL = {name: "observed" if name == "misgan" else "extended" for name in GANS}
@@ -81,7 +81,7 @@ def test_complete_rows_are_all_that_is_read(tmp_path):
 @pytest.mark.parametrize("protect", [1, 2])
 def test_as_many_noised_sums_as_are_charged_and_of_the_noise_that_is(name, protect, tmp_path):
     table = private(people(60), schema(), tmp_path, budget=gl.Budget(5.0, 1e-6), protect=gl.Rows(protect))
-    source = Counting()
+    source = CountingNoise()
     with _active(source):
         GANS[name](steps=3).fit(table, spend=table.ledger.left)
     wanted = []

@@ -7,14 +7,14 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from counted import Counting
 from gapless.data.workload import Views
 from gapless.privacy import L1, Linf
 from gapless.synth.marginal import privbayes
 from gapless.synth.marginal.privbayes import _coarser
 from gapless.testing.noise import NoNoise, _active, fixed_noise, no_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.counting_noise import CountingNoise
+from helpers.open_sealed import reveal
 
 LEVELS = ("a", "b", "c")
 
@@ -150,7 +150,7 @@ def test_pairs_are_not_measured_under_a_pure_budget(tmp_path):
 @pytest.mark.parametrize("method", [gl.PrivBayes, gl.Mixture])
 def test_noise_is_drawn_as_it_was_charged(method, tmp_path):
     table = private(chain(), levels_schema(), tmp_path, budget=gl.Budget(5.0, 1e-6))
-    with _active(noise := Counting()):
+    with _active(noise := CountingNoise()):
         model = method().fit(table, spend=table.ledger.left)
     charged = [entry.mechanism["std"] for entry in table.ledger.entries if "std" in entry.mechanism]
     assert [std for std, _ in noise.drawn] == charged

@@ -18,7 +18,7 @@ from gapless.synth.marginal.aim import _beyond_noise, _closure, _noise_error
 from gapless.synth.marginal.selection import Survey
 from gapless.testing.noise import fixed_noise, no_noise
 from gapless.testing.tables import letters_schema, private
-from seals import reveal
+from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2, 2)
 SCHEMA = letters_schema(SIZES)

@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from chunks import chunked
 from gapless.missing import STRATEGIES
 from gapless.privacy.budget import Loss, epsilon_of
 from gapless.schema import Constraint
@@ -14,6 +13,7 @@ from gapless.synth.sequential import kamino
 from gapless.synth.sequential.kamino import order_of
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
+from helpers.chunked_engine import chunked
 
 
 def schema(*rules, sizes=(4, 3, 2, 3), gaps=True):

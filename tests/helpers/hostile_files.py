@@ -6,17 +6,23 @@ import json
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gapless.errors import GaplessError
 
-# What no file that we write has in any place; texts stand for what JSON alone can say.
-ODD = [None, True, 0, -1, 0.5, 1e308, 2**64, 10**400, "", "x", [], [[]], {}, {"a": 1}]
+Place = tuple[str | int, ...]  # the keys that lead to a value within lists and tables
+
+# Values that no file of ours has in any place; the texts stand for what Python cannot write as JSON.
+ODD: list[Any] = [None, True, 0, -1, 0.5, 1e308, 2**64, 10**400, "", "x", [], [[]], {}, {"a": 1}]
 WRITTEN = {"<NaN>": "NaN", "<Infinity>": "Infinity", "<1e999>": "1e999", "<deep>": "[" * 100_000 + "]" * 100_000}
 
 
-def places(content, before=()):
+def places(content: Any, before: Place = ()) -> Iterator[Place]:
     """The place of every value within lists and tables, the whole first."""
     yield before
     inside = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
@@ -24,7 +30,7 @@ def places(content, before=()):
         yield from places(value, (*before, key))
 
 
-def put(content, place, value):
+def put(content: Any, place: Place, value: object) -> Any:
     """The same content with another value in one place."""
     if not place:
         return value
@@ -36,7 +42,7 @@ def put(content, place, value):
     return changed
 
 
-def without(content, place):
+def without(content: Any, place: Place) -> Any:
     """The same content without what is in one place."""
     changed = copy.deepcopy(content)
     whole = changed
@@ -46,7 +52,7 @@ def without(content, place):
     return changed
 
 
-def changes(content):
+def changes(content: Any) -> Iterator[tuple[Place, str]]:
     """The content as JSON text, with each value in turn something else, or not there."""
     for place in places(content):
         for value in [*ODD, *WRITTEN]:
@@ -55,7 +61,7 @@ def changes(content):
             yield place, text_of(without(content, place))
 
 
-def text_of(content):
+def text_of(content: Any) -> str:
     """JSON, and what is none."""
     text = json.dumps(content)
     for name, written in WRITTEN.items():
@@ -63,7 +69,7 @@ def text_of(content):
     return text
 
 
-def works(use):
+def works(use: Callable[[], object]) -> bool:
     """Whether it goes well; else it is refused in words, what is wrong and what to do, and in no other way."""
     try:
         use()
@@ -75,14 +81,14 @@ def works(use):
     return False
 
 
-def npy(array):
+def npy(array: NDArray[Any]) -> bytes:
     """The bytes of a file of one array."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=True)
     return buffer.getvalue()
 
 
-def zip_of(path, members):
+def zip_of(path: Path, members: Iterable[tuple[str, str | bytes]]) -> Path:
     """An archive of these names and contents, of which two may have the same name."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members:
@@ -90,7 +96,7 @@ def zip_of(path, members):
     return path
 
 
-def zip_bomb(path, name, *, gigabytes):
+def zip_bomb(path: Path, name: str, *, gigabytes: int) -> Path:
     """An archive of one member of zeros that takes some megabytes: a block of 64 MB, flushed, again and again."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = packer.compress(bytes(1 << 26)) + packer.flush(zlib.Z_FULL_FLUSH)

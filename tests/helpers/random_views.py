@@ -1,6 +1,7 @@
 """Random views of views: `select`, `recode` and `keep` in any order, on two engines that hold the same rows."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -26,10 +27,11 @@ maps = st.lists(
 )
 
 
-def viewed(near, far, maps):
+def viewed(near: Any, far: Any, maps: list[tuple[str, Any]]) -> tuple[Any, Any]:
     """Both engines under the same views; a column that is not there any more is another one."""
     for name, given in maps:
         width = len(near.columns)
+        arguments: Any
         if name == "select":
             arguments = [column % width for column in given]
         else:
@@ -38,7 +40,7 @@ def viewed(near, far, maps):
     return near, far
 
 
-def check_same_rows(near, far, *, ordered=True):
+def check_same_rows(near: Any, far: Any, *, ordered: bool = True) -> None:
     """The same counts of every marginal, in all cells and without the last; the same rows in a lot of all."""
     width = len(near.columns)
     everything = [s for n in range(3) for s in itertools.permutations(range(width), n)]

@@ -1,16 +1,20 @@
-"""Small schools for teachers, on tables of letters."""
+"""Small games for ensembles of teachers, on tables of letters."""
+
+from typing import Any
 
 import numpy as np
 
+from gapless.data import PrivateTable
 from gapless.data.training import teachable
 from gapless.model.neural.optimizers import SGD, Cosine
+from gapless.schema import Schema
 from gapless.synth.adversarial.game import Game, Generator, Side
 from gapless.synth.adversarial.generative import network
 from gapless.synth.adversarial.teaching import Poll, Tutors
 
 
-def game(schema, sides=1, seed=0):
-    """Generators of rows, and of masks if there are two sides, whose columns are drawn evenly."""
+def game(schema: Schema, sides: int = 1, seed: int = 0) -> Game:
+    """Generators of rows, and of masks if there are two sides, that draw all codes of a column alike."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(sides):
         sizes = [column.extended_size for column in schema.columns]
@@ -21,16 +25,18 @@ def game(schema, sides=1, seed=0):
     return Game(sides=tuple(found), optimizer=optimizer, lot=1.0, memory=1.0, rounds=1, made=4, averaged=0.5)
 
 
-def poll(schema, teachers=5, made=8, seed=0):
+def poll(schema: Schema, teachers: int = 5, made: int = 8, seed: int = 0) -> Poll:
+    """All teachers vote on made rows."""
     return Poll(game=game(schema, seed=seed), teachers=teachers, made=made, steps=9, reach=1.0)
 
 
-def tutors(schema, teachers=5, made=4, seed=0):
+def tutors(schema: Schema, teachers: int = 5, made: int = 4, seed: int = 0) -> Tutors:
+    """One teacher at a time is asked for gradients."""
     return Tutors(game=game(schema, 2, seed), teachers=teachers, made=made)
 
 
-def taught(table, name):
-    """Rows for teachers, and the settings of the mechanism that asks them."""
+def taught(table: PrivateTable, name: str) -> tuple[Any, dict[str, Any]]:
+    """The rows prepared for teachers, and the settings of the mechanism that asks them."""
     if name == "TeacherVotes":
         return teachable(table, poll(table.schema)), {"teachers": 5, "steps": 3, "queries": 8}
     school = tutors(table.schema)

@@ -1,6 +1,7 @@
 """Tables for tests in PostgreSQL and Spark."""
 
 import math
+from typing import Any
 
 import polars as pl
 
@@ -22,11 +23,12 @@ TYPES = {
 }
 
 
-def type_of(dtype):
+def type_of(dtype: pl.DataType) -> str:
+    """The type of a column in PostgreSQL."""
     return "timestamptz" if getattr(dtype, "time_zone", None) else TYPES[dtype.base_type()]
 
 
-def literal(value, dtype):
+def literal(value: object, dtype: pl.DataType) -> str:
     """A value as PostgreSQL writes it, to the last bit."""
     if value is None:
         return f"NULL::{type_of(dtype)}"
@@ -36,7 +38,7 @@ def literal(value, dtype):
     return "'" + text.replace("'", "''") + f"'::{type_of(dtype)}"
 
 
-def query_of(frame):
+def query_of(frame: pl.DataFrame) -> str:
     """A query that gives the rows of a frame."""
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in frame.columns)
     rows = [
@@ -44,8 +46,8 @@ def query_of(frame):
         for row in frame.iter_rows()
     ]
     none = "(" + ", ".join(f"NULL::{type_of(dtype)}" for dtype in frame.dtypes) + ")"
-    said = f"SELECT * FROM (VALUES {', '.join(rows or [none])}) AS told({names})"
-    return said if rows else f"{said} WHERE false"
+    query = f"SELECT * FROM (VALUES {', '.join(rows or [none])}) AS rows({names})"
+    return query if rows else f"{query} WHERE false"
 
 
 SPARK_TYPES = TYPES | {
@@ -56,10 +58,10 @@ SPARK_TYPES = TYPES | {
 }
 
 
-def spark_frame(session, frame):
+def spark_frame(session: Any, frame: pl.DataFrame) -> Any:
     """The same rows on a Spark cluster."""
 
-    def type_there(dtype):
+    def type_there(dtype: pl.DataType) -> str:
         if isinstance(dtype, pl.Decimal):
             return f"decimal({dtype.precision},{dtype.scale})"
         return "timestamp" if getattr(dtype, "time_zone", None) else SPARK_TYPES[dtype.base_type()]
@@ -68,10 +70,10 @@ def spark_frame(session, frame):
     return session.createDataFrame(list(frame.iter_rows()), fields)
 
 
-def in_postgres(table, frame, url, query=None):
+def in_postgres(table: PrivateTable, frame: pl.DataFrame, url: str, query: str | None = None) -> PrivateTable:
     """The same sealed table with the rows of this frame in a database."""
 
-    def moved(_):
+    def moved(_: object) -> Sql:
         return Sql.read(Postgres(url, query or query_of(frame)), table.schema.fine)
 
     rows = transform(table._cells, once(moved), distance=table.protect, reads=None, key=table._key)

@@ -2,14 +2,18 @@
 
 import datetime as dt
 import math
+from typing import Any
 
 import numpy as np
 
 from gapless.data.engines.sql_encoding import FIRST, LAST, cuts_of
 from gapless.schema import Boolean, Categorical, Date, DateTime, Integer, MissingCode, Number, Ordinal
 
-GAPS = {"may_be_missing": True, "missing": (MissingCode("-9", "refused"), "NA", MissingCode("n/a", "not-applicable"))}
-EMPTY = {"may_be_missing": True, "missing": ("NA", MissingCode("", "not-applicable"))}
+GAPS: dict[str, Any] = {
+    "may_be_missing": True,
+    "missing": (MissingCode("-9", "refused"), "NA", MissingCode("n/a", "not-applicable")),
+}
+EMPTY: dict[str, Any] = {"may_be_missing": True, "missing": ("NA", MissingCode("", "not-applicable"))}
 LEVELS = {
     "plain": Categorical("x", ["a", "b", "Ä", "c'd", "\\", "日本"]),
     "gaps": Categorical("x", ["a", "b", 13, "1.50", "-0", "1e+16", 0.1, "inf", "true", "2024-02-29"], **GAPS),
@@ -17,7 +21,7 @@ LEVELS = {
     "other": Categorical("x", ["a", 13, "rest", "٣"], outside="other", other="rest", **EMPTY),
     "many": Ordinal("x", [f"level {i}" for i in range(100)] + list(range(100)), may_be_missing=True),
     "boolean": Boolean("x", **GAPS),
-    "spelling": Boolean("x", spelling=("Não", "ﾓK"), may_be_missing=True, missing=("K",)),
+    "spelling": Boolean("x", spelling=("Não", "ﾓK"), may_be_missing=True, missing=(MissingCode("K"),)),
 }
 NUMBERS = {
     "whole": Integer("x", bounds=(0, 120), **GAPS),
@@ -26,7 +30,13 @@ NUMBERS = {
     "whole, huge": Integer("x", bounds=(-(2**53), 2**53), bins=3, **EMPTY),
     "number": Number("x", bounds=(0, 1), bins=10, **GAPS),
     "number, edges": Number("x", bounds=(-1, 2.5), edges=(-1, 0.1, 0.3, 1 / 3, 2.5), outside="missing", **EMPTY),
-    "number, log": Number("x", bounds=(0.001, 1e300), scale="log", may_be_missing=True, missing=("0", "inf", "1e-400")),
+    "number, log": Number(
+        "x",
+        bounds=(0.001, 1e300),
+        scale="log",
+        may_be_missing=True,
+        missing=tuple(map(MissingCode, ("0", "inf", "1e-400"))),
+    ),
     "number, symlog": Number("x", bounds=(-1e6, 1e6), scale="symlog"),
     "number, steps": Number("x", bounds=(0, 3), resolution=0.1, **GAPS),
     "number, many steps": Number("x", bounds=(0, 10_000), resolution=0.01, bins=13, **GAPS),
@@ -35,7 +45,12 @@ NUMBERS = {
     "apostrophe": Number("x", bounds=(0, 2000), thousands="'", outside="missing", may_be_missing=True),
 }
 DATES = {
-    "days": Date("x", bounds=("1900-01-01", "2030-12-31"), may_be_missing=True, missing=("NA", "1899-12-31")),
+    "days": Date(
+        "x",
+        bounds=("1900-01-01", "2030-12-31"),
+        may_be_missing=True,
+        missing=tuple(map(MissingCode, ("NA", "1899-12-31"))),
+    ),
     "months": Date("x", bounds=("0001-01-01", "9999-12-31"), resolution="month", **EMPTY),
     "years": Date("x", bounds=("1969-01-01", "1971-12-31"), resolution="year", outside="missing", may_be_missing=True),
     "seconds": DateTime("x", bounds=("1960-01-01T00:00:00", "2040-01-01T00:00:00"), may_be_missing=True),
@@ -89,7 +104,7 @@ DAYS = [
 ]
 
 
-def near(column):
+def near(column: Any) -> list[float | None]:
     """Numbers on the edges of a column's cells, and beside them."""
     lower, upper = column._ends
     fine = column.fine

@@ -1,6 +1,8 @@
 """Excel files for tests: the least that is one, and what hostile or careless programs make of it."""
 
 import zipfile
+from collections.abc import Iterable
+from pathlib import Path
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -25,7 +27,7 @@ PARTS = {
 FORMATTED = object()  # a cell with a format and nothing in it
 
 
-def cell(place, line, value, *, day=None):
+def cell(place: int, line: int, value: object, *, day: int | None = None) -> str:
     """One cell as XML; nothing for None."""
     at = f'r="{chr(65 + place)}{line}"'
     if value is FORMATTED:
@@ -38,12 +40,12 @@ def cell(place, line, value, *, day=None):
     return "" if value is None else f'<c {at} s="{place == day:d}"><v>{value}</v></c>'
 
 
-def row(line, values, *, day=None):
+def row(line: int, values: Iterable[object], *, day: int | None = None) -> str:
     """One row as XML."""
     return f'<row r="{line}">{"".join(cell(place, line, value, day=day) for place, value in enumerate(values))}</row>'
 
 
-def pack(path, rows, **parts):
+def pack(path: Path, rows: str, **parts: str) -> None:
     """An Excel file whose first sheet has these rows of XML; other parts by their names."""
     sheet = f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
@@ -51,6 +53,6 @@ def pack(path, rows, **parts):
             file.writestr(name, text)
 
 
-def workbook(path, rows, *, day=None):
+def workbook(path: Path, rows: Iterable[Iterable[object]], *, day: int | None = None) -> None:
     """An Excel file of one sheet, texts in their cells; numbers of the column `day` are days."""
     pack(path, "".join(row(line, values, day=day) for line, values in enumerate(rows, start=1)))
