@@ -47,8 +47,7 @@ from gapless.privacy.private import Columns, Key
 from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
 from gapless.privacy.record import Record
 from gapless.privacy.registry import UNKNOWN, recomputed_loss
-from gapless.privacy.rounding import rounded_up, told_up
-from gapless.text import aligned
+from gapless.text import aligned, rounded_up, told_up
 from gapless.types import GapRule
 
 FIRST = "budget=Budget(epsilon=1.0, delta=1e-6) for a table that was never released from; else ledger=PATH, its ledger"
