@@ -22,7 +22,7 @@ import polars as pl
 
 import gapless as gl
 from gapless.evaluate import kway_distance
-from gapless.evaluate.rule_scores import compare_rules
+from gapless.evaluate.comparison import compare_rules
 from gapless.schema import Constraint
 from gapless.synth import METHODS
 

@@ -1,4 +1,7 @@
-"""Text in messages: names, plurals and lists; characters that are commands to terminals and to Markdown, escaped."""
+"""Text in messages: names, plurals and lists; characters that are commands to terminals and to Markdown, escaped.
+
+Numbers of a promise, written for people: never less than they are.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable
+from decimal import ROUND_CEILING, Decimal
 
 # Control characters of terminals (C0, DEL, C1), of lines, and of the direction of writing.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -116,3 +120,24 @@ def aligned(names: Iterable[str], *, most: int = 40) -> list[str]:
     short = [shortened(visible(name), most) for name in names]
     width = max(map(len, short), default=0)
     return [name.ljust(width) for name in short]
+
+
+def rounded_up(number: float, digits: int = 4) -> str:
+    """A number for people, never less than it is.
+
+    >>> rounded_up(0.87342), rounded_up(2.0), rounded_up(0.999999)
+    ('0.8735', '2', '1')
+    """
+    exact = Decimal(repr(float(number)))
+    step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
+    return f"{exact.quantize(step, rounding=ROUND_CEILING).normalize():f}" if number else "0"
+
+
+def told_up(number: float) -> str:
+    """As short as usual where that is not less, else rounded up.
+
+    >>> told_up(1e-6), told_up(0.5), told_up(0.12345649)
+    ('1e-06', '0.5', '0.123457')
+    """
+    short = f"{number:g}"
+    return short if float(short) >= number else rounded_up(number, 6)

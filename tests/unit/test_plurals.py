@@ -33,8 +33,8 @@ NEVER_ONE = {
     ("draw/charts.py", "len(rest)"),  # what is left beyond the last bar but one
     ("evaluate/gap_curve.py", "len(columns)"),  # more than four
     ("draw/cards.py", "columns"),  # more than are drawn
-    ("evaluate/rule_scores.py", "self.truth.share"),  # a share
-    ("evaluate/rule_scores.py", "self.other.pairs"),
+    ("evaluate/comparison.py", "self.truth.share"),  # a share
+    ("evaluate/comparison.py", "self.other.pairs"),
     ("cli/app.py", "broken.pairs"),
     ("missing/little.py", "len(groups)"),  # too many
     ("missing/little.py", "len(owner)"),

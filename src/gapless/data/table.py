@@ -23,7 +23,7 @@ from gapless.data.io.encode import code_type, encode_public
 from gapless.data.io.formulas import Formulas
 from gapless.data.io.source import TEXT_ENDINGS, parts, separator_of
 from gapless.data.private_table import WhichRows
-from gapless.draw.notebook import small_table
+from gapless.draw.page import small_table
 from gapless.errors import ReadError, SchemaError
 from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema

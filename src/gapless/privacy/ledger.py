@@ -48,8 +48,8 @@ from gapless.privacy.pricing import Price, Pricing, RenyiFilter, Request
 from gapless.privacy.private import Columns, Key
 from gapless.privacy.promise import GroundTruth, Guarantee
 from gapless.privacy.registry import RECOMPUTED, UNKNOWN, recomputed_loss
-from gapless.privacy.rounding import rounded_up, told_up
 from gapless.privacy.snapshot import LedgerSnapshot
+from gapless.text import rounded_up, told_up
 from gapless.types import GapRule
 
 FIRST = "budget=Budget(epsilon=1.0, delta=1e-6) for a table that was never released from; else ledger=PATH, its ledger"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless.privacy.budget import PURE, Loss
 from gapless.privacy.promise import gaps_told
-from gapless.privacy.rounding import rounded_up, told_up
-from gapless.text import aligned
+from gapless.text import aligned, rounded_up, told_up
 from gapless.types import GapRule
 
 if TYPE_CHECKING:

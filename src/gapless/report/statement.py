@@ -12,10 +12,9 @@ from gapless.privacy.cautions import factor
 from gapless.privacy.ledger import Coverage
 from gapless.privacy.ledger_text import pricing_note
 from gapless.privacy.registry import mechanism_of
-from gapless.privacy.rounding import rounded_up
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel
-from gapless.text import markdown
+from gapless.text import markdown, rounded_up
 
 # What was checked about other ledgers for the same rows, and what nobody can know.
 _OTHER_LEDGERS: dict[Coverage, str] = {

@@ -44,8 +44,8 @@ missing.imputers: ImputeFirst(FromMean()), FromModel(MST()), …
 missing.imputers: ImputeFirst(FromModel(model))
 missing.imputers: use FromModel(MST()) or FromModel(AIM())
 missing.little: describe_gaps(table, spend=…) has a check for it
-missing.rates: nothing needs to be estimated: MCAR({})
-missing.rates: patterns(table), for free
+missing.diagnosis: nothing needs to be estimated: MCAR({})
+missing.diagnosis: patterns(table), for free
 model.marginal: finite counts and a noise_std of 0 or more
 privacy.assumptions: columns="independent" or columns="dependent"
 privacy.budget: delta=0, or a budget without ground_truth and ledger.ground_truth(…) afterwards

@@ -6,7 +6,7 @@ import pytest
 import gapless as gl
 from gapless.constraints.forbidden import beginnings, constraints_of, rules_on_values, soft_rules_of
 from gapless.constraints.rules import Place, Term, merged, parse, rules_of
-from gapless.evaluate.rule_scores import compare_rules
+from gapless.evaluate.comparison import compare_rules
 from gapless.schema import Constraint
 
 SCHEMA = gl.Schema(

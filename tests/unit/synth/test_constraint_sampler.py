@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.evaluate.rule_scores import compare_rules
+from gapless.evaluate.comparison import compare_rules
 from gapless.missing import Observed
 from gapless.model.product import Product
 from gapless.report.release_page import release_page
