@@ -231,7 +231,13 @@ def name_of(case):
     return ", ".join(told + [f"{name}={case[name]}" for name in OPTIONS if case[name] != OPTIONS[name][0]][3:])
 
 
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+def marked(case):
+    """A mixture of 1,500 by 900 levels takes twenty seconds; of fewer levels it is in other cases."""
+    long = (case["method"], case["schema"]) == ("mixture", "a large domain") and declared(case)
+    return pytest.param(case, marks=pytest.mark.slow if long else (), id=name_of(case))
+
+
+@pytest.mark.parametrize("case", map(marked, CASES))
 def test_a_release_or_nothing_is_charged(case, tmp_path):
     released = run(case, tmp_path)
     if not declared(case):

@@ -28,7 +28,7 @@ def column_of(path):
         return list(csv.reader(file, delimiter="\t" if ".tsv" in path.name else ","))
 
 
-@examples(150)
+@examples(50)
 @given(found=levels, name=texts, ending=st.sampled_from([".csv", ".csv.gz", ".tsv"]))
 @example(found=["=a", "'=a", "''=a"], name="=cmd|' /C calc'!A0", ending=".csv")
 @example(found=["-5", "'-5", "-5a"], name="+sum", ending=".csv")

@@ -128,7 +128,7 @@ def moved(fill, rows, more, seed):
 
 
 @pytest.mark.parametrize("name", IMPUTERS)
-@examples(60)
+@examples(30)
 @given(pair=neighbours)
 def test_k_more_rows_change_k_rows(name, pair):
     rows, more, seed = pair

@@ -15,6 +15,7 @@ from gapless.data.imputed import Bounds, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Matching, Space, link
 from gapless.schema import Boolean, Categorical, Integer, MissingCode, Ordinal, Schema
+from helpers.examples import repetitions
 
 SCHEMA = Schema(
     "small",
@@ -121,7 +122,7 @@ def ours(table, matching, cover=None):
 @every_choice
 def test_donors_are_those_of_the_definition(matching):
     rng = np.random.default_rng(1)
-    for _ in range(150):
+    for _ in range(repetitions(60)):
         table = random_matching_table(rng)
         _, links, _ = ours(table, matching)
         for donee, donors in zip(links.donees, links.donors, strict=True):
@@ -134,7 +135,7 @@ def test_donors_are_those_of_the_definition(matching):
 def test_influence_is_exactly_that_of_the_definition(matching):
     rng = np.random.default_rng(2)
     seen = set()
-    for _ in range(50):
+    for _ in range(repetitions(25)):
         table = random_matching_table(rng)
         expected = l1_by_definition(table, matching)
         assert ours(table, matching)[2] == expected
@@ -170,7 +171,7 @@ def test_influence_is_smooth(matching):
     """Never more than twice that of a neighbour, in either direction, and sometimes twice."""
     rng = np.random.default_rng(3)
     worst = Fraction(0)
-    for _ in range(600):
+    for _ in range(repetitions(250)):
         table = random_matching_table(rng)
         a, b = ours(table, matching)[2], ours(neighbour_of(rng, table), matching)[2]
         assert a <= 2 * b
@@ -183,7 +184,7 @@ def test_influence_is_smooth(matching):
 def test_covers_are_above_and_smooth(matching):
     rng = np.random.default_rng(4)
     covers = [matching.on[:n] for n in range(len(matching.on) + 1)] + [matching.on[1:]]
-    for _ in range(150):
+    for _ in range(repetitions(60)):
         table = random_matching_table(rng)
         other = neighbour_of(rng, table)
         for cover in covers:
@@ -265,7 +266,7 @@ def smooth_value(table, matching, low, high):
 def test_sums_are_those_of_the_definition_and_move_within_their_bound(matching, low, high):
     rng = np.random.default_rng(5)
     most = Fraction(0)
-    for _ in range(120):
+    for _ in range(repetitions(50)):
         table = random_matching_table(rng)
         other = neighbour_of(rng, table)
         a, b = smooth_value(table, matching, low, high), smooth_value(other, matching, low, high)

@@ -53,7 +53,7 @@ def sealed_pair(k, rows, more):
 
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
 @pytest.mark.parametrize("which", ["observed", "extended"])
-@examples(60)
+@examples(30)
 @given(pair=neighbours)
 def test_every_marginal_of_every_transformation_keeps_its_distance(name, which, pair):
     k, rows, more = pair
@@ -67,7 +67,7 @@ def test_every_marginal_of_every_transformation_keeps_its_distance(name, which, 
 
 
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
-@examples(60)
+@examples(30)
 @given(pair=neighbours)
 def test_every_transformation_is_stable_in_rows(name, pair):
     """The rows of the neighbour are the same rows and at most k more."""
@@ -79,7 +79,7 @@ def test_every_transformation_is_stable_in_rows(name, pair):
         b.remove(one)
 
 
-@examples(80)
+@examples(40)
 @given(pair=neighbours, begin=st.integers(0, 3), chosen=st.sets(st.integers(0, 7)))
 def test_patterns_of_gaps_keep_their_distance_and_are_those_of_the_rows(pair, begin, chosen):
     k, rows, more = pair
@@ -137,7 +137,7 @@ def scored(name, rows, quantile, shift):
 
 
 @pytest.mark.parametrize("name", LOOKED_AT)
-@examples(80)
+@examples(40)
 @given(pair=neighbours, quantile=st.fractions(Fraction(1, 100), Fraction(99, 100), max_denominator=100))
 def test_scores_by_rank_keep_their_distance_and_are_those_of_the_definition(name, pair, quantile):
     k, rows, more = pair
@@ -190,7 +190,7 @@ def test_scores_by_rank_are_of_rows_counted_once():
             rank_scores(table, tally, "x1", quantile=quantile, shifts=[0])
 
 
-@examples(60)
+@examples(30)
 @given(rows=st.lists(row, max_size=8))
 def test_filling_is_a_map_of_each_row_by_itself(rows):
     """Observed cells stay, gaps become observed cells, no row comes, goes or moves; then every row is read."""
@@ -209,7 +209,7 @@ def test_filling_is_a_map_of_each_row_by_itself(rows):
     assert table.where("x0", ["a"]).fill([np.ones(c.size) for c in SCHEMA.columns]).marginal("x1").reads == {"x0"}
 
 
-@examples(80)
+@examples(40)
 @given(pair=neighbours)
 def test_a_row_that_is_not_observed_on_what_a_marginal_reads_changes_nothing(pair):
     """What `reads` promises to ground-truth accounting."""
@@ -222,7 +222,7 @@ def test_a_row_that_is_not_observed_on_what_a_marginal_reads_changes_nothing(pai
         assert moved <= sum(observed)
 
 
-@examples(60)
+@examples(30)
 @given(rows=st.lists(row, max_size=12), wanted=marginals)
 def test_marginals_counted_together_are_those_counted_alone(rows, wanted):
     table = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
@@ -275,7 +275,7 @@ def test_every_observed_cell_has_its_code():
         assert [column.code_of(cell) for cell in column.cells[: column.size]] == list(range(column.size))
 
 
-@examples(60)
+@examples(30)
 @given(rows=st.lists(row, max_size=8), chosen=st.sets(st.sampled_from(["a", "b", "c", "not applicable"])))
 def test_where_keeps_the_rows_with_these_cells_and_no_other(rows, chosen):
     table = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
