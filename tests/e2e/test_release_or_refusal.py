@@ -237,7 +237,7 @@ def marked(case):
     return pytest.param(case, marks=pytest.mark.slow if long else (), id=name_of(case))
 
 
-@pytest.mark.parametrize("case", map(marked, CASES))
+@pytest.mark.parametrize("case", [marked(case) for case in CASES])
 def test_a_release_or_nothing_is_charged(case, tmp_path):
     released = run(case, tmp_path)
     if not declared(case):
