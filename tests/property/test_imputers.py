@@ -358,7 +358,7 @@ def test_a_synthesizer_as_imputer_pays_its_share_and_a_fitted_model_nothing(tmp_
 
 def test_a_grant_lends_no_more_than_it_has(tmp_path):
     table = private([], SCHEMA, tmp_path)
-    grant = Grant(table.ledger, table.ledger.capacity, "test")
+    grant = Grant(table.ledger, table.ledger._key, table.ledger.capacity, "test")
     assert grant.lend(grant.left * 0.6) == table.ledger.capacity * 0.6
     assert grant.left.value == pytest.approx(table.ledger.capacity.value * 0.4)
     with pytest.raises(gl.BudgetError, match="more is lent"):
@@ -381,7 +381,7 @@ def test_what_mean_and_mode_put_in(tmp_path):
     table = private(rows, schema, tmp_path, budget=gl.Budget(1e4))
 
     def filled(imputer):
-        grant = Grant(table.ledger, table.ledger.share(percent=10), "test")
+        grant = Grant(table.ledger, table.ledger._key, table.ledger.share(percent=10), "test")
         done = imputer.impute(table, grant, grant.left)
         return [codes[-50:] for codes in reveal(done._rows, table.ledger).columns]
 

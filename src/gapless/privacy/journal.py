@@ -61,6 +61,7 @@ class JournalFile:
     def __init__(self, descriptor: int, path: Path, real: Path) -> None:
         self.path = path  # as it was called
         self._real = real
+        self.inode = os.fstat(descriptor).st_ino  # by which the file system knows it: a copy has another one
         self._descriptor = descriptor
         self._open = True
 
@@ -74,11 +75,6 @@ class JournalFile:
                 raise ReadError(
                     f"{self.path} is larger than {LARGEST >> 30} GB", hint="use a separate file for each run"
                 ) from None
-
-    @property
-    def inode(self) -> int:
-        """The number by which the file system knows it: a copy has another one."""
-        return os.fstat(self._descriptor).st_ino
 
     def cut(self, end: int) -> None:
         """Leave this many bytes of it."""
@@ -240,6 +236,7 @@ class Journal:
 
     def _check_original(self) -> None:
         """Refuse to charge or draw by a copy or in a forked child: both would draw an answer for the same entry."""
+        self.check_open()
         if os.getpid() != self._process:
             raise ReadError(
                 f"{self._file.path} is the journal of a run in another process",
