@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from gapless.data.memory import Memory
+from gapless.data.engines.memory import Memory
 
 SIZES = [11, 10, 11, 17, 11, 8, 16, 7, 6, 3, 11, 11, 11, 12, 3]  # cells with the gap: much like Adult, country grouped
 PAIRS = list(itertools.combinations(range(len(SIZES)), 2))

@@ -13,16 +13,16 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from gapless.privacy import Budget
-from gapless.privacy.first_batch import FirstBatch, Part, least_noise
+from gapless.privacy.first_batch import GaussianBatch, Part, least_noise
 
 SHARES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.5)
 BUDGETS = (Budget(0.1, 1e-6), Budget(1.0, 1e-6), Budget(1.0, 1e-9), Budget(3.0, 1e-6), Budget(10.0, 1e-6))
 
 
-def batch_of(tables: int, budget: Budget, share: float) -> FirstBatch:
+def batch_of(tables: int, budget: Budget, share: float) -> GaussianBatch:
     """Equal tables that cost this share of the budget by the sum of their losses."""
     std = math.sqrt(budget.order * tables / (2 * share * budget.capacity.value))
-    return FirstBatch(tuple(Part(std, 1, 1) for _ in range(tables)), budget, budget.order)
+    return GaussianBatch(tuple(Part(std, 1, 1) for _ in range(tables)), budget, budget.order)
 
 
 def together(tables: int, budget: Budget, share: float) -> float:

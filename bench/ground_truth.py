@@ -16,9 +16,8 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 import gapless as gl
-from gapless.privacy.amplified_pld import partition_epsilon
+from gapless.privacy.amplified_pld import amplified, best_partition, chance_observed, partition_epsilon
 from gapless.privacy.ground_truth import calibrated
-from gapless.privacy.partitions import amplified, best_partition, chance_observed
 
 MARGINALS = Path(__file__).parents[1] / "../shared/data/privbayes_marginals"
 PAPER = {"adult": (0.88, 0.77, 0.65, 0.47, 0.44), "br2000": (0.83, 0.68, 0.55, 0.41, 0.31)}  # [MD] Table 1

@@ -21,7 +21,7 @@ import gapless as gl
 import synth
 from gapless.inference.asked import estimate
 from gapless.inference.estimates import Estimates, estimates_of
-from gapless.query.text import parse_question
+from gapless.query.question_parser import parse_question
 from gapless.schema import Categorical, Integer, Number, Schema
 
 CELLS = ("rows", "aim,1", "aim,3", "mixture,3", "aim,1,mcar")

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 from unittest import mock
 
-from gapless.privacy import L1, Budget, DiscreteGaussian, Ledger, Rows
+from gapless.privacy import L1, Budget, DiscreteGaussian, Ledger, Request, Rows
+from gapless.privacy.ledger_file import entries_of
 
 CHARGES, SOME = 10_000, 1_000
 
@@ -21,13 +22,11 @@ def charges(folder: Path) -> list[float]:
     ledger = Ledger.attach(folder / "long.ledger", table="long", protect=Rows(1), budget=Budget(10.0, 1e-6))
     distance = L1(1)
     noise = DiscreteGaussian.for_loss(ledger.capacity / (CHARGES + 1), distance)
-    loss = noise.loss(distance, ledger.order)
     seconds = []
     for _ in range(CHARGES):
         start = time.perf_counter()
-        ledger._charge(  # noqa: SLF001 the account alone, without the draw
-            [(loss, noise.parameters(), "counts", distance, None)], to="bench", noise_name="none: NOT PRIVATE"
-        )
+        price = ledger.price([Request(distance, None, noise, "counts")])
+        ledger.charge(entries_of(price, to="bench", noise_name="none: NOT PRIVATE"))  # without the draw
         seconds.append(time.perf_counter() - start)
     return seconds
 

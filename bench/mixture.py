@@ -25,8 +25,8 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
-from gapless.model import mixing
 from gapless.model.marginal import Measurement
+from gapless.synth.marginal import mixture_fit
 
 DELTA = 1e-6
 ONE_WAY, POWER = 0.0, 1 / 6  # of the budget, for columns by themselves; of a pair's cells, for its share
@@ -65,11 +65,11 @@ def main():
         for epsilon in sorted({*epsilons} & {*asked.epsilons}):
             print(line(name, epsilon, truth, rows, sizes, runs), flush=True)
             for constant, values in CHANGED.items() if asked.constants else ():
-                usual = getattr(mixing, constant)
+                usual = getattr(mixture_fit, constant)
                 for value in values:
-                    setattr(mixing, constant, value)
+                    setattr(mixture_fit, constant, value)
                     print(line(name, epsilon, truth, rows, sizes, runs), f"with {constant} = {value}", flush=True)
-                setattr(mixing, constant, usual)
+                setattr(mixture_fit, constant, usual)
             for one_way, power in SHARES if asked.shares else ():
                 told = line(name, epsilon, truth, rows, sizes, runs, shares=(one_way, power))
                 print(told, f"with {one_way:g} for columns, power {power:.2f}", flush=True)
@@ -82,7 +82,7 @@ def line(name, epsilon, truth, rows, sizes, runs, *, shares=(ONE_WAY, POWER)):
     for run in range(runs):
         measurements = measure(rows, known, budget(epsilon), np.random.default_rng(100 + run), *shares)
         begin = time.process_time()
-        found = mixing.fit_mixture(known, measurements, observed=sizes, seed=run)
+        found = mixture_fit.fit_mixture(known, measurements, observed=sizes, seed=run)
         fitted = time.process_time()
         drawn = found.filled.sample(len(truth), np.random.default_rng(run)).astype(np.int64)
         end = time.process_time()

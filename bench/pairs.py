@@ -15,7 +15,7 @@ import numpy as np
 
 import choose
 import gapless as gl
-from gapless.synth import privbayes
+from gapless.synth.marginal import privbayes
 
 SHARES = (0.0, 0.15, 0.3, 0.5)
 KINDS = ("dense", "mix", "tree", "parents", "copies", "blocks")

@@ -22,7 +22,7 @@ import polars as pl
 
 import gapless as gl
 from gapless.evaluate import kway_distance
-from gapless.evaluate.rules import compare_rules
+from gapless.evaluate.comparison import compare_rules
 from gapless.schema import Constraint
 from gapless.synth import METHODS
 
@@ -66,7 +66,7 @@ def simulated(rows):
 def adult(rows):
     """The census table, under the schema that is drafted for it."""
     frame = pl.read_csv(SHARED / "adult.csv.gz", infer_schema_length=None).head(rows)
-    columns = gl.Schema.draft(frame, name="adult").schema.columns
+    columns = gl.draft_schema(frame, name="adult").schema.columns
     return frame, columns, [dependency("education", "education-num"), inequality("capital-gain", "capital-loss")]
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 
 import gapless as gl
-from gapless.data.register import REGISTER
+from gapless.data.io.register import REGISTER
 
 SIZES = [11, 10, 11, 17, 11, 8, 16, 7, 6, 3, 11, 11, 11, 12, 3]  # cells with the gap, as in bench/counting.py
 PAIRS = list(itertools.combinations(range(len(SIZES)), 2))

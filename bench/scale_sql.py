@@ -19,7 +19,7 @@ import polars as pl
 import psutil
 
 import gapless as gl
-from gapless.data.memory import Memory
+from gapless.data.engines.memory import Memory
 
 PART = 1_000_000
 SCHEMA = gl.Schema(

@@ -128,7 +128,7 @@ def fit(job):
     clock = Clock()
     with clock("import"):
         import gapless as gl
-        from gapless.data import counting
+        from gapless.data.engines import memory as counting
         from gapless.missing import STRATEGIES
         from gapless.synth import METHODS as KNOWN
     if job["tool"] not in KNOWN:

@@ -40,7 +40,7 @@ from gapless.evaluate.tasks import coefficient_error, positive_cells
 from gapless.schema import Column
 from gapless.testing.noise import fixed_noise
 from gapless.weights import FewRowsWarning
-from gapless.weights.logistic import log_means
+from gapless.weights.discriminators import log_means
 
 DELTA = 1e-6
 AT_MOST = {"mst": (20, 0.85, 0.76), "privbayes": (10, 0.93, 0.84)}  # percent to weights, required, aimed at
@@ -154,7 +154,7 @@ def toy(rows, seed, *, triangle):
 
 def bias(draws):
     """Weights under noise beside those without: as they are, and brought to a mean of 1."""
-    from gapless.data.logistic import Points, grid, logistic_coefficients, minimum
+    from gapless.data.private_logistic import Points, grid, logistic_coefficients, minimum
     from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
     from gapless.privacy.noise import current
 

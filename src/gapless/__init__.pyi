@@ -2,6 +2,7 @@
 
 from gapless.data import PrivateTable as PrivateTable
 from gapless.data import Table as Table
+from gapless.data import draft_schema as draft_schema
 from gapless.data import read as read
 from gapless.errors import BudgetError as BudgetError
 from gapless.errors import EngineError as EngineError
@@ -44,6 +45,9 @@ from gapless.privacy import Rows as Rows
 from gapless.privacy import ground_truth as ground_truth
 from gapless.privacy import resumable as resumable
 from gapless.privacy import stability_cost as stability_cost
+from gapless.publish import make_release as make_release
+from gapless.publish import make_weights as make_weights
+from gapless.publish import verify_release as verify_release
 from gapless.query import Answer as Answer
 from gapless.query import Count as Count
 from gapless.query import Drop as Drop
@@ -56,9 +60,6 @@ from gapless.query import Quantile as Quantile
 from gapless.query import Sum as Sum
 from gapless.query import Variance as Variance
 from gapless.query import preview as preview
-from gapless.release import make_release as make_release
-from gapless.release import make_weights as make_weights
-from gapless.release import verify_release as verify_release
 from gapless.schema import Boolean as Boolean
 from gapless.schema import Categorical as Categorical
 from gapless.schema import Date as Date

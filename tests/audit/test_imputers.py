@@ -20,7 +20,7 @@ from gapless import (
     Independent,
     Schema,
 )
-from gapless.data.memory import Memory
+from gapless.data.engines.memory import Memory
 from gapless.testing.audit import epsilon_at_least
 from gapless.testing.tables import private
 

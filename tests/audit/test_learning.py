@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from gapless import Budget, Independent, Integer, Schema
-from gapless.synth import evidence, fitting
+from gapless.synth import fitting
+from gapless.synth import measurements as evidence
 from gapless.testing.audit import one_run_epsilon
 from gapless.testing.noise import scaled_noise
 from gapless.testing.tables import private

@@ -58,8 +58,10 @@ from gapless.privacy import (
     SmoothValue,
     TeacherVotes,
 )
-from gapless.synth import METHODS, TREATMENTS, adversarial, kamino
-from gapless.synth.adversarial import Adversarial
+from gapless.synth import METHODS, TREATMENTS
+from gapless.synth.adversarial import gan
+from gapless.synth.adversarial.gan import Adversarial
+from gapless.synth.sequential import kamino
 from gapless.testing.noise import FixedNoise, fixed_noise
 from gapless.testing.tables import private
 
@@ -100,17 +102,17 @@ class Event:
 def noted(past=None):
     """The releases of a `with` block; if there is a past, its answers are given again."""
     events, waiting, names = [], [], {}
-    real_plan, real_release = Grant._plan, Plan._release
+    real_plan, real_release = Grant.plan, Plan._draw
 
-    def plan(grant, requests, *, together):
+    def plan(grant, requests, *, together=False):
         requests = list(requests)
         made = real_plan(grant, requests, together=together)
-        names[made] = [(grant.to, what) for *_, what in requests]
+        names[made] = grant.to
         return made
 
-    def release(made, value):
-        waiting.append((*names[made].pop(0), value))
-        return real_release(made, value)
+    def release(made, value, request, number):
+        waiting.append((names[made], request.what, value))
+        return real_release(made, value, request, number)
 
     def noting(draw):
         def call(mechanism, raw, noise):
@@ -127,13 +129,13 @@ def noted(past=None):
         return call
 
     with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(Grant, "_plan", plan))
-        patches.enter_context(mock.patch.object(Plan, "_release", release))
+        patches.enter_context(mock.patch.object(Grant, "plan", plan))
+        patches.enter_context(mock.patch.object(Plan, "_draw", release))
         for kind in MECHANISMS:
             patches.enter_context(mock.patch.object(kind, "__call__", noting(kind.__call__)))
         yield events
     assert not waiting
-    assert not any(names.values()), "something was charged for and not released"
+    assert not any(made._waiting for made in names), "something was charged for and not released"
 
 
 def written(program):
@@ -596,13 +598,13 @@ def by_lots_of_ten(table):
 
 def by_batches_of_ten(table):
     """q = B/n, as in [MD]."""
-    with mock.patch.object(adversarial, "RATE", min(1.0, 10 / max(1, len(opened(table)[0])))):
+    with mock.patch.object(gan, "RATE", min(1.0, 10 / max(1, len(opened(table)[0])))):
         gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
 def as_many_teachers_as_tens_of_rows(table):
     """The number of teachers from the number of rows."""
-    with mock.patch.object(adversarial, "TEACHERS", 2 + len(opened(table)[0]) % 10):
+    with mock.patch.object(gan, "TEACHERS", 2 + len(opened(table)[0]) % 10):
         gl.PATEGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
@@ -610,7 +612,7 @@ def by_the_longest(table):
     """The length that gradients are cut to from the rows' own."""
     codes = opened(table)
     length = 1.0 + sum(len(np.unique(column)) for column in codes)
-    with mock.patch.object(adversarial, "typical", return_value=length):
+    with mock.patch.object(gan, "typical", return_value=length):
         gl.MisGAN(steps=2).fit(table, spend=table.ledger.left)
 
 

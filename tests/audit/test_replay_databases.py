@@ -3,7 +3,7 @@
 Each row is taken away once, and is once alone. Nothing may be refused; every marginal and every pattern of gaps moves
 by one row in one cell, or by none where the row has a gap and only observed rows count; and the rows that are handed
 out are the same but for that one. The same for files: tests/audit/test_replay_files.py. On a Spark cluster rows are
-counted by the same queries (`data/pushed.py`).
+counted by the same queries (`data/engines/sql_engine.py`).
 """
 
 import itertools
@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 import gapless as gl
-from gapless.data.sql import Sql
+from gapless.data.engines.postgres import Sql
 from helpers.odd_cells import MOMENTS, POSTGRES, WORDS
 from helpers.open_sealed import reveal
 

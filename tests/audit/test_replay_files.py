@@ -27,7 +27,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data import excel, source
+from gapless.data.io import excel, source
 from helpers.odd_cells import DATES, LEVELS, MOMENTS, NUMBERS, WORDS, near
 from helpers.open_sealed import reveal
 from helpers.workbooks import FORMATTED, workbook

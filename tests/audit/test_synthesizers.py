@@ -19,7 +19,8 @@ import pytest
 
 from gapless import AIM, MST, Budget, BudgetError, Categorical, Independent, Mixture, Observed, PrivBayes, Schema
 from gapless.privacy.grant import Grant
-from gapless.synth import aim, evidence, privbayes
+from gapless.synth import measurements as evidence
+from gapless.synth.marginal import aim, privbayes
 from gapless.testing.audit import one_run_epsilon
 from gapless.testing.noise import scaled_noise, shared_noise
 from gapless.testing.tables import private

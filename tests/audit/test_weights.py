@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from gapless import Budget, CalibrationWeights, Categorical, LogisticWeights, Schema, Table
-from gapless.data import logistic
+from gapless.data import private_logistic as logistic
 from gapless.privacy import L2, DiscreteGaussian
 from gapless.privacy.noise import current
 from gapless.testing.audit import mu_at_least, one_run_epsilon

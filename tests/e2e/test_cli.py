@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.release.dictionary import dictionary
+from gapless.report.dictionary import dictionary
 from helpers.command_line import PROGRAM, run
 
 CELL = "Xq7cellq7X"
@@ -537,7 +537,7 @@ def test_a_refused_release_leaves_nothing_behind(folder, run_here):
 
 def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("gapless.release.folder.release_page", lambda *_, **__: 1 / 0)
+        patch.setattr("gapless.publish.folder.release_page", lambda *_, **__: 1 / 0)
         assert run_here(*SYNTH, "--epsilon", 1, "--spend", "50%", "-o", "out")[0] == 1
     assert "not finished" in (folder / "out" / "README.txt").read_text()
     paid = (folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()
@@ -555,7 +555,7 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
 def test_a_release_is_finished_with_the_method_it_was_begun_with_or_not_at_all(folder, run_here, monkeypatch):
     begun = ("--method", "mst", "--missing", "observed")
     with monkeypatch.context() as patch:
-        patch.setattr("gapless.release.folder.release_page", lambda *_, **__: 1 / 0)
+        patch.setattr("gapless.publish.folder.release_page", lambda *_, **__: 1 / 0)
         assert run_here(*SYNTH, "--epsilon", 1, *begun, "-o", "out")[0] == 1
     before = sorted(folder.rglob("*"))
     for other in (("--method", "independent"), ("--missing", "extended"), (*begun[:3], "complete-rows")):
@@ -572,7 +572,7 @@ def test_a_release_is_not_finished_under_a_ledger_with_equal_entries(folder, run
     """Another table of the same schema, released in the same way on the same day."""
     synth = (*SYNTH, "--epsilon", 1, "--spend", "50%", "-m", "independent")
     with monkeypatch.context() as patch:
-        patch.setattr("gapless.release.folder.release_page", lambda *_, **__: 1 / 0)
+        patch.setattr("gapless.publish.folder.release_page", lambda *_, **__: 1 / 0)
         assert run_here(*synth, "-o", "out")[0] == 1
     (folder / "other.csv").write_bytes((folder / "people.csv").read_bytes())
     other = (synth[0], "other.csv", *synth[2:])
@@ -609,7 +609,7 @@ def test_an_unforeseen_error_is_told_without_its_text(folder, run_here, monkeypa
     def fail(*_, **__):
         raise RuntimeError(CELL)
 
-    monkeypatch.setattr("gapless.release.table.read", fail)
+    monkeypatch.setattr("gapless.publish.opening.read", fail)
     left, out, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out")
     assert left == 1
     assert err.startswith("Internal error: RuntimeError at test_cli.py:")
@@ -816,7 +816,7 @@ def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
 
 def test_a_release_that_was_stopped_is_finished_for_free(folder, run_here, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("gapless.release.folder.release_page", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+        patch.setattr("gapless.publish.folder.release_page", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
         code, _, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out")
     assert code == 128 + signal.SIGTERM
     assert "Stopped. 100.00% of the budget of 'people' was spent" in err
@@ -847,7 +847,7 @@ def test_evaluate_reads_each_file_in_its_own_encoding(tmp_path, folder, run_here
 
 
 def test_data_that_are_not_there_are_told_before_a_finished_release(released, run_here, monkeypatch):
-    early = "gapless.release.making.check_promised"
+    early = "gapless.publish.making.check_promised"
     monkeypatch.setattr(early, lambda *_: pytest.fail("the ledger was looked for first"))
     code, _, err = run_here("synth", "nope.csv", "-s", "people.toml", "-o", released / "out")
     assert (code, err) == (1, "ReadError: no file nope.csv\n  Try: check the path\n")

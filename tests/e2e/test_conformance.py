@@ -12,7 +12,7 @@ import pytest
 
 import gapless as gl
 from gapless.missing import STRATEGIES
-from gapless.release.statement import privacy_statement
+from gapless.report.statement import privacy_statement
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private
 from helpers import fast_methods

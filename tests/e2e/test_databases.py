@@ -179,7 +179,7 @@ def test_no_password_is_told(url, tmp_path, caplog, capfd):
             gl.read(data, SCHEMA, protect=gl.Rows(1), budget=BUDGET, ledger=tmp_path / "x.ledger", query=query)
         assert error.value.__context__ is error.value.__cause__ is None
         told.append(str(error.value))
-        for look in (gl.Table.read, check, lambda place, _: gl.Schema.draft(place)):
+        for look in (gl.Table.read, check, lambda place, _: gl.draft_schema(place)):
             with pytest.raises(gl.ReadError, match="a database is not read here") as error:
                 look(data, SCHEMA)
             told.append(str(error.value))

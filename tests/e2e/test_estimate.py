@@ -12,7 +12,7 @@ import pytest
 
 import gapless as gl
 from gapless.inference.rubin import bootstrap, rubin
-from gapless.release import model_of
+from gapless.publish import model_of
 
 TABLE = """
 [table]

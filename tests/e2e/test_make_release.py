@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.publish import Release, make_model
 from gapless.query import ask_all, parse_question
-from gapless.release import Release, make_model
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
 from helpers import fast_methods
@@ -259,7 +259,7 @@ def test_a_release_is_taken_up_when_the_budget_is_spent_and_under_its_own_ledger
 def test_a_budget_that_is_spent_is_told_before_the_table_is_read(monkeypatch):
     arguments = {"protect": gl.Rows(1), "method": "independent"}
     gl.make_release("people.csv", schema(), "out", budget=gl.Budget(1.0), **arguments)
-    monkeypatch.setattr("gapless.release.making.open_table", None)
+    monkeypatch.setattr("gapless.publish.making.open_table", None)
     with pytest.raises(gl.BudgetError, match="the budget of this table is spent"):
         gl.make_release("people.csv", schema(), "next", **arguments)
     assert not Path("next").exists()

@@ -112,7 +112,7 @@ def test_a_release_from_a_folder_that_cannot_be_written_to_says_so(folder, run_h
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
     plain = os.access
-    monkeypatch.setattr("gapless.data.register._held", refuse)  # root, as whom tests may run, could write anywhere
+    monkeypatch.setattr("gapless.data.io.register._held", refuse)  # root, as whom tests may run, could write anywhere
     monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(folder / "big") and plain(path, mode))
     code, out, err = run_here(*synth("big/2024.csv", "release", "--ledger", "kept.ledger", *PAID))
     assert code == 0
@@ -171,10 +171,10 @@ for path in sys.argv[2:]:
 
 
 KILLED = {
-    "before the register": "gapless.data.register._append = lambda *_: kill()",
+    "before the register": "gapless.data.io.register._append = lambda *_: kill()",
     "in a line of the register": (
         "plain = os.write\n"
-        "gapless.data.register.os.write = lambda descriptor, data: (plain(descriptor, data[:-9]), kill())"
+        "gapless.data.io.register.os.write = lambda descriptor, data: (plain(descriptor, data[:-9]), kill())"
     ),
     "between the register and the charge": "gapless.privacy.ledger.append = lambda *_: kill()",
 }
@@ -183,7 +183,7 @@ KILLED = {
 @pytest.mark.parametrize("moment", KILLED)
 def test_kill_9_leaves_a_register_that_can_be_used(folder, moment):
     code = f"""
-import os, signal, gapless.data.register, gapless.privacy.ledger
+import os, signal, gapless.data.io.register, gapless.privacy.ledger
 from gapless.privacy import Ledger
 Ledger.attach("a.ledger", table="people", protect=gl.Rows(1), budget=gl.Budget(1.0, 1e-6))
 def kill():

@@ -15,10 +15,9 @@ import pytest
 import gapless as gl
 from gapless import synth
 from gapless.missing import FromMean, FromModel, ImputeFirst
-from gapless.model import critic, generative
-from gapless.release.folder import model_of
+from gapless.publish.folder import model_of
 from gapless.schema import Constraint
-from gapless.synth import adversarial, misgan, pategan
+from gapless.synth.adversarial import critic, gan, generative, misgan, pategan
 from helpers import fast_methods
 
 GAPS = {"may_be_missing": True}
@@ -177,7 +176,7 @@ def rows_of(table, many):
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Networks that learn nothing, quickly: what is refused does not depend on that."""
-    for module in (adversarial, misgan, pategan, generative, critic):
+    for module in (gan, misgan, pategan, generative, critic):
         for name, value in FEW.items():
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, value)

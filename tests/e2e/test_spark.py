@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.encode import encode
-from gapless.data.pushed import hold
-from gapless.data.source import within_reach
-from gapless.data.spark import Spark, SparkFrame
+from gapless.data.engines.spark import Spark, SparkFrame
+from gapless.data.engines.sql_engine import hold
+from gapless.data.io.encode import encode
+from gapless.data.io.source import within_reach
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import private

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.release import make_release, verify_release
+from gapless.publish import make_release, verify_release
 from gapless.testing.noise import fixed_noise
 from helpers import command_line
 from helpers.hostile_files import changes, works

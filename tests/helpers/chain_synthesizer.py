@@ -8,10 +8,10 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.missing import CompleteRows, ImputeFirst, Observed
 from gapless.model.marginal import project_to_simplex
-from gapless.model.network import BayesianNetwork, Node, conditional
 from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node, conditional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

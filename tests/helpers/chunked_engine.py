@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import PrivateTable
-from gapless.data.engine import Batch
+from gapless.data.engines.engine import Batch
 from gapless.privacy.sealing import transform
 from gapless.privacy.sgd import Marks
 

@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 
 from gapless.data import PrivateTable
+from gapless.data.engines.postgres import Postgres, Sql
 from gapless.data.private_table import once
-from gapless.data.sql import Postgres, Sql
 from gapless.privacy.sealing import transform
 
 TYPES = {

@@ -5,7 +5,7 @@ from typing import cast
 
 from gapless import synth
 from gapless.missing import STRATEGIES
-from gapless.synth.adversarial import Adversarial
+from gapless.synth.adversarial.gan import Adversarial
 from gapless.synth.fitting import Synthesizer
 
 GANS = [name for name, method in synth.METHODS.items() if issubclass(method, Adversarial)]

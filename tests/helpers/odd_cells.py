@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gapless.data.coding import FIRST, LAST, cuts_of
+from gapless.data.engines.sql_encoding import FIRST, LAST, cuts_of
 from gapless.schema import Boolean, Categorical, Date, DateTime, Integer, MissingCode, Number, Ordinal
 
 GAPS: dict[str, Any] = {

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import trainable
-from gapless.model.generative import network
-from gapless.model.neural.adversarial import Game, Generator, Side
 from gapless.model.neural.layers import Pairs
 from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, FINE, SLACK
+from gapless.synth.adversarial.game import Game, Generator, Side
+from gapless.synth.adversarial.generative import network
 from gapless.testing.noise import NoNoise
 from gapless.testing.tables import letters_schema, private
 from helpers.examples import examples

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import coding
-from gapless.data.coding import DAY
-from gapless.data.encode import encode
-from gapless.data.pushed import hold
-from gapless.data.sql import Postgres, Sql
+from gapless.data.engines import sql_encoding
+from gapless.data.engines.postgres import Postgres, Sql
+from gapless.data.engines.sql_encoding import DAY
+from gapless.data.engines.sql_engine import hold
+from gapless.data.io.encode import encode
 from helpers.databases import query_of
 from helpers.examples import examples
 from helpers.odd_cells import DATES, DAYS, FAR, LEVELS, MOMENTS, NUMBERS, POSTGRES, WORDS, near
@@ -194,10 +194,10 @@ def test_instants_are_told_in_utc_whatever_the_clock_of_the_session(postgres):
 
 def test_a_cut_that_is_one_bit_off_and_a_letter_that_is_not_trimmed_are_found(monkeypatch, postgres):
     number, levels = NUMBERS["number"], LEVELS["gaps"]
-    monkeypatch.setattr(coding, "MORE_SPACE", coding.SPACE)
+    monkeypatch.setattr(sql_encoding, "MORE_SPACE", sql_encoding.SPACE)
     with pytest.raises(AssertionError):
         check(["\x1c13\x1f"], levels, postgres, pl.String)
-    right = coding.cuts_of
-    monkeypatch.setattr(coding, "cuts_of", lambda column: np.nextafter(right(column), np.inf))
+    right = sql_encoding.cuts_of
+    monkeypatch.setattr(sql_encoding, "cuts_of", lambda column: np.nextafter(right(column), np.inf))
     with pytest.raises(AssertionError):
         check(near(number), number, postgres, pl.Float64)

@@ -20,9 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import disk, encode, source
-from gapless.data.disk import Disk
-from gapless.data.memory import Memory
+from gapless.data.engines import disk
+from gapless.data.engines.disk import Disk
+from gapless.data.engines.memory import Memory
+from gapless.data.io import encode, source
 from helpers import random_views
 from helpers.examples import examples
 from helpers.odd_cells import DATES, FAR_DAYS, FAR_STEPS, LEVELS, NUMBERS

@@ -1,7 +1,7 @@
 """The same numbers wherever the rows lie: chunks, files, PostgreSQL and Spark against memory.
 
 Random tables with gaps of every kind, empty ones and chunks of every size included. What is refused on an engine that
-holds no rows: tests/unit/data/test_engine.py. How cells are coded: tests/property/test_coding.py.
+holds no rows: tests/unit/data/engines/test_engine.py. How cells are coded: tests/property/test_coding.py.
 """
 
 import itertools
@@ -18,12 +18,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import disk, pushed
-from gapless.data.disk import Disk
-from gapless.data.memory import Memory
-from gapless.data.sql import Postgres, Sql
+from gapless.data.engines import disk, sql_engine
+from gapless.data.engines.disk import Disk
+from gapless.data.engines.memory import Memory
+from gapless.data.engines.postgres import Postgres, Sql
+from gapless.data.row_contribution import Groups, Tally
 from gapless.data.sums import hot_deck_sum, plain_sum, rank_scores
-from gapless.data.tally import Groups, Tally
 from gapless.data.workload import Views, Workload
 from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
@@ -203,7 +203,7 @@ def test_views_of_views_in_postgresql_are_what_memory_makes_of_them(rows, maps, 
     memory = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in random_views.NAMES), frame.height)
     table = Sql.read(Postgres(postgres, query_of(frame)), random_views.SCHEMA)
     near, far = random_views.viewed(memory, table, maps)
-    with mock.patch.multiple(pushed, ROWS=size, MOST_KEYS=pushed.MOST_KEYS if few else 0):
+    with mock.patch.multiple(sql_engine, ROWS=size, MOST_KEYS=sql_engine.MOST_KEYS if few else 0):
         random_views.check_same_rows(near, far, ordered=False)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.privacy import Budget
-from gapless.privacy.first_batch import FirstBatch, Part, following, least_noise
+from gapless.privacy.first_batch import GaussianBatch, Part, following, least_noise
 from helpers.examples import examples
 
 BUDGETS = st.builds(Budget, st.sampled_from([0.05, 0.3, 1.0, 4.0, 12.0]), st.sampled_from([1e-9, 1e-6, 1e-4]))
@@ -22,7 +22,7 @@ def batches(draw):
     shares = draw(st.lists(st.floats(0.2, 5.0), min_size=1, max_size=12))
     spend = share * budget.capacity.value
     stds = [distance * math.sqrt(budget.order * sum(shares) / (2 * spend * one)) for one in shares]
-    return FirstBatch(tuple(Part(std, distance, distance) for std in stds), budget, budget.order)
+    return GaussianBatch(tuple(Part(std, distance, distance) for std in stds), budget, budget.order)
 
 
 @examples(12)
@@ -36,7 +36,7 @@ def test_more_noise_never_costs_more_and_no_batch_costs_more_than_its_losses(bat
         assert batch.fits((price + most) / 2)  # and a larger price is no harm
         assert not batch.fits(price * (1 - 1e-6))
         assert min(less, batch.scaled(factor).loss) <= price * (1 + 1e-9)
-        fewer = FirstBatch(batch.parts[:-1], batch.budget, batch.order)
+        fewer = GaussianBatch(batch.parts[:-1], batch.budget, batch.order)
         assert not fewer.parts or min(fewer.price(most), fewer.loss) <= price * (1 + 1e-9)
     elif batch.loss < most:
         assert not batch.fits(batch.loss)

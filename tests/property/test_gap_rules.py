@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gapless import Boolean, Categorical, Date, DateTime, Integer, MissingCode, Number, Ordinal
-from gapless.data.encode import encode
+from gapless.data.io.encode import encode
 from gapless.errors import ReadError, SchemaError
 from gapless.schema import Schema
 from helpers.examples import examples

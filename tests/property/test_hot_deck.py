@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.data.tally import Tally, _pairs, _Types, hot_deck_distance, hot_deck_total
+from gapless.data.row_contribution import Tally, _pairs, _Types, hot_deck_distance, hot_deck_total
 from gapless.errors import SchemaError
 from helpers.examples import examples
 

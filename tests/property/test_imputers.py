@@ -18,13 +18,14 @@ import gapless as gl
 from gapless.data import filling, private_table
 from gapless.data.filling import fill_gaps, fill_given
 from gapless.missing import STRATEGIES
-from gapless.model import network, sampling
+from gapless.model import sampling
+from gapless.model.distribution import Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
-from gapless.model.network import BayesianNetwork, Node
-from gapless.model.product import Product
 from gapless.privacy import Grant
 from gapless.synth import METHODS
+from gapless.synth.marginal import bayesian_network
+from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 from helpers.examples import examples
@@ -162,7 +163,7 @@ def test_a_row_comes_out_the_same_to_the_last_bit_whoever_stands_beside_it(name,
     given_ = np.where(rng.random((1500, 6)) < 0.4, -1, rng.integers(0, 2, (1500, 6)))
     draws = [rng.random(1500) for _ in range(80)]
     monkeypatch.setattr(sampling, "_CELLS", portion)
-    monkeypatch.setattr(network, "_CELLS", portion)
+    monkeypatch.setattr(bayesian_network, "_CELLS", portion)
 
     def filled(rows):
         numbers = iter(draws)
@@ -357,7 +358,7 @@ def test_a_synthesizer_as_imputer_pays_its_share_and_a_fitted_model_nothing(tmp_
 
 def test_a_grant_lends_no_more_than_it_has(tmp_path):
     table = private([], SCHEMA, tmp_path)
-    grant = Grant(table.ledger, table.ledger.capacity, "test")
+    grant = Grant(table.ledger, table.ledger._key, table.ledger.capacity, "test")
     assert grant.lend(grant.left * 0.6) == table.ledger.capacity * 0.6
     assert grant.left.value == pytest.approx(table.ledger.capacity.value * 0.4)
     with pytest.raises(gl.BudgetError, match="more is lent"):
@@ -380,7 +381,7 @@ def test_what_mean_and_mode_put_in(tmp_path):
     table = private(rows, schema, tmp_path, budget=gl.Budget(1e4))
 
     def filled(imputer):
-        grant = Grant(table.ledger, table.ledger.share(percent=10), "test")
+        grant = Grant(table.ledger, table.ledger._key, table.ledger.share(percent=10), "test")
         done = imputer.impute(table, grant, grant.left)
         return [codes[-50:] for codes in reveal(done._rows, table.ledger).columns]
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.model import mixture
-from gapless.model.mixing import _Softmax
-from gapless.model.mixture import MixtureModel
+from gapless.synth.marginal import mixture_model
+from gapless.synth.marginal.mixture_fit import _Softmax
+from gapless.synth.marginal.mixture_model import MixtureModel
 from helpers.examples import examples
 
 
@@ -39,7 +39,7 @@ def test_a_filled_row_depends_on_itself_and_its_draws_alone(model, seed, rows):
         return model.fill(known[some], lambda: next(numbers))
 
     together = filled(np.arange(rows))
-    with mock.patch.object(mixture, "_NEAR_CELLS", 3 * model.components):  # three rows at a time
+    with mock.patch.object(mixture_model, "_NEAR_CELLS", 3 * model.components):  # three rows at a time
         assert np.array_equal(filled(np.arange(rows)), together)
     order = rng.permutation(rows)
     assert np.array_equal(filled(order), together[order])

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import source
+from gapless.data.io import source
 from helpers.examples import examples
 from helpers.workbooks import FORMATTED, pack, row
 

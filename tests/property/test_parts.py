@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import source
+from gapless.data.io import source
 from gapless.missing import check
 from helpers.examples import examples
 
@@ -80,7 +80,7 @@ def seen(path, schema):
     return [
         outcome(table, path, schema),
         outcome(lambda: str(check(path, schema))),
-        outcome(lambda: gl.Schema.draft(path).to_toml()),
+        outcome(lambda: gl.draft_schema(path).to_toml()),
     ]
 
 

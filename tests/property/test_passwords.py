@@ -71,7 +71,7 @@ CALLS = {
     ),
     "table": lambda data, _: gl.Table.read(data, SCHEMA),
     "check": lambda data, _: check(data, SCHEMA),
-    "draft": lambda data, _: gl.Schema.draft(data),
+    "draft": lambda data, _: gl.draft_schema(data),
 }
 
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import encode, source
+from gapless.data.io import encode, source
 from gapless.missing import check
 from helpers.examples import examples
 
@@ -189,7 +189,7 @@ def test_check_and_draft_take_what_can_be_read():
     far = pl.Series("c", [2**62, 0, 10**12], dtype=pl.Int64).cast(pl.Datetime("ms")).to_frame()
     (column,) = check(far, gl.Schema("t", [gl.DateTime("c", bounds=BOUNDS["datetime"])])).columns
     assert column.outside == 2
-    assert gl.Schema.draft(far).schema.names == ("c",)
+    assert gl.draft_schema(far).schema.names == ("c",)
 
 
 # ------------------------------------------------------------------ whatever else goes wrong

@@ -196,7 +196,7 @@ written = st.sampled_from(
 @given(st.one_of(st.lists(cells, min_size=1, max_size=90), written))
 def test_a_draft_parses_and_accepts_the_data_it_was_made_from(column):
     frame = pl.DataFrame({"x": pl.Series(column, dtype=pl.String), "y": [True] * len(column)})
-    draft = gl.Schema.draft(frame)
+    draft = gl.draft_schema(frame)
     schema = gl.Schema.from_toml(draft.to_toml())
     assert schema == draft.schema
     told = check(frame, schema)

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
+from gapless.constraints.compatible import Between
+from gapless.constraints.rules import parse
+from gapless.constraints.violations import Numbers, conflicts, hold, partners, some, violations
 from gapless.data.buckets import violating_pairs
 from gapless.privacy import L1, Rows
 from gapless.schema import Constraint
-from gapless.schema.compatible import Between
-from gapless.schema.rules import parse
-from gapless.schema.violations import Numbers, conflicts, hold, partners, some, violations
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 from helpers.chunked_engine import chunked

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.data.memory import Memory
+from gapless.data.engines.memory import Memory
+from gapless.data.row_contribution import Groups, Tally
 from gapless.data.sums import rank_scores
-from gapless.data.tally import Groups, Tally
 from gapless.errors import SchemaError
 from gapless.privacy import L1, LinfByGroup, Rows
 from gapless.testing.tables import letters_schema, private

@@ -10,8 +10,8 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from gapless import HotDeck, Integer, MissingCode, Number, Ordinal, Rows, Schema
+from gapless.data.row_contribution import Groups, Tally
 from gapless.data.sums import hot_deck_sum, plain_sum
-from gapless.data.tally import Groups, Tally
 from gapless.errors import QuestionError
 from gapless.privacy import L1
 from gapless.query import parse_question

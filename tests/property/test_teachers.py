@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import teachable
-from gapless.model.neural import teaching
 from gapless.privacy import OneTeacher, Rows, Sampled
 from gapless.privacy.sgd import SLACK
+from gapless.synth.adversarial import teaching
 from gapless.testing.tables import letters_schema, private
 from helpers.examples import examples
 from helpers.open_sealed import reveal

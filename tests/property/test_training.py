@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from gapless.data.training import trainable
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
-from gapless.model.neural.masked import masked
 from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, FINE, GRID, SLACK, LongSum
+from gapless.synth.sequential.kamino import masked
 from gapless.testing.noise import NoNoise
 from gapless.testing.tables import letters_schema, private
 from helpers.chunked_engine import chunked

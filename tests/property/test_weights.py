@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data import logistic
-from gapless.data.logistic import CLOSE, GRID, Points, grid, logistic_coefficients, logistic_odds, minimum
+from gapless.data import private_logistic as logistic
+from gapless.data.private_logistic import CLOSE, GRID, Points, grid, logistic_coefficients, logistic_odds, minimum
 from gapless.privacy import L1, L2, Rows
 from gapless.testing.tables import letters_schema, private
 from helpers.chunked_engine import chunked

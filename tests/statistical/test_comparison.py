@@ -7,7 +7,7 @@ at most 6e-7. Noise at 1.25 or 0.8 of its scale must fail.
 import numpy as np
 import pytest
 
-from gapless.evaluate.private import noisy_distance
+from gapless.evaluate.private_comparison import noisy_distance
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
 from gapless.testing.noise import FixedNoise
 

@@ -7,12 +7,14 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.model import network, product, sampling
+from gapless.model import distribution as product
+from gapless.model import sampling
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 from gapless.schema import Categorical, Integer, Schema
-from gapless.synth.evidence import Evidence, noise_of
 from gapless.synth.learning import levels, settle
+from gapless.synth.marginal import bayesian_network
+from gapless.synth.measurements import Evidence, noise_of
 from gapless.testing.tables import private
 
 ROWS, COPIES = 4000, 120
@@ -58,7 +60,7 @@ def test_copies_differ_by_noise_alone_and_not_by_drawing_rows(model, monkeypatch
     assert share * (1 - share) / ROWS > 5 * (noise_of(model.evidence.tables)[0, 1] / ROWS) ** 2
     most = 1 + 6 * math.sqrt(2 / (COPIES - 1))
     assert 0.1 < between(model.copies(COPIES, seed=1)) < most
-    for room in (sampling, network):
+    for room in (sampling, bayesian_network):
         monkeypatch.setattr(room, "allot", independent)
     monkeypatch.setattr(product, "spread", alone)
     assert between(model.copies(COPIES, seed=1)) > most

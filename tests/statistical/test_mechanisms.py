@@ -101,7 +101,7 @@ def test_a_sensitivity_that_forgets_rows_per_person_is_caught(tmp_path, monkeypa
 def test_a_release_without_a_charge_is_caught(tmp_path):
     """Planted: a ledger that forgets to write. The number of draws is then not the number of entries."""
     table = private([], letters_schema([4]), tmp_path)
-    table.ledger._charge = lambda charges, **_: [1] * len(charges)
+    table.ledger.charge = lambda entries, **_: [1] * len(entries)
     grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
     value = table.marginal("x0")
     grant.release(value, DiscreteGaussian.for_loss(grant.left, value.distance), what="x0")

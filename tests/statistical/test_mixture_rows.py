@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gapless.model import balance as module
-from gapless.model.mixture import MixtureModel
+from gapless.synth.marginal import swap_rebalance as module
+from gapless.synth.marginal.mixture_model import MixtureModel
 
 SIZES, COMPONENTS, ROWS, TIMES = (3, 4, 2, 3), 20, 400, 1_500
 

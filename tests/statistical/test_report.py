@@ -3,7 +3,7 @@
 import numpy as np
 
 import gapless as gl
-from gapless.release.report import _noisy_column
+from gapless.report.release_page import _noisy_column
 from gapless.schema import Categorical, Schema
 from gapless.testing.tables import private
 

@@ -11,7 +11,7 @@ import pytest
 
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
 from gapless.testing.noise import FixedNoise
-from gapless.weights.logistic import log_ratios
+from gapless.weights.discriminators import log_ratios
 
 DRAWS, STEP = 400_000, 2.0**-20
 POINTS = np.array([[1.0, 0.2, 1.0], [1.0, 0.9, 1.0], [1.0, 0.0, 1.0]])

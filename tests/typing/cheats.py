@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 import gapless as gl
-from gapless.model.critic import Critic, Known
+from gapless.types import Integers
+from gapless.synth.adversarial.critic import Critic, Known
 from gapless.model.distribution import Distribution
-from gapless.model.neural.adversarial import Played, Side
+from gapless.synth.adversarial.game import Played, Side
 from gapless.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -20,7 +21,6 @@ from gapless.privacy import (
     Private,
     Released,
 )
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.noise import NoiseSource
 from gapless.privacy.sealing import transform
 

@@ -10,6 +10,7 @@ import pytest
 
 import gapless as gl
 from gapless.missing.little import LittleTest
+from gapless.privacy.ledger_text import pricing_note
 from gapless.testing.tables import private
 
 SOURCE = Path(gl.__file__).parent
@@ -31,19 +32,19 @@ NEVER_ONE = {
     ("data/training.py", "length"),  # of gradients
     ("draw/charts.py", "len(rest)"),  # what is left beyond the last bar but one
     ("evaluate/gap_curve.py", "len(columns)"),  # more than four
-    ("evaluate/parts.py", "columns"),  # more than are drawn
-    ("evaluate/rules.py", "self.truth.share"),  # a share
-    ("evaluate/rules.py", "self.other.pairs"),
+    ("draw/cards.py", "columns"),  # more than are drawn
+    ("evaluate/comparison.py", "self.truth.share"),  # a share
+    ("evaluate/comparison.py", "self.other.pairs"),
     ("cli/app.py", "broken.pairs"),
     ("missing/little.py", "len(groups)"),  # too many
     ("missing/little.py", "len(owner)"),
     ("model/messages.py", "tree.cells"),  # above a cap
     ("model/messages.py", "tree.cells_of(out)"),
-    ("model/mixing.py", "observed"),
-    ("model/mixture.py", "prod(shape)"),
-    ("model/network.py", "price"),
+    ("synth/marginal/mixture_fit.py", "observed"),
+    ("synth/marginal/mixture_model.py", "prod(shape)"),
+    ("synth/marginal/bayesian_network.py", "price"),
     ("privacy/budget.py", "self.at_most"),  # one row is told as such
-    ("privacy/ledger.py", "len(batch.parts)"),
+    ("privacy/ledger_text.py", "len(batch.parts)"),
     ("privacy/sgd.py", "program.numbers"),  # parameters of a network
     ("privacy/teachers.py", "program.teachers"),
     ("query/compiled.py", "many"),  # above a cap
@@ -52,22 +53,22 @@ NEVER_ONE = {
     ("query/hot_deck.py", "self.limit"),
     ("query/knn.py", "self.neighbors"),
     ("query/quantiles.py", "len(self.numbers.values)"),
-    ("release/guide.py", "len(copies)"),  # at least two
+    ("report/guide.py", "len(copies)"),  # at least two
     ("schema/columns.py", "len(self.levels)"),  # above a cap
-    ("synth/adversarial.py", "cells"),
-    ("synth/aim.py", "price"),
+    ("synth/adversarial/gan.py", "cells"),
+    ("synth/marginal/aim.py", "price"),
     ("synth/copies.py", "self.many"),
     ("synth/fitted.py", "soft[rule].share"),
     ("synth/fitting.py", "level.max() + 1"),  # at least two; the name of an entry, by which a run is resumed
-    ("synth/kamino.py", "cells"),
-    ("synth/mixture.py", "sum(fitting.sizes)"),
-    ("synth/mixture.py", "cells"),
-    ("synth/privbayes.py", "self.cap_cells"),
-    ("synth/privbayes.py", "self.data.sizes[view]"),  # merged cells, at least two
-    ("synth/privbayes.py", "column.size"),
-    ("synth/privbayes.py", "cells"),
-    ("synth/survey.py", "cap_cells"),
-    ("synth/survey.py", "fitting.sizes[c]"),
+    ("synth/sequential/kamino.py", "cells"),
+    ("synth/marginal/mixture.py", "sum(fitting.sizes)"),
+    ("synth/marginal/mixture.py", "cells"),
+    ("synth/marginal/privbayes.py", "self.cap_cells"),
+    ("synth/marginal/privbayes.py", "self.data.sizes[view]"),  # merged cells, at least two
+    ("synth/marginal/privbayes.py", "column.size"),
+    ("synth/marginal/privbayes.py", "cells"),
+    ("synth/marginal/selection.py", "cap_cells"),
+    ("synth/marginal/selection.py", "fitting.sizes[c]"),
     ("weights/weights.py", "what"),  # a name
     ("weights/weights.py", "self.method"),
 }
@@ -124,6 +125,6 @@ def test_one_pair_of_columns_in_a_private_comparison_is_told_as_such(tmp_path):
 def test_a_first_entry_by_itself_is_told_as_one(tmp_path):
     people = private([("a",)] * 9, ONE, tmp_path, budget=gl.Budget(1.0, 1e-6))
     people.ask(gl.Count(), spend=people.ledger.left)
-    assert people.ledger.pricing.startswith(
+    assert pricing_note(people.ledger).startswith(
         "The first entry is priced by its exact total: 100.00% of the budget, in place of"
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gapless.cli.stopping import Stopped, stoppable, told
 from gapless.cli.words import spoken, without_passwords
-from gapless.draw.escape import visible
 from gapless.errors import BudgetError, GaplessError, QuestionError, SchemaError
+from gapless.text import visible
 
 EXIT_CODES = ((BudgetError, 3), (SchemaError, 2), (QuestionError, 2), (GaplessError, 1))
 

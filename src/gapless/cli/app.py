@@ -67,7 +67,7 @@ ReleaseOrModel = Annotated[Path, typer.Argument(metavar="RELEASE", help="A relea
 
 def _file_or_url(text: str) -> Any:
     """A path; the URL of a database as it is, since it would lose a slash."""
-    from gapless.data.address import is_database
+    from gapless.data.io.address import is_database
 
     return text if is_database(text) else Path(text)
 
@@ -202,9 +202,9 @@ def schema_draft(
     ] = 60,
 ) -> None:
     """Propose a schema by LOOKING AT THE DATA; every fact read from them is marked."""
-    from gapless.schema import Schema
+    from gapless.data import draft_schema
 
-    draft = Schema.draft(data, name=name, encoding=encoding, max_levels=max_levels)
+    draft = draft_schema(data, name=name, encoding=encoding, max_levels=max_levels)
     for column, why in draft.left_out.items():
         notes.print(f"left out {column or 'the first column'}: {why}")
     for column, remark in draft.remarks.items():
@@ -267,7 +267,7 @@ def synth(
     as_json: Json = False,
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
-    from gapless.release import make_release
+    from gapless.publish import make_release
     from gapless.schema import Schema
 
     public = Schema.read(schema)
@@ -318,7 +318,7 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
-    from gapless.release import make_model
+    from gapless.publish import make_model
     from gapless.schema import Schema
 
     public = Schema.read(schema)
@@ -360,8 +360,8 @@ def sample(
 ) -> None:
     """Draw synthetic rows from the model of a release: free, as often as you like."""
     from gapless.files import check_writable
-    from gapless.release import model_of
-    from gapless.schema.words import plural
+    from gapless.publish import model_of
+    from gapless.text import plural
 
     check_writable(output, new=True)  # it might be the private table, or part of a release
     with _progress("sample") as progress:
@@ -380,7 +380,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check a release against its manifest: every file there and unchanged, nothing else, and all of one release."""
-    from gapless.release import verify_release
+    from gapless.publish import verify_release
 
     with _working("verifying"):
         result = verify_release(folder)
@@ -397,8 +397,8 @@ def verify(
 
 def _method(method: str, missing: str | None, expected_rows: int | None) -> dict[str, Any]:
     """The method and the treatment of gaps; None for the latter if nothing is said."""
-    from gapless.schema.words import nearest
     from gapless.synth import METHODS, TREATMENTS
+    from gapless.text import nearest
 
     if method not in METHODS:
         raise typer.BadParameter(f"no method {method!r}. Try: {nearest(method, METHODS)}")
@@ -519,7 +519,7 @@ def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
 
 def _print_check(result: Check) -> None:
     from gapless.missing.check import UNHIDE
-    from gapless.schema.words import aligned, plural
+    from gapless.text import aligned, plural
 
     console.print(f"FOR THE HOLDER'S EYES, not for release. {plural(result.rows, 'row')}.")
     if result.rows == 0:

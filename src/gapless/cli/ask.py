@@ -34,10 +34,10 @@ from gapless.errors import GaplessError, QuestionError, ReadError
 from gapless.parsing import MEGABYTE, read_up_to
 
 if TYPE_CHECKING:
+    from gapless.publish import Balance
     from gapless.query import Answer
     from gapless.query.questions import AnyQuestion
     from gapless.query.treatments import Preview
-    from gapless.release import Balance
 
 EXAMPLES = (
     "Example: `gapless ask people.csv --schema people.toml --spend 10% "
@@ -99,9 +99,9 @@ def ask(
     """Answer questions under the ledger: counts, proportions, sums, means, variances, quantiles, also in groups."""
     from gapless.privacy import Ledger
     from gapless.privacy.ledger import check_promised
+    from gapless.publish import Balance, open_table
     from gapless.query import ask_all
     from gapless.query import preview as look_ahead
-    from gapless.release import Balance, open_table
     from gapless.schema import Schema
 
     if rows is not None and not preview:

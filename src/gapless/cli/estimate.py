@@ -30,7 +30,7 @@ def copies(
 ) -> None:
     """Write copies of a release for inference: what noise did shows in their differences. Free."""
     from gapless.files import check_writable
-    from gapless.release import model_of
+    from gapless.publish import model_of
 
     if output.suffix:
         check_writable(output, new=True)
@@ -56,8 +56,8 @@ def estimate(
     """Estimate from a release, with intervals that noise, sampling and gaps are in. Free: no private row is read."""
     from gapless.inference import looked_at, pool
     from gapless.inference.pooling import FREE
+    from gapless.publish import model_of
     from gapless.query import parse_question
-    from gapless.release import model_of
 
     model = model_of(release)
     asked = [parse_question(text) for text in questions]

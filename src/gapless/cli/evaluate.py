@@ -57,7 +57,7 @@ def evaluate(
     from gapless.evaluate import compare, compare_private
     from gapless.files import check_writable
     from gapless.privacy.ledger import check_promised
-    from gapless.release import open_table, rows_file
+    from gapless.publish import open_table, rows_file
     from gapless.schema import Schema
 
     fake = rows_file(fake)

@@ -12,7 +12,7 @@ from gapless.cli.app import Data, Encoding, Json, RowsOutput, SchemaOption, app
 from gapless.cli.terminal import console, notes
 
 if TYPE_CHECKING:
-    from gapless.missing.mechanisms import MAR, MCAR, MNAR
+    from gapless.missing.gap_mechanisms import MAR, MCAR, MNAR
 
 
 @app.command(
@@ -43,13 +43,13 @@ def gap(
 ) -> None:
     """Make gaps in a PUBLIC table, for experiments: cells that stay are not touched. Not for private data."""
     from gapless.data import Table
-    from gapless.data.source import load
+    from gapless.data.io.source import load
     from gapless.data.table import write_frame
     from gapless.files import check_writable
-    from gapless.missing.mechanisms import frame_with_gaps, gappy
+    from gapless.missing.gap_mechanisms import frame_with_gaps, gappy
     from gapless.missing.patterns import patterns_of
     from gapless.schema import Schema
-    from gapless.schema.words import aligned, plural
+    from gapless.text import aligned, plural
 
     chosen = _mechanism(mechanism, rate, how, observed)
     check_writable(output, unlike=(data, schema, schema_output))
@@ -81,8 +81,8 @@ def gap(
 
 
 def _mechanism(name: str, rate: list[str], how: str | None, observed: list[str] | None) -> MCAR | MAR | MNAR:
-    from gapless.missing.mechanisms import MECHANISMS
-    from gapless.schema.words import nearest
+    from gapless.missing.gap_mechanisms import MECHANISMS
+    from gapless.text import nearest
 
     if name not in MECHANISMS:
         raise typer.BadParameter(f"no mechanism {name!r}. Try: {nearest(name, MECHANISMS)}")

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from gapless.draw.escape import visible
+from gapless.text import visible
 
 
 class SafeConsole(Console):

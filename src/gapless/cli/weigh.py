@@ -46,7 +46,7 @@ def weigh(
     as_json: Json = False,
 ) -> None:
     """Weight synthetic rows by a private table: they are written again with a column `weight`."""
-    from gapless.release import make_weights
+    from gapless.publish import make_weights
     from gapless.schema import Schema
     from gapless.weights import CalibrationWeights
 

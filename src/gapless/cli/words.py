@@ -59,7 +59,7 @@ def shared_notes(notes: Iterable[tuple[str, str]], answers: int) -> list[str]:
     >>> shared_notes([("Free.", "count()"), ("No interval.", "median(age)"), ("Free.", "median(age)")], 2)
     ['Free.', 'median(age): No interval.']
     """
-    from gapless.schema.words import listing
+    from gapless.text import listing
 
     questions: dict[str, list[str]] = {}
     for note, question in notes:
@@ -73,7 +73,7 @@ def without_passwords(message: str, words: Sequence[str]) -> str:
     >>> without_passwords("no file 'host=db password=x y'", ["synth", "host=db password=x y"])
     "no file '…'"
     """
-    from gapless.data.address import may_hold_password
+    from gapless.data.io.address import may_hold_password
 
     values = [word.partition("=")[2] for word in words if word.startswith("-")]
     hidden = {form for word in (*words, *values) if may_hold_password(word) for form in (word, str(Path(word)))}

@@ -9,17 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from gapless.arguments import whole
+from gapless.constraints.compatible import Between
+from gapless.constraints.rules import parse
+from gapless.constraints.violations import hold
 from gapless.data.checks import check_private
-from gapless.data.engine import Engine
+from gapless.data.engines.engine import Engine
 from gapless.data.private_table import PrivateTable, lacking
 from gapless.errors import SchemaError
 from gapless.privacy import noise
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Private
-from gapless.schema.compatible import Between
-from gapless.schema.rules import parse
 from gapless.schema.schema import Constraint
-from gapless.schema.violations import hold
+from gapless.types import Integers
 
 
 def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[Integers, L1]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gapless.data.cutting import cut_schema
 from gapless.data.private_table import PrivateTable
 from gapless.data.table import WEIGHT, Table, checked_weights
 from gapless.errors import ReadError, SchemaError, SealedError
 from gapless.schema import Schema
-from gapless.schema.cutting import cut_schema
-from gapless.schema.line import DEFAULT_BINS, _Binned
+from gapless.schema.numeric import DEFAULT_BINS, _Binned
 
 READ = "people = gapless.read(data, schema, protect=Rows(1), budget=…, ledger=…)"
 

@@ -18,11 +18,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.neighbors import Ints, Links, Matching
+from gapless.data.neighbors import Links, Matching
 from gapless.errors import SchemaError
 from gapless.privacy.smooth import SmoothValue
 from gapless.schema import Schema
-from gapless.schema.columns import Codes
+from gapless.types import Codes, Integers
 
 Contribution: TypeAlias = Callable[[Mapping[str, Codes]], NDArray[np.float64]]
 
@@ -59,7 +59,7 @@ class Bounds:
         """The least bound there can be, as L₁ ≥ 1."""
         return self.own + self.of_donee(matching)
 
-    def whole(self, values: NDArray[np.float64]) -> Ints:
+    def whole(self, values: NDArray[np.float64]) -> Integers:
         """Contributions in whole steps; what is no number counts as 0, what is outside as the nearer bound."""
         step = float(self.step)
         inside = np.clip(np.nan_to_num(values, nan=0.0), self.low * step, self.high * step)

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.neighbors import Ints, Links, Space, Tree, blocks, digits_of, mixed, ranges
+from gapless.data.neighbors import Links, Space, Tree, blocks, digits_of, mixed, ranges
+from gapless.types import Integers
 
 BLOCK = 2**18  # classes in boxes, held in memory at a time
 
@@ -48,7 +49,7 @@ def influence(links: Links, space: Space, cover: tuple[str, ...] | None = None) 
     return boxes.deepest(links.cells[~point], links.radius[~point], weight[~point], rim[~point], best=best, exact=exact)
 
 
-def overlap(groups: Ints, starts: Ints, ends: Ints, count: int) -> Ints:
+def overlap(groups: Integers, starts: Integers, ends: Integers, count: int) -> Integers:
     """For each group of arcs on the circle, [start, end) going up and round: the most that share a point."""
     size = groups.size
     wraps = np.bincount(groups[ends < starts], minlength=count)
@@ -64,13 +65,13 @@ def overlap(groups: Ints, starts: Ints, ends: Ints, count: int) -> Ints:
 class _Depth:
     """The depth of single points of the domain."""
 
-    def __init__(self, links: Links, space: Space, radius: Ints) -> None:
+    def __init__(self, links: Links, space: Space, radius: Integers) -> None:
         self.links, self.space, self.radius = links, space, radius
         self.members = np.argsort(links.kinds, kind="stable")
         self.sizes = np.bincount(links.kinds, minlength=len(links.cells))
         self.begins = np.append(0, np.cumsum(self.sizes))
 
-    def __call__(self, points: Ints) -> Ints:
+    def __call__(self, points: Integers) -> Integers:
         """The depth of each of these distinct cells of the domain."""
         links = self.links
         ids = mixed(points.T, self.space.sizes, len(points))
@@ -100,14 +101,14 @@ class _Depth:
 class _Block:
     """Boxes, and the classes alive in each of them, merged where they can no longer be told apart."""
 
-    boxes: Ints  # the first columns of each box, as one number
-    box: Ints  # of each class: in which box
-    rest: Ints  # the class's cells in the columns left, as one number
-    left: Ints  # its radius less the distance so far
-    weight: Ints  # how many donees are strictly inside, if they are
-    rim: Ints  # how many of them can be won at once if they only tie
+    boxes: Integers  # the first columns of each box, as one number
+    box: Integers  # of each class: in which box
+    rest: Integers  # the class's cells in the columns left, as one number
+    left: Integers  # its radius less the distance so far
+    weight: Integers  # how many donees are strictly inside, if they are
+    rim: Integers  # how many of them can be won at once if they only tie
 
-    def value(self) -> Ints:
+    def value(self) -> Integers:
         """The most that each class can add to the depth of a point of its box."""
         return np.where(self.left > 0, self.weight, self.rim)
 
@@ -115,11 +116,13 @@ class _Block:
 class _Boxes:
     """Branch and bound over the boxes of a domain, given its tables of distances (donees' cells × domain cells)."""
 
-    def __init__(self, costs: list[Ints]) -> None:
+    def __init__(self, costs: list[Integers]) -> None:
         self.costs = costs
-        self.points: list[tuple[Ints, Ints]] = [(np.zeros(0, dtype=np.int64),) * 2 for _ in range(len(costs) + 1)]
+        self.points: list[tuple[Integers, Integers]] = [
+            (np.zeros(0, dtype=np.int64),) * 2 for _ in range(len(costs) + 1)
+        ]
 
-    def add_points(self, cells: Ints, values: Ints) -> None:
+    def add_points(self, cells: Integers, values: Integers) -> None:
         """Points of the domain that are worth more by themselves; each level gets the best of each of its boxes."""
         number = np.zeros(len(cells), dtype=np.int64)
         for level in range(len(self.costs) + 1):
@@ -132,13 +135,13 @@ class _Boxes:
 
     def deepest(
         self,
-        cells: Ints,
-        radius: Ints,
-        weight: Ints,
-        rim: Ints,
+        cells: Integers,
+        radius: Integers,
+        weight: Integers,
+        rim: Integers,
         *,
         best: int,
-        exact: Callable[[Ints], Ints] | None = None,
+        exact: Callable[[Integers], Integers] | None = None,
     ) -> int:
         """The largest depth of a point, or `best` if that is more; without `exact`, the bound counts as the depth."""
         rest = np.zeros(len(cells), dtype=np.int64)
@@ -164,7 +167,7 @@ class _Boxes:
                 stack += [(level + 1, piece) for piece in reversed(pieces)]
         return best
 
-    def _bounds(self, level: int, block: _Block) -> Ints:
+    def _bounds(self, level: int, block: _Block) -> Integers:
         """The most that a point of each box can have."""
         bounds = np.bincount(block.box, block.value(), minlength=block.boxes.size).astype(np.int64)
         boxes, most = self.points[level]
@@ -185,7 +188,7 @@ class _Boxes:
         boxes = block.boxes[kept // cost.shape[1]] * cost.shape[1] + kept % cost.shape[1]
         return _Block(boxes, box, rest[one], left[one, code], block.weight[one], block.rim[one])
 
-    def _leaves(self, block: _Block, bounds: Ints, best: int, exact: Callable[[Ints], Ints] | None) -> int:
+    def _leaves(self, block: _Block, bounds: Integers, best: int, exact: Callable[[Integers], Integers] | None) -> int:
         """The boxes are single points now: look at those that could be deepest, the most promising first."""
         if exact is None:
             return max(best, int(bounds.max(initial=0)))
@@ -223,7 +226,7 @@ def _merged(block: _Block) -> _Block:
     return _Block(block.boxes, box[first], rest[first], left[first], weight, rim)
 
 
-def _parts(block: _Block, most: int, bounds: Ints | None = None) -> Iterator[_Block]:
+def _parts(block: _Block, most: int, bounds: Integers | None = None) -> Iterator[_Block]:
     """The block in parts of about `most` classes, whole boxes each; those with the largest bounds first."""
     sizes = np.bincount(block.box, minlength=block.boxes.size)
     order = np.arange(sizes.size) if bounds is None else np.argsort(-bounds, kind="stable")

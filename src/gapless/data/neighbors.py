@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from gapless.arguments import whole
 from gapless.errors import SchemaError
 from gapless.schema import Schema
-from gapless.schema.columns import Codes, Column
-from gapless.schema.words import nearest
+from gapless.schema.columns import Column
+from gapless.text import nearest
+from gapless.types import Codes, Integers
 
-Ints: TypeAlias = NDArray[np.int64]
 Scheme: TypeAlias = Literal["nearest", "mean", "majority"]
 
 MOST_CELLS = 1024  # of a matching column: its table of distances stays small
@@ -114,7 +114,7 @@ class Space:
     """
 
     names: tuple[str, ...]
-    costs: tuple[Ints, ...]
+    costs: tuple[Integers, ...]
     observed: tuple[int, ...]
 
     @property
@@ -136,7 +136,7 @@ class Space:
         return cls(names, tuple(tables[name] for name in names), tuple(column.size for column in columns))
 
 
-def _costs(column: Column, power: int, unit: int) -> Ints:
+def _costs(column: Column, power: int, unit: int) -> Integers:
     """The table of distances of one column: rows are the donee's cell, columns the donor's."""
     cost = np.full((column.extended_size, column.extended_size), unit, dtype=np.int64)
     if column.on_scale:
@@ -163,16 +163,18 @@ class Links:
         ends: its k-th donor's place: a new donor at the same distance wins if its label falls in between.
     """
 
-    donees: Ints
-    donors: Ints
-    kinds: Ints
-    cells: Ints
-    radius: Ints | None
-    starts: Ints
-    ends: Ints
+    donees: Integers
+    donors: Integers
+    kinds: Integers
+    cells: Integers
+    radius: Integers | None
+    starts: Integers
+    ends: Integers
 
 
-def link(space: Space, matching: Sequence[Codes], observed: NDArray[np.bool_], places: Ints, neighbors: int) -> Links:
+def link(
+    space: Space, matching: Sequence[Codes], observed: NDArray[np.bool_], places: Integers, neighbors: int
+) -> Links:
     """Find the donors of every donee.
 
     Args:
@@ -208,7 +210,7 @@ def link(space: Space, matching: Sequence[Codes], observed: NDArray[np.bool_], p
 # ---------------------------------------------------------------------- cells as numbers
 
 
-def mixed(columns: Iterable[NDArray[Any]], sizes: Sequence[int], rows: int) -> Ints:
+def mixed(columns: Iterable[NDArray[Any]], sizes: Sequence[int], rows: int) -> Integers:
     """One number for each row: its codes as digits."""
     number = np.zeros(rows, dtype=np.int64)
     for codes, size in zip(columns, sizes, strict=True):
@@ -217,7 +219,7 @@ def mixed(columns: Iterable[NDArray[Any]], sizes: Sequence[int], rows: int) -> I
     return number
 
 
-def digits_of(numbers: Ints, sizes: Sequence[int]) -> Ints:
+def digits_of(numbers: Integers, sizes: Sequence[int]) -> Integers:
     """The codes of each number, one column for each digit."""
     digits = np.empty((len(numbers), len(sizes)), dtype=np.int64)
     rest = numbers.copy()
@@ -226,7 +228,7 @@ def digits_of(numbers: Ints, sizes: Sequence[int]) -> Ints:
     return digits
 
 
-def ranges(starts: Ints, counts: Ints) -> Ints:
+def ranges(starts: Integers, counts: Integers) -> Integers:
     """start, start + 1, …, start + count - 1 for each pair, one after another."""
     ends = np.cumsum(counts)
     return np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if ends.size else 0)
@@ -243,13 +245,13 @@ class Tree:
     among them (one more entry than nodes). `leaves` counts the rows of each cell.
     """
 
-    costs: tuple[Ints, ...]
-    codes: tuple[Ints, ...]
-    children: tuple[Ints, ...]
-    leaves: Ints
+    costs: tuple[Integers, ...]
+    codes: tuple[Integers, ...]
+    children: tuple[Integers, ...]
+    leaves: Integers
 
     @classmethod
-    def of(cls, ids: Ints, space: Space) -> Tree:
+    def of(cls, ids: Integers, space: Space) -> Tree:
         """The tree of these cells, each given as one number."""
         leaves, counts = np.unique(ids, return_counts=True)
         codes, children = [], []
@@ -261,7 +263,9 @@ class Tree:
             nodes = above
         return cls(space.costs, tuple(reversed(codes)), tuple(reversed(children)), counts)
 
-    def within(self, cells: Ints, limits: Ints, beam: int | None = None) -> Iterator[tuple[Ints, Ints, Ints]]:
+    def within(
+        self, cells: Integers, limits: Integers, beam: int | None = None
+    ) -> Iterator[tuple[Integers, Integers, Integers]]:
         """Every leaf at a distance of at most `limits` from each cell: (which cell, leaf, distance), in blocks.
 
         With a beam only that many of the nearest branches are followed at each level: a rough search.
@@ -273,8 +277,15 @@ class Tree:
             yield from self._below(0, which, np.zeros_like(which), np.zeros_like(which), cells, limits, beam)
 
     def _below(
-        self, level: int, which: Ints, node: Ints, far: Ints, cells: Ints, limits: Ints, beam: int | None
-    ) -> Iterator[tuple[Ints, Ints, Ints]]:
+        self,
+        level: int,
+        which: Integers,
+        node: Integers,
+        far: Integers,
+        cells: Integers,
+        limits: Integers,
+        beam: int | None,
+    ) -> Iterator[tuple[Integers, Integers, Integers]]:
         for j in range(level, len(self.codes)):
             counts = self.children[j][node + 1] - self.children[j][node]
             if not beam and which.size > 1 and counts.sum() > BLOCK:
@@ -294,7 +305,7 @@ class Tree:
         yield which, node, far
 
 
-def _nearest(tree: Tree, cells: Ints, neighbors: int) -> tuple[Ints, Ints, Ints]:
+def _nearest(tree: Tree, cells: Integers, neighbors: int) -> tuple[Integers, Integers, Integers]:
     """For each cell every leaf up to the distance of its k-th donor: (which cell, leaf, distance), by cell.
 
     First the cells that have k donors of their own; for the others a rough search gives a limit, which a second search
@@ -314,7 +325,9 @@ def _nearest(tree: Tree, cells: Ints, neighbors: int) -> tuple[Ints, Ints, Ints]
     return parts[0][order], parts[1][order], parts[2][order]
 
 
-def _up_to_kth(tree: Tree, blocks: Iterator[tuple[Ints, Ints, Ints]], neighbors: int) -> tuple[Ints, Ints, Ints]:
+def _up_to_kth(
+    tree: Tree, blocks: Iterator[tuple[Integers, Integers, Integers]], neighbors: int
+) -> tuple[Integers, Integers, Integers]:
     """Of all leaves found, those that are no farther than the k-th donor of their cell."""
     found = [np.concatenate(parts) for parts in zip(*blocks, strict=True)] or [np.zeros(0, dtype=np.int64)] * 3
     order = np.lexsort((found[2], found[0]))
@@ -337,12 +350,14 @@ def _up_to_kth(tree: Tree, blocks: Iterator[tuple[Ints, Ints, Ints]], neighbors:
 class _Lists:
     """Donors listed by cell, in the order of their places on the circle: list i is `begins[i]:begins[i + 1]`."""
 
-    rows: Ints
-    places: Ints
-    begins: Ints
+    rows: Integers
+    places: Integers
+    begins: Integers
 
 
-def _take_all(donors: Ints, kinds: Ints, which: Ints, leaf: Ints, lists: _Lists, inside: Ints) -> None:
+def _take_all(
+    donors: Integers, kinds: Integers, which: Integers, leaf: Integers, lists: _Lists, inside: Integers
+) -> None:
     """Write the donors that are strictly nearer than the k-th into the first places of each donee."""
     if not which.size:
         return
@@ -356,8 +371,15 @@ def _take_all(donors: Ints, kinds: Ints, which: Ints, leaf: Ints, lists: _Lists,
 
 
 def _take_next(
-    donors: Ints, kinds: Ints, which: Ints, leaf: Ints, lists: _Lists, inside: Ints, starts: Ints, circle: int
-) -> Ints:
+    donors: Integers,
+    kinds: Integers,
+    which: Integers,
+    leaf: Integers,
+    lists: _Lists,
+    inside: Integers,
+    starts: Integers,
+    circle: int,
+) -> Integers:
     """Fill the other places with the next donors on the circle among those at the k-th distance; give the last's place.
 
     Each donee looks into each list of its kind. Where its kind has more pairs of donees and lists than donors, the
@@ -415,7 +437,7 @@ def _take_next(
     return ends
 
 
-def blocks(costs: Ints) -> Iterator[Ints]:
+def blocks(costs: Integers) -> Iterator[Integers]:
     """Consecutive indices, cut so that the costs of each block add up to about `BLOCK`."""
     if costs.size:
         total = np.cumsum(costs)

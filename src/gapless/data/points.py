@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from gapless.data.table import Table
 from gapless.schema import Column
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
+from gapless.types import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 MOST_CORNERS = 100

@@ -16,31 +16,30 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.address import is_database, is_url
-from gapless.data.engine import Batch, Engine, HoldsRows
+from gapless.constraints.forbidden import possible_cells
+from gapless.data.cutting import cut_schema
+from gapless.data.engines.engine import Batch, Engine, HoldsRows
+from gapless.data.engines.memory import Memory
 from gapless.data.filling import Chance, ColumnFiller, Filler, draw_inside, fill_gaps, fill_given, secret_chance
-from gapless.data.memory import Memory
+from gapless.data.io.address import is_database, is_url
+from gapless.data.io.draft import Draft
+from gapless.data.io.reading import opened
+from gapless.data.io.register import check_not_covered, data_files, register
+from gapless.data.io.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, exists, is_pattern, split_pattern
 from gapless.data.neighbors import Links, Matching
-from gapless.data.own import all_own, is_own
-from gapless.data.reading import opened
-from gapless.data.register import check_not_covered, data_files, register
-from gapless.data.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, exists, is_pattern, split_pattern
+from gapless.data.trusted import all_own, is_own
 from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows, check_budget
 from gapless.privacy.grant import Grant
 from gapless.privacy.ledger import Ledger
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed
 from gapless.privacy.sealing import gather, transform
 from gapless.schema import Schema
-from gapless.schema.columns import Codes
-from gapless.schema.constraints import possible_cells
-from gapless.schema.cutting import cut_schema
-from gapless.schema.draft import Draft
-from gapless.schema.line import _Binned
-from gapless.schema.words import plural
+from gapless.schema.numeric import _Binned
+from gapless.text import plural
+from gapless.types import Codes, Integers
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")
@@ -150,13 +149,19 @@ class PrivateTable(Sealed):
         self, columns: Sequence[str | Sequence[str]], *, rows: WhichRows = "observed"
     ) -> list[Private[Integers, L1]]:
         """Several marginals, each a value of its own, all counted in one pass when the first is opened."""
+        return self._counted(columns, rows)[1]
+
+    def _counted(
+        self, columns: Sequence[str | Sequence[str]], rows: WhichRows
+    ) -> tuple[Private[list[Integers], None], list[Private[Integers, L1]]]:
+        """Several marginals as one sealed value without a distance, and each of them by itself."""
         if rows not in ("observed", "extended"):
-            raise SchemaError(f"no rows called {rows!r}", hint="observed, extended")
+            raise SchemaError(f"no rows called {rows!r}", hint='pass rows="observed" or rows="extended"')
         chosen = [self.schema.positions((names,) if isinstance(names, str) else names) for names in columns]
         sizes = [column.extended_size for column in self.schema.columns]
         shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
         counts = self._sealed(lambda engine: engine.count(chosen, sizes, shown), distance=None, reads=None)
-        return [self._marginal(counts, number, marginal, rows) for number, marginal in enumerate(chosen)]
+        return counts, [self._marginal(counts, number, marginal, rows) for number, marginal in enumerate(chosen)]
 
     def _marginal(
         self, counts: Private[list[Integers], None], number: int, marginal: tuple[int, ...], rows: WhichRows

@@ -16,18 +16,26 @@ import numpy as np
 
 from gapless.arguments import whole
 from gapless.data.checks import check_private
-from gapless.data.engine import Engine
+from gapless.data.engines.engine import Engine
 from gapless.data.imputed import Bounds, Contribution, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
 from gapless.data.private_table import PrivateTable, check_held, held, lacking, once
-from gapless.data.tally import Named, Tally, alike, hot_deck_distance, hot_deck_total, in_bins, tally_distance
+from gapless.data.row_contribution import (
+    Named,
+    Tally,
+    alike,
+    hot_deck_distance,
+    hot_deck_total,
+    in_bins,
+    tally_distance,
+)
 from gapless.errors import SchemaError
-from gapless.privacy.mechanisms import Integers
 from gapless.privacy.private import L1, LinfByGroup, Private, Smooth
 from gapless.privacy.sealing import gather, transform
 from gapless.privacy.smooth import SmoothValue
 from gapless.schema import Schema
+from gapless.types import Integers
 
 FILLING = "filling gaps from the nearest rows"
 MOST_PARTS = 1_000_000  # of a whole, in which a quantile is told: with fewer than 2³² rows scores are exact floats

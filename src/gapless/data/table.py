@@ -18,18 +18,19 @@ from numpy.typing import ArrayLike, NDArray
 from polars.io.plugins import register_io_source
 
 from gapless.arguments import whole
-from gapless.data.encode import code_type, encode_public
-from gapless.data.formulas import Formulas
-from gapless.data.memory import Memory
+from gapless.data.engines.memory import Memory
+from gapless.data.io.encode import code_type, encode_public
+from gapless.data.io.formulas import Formulas
+from gapless.data.io.source import TEXT_ENDINGS, parts, separator_of
 from gapless.data.private_table import WhichRows
-from gapless.data.source import TEXT_ENDINGS, parts, separator_of
-from gapless.draw.notebook import small_table
+from gapless.draw.page import small_table
 from gapless.errors import ReadError, SchemaError
 from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
-from gapless.schema.columns import Codes, _Levels, as_text
-from gapless.schema.line import _Binned
-from gapless.schema.words import listing, plural, shortened
+from gapless.schema.columns import _Levels, as_text
+from gapless.schema.numeric import _Binned
+from gapless.text import listing, plural, shortened
+from gapless.types import Codes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,17 +13,16 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 
 from gapless.data.checks import check_private
-from gapless.data.engine import Engine
-from gapless.data.own import all_own
+from gapless.data.engines.engine import Engine
 from gapless.data.private_table import PrivateTable, lacking
+from gapless.data.trusted import all_own
 from gapless.errors import ModelError
 from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant
-from gapless.privacy.noise import Floats, Integers
 from gapless.privacy.private import Columns, Private, Released, Sampled
 from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
 from gapless.privacy.teachers import Drawn, School
-from gapless.schema.columns import Codes
+from gapless.types import Codes, Floats, Integers
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -151,7 +150,7 @@ def train(
     """Train a program and release its outcome for `spend`, charged at once: the noise follows from it."""
     value = trainable(table, program, columns=columns, needs=needs, progress=progress)
     mechanism = PrivateTraining.for_loss(
-        grant.afford(spend), value.distance, rate=rate, steps=steps, clip=clip, numbers=program.numbers
+        spend, value.distance, rate=rate, steps=steps, clip=clip, numbers=program.numbers
     )
     return grant.release(value, mechanism, what=what)
 

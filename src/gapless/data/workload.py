@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.checks import check_private
-from gapless.data.engine import Engine
+from gapless.data.engines.engine import Engine
 from gapless.data.private_table import PrivateTable, WhichRows, once
 from gapless.errors import ModelError
-from gapless.privacy.mechanisms import Floats, Integers
 from gapless.privacy.private import L1, Columns, Linf, Private
-from gapless.privacy.sealing import gather, transform
+from gapless.privacy.sealing import transform
+from gapless.types import Floats, Integers
 
 HELD_CELLS = 1 << 24
 
@@ -32,10 +32,9 @@ class Workload:
         check_private(table, "Workload")
         names = table.schema.names
         self._places = {marginal: place for place, marginal in enumerate(marginals)}
-        self._sealed = table.marginals([[names[c] for c in marginal] for marginal in marginals], rows=rows)
-        self._key = table._key  # noqa: SLF001 one room
-        gathered = gather(self._sealed, key=self._key)
-        self._all = transform(gathered, once(list[Integers]), distance=None, reads=None, key=self._key)
+        named = [[names[c] for c in marginal] for marginal in marginals]
+        self._all, self._sealed = table._counted(named, rows)  # noqa: SLF001 one package
+        self._key = table._key  # noqa: SLF001 one package
         self._unit = table.protect.at_most
         columns = table.schema.columns
         sizes = [column.extended_size if rows == "extended" else column.size for column in columns]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from gapless.draw.escape import visible
+from gapless.text import visible
 
 
 class Html(str):

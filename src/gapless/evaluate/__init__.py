@@ -1,10 +1,10 @@
 """How good a table is beside another: metrics on public tables, and the page that shows them."""
 
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score, TaskScore, compare
-from gapless.evaluate.distance import kway_distance
-from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
+from gapless.evaluate.distance import column_wasserstein, kway_distance, wasserstein_distance
+from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
 from gapless.evaluate.pairs import Pair, Subgroup, association, compare_pairs, compare_subgroups
-from gapless.evaluate.private import compare_private
+from gapless.evaluate.private_comparison import compare_private
 from gapless.evaluate.tasks import (
     Detection,
     classifiers,
@@ -15,7 +15,6 @@ from gapless.evaluate.tasks import (
     positive_cells,
     roc_auc,
 )
-from gapless.evaluate.transport import column_wasserstein, wasserstein_distance
 from gapless.evaluate.values import Difference, compare_values
 from gapless.evaluate.verdict import Verdict
 

@@ -1,4 +1,7 @@
-"""Two tables compared: the numbers, in words, as JSON and as a page."""
+"""Two tables compared: the numbers, in words, as JSON and as a page.
+
+How often two public tables break the constraints of their schema.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gapless.constraints.rules import rules_of
+from gapless.constraints.violations import Numbers, Violations, violations
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_weights, comparable
 from gapless.data.points import alike
 from gapless.errors import SchemaError, SealedError
-from gapless.evaluate.distance import kway_distance
-from gapless.evaluate.gaps import GapFidelity, Pattern, compare_gaps
-from gapless.evaluate.laws import Floats, half_l1, rows_of, shares
+from gapless.evaluate.distance import column_wasserstein, kway_distance, wasserstein_distance
+from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
+from gapless.evaluate.marginals import half_l1, rows_of, shares
 from gapless.evaluate.pairs import Pair, Subgroup, compare_pairs, compare_subgroups
-from gapless.evaluate.rules import RuleScore, compare_rules
 from gapless.evaluate.tasks import (
     coefficient_error,
     detection,
@@ -29,7 +33,6 @@ from gapless.evaluate.tasks import (
     positive_cells,
     roc_auc,
 )
-from gapless.evaluate.transport import column_wasserstein, wasserstein_distance
 from gapless.evaluate.values import (
     DISTANCE,
     MEAN,
@@ -48,9 +51,10 @@ from gapless.evaluate.verdict import GAPS, Verdict, grade_of_score, verdict
 from gapless.files import replace as replace_file
 from gapless.privacy import Ledger
 from gapless.schema import Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 from gapless.schema.schema import KINDS
-from gapless.schema.words import plural
+from gapless.text import plural
+from gapless.types import Floats
 
 Progress = Callable[[str, int, int], object]
 
@@ -515,3 +519,42 @@ def _task_scores(one: Table, two: Table, weights: Floats | None, learned: Sequen
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleScore:
+    """One constraint in both tables."""
+
+    truth: Violations
+    other: Violations
+
+    @property
+    def rule(self) -> str:
+        """As the schema writes it."""
+        return self.truth.rule
+
+    def __str__(self) -> str:
+        rows = f"{self.truth.share:.2%} of rows in the truth, {self.other.share:.2%} in the other table"
+        if self.truth.pairs is None or self.other.pairs is None:
+            return f"{rows}: {self.rule}"
+        return f"{rows}; {self.truth.pairs:.3%} and {self.other.pairs:.3%} of pairs: {self.rule}"
+
+
+def compare_rules(one: Table, two: Table, weights: Floats | None = None) -> tuple[RuleScore, ...]:
+    """Each constraint of the schema: the rows, and pairs of rows, that break it in both tables, by their values.
+
+    `weights` has one for each row of the second table.
+    """
+    rules = rules_of(one.schema.fine)  # values are compared: no bin is split
+    places = sorted({place for rule in rules for place in rule.columns})
+    true, other = (_numbers(table, places) for table in (one, two))
+    return tuple(RuleScore(violations(rule, true), violations(rule, other, weights)) for rule in rules)
+
+
+def _numbers(table: Table, places: list[int]) -> dict[int, Numbers]:
+    found = {}
+    for place in places:
+        codes, values = table.codes[place].astype(np.float64), table.positions(place)
+        levels = np.where(codes < table.schema.columns[place].values_size, codes, np.nan)
+        found[place] = Numbers.exactly(levels if values is None else values)
+    return found

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from gapless.draw.cards import (
+    GRADES,
+    MOST_COLUMNS,
+    ColumnCard,
+    Grade,
+    NumberCard,
+    cards,
+    column_cards,
+    footer,
+    left_out,
+    mark,
+)
 from gapless.draw.charts import dots, heat_map, key, pattern_picture, percent
 from gapless.draw.markup import Html, tag
 from gapless.draw.page import page, section, side, table, titled, unbroken
-from gapless.evaluate.comparison import SECOND_SAMPLE, Comparison
-from gapless.evaluate.parts import MOST_COLUMNS, cards, column_cards, footer, left_out, mark
-from gapless.evaluate.values import PEARSON, SPEARMAN
-from gapless.evaluate.verdict import GRADES, LEADS, grade_of_difference, grade_of_score, number
-from gapless.schema.words import plural
+from gapless.evaluate.comparison import SECOND_SAMPLE, ColumnScore, Comparison, Score
+from gapless.evaluate.values import MEASURES, PEARSON, SPEARMAN, Difference
+from gapless.evaluate.verdict import LEADS, grade_of_difference, grade_of_score, number
+from gapless.schema.schema import KINDS
+from gapless.text import plural
 
 TRUTH = ("the truth", "the compared table")
 NOISY = ("noisy counts of the truth", "the compared table")
@@ -36,7 +49,7 @@ def comparison_page(one: Comparison) -> str:
         _verdict(one),
         _scores(one),
         _promise(one),
-        column_cards(one.columns[:MOST_COLUMNS], one.differences, names, of=len(one.columns)),
+        _columns(one, names),
         _correlations(one),
         _pair_errors(one),
         _patterns(one, names),
@@ -77,7 +90,65 @@ def _scores(one: Comparison) -> Html:
     told = "Means over all columns or sets of them, the worst first."
     if any(score.second_sample is not None for score in one.scores):
         told += f" {SECOND_SAMPLE}"
-    return section("Scores", tag("p", told), cards(one.scores, [grade_of_score(score) for score in one.scores]))
+    return section("Scores", tag("p", told), score_cards(one.scores, [grade_of_score(score) for score in one.scores]))
+
+
+def score_cards(scores: Sequence[Score], grades: Sequence[Grade | None]) -> Html:
+    """Scores at a glance, the worst first."""
+    return cards(
+        [
+            NumberCard(score.name, score.value, score.about, tuple(_score_remarks(score)), grade)
+            for score, grade in zip(scores, grades, strict=True)
+        ]
+    )
+
+
+def _score_remarks(score: Score) -> Iterator[str]:
+    if score.between is not None:
+        yield f"noise leaves open {score.between[0]:.3f} to {score.between[1]:.3f}. "
+    if score.second_sample is not None:
+        yield f"a second sample: {score.second_sample:.3f}. "
+    if score.best:
+        yield f"the truth itself: {score.best:.3f}. "
+
+
+def _columns(one: Comparison, names: tuple[str, str]) -> Html:
+    """Each column in both tables: cells, and numbers on values."""
+    by_column: dict[str, list[Difference]] = {column.name: [] for column in one.columns[:MOST_COLUMNS]}
+    for difference in one.differences:
+        if len(difference.columns) == 1 and difference.columns[0] in by_column:
+            by_column[difference.columns[0]].append(difference)
+    remark = " Below them numbers on values, gaps left out. The worst columns come first."
+    return column_cards(
+        [_column_card(column, by_column[column.name]) for column in one.columns[:MOST_COLUMNS]],
+        names,
+        of=len(one.columns),
+        remark=remark if any(by_column.values()) else "",
+    )
+
+
+def _column_card(column: ColumnScore, differences: Sequence[Difference]) -> ColumnCard:
+    grades = [grade for difference in differences if (grade := grade_of_difference(difference)) is not None]
+    rows = [
+        (
+            difference.measure if difference.cell is None else f"share of {difference.cell}",
+            *(number(value, difference.measure, column.kind) for value in (difference.truth, difference.other)),
+            mark(worse) if worse in ("fair", "poor") else "",
+        )
+        for difference in differences
+        if (worse := grade_of_difference(difference)) in ("fair", "poor") or difference.measure in MEASURES
+    ]
+    return ColumnCard(
+        column.name,
+        column.cells,
+        (column.truth, column.other),
+        column.distance,
+        column.gaps,
+        ordered=KINDS[column.kind].on_scale,
+        noise=column.noise,
+        numbers=table(("", "truth", "compared", ""), rows, right=(1, 2, 3)) if rows else None,
+        grade=max(grades, key=GRADES.index, default=None),
+    )
 
 
 def _correlations(one: Comparison) -> Html:

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from gapless.data import Table
 from gapless.data.checks import check_weights, comparable
-from gapless.evaluate.laws import DENSE_CELLS, Floats, half_l1, rows_of, shares, shares_side_by_side
+from gapless.evaluate.marginals import DENSE_CELLS, half_l1, rows_of, shares, shares_side_by_side
 from gapless.model.marginal import cramers_v
 from gapless.schema import Column
+from gapless.types import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
 from gapless.data.checks import check_weights, comparable
-from gapless.data.points import Flags, Floats, alike, points, positions
+from gapless.data.points import Flags, alike, points, positions
 from gapless.errors import ReadError, SchemaError
 from gapless.threads import one_thread
+from gapless.types import Floats
 
 ROWS = 5_000  # as in [MD]: a sample of each table, a tenth of it for testing
 TEST_SHARE = 0.1

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
 from gapless.data.checks import check_weights, comparable
-from gapless.evaluate.laws import Floats
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
+from gapless.types import Floats
 
 QUANTILES = {0.1: "10% quantile", 0.25: "25% quantile", 0.5: "median", 0.75: "75% quantile", 0.9: "90% quantile"}
 SPIKE = 0.05  # the least share of a value that is compared by itself

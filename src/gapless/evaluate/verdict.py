@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from gapless.draw.cards import GRADES, Grade
 from gapless.draw.charts import percent
 from gapless.evaluate.values import MEAN, PEARSON, QUANTILES, SHARE, SPEARMAN, SPREAD, Difference, written
-from gapless.schema.words import listing, plural
+from gapless.text import listing, plural
 
 if TYPE_CHECKING:
     from gapless.evaluate.comparison import Comparison, Score
 
-Grade = Literal["good", "fair", "poor"]
-GRADES: tuple[Grade, ...] = ("good", "fair", "poor")
 LEADS: Mapping[Grade, str] = {"good": "Good for", "fair": "With care for", "poor": "Not for"}
 BY_CHANCE = 4.0  # a difference below so many times that of a second sample, three of its stds, is held for chance,
 SCORE_BY_CHANCE = 2.0  # and a mean of many below so many times

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from gapless.data import Table
 from gapless.errors import QuestionError
 from gapless.inference.estimates import Estimates
-from gapless.model.marginal import Floats
 from gapless.query import Mean, Proportion, Quantile, Variance
 from gapless.query.compiled import Compiled
 from gapless.query.condition import parse_condition, value_columns
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion
 from gapless.schema import Schema
-from gapless.synth.evidence import Evidence
+from gapless.synth.measurements import Evidence
+from gapless.types import Floats
 
 _NORMAL = 1.96  # half the width of the ranks from which a quantile's variance is told, in standard deviations
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gapless.errors import ModelError
-from gapless.model.marginal import Floats
+from gapless.types import Floats
 from gapless.weights import Estimate
 
 FORMS = (

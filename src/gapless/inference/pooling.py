@@ -12,18 +12,18 @@ import numpy as np
 from gapless.data import Table
 from gapless.errors import ModelError
 from gapless.inference.asked import averaged, estimate, grouped_by, ladder, looked_at, on_ladder, steps
-from gapless.inference.dealing import binned, dealt
 from gapless.inference.estimates import FORMS, Estimates, estimates_of
 from gapless.inference.rubin import bootstrap, quantile, rubin, widened
 from gapless.inference.support import needs_of, not_measured
-from gapless.model.marginal import Floats
+from gapless.inference.within_bin_sensitivity import binned, dealt
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, _Question
-from gapless.schema.line import _Binned
-from gapless.schema.words import listing
+from gapless.schema.numeric import _Binned
 from gapless.synth.copies import Copies
-from gapless.synth.evidence import Evidence
 from gapless.synth.fitted import FittedModel
+from gapless.synth.measurements import Evidence
+from gapless.text import listing
+from gapless.types import Floats
 
 FREE = "Computed from released values: nothing was spent."
 SCARCE = (

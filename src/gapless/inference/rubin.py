@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapless.model.marginal import Floats
+from gapless.types import Floats
 
 LEVEL = 0.95
 _MOST_FREEDOM = 1e6  # beyond, t is normal

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from gapless.missing.check import Check, check
-from gapless.missing.diagnosis import GapReport, describe_gaps
+from gapless.missing.diagnosis import GapReport, describe_gaps, gap_rates
+from gapless.missing.gap_mechanisms import MAR, MCAR, MNAR
 from gapless.missing.imputers import (
     FromDistribution,
     FromDomain,
@@ -14,9 +15,7 @@ from gapless.missing.imputers import (
     Imputer,
 )
 from gapless.missing.little import LittleTest, little_test
-from gapless.missing.mechanisms import MAR, MCAR, MNAR
 from gapless.missing.patterns import Patterns, patterns
-from gapless.missing.rates import gap_rates
 from gapless.missing.strategies import CompleteRows, Extended, Missing, Observed
 
 STRATEGIES: dict[str, Callable[[], Missing]] = {

@@ -11,15 +11,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.encode import check_names, classify, values_of
-from gapless.data.source import load
+from gapless.constraints.forbidden import possible_cells
+from gapless.constraints.rules import rules_of
+from gapless.constraints.violations import Numbers, Violations, violations
+from gapless.data.cutting import cut_schema
+from gapless.data.io.encode import check_names, classify, values_of
+from gapless.data.io.source import load
 from gapless.missing.patterns import Patterns, patterns_of
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
-from gapless.schema.constraints import possible_cells
-from gapless.schema.cutting import cut_schema
-from gapless.schema.line import _Binned
-from gapless.schema.rules import rules_of
-from gapless.schema.violations import Numbers, Violations, violations
+from gapless.schema.numeric import _Binned
 
 CROWDED = 0.5  # of the rows in one bin of several values: what a release says of them is where the bin lies
 FREQUENT = 0.15  # of the rows with one value, which its bin makes one of many

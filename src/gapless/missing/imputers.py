@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from gapless.arguments import is_number
 from gapless.data import PrivateTable
 from gapless.data.filling import Filler
-from gapless.data.own import is_own
 from gapless.data.private_table import WhichRows
+from gapless.data.trusted import is_own
 from gapless.errors import ModelError, SchemaError
 from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
 from gapless.schema import Column, Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
 
 Law = NDArray[np.float64]
 
@@ -172,7 +172,7 @@ def _measured(table: PrivateTable, grant: Grant, budget: Loss) -> list[Law]:
     gappy = [column.name for column in table.schema.columns if column.gaps]
     if gappy:
         counts = table.marginals(gappy)
-        noise = for_counts(grant.afford(budget) / len(gappy), counts[0].distance)
+        noise = for_counts(budget / len(gappy), counts[0].distance)
         released = grant.release_all(
             [(value, noise, f"{name}, to fill gaps") for name, value in zip(gappy, counts, strict=True)]
         )

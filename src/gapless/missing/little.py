@@ -13,9 +13,9 @@ from scipy.special import chdtrc
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.errors import ModelError
-from gapless.schema.words import plural
+from gapless.text import plural
+from gapless.types import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 STEPS = 100  # of EM at the most

@@ -13,7 +13,7 @@ from gapless.arguments import whole
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.errors import SchemaError
-from gapless.schema.words import plural
+from gapless.text import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         archive.writestr(zipfile.ZipInfo(_HEAD), json.dumps(whole, ensure_ascii=False, indent=1))
         for name, array in arrays.items():
             buffer = io.BytesIO()
-            np.save(buffer, array, allow_pickle=False)
+            np.save(buffer, np.asarray(array, order="C"), allow_pickle=False)  # one order of bytes for equal arrays
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), buffer.getvalue(), zipfile.ZIP_DEFLATED)
 
 

@@ -21,8 +21,9 @@ from itertools import product
 import numpy as np
 
 from gapless.model.graphical import GraphicalModel
-from gapless.model.marginal import Floats, Marginal, Measurement
+from gapless.model.marginal import Marginal, Measurement
 from gapless.model.messages import sum_out
+from gapless.types import Floats
 
 EM_STEPS = 50
 ROUNDS = 2  # of filling

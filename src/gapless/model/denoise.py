@@ -31,7 +31,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gapless.model.marginal import Floats, Marginal
+from gapless.model.marginal import Marginal
+from gapless.types import Floats
 
 __all__ = ["Denoised", "denoise", "emptiness", "margin_noise"]
 

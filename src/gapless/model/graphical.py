@@ -46,12 +46,13 @@ from typing import ClassVar
 import numpy as np
 
 from gapless.errors import ModelError
-from gapless.model.aims import EXPLAINED, aims_of, shown_of
 from gapless.model.junction import JunctionTree, Sizes
-from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, reconcile, sum_to
+from gapless.model.marginal import Marginal, Measurement, estimate_total, reconcile, sum_to
 from gapless.model.messages import Engine
-from gapless.model.sampling import Chance, Codes, Ints, sample, sample_given
-from gapless.schema.words import plural
+from gapless.model.sampling import Chance, sample, sample_given
+from gapless.model.targets import EXPLAINED, aims_of, shown_of
+from gapless.text import plural
+from gapless.types import Codes, Floats, Integers
 
 __all__ = ["GraphicalModel"]
 
@@ -214,7 +215,7 @@ class GraphicalModel:
             raise ModelError("a given code is not a level of its column", hint="codes from 0, or -1 for not given")
         return self.fill(known, lambda: rng.random(rows))
 
-    def fill(self, given: Ints, chance: Chance) -> Codes:
+    def fill(self, given: Integers, chance: Chance) -> Codes:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws."""
         return sample_given(self._engine.tree, self._engine.tables, given, chance)
 

@@ -12,9 +12,9 @@ from itertools import chain, combinations
 from math import prod, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gapless.errors import ModelError
+from gapless.types import Floats
 
 __all__ = [
     "Floats",
@@ -29,7 +29,6 @@ __all__ = [
 ]
 
 Marginal = tuple[int, ...]  # its columns, by position
-Floats = NDArray[np.float64]
 
 LEAST_NOISE = 1e-6  # counts that are as good as exact, at absurd budgets, still have a finite weight
 

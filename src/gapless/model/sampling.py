@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.model.junction import JunctionTree
-from gapless.model.marginal import Floats, Marginal
+from gapless.model.marginal import Marginal
+from gapless.types import Codes, Floats, Integers
 
-__all__ = ["Chance", "allot", "pick", "sample", "sample_given"]
+__all__ = ["Chance", "allot", "allotted", "pick", "sample", "sample_given", "softmax"]
 
-Codes = NDArray[np.unsignedinteger]
-Ints = NDArray[np.int64]
 Chance = Callable[[], Floats]  # a fresh number from [0, 1) for every row, at each call
+
+LEAST = 1e-5  # share of a cell that shifts of logits can represent
+ALIKE = 3  # earlier columns by which rows are sorted, so that draws spread evenly over them
 
 _CELLS = 1 << 22  # working memory of conditional sampling, in cells
 
@@ -35,7 +37,7 @@ def sample(tree: JunctionTree, tables: Sequence[Floats], rows: int, rng: np.rand
     return codes
 
 
-def allot(probabilities: Floats, groups: Ints, rng: np.random.Generator) -> Ints:
+def allot(probabilities: Floats, groups: Integers, rng: np.random.Generator) -> Integers:
     """A cell for every row; row r of `groups` follows the law in that row of `probabilities`."""
     sizes = np.bincount(groups, minlength=len(probabilities))
     present = np.flatnonzero(sizes)
@@ -57,7 +59,7 @@ def allot(probabilities: Floats, groups: Ints, rng: np.random.Generator) -> Ints
     return chosen
 
 
-def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Ints, chance: Chance) -> Codes:
+def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, chance: Chance) -> Codes:
     """Fill the cells that are -1, row by row, from the model's law given the other cells of the row.
 
     What is known sends messages up the tree; then every bag is drawn on the way down. A combination that the model
@@ -94,18 +96,18 @@ class _Evidence:
     for those of a known one.
     """
 
-    def __init__(self, tree: JunctionTree, laws: Sequence[Floats], given: Ints) -> None:
+    def __init__(self, tree: JunctionTree, laws: Sequence[Floats], given: Integers) -> None:
         self.tree = tree
         self.laws = laws
         self.given = given
         self.known = given >= 0
-        self.begins: dict[int, Ints] = {}
-        self.strides: dict[int, dict[int, Ints]] = {}
+        self.begins: dict[int, Integers] = {}
+        self.strides: dict[int, dict[int, Integers]] = {}
         self.messages: dict[int, Floats] = {}
         for place in range(len(tree.bags) - 1, 0, -1):
             self._send(place)
 
-    def draw(self, who: Ints, draws: Sequence[Floats]) -> Ints:
+    def draw(self, who: Integers, draws: Sequence[Floats]) -> Integers:
         """A full row for each state of knowledge named in `who`; `draws` has a number for each bag and row."""
         codes = self.given[who]
         for place, (bag, shared) in enumerate(zip(self.tree.bags, self.tree.shared, strict=True)):
@@ -153,12 +155,12 @@ class _Evidence:
         step = max(1, _CELLS // self.tree.cells_of(free))
         return ((begin, min(begin + step, many)) for begin in range(0, many, step))
 
-    def _weights(self, place: int, who: Ints, codes: Ints, free: Marginal) -> Floats:
+    def _weights(self, place: int, who: Integers, codes: Integers, free: Marginal) -> Floats:
         """A bag's law in these rows times its children's messages: one axis per column, of length 1 unless free."""
         bag, sizes = self.tree.bags[place], self.tree.sizes
         upright = (-1, *[1] * len(bag))
 
-        def entries(column: int, code: Ints) -> Ints:
+        def entries(column: int, code: Integers) -> Integers:
             if column not in free:
                 return code.reshape(upright)
             return np.arange(sizes[column]).reshape([1] + [sizes[column] if other == column else 1 for other in bag])
@@ -173,7 +175,7 @@ class _Evidence:
         return weights
 
 
-def pick(weights: Floats, groups: Ints, draws: Floats) -> Ints:
+def pick(weights: Floats, groups: Integers, draws: Floats) -> Integers:
     """An independent cell for every row, by inversion of its draw; row r of `groups` follows that row of `weights`.
 
     >>> pick(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([0, 0, 1, 1]), np.array([0.2, 0.3, 0.4, 0.6]))
@@ -191,13 +193,13 @@ def pick(weights: Floats, groups: Ints, draws: Floats) -> Ints:
     return low
 
 
-def _distinct(keys: Ints) -> tuple[Ints, Ints]:
+def _distinct(keys: Integers) -> tuple[Integers, Integers]:
     """Where each different key occurs first, and which of them every row has."""
     _, first, who = np.unique(keys, return_index=True, return_inverse=True)
     return first, who
 
 
-def _ravel_all(codes: Ints, sizes: Sequence[int]) -> Ints:
+def _ravel_all(codes: Integers, sizes: Sequence[int]) -> Integers:
     """One number per row that tells different rows apart, however many columns there are."""
     keys, span = np.zeros(len(codes), dtype=np.int64), 1
     for column, size in enumerate(sizes):
@@ -211,7 +213,7 @@ def _dtype(tree: JunctionTree) -> type[np.unsignedinteger]:
     return np.uint16 if max(tree.sizes, default=1) <= 1 << 16 else np.uint32
 
 
-def _ravel(codes: NDArray[np.integer], columns: Marginal, tree: JunctionTree) -> Ints:
+def _ravel(codes: NDArray[np.integer], columns: Marginal, tree: JunctionTree) -> Integers:
     """The cell of each row in the marginal of these columns."""
     cells = np.zeros(len(codes), dtype=np.int64)
     for column in columns:
@@ -221,10 +223,35 @@ def _ravel(codes: NDArray[np.integer], columns: Marginal, tree: JunctionTree) ->
 
 
 def _unravel(
-    codes: NDArray[np.integer], rows: Ints | slice, cells: Ints, columns: Marginal, tree: JunctionTree
+    codes: NDArray[np.integer], rows: Integers | slice, cells: Integers, columns: Marginal, tree: JunctionTree
 ) -> None:
     """Write cells of a marginal into its columns."""
     span = prod(tree.sizes[column] for column in columns)
     for column in columns:
         span //= tree.sizes[column]
         codes[rows, column] = cells // span % tree.sizes[column]
+
+
+def softmax(logits: Floats) -> Floats:
+    """The chances of each row's cells by their logits."""
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def allotted(logits: Floats, rng: np.random.Generator) -> Integers:
+    """A cell for each row by its own law; along the rows each cell is taken as evenly as its chances add up.
+
+    Cell by cell, rows that have none yet take it by systematic sampling: a comb with teeth one apart, put down at
+    random on the sum of their chances to have it. A tooth falls on a row with exactly this chance.
+    """
+    chances = softmax(logits)
+    cells = np.full(len(chances), chances.shape[1] - 1, dtype=np.int64)
+    waiting, left = np.arange(len(chances)), np.ones(len(chances))
+    for cell in range(chances.shape[1] - 1):
+        share = np.clip(chances[waiting, cell] / np.maximum(left, 1e-300), 0.0, 1.0)
+        start = rng.random()
+        taken = np.diff(np.floor(np.cumsum(share) + start), prepend=0.0) >= 1
+        cells[waiting[taken]] = cell
+        left = (left - chances[waiting, cell])[~taken]
+        waiting = waiting[~taken]
+    return cells

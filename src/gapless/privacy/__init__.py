@@ -4,7 +4,6 @@ from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.privacy.budget import Budget, Loss, Rows
 from gapless.privacy.grant import Grant, Plan
 from gapless.privacy.ground_truth import ground_truth
-from gapless.privacy.groups import StabilityCost, stability_cost
 from gapless.privacy.journal import Journal, resumable
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.ledger_file import Entry
@@ -17,8 +16,9 @@ from gapless.privacy.mechanisms import (
     Mechanism,
     for_counts,
 )
+from gapless.privacy.pricing import Request
 from gapless.privacy.private import L1, L2, Columns, Linf, LinfByGroup, Private, Released, Sampled, Smooth
-from gapless.privacy.promise import GroundTruth, Guarantee
+from gapless.privacy.promise import GroundTruth, Guarantee, StabilityCost, stability_cost
 from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy, SmoothValue
 from gapless.privacy.teachers import OneTeacher, TeacherVotes
@@ -51,6 +51,7 @@ __all__ = [
     "Private",
     "PrivateTraining",
     "Released",
+    "Request",
     "Rows",
     "Sampled",
     "Smooth",

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from gapless.arguments import is_number
 from gapless.errors import BudgetError, SchemaError
-from gapless.privacy.rounding import told_up
+from gapless.text import told_up
 
 Rate: TypeAlias = float | Mapping[str, float]
 

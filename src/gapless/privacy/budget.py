@@ -20,7 +20,7 @@ import numpy as np
 from gapless.arguments import is_number, is_whole
 from gapless.errors import BudgetError
 from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
-from gapless.privacy.rounding import told_up
+from gapless.text import told_up
 
 PURE = math.inf
 # Float rounding never breaks the promise: capacities are rounded down by ROUNDING, far more than the

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 
-from gapless.privacy.rounding import rounded_up, told_up
-from gapless.schema.words import plural
+from gapless.text import plural, rounded_up, told_up
 
 HIGH_EPSILON = 1.0
 VERY_HIGH_EPSILON = 10.0

@@ -15,21 +15,23 @@ With nothing left it is the analytic Gaussian curve that decides. Proved in docs
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gapless.privacy.accounting import LEAST_DELTA
-from gapless.privacy.budget import PURE, ROUNDING, Budget
+from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss
 from gapless.privacy.mechanisms import DiscreteGaussian
-from gapless.privacy.private import L1, L2
-from gapless.privacy.registry import mechanism_of
+from gapless.privacy.pricing import CountNoise, Price, RenyiFilter, Request
+from gapless.privacy.private import L1, L2, Columns, Private
+from gapless.privacy.registry import RECOMPUTED, UNKNOWN, mechanism_of
+from gapless.types import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
+if TYPE_CHECKING:
+    from gapless.privacy.ledger_file import Entry
 
 SMOOTHING = 1e-5  # η: what the passage from discrete to continuous noise may cost in ε
 MARGIN = 1e-6  # of δ, for rounding errors; half of it when a record is computed again, on whatever machine
@@ -171,7 +173,7 @@ def _tangents(order: float) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstBatch:
+class GaussianBatch:
     """Discrete Gaussian noise fixed before the first read, under a budget that is spent at an order."""
 
     parts: tuple[Part, ...]
@@ -250,20 +252,20 @@ class FirstBatch:
         """Whether all of its noise is the same."""
         return len({part.std for part in self.parts}) == 1
 
-    def scaled(self, factor: float) -> FirstBatch:
+    def scaled(self, factor: float) -> GaussianBatch:
         """The same with all noise times a factor."""
         return replace(self, parts=tuple(replace(part, std=part.std * factor) for part in self.parts))
 
 
-def first_batch(parts: Iterable[Part | None], budget: Budget, order: float) -> FirstBatch | None:
+def gaussian_batch(parts: Iterable[Part | None], budget: Budget, order: float) -> GaussianBatch | None:
     """The batch of these parts if the rule is proved for it: every part is known, and δ is not too small."""
     given = list(parts)
     known = tuple(part for part in given if part is not None)
     proved = 0 < len(known) == len(given) and order != PURE and budget.delta >= LEAST_DELTA
-    return FirstBatch(known, budget, order) if proved else None
+    return GaussianBatch(known, budget, order) if proved else None
 
 
-def least_noise(batch: FirstBatch, spend: float) -> float:
+def least_noise(batch: GaussianBatch, spend: float) -> float:
     """The factor on all noise of a batch with which its price is `spend`; at most that by the sum of the losses."""
     alone = math.sqrt(batch.loss / spend)
     found = _least(lambda factor: batch.scaled(factor).fits(spend), alone)
@@ -279,3 +281,88 @@ def _least(holds: Callable[[float], bool], most: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
+
+
+@dataclass(frozen=True, slots=True)
+class FirstBatch:
+    """The pricing of a ledger without entries: a batch of Gaussian noise costs the least loss that keeps the promise.
+
+    Everything else, and everything that follows, is priced by the filter. Proved in docs/proofs/first_batch.md.
+
+    Attributes:
+        budget: the promise.
+        filter: how all else is priced.
+        counted: what an entry reads, as figures for the complete table count it.
+    """
+
+    budget: Budget
+    filter: RenyiFilter
+    counted: Callable[[Sequence[str] | None], Columns | None]
+
+    @property
+    def order(self) -> float:
+        """The order of all losses."""
+        return self.filter.capacity.order
+
+    @property
+    def spent(self) -> Loss:
+        """Nothing."""
+        return self.filter.spent
+
+    def has_room_for(self, cost: Loss) -> bool:
+        """Whether this cost stays within the capacity."""
+        return self.filter.has_room_for(cost)
+
+    def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
+        """The sum of the losses that entries record."""
+        return self.filter.cost(charges)
+
+    def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
+        """The exact price of a batch that is fixed in advance, where that is less than the sum of its losses."""
+        alone = self.filter.price(requests)
+        batch = self._batch([(request.mechanism, request.distance) for request in requests]) if together else None
+        price = math.inf if batch is None else batch.price(self.filter.capacity.value)
+        if not price < alone.total.value:
+            return alone
+        losses = tuple(loss * (price / alone.total.value) for loss in alone.losses)
+        return Price(alone.requests, Loss(price, self.order), losses, together=True)
+
+    def split(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
+        """Shares of `spend`."""
+        return self.filter.split(reads, spend, weights)
+
+    def noise_for(self, counts: Sequence[Private[Any, L1]], parts: Sequence[Loss], spend: Loss) -> list[CountNoise]:
+        """The least noise with which the exact price of the batch is `spend`."""
+        noises = self.filter.noise_for(counts, parts, spend)
+        batch = self._batch([(noise, value.distance) for noise, value in zip(noises, counts, strict=True)])
+        if batch is None or (factor := least_noise(batch, spend.value)) > 1:
+            return noises
+        return [DiscreteGaussian(part.std) for part in batch.scaled(factor).parts]
+
+    def _batch(self, releases: Iterable[tuple[object, object]]) -> GaussianBatch | None:
+        return gaussian_batch((Part.of(*release) for release in releases), self.budget, self.order)
+
+    def after(self, entries: Sequence[Entry]) -> FirstBatch | RenyiFilter:
+        """The filter, once anything is charged; the price of a first batch is computed again from its entries."""
+        if not entries:
+            return self
+        following = self.filter.with_losses(entries)
+        together = [entry for entry in entries if entry.together]
+        if not together:
+            return following
+        if together != [entry for entry in entries if entry.batch == 1] or together[0].number != 1:
+            raise ValueError("was changed: a later batch is priced together")
+        # For an entry that a crash left half written nothing was read, so that its loss is more than enough.
+        batch = gaussian_batch(
+            (
+                Part.recorded(entry.mechanism, entry.distance, self.counted(entry.reads) or frozenset())
+                for entry in together
+                if entry.mechanism != UNKNOWN
+            ),
+            self.budget,
+            self.order,
+        )
+        price = math.fsum(entry.loss for entry in together)
+        if batch is None or not batch.fits(price * (1 + RECOMPUTED), margin=MARGIN / 2):
+            raise ValueError("states less than its first batch has lost")
+        return replace(following, first=(batch, price))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from gapless.errors import BudgetError, SchemaError
 from gapless.privacy.assumptions import MCAR, Assumption, named_rates
 from gapless.privacy.private import Columns
-from gapless.schema.columns import GapRule
-from gapless.schema.words import nearest
+from gapless.text import nearest
+from gapless.types import GapRule
 
 if TYPE_CHECKING:
     from gapless.privacy.ledger_file import Entry

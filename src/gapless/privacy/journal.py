@@ -1,12 +1,13 @@
-"""The journal of a run: what was asked and what came out, so that a stopped run resumes and pays for no answer again.
+"""The journal of a run: its answers, so that a stopped run resumes and pays for no answer again.
 
-Answers are public, so keeping them costs nothing. A line is written before each charge, with all that is asked for in
-one batch, and one for each answer before it is handed out. A run that begins again asks the same questions, since what
-it asks follows from public facts and earlier answers: those with an answer in the journal get that one, nothing is read
-and nothing charged. A batch that was charged and has no answer counts as spent, and is charged again when it is read:
-whatever a journal says, no row is read without a charge of its own (docs/proofs/ledger.md, section 9).
+The ledger records what was asked for: each entry that a run charges carries the run's random token. The journal
+records the token, what was granted, and each answer by the number of its entry, on the disk before the answer is
+returned. A run that begins again asks for the same releases, because these follow from public facts and earlier
+answers. Batches that the ledger has charged to its token are not charged again. Answers that the journal has are taken
+from it; an entry without an answer was charged and returned nothing, so it is released now, with the noise that was
+charged (docs/proofs/ledger.md, section 9).
 
-A journal belongs to one ledger and one call. It holds no private fact: what was asked, and released values.
+A journal belongs to one ledger and one call. It holds no private fact: released values only.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ import io
 import json
 import os
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gapless.errors import ReadError
 from gapless.parsing import parse_json, take_up_to
@@ -37,48 +40,19 @@ if TYPE_CHECKING:
 
 LARGEST = 4 << 30  # bytes: it holds all that a run has released
 _KINDS = "iufb"  # of numpy's types, those of numbers
+VERSION = 2
+_ASKED = ("to", "noise", "what", "mechanism", "distance", "reads", "loss", "together")  # of an entry
 _TYPE = re.compile(r"[<>=|][iufb]\d{1,2}")  # of the numbers that an answer is made of
 _BEGUN = "the call it was begun with, on the same machine; or another file, and what is left of the budget"
 
 
-@dataclass(slots=True)
-class Asked:
-    """A batch that was asked for: its content is what the ledger's entries say."""
-
-    content: dict[str, Any]
-    after: int  # entries of the ledger at that time
-    until: int | None = None  # and when the run asked for something again: its charge lies between
-    answers: dict[int, Any] = field(default_factory=dict)  # by the number of the entry that paid
-
-    def paid_by(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The entries that paid; none if the charge was not made."""
-        wanted = [(self.content["to"], self.content["noise"], *map(_plain, one)) for one in self.content["requests"]]
-        many, end = len(wanted), len(entries) if self.until is None else self.until
-        for start in range(self.after, end - many + 1):
-            found = entries[start : start + many]
-            answered = set(self.answers) <= {entry.number for entry in found}  # another process may ask for the same
-            charged = all(entry.batch == found[0].number for entry in found)  # at once, as it was asked for
-            if answered and charged and [_told(entry) for entry in found] == wanted:
-                return list(found)
-        return []
-
-
-def _told(entry: Entry) -> tuple[Any, ...]:
-    told = (entry.what, entry.mechanism, entry.distance, entry.reads, entry.loss)
-    return (entry.to, entry.noise, *map(_plain, told))
-
-
-def _plain(value: Any) -> str:
-    """A value as JSON has it, for comparison."""
-    return json.dumps(value, sort_keys=True)
-
-
 @dataclass(frozen=True, slots=True)
-class Past:
-    """A batch that was charged in an earlier run: its entries, and the answers that were kept."""
+class Granted:
+    """What was granted in an earlier run, and how many entries the ledger had then."""
 
-    numbers: list[int]
-    answers: Mapping[int, Any]
+    to: str
+    spend: float
+    after: int
 
 
 class JournalFile:
@@ -87,6 +61,7 @@ class JournalFile:
     def __init__(self, descriptor: int, path: Path, real: Path) -> None:
         self.path = path  # as it was called
         self._real = real
+        self.inode = os.fstat(descriptor).st_ino  # by which the file system knows it: a copy has another one
         self._descriptor = descriptor
         self._open = True
 
@@ -173,94 +148,78 @@ def held(path: str | Path) -> Iterator[JournalFile]:
 
 
 class Journal:
-    """One run's questions and answers, in their order; `resumable` opens it."""
+    """The answers of one run; `resumable` opens it.
+
+    Attributes:
+        run: the run's token, which its entries carry in the ledger.
+        begun: whether an earlier process has charged anything in this run.
+        priced_after: the number of entries by which the next batch was priced in an earlier process; None if the next
+            batch is new, and is priced by all.
+    """
 
     def __init__(self, file: JournalFile, ledger: Ledger, call: Mapping[str, Any]) -> None:
         self.ledger = ledger
         self._file = file
-        head = {"gapless": "journal", "version": 1, "ledger": ledger.identity, "call": dict(call)}
+        head = {"gapless": "journal", "version": VERSION, "ledger": ledger.identity, "call": dict(call)}
         lines = _lines(file, head)
-        ledger.refresh()  # another process may have paid, while this one waited, for what is in the journal
+        ledger.refresh()  # another process may have charged for this run while this one waited for the file
         try:
-            self._events = _events(lines[1:])
+            self.run, self._inode = (str(lines[0]["run"]), int(lines[0]["inode"])) if lines else _new_run(file)
+            self._granted, self._answers = _parse(lines[1:])
         except (ValueError, TypeError, LookupError, OverflowError):
             raise ReadError(f"{file.path} was changed", hint=_BEGUN) from None
-        self._place = 0
-        self._unwritten = [] if lines else [head]  # what says nothing before there is a charge
-        self._then: tuple[int, Ledger] = (-1, ledger)
-
-    @property
-    def begun(self) -> bool:
-        """Whether an earlier run has asked for anything."""
-        return bool(self._events)
+        self._batches = ledger.batches_of(self.run)
+        if not self._answers.keys() <= {entry.number for batch in self._batches for entry in batch}:
+            raise ReadError(f"{file.path} has answers that the ledger does not know", hint=_BEGUN)
+        self.begun = bool(self._batches)
+        self.priced_after: int | None = None
+        self._process = os.getpid()
+        # Written with the first charge: before, there is nothing to resume.
+        self._unwritten = [] if lines else [head | {"run": self.run, "inode": self._inode}]
 
     @property
     def spend(self) -> Loss | None:
         """What the earlier run was begun with; None if there was none."""
-        first = self._events[0] if self._events else None
-        return Loss(first[1], self.ledger.order) if isinstance(first, tuple) else None
-
-    @property
-    def _next(self) -> Asked | tuple[str, float] | None:
-        return self._events[self._place] if self._place < len(self._events) else None
-
-    def books(self, now: Ledger) -> Ledger:
-        """The account as it stood when what comes next was asked for: prices follow from it. As it is `now`, if new."""
-        known = self._next
-        if not isinstance(known, Asked):
-            return now
-        if self._then[0] != known.after:
-            self._then = known.after, self.ledger._as_of(known.after)  # noqa: SLF001 one account
-        return self._then[1]
+        return Loss(self._granted[0].spend, self.ledger.order) if self.begun and self._granted else None
 
     def granted(self, to: str) -> Loss | None:
         """What was granted at this place in an earlier run; None if there was none."""
-        known = self._next
-        if known is None:
+        if not self._granted:
             return None
-        if isinstance(known, Asked) or known[0] != to:
+        known = self._granted.pop(0)
+        if known.to != to:
             raise self._another()
-        self._place += 1
-        return Loss(known[1], self.ledger.order)
+        self._go_to(known.after)
+        return Loss(known.spend, self.ledger.order)
 
-    def grant(self, to: str, spend: Loss) -> None:
-        """Write down what is granted, with the first charge."""
-        self._unwritten.append({"grant": to, "spend": spend.value})
+    def grant(self, to: str, spend: Loss, *, after: int) -> None:
+        """Record what is granted, and the number of entries then; it is written with the first charge."""
+        self._unwritten.append({"grant": to, "spend": spend.value, "after": after})
 
-    def lost(self, to: str) -> Loss | None:
-        """What a batch without any answer has cost, if one of this grant comes next: it is passed over."""
-        known = self._next
-        if not isinstance(known, Asked) or known.answers or known.content["to"] != to:
-            return None
-        paid, books = known.paid_by(self.ledger.entries), self.books(self.ledger)
-        self._place += 1
-        charges = [
-            (Loss(entry.loss, books.order), None if entry.reads is None else frozenset(entry.reads)) for entry in paid
-        ]
-        return books._price(charges)  # noqa: SLF001 one account
+    def charged(self, entries: Sequence[Entry]) -> list[int] | None:
+        """The numbers of the same entries if an earlier process has charged them; None if they are to be charged now.
 
-    def asked(
-        self,
-        requests: Iterable[tuple[str, Mapping[str, Any], Mapping[str, float], list[str] | None, float]],
-        **more: Any,
-    ) -> Past | None:
-        """How the same batch went in an earlier run; None, and it is written down, if it is new."""
-        content = json.loads(json.dumps({**more, "requests": [list(request) for request in requests]}))
-        known = self._next
-        if known is None:
-            self.ledger.refresh()
-            self._write([{"asked": content, "after": len(self.ledger.entries)}])
-            return None
-        if not isinstance(known, Asked) or known.content != content:
-            raise self._another()
-        self._place += 1
-        paid = [entry.number for entry in known.paid_by(self.ledger.entries)]
-        if not paid:
-            raise ReadError(f"{self._file.path} has answers that the ledger does not know", hint=_BEGUN)
-        return Past(paid, known.answers)
+        Before a charge, everything that a resumed run needs is on the disk.
+        """
+        if self._batches:
+            known = self._batches.pop(0)
+            if [_content(entry) for entry in known] != [_content(entry) for entry in entries]:
+                raise self._another()
+            self._go_to(known[-1].number)
+            return [entry.number for entry in known]
+        self._check_original()
+        self._write([])
+        return None
+
+    def answer(self, number: int) -> Released[Any] | None:
+        """The answer of an entry that was returned in an earlier process; None if it is to be drawn now."""
+        if number in self._answers:
+            return Released(self._answers[number], number)
+        self._check_original()
+        return None
 
     def keep(self, answers: Iterable[Released[Any]]) -> None:
-        """Write answers down, before they are handed out."""
+        """Write answers down, before they are returned."""
         self._write([{"entry": answer.entry, "value": _packed(answer.value)} for answer in answers])
 
     def check_open(self) -> None:
@@ -268,16 +227,47 @@ class Journal:
         self._file.check_open()
 
     def discard(self) -> None:
-        """Delete it: what it was kept for is there. Whatever is still asked for is refused, before its charge."""
+        """Delete the file, because its result is complete. Further requests are refused before their charge."""
         self._file.discard()
+
+    def _go_to(self, entries: int) -> None:
+        """Price by the ledger as it stood after so many entries, as long as the next batch is known."""
+        self.priced_after = entries if self._batches else None
+
+    def _check_original(self) -> None:
+        """Refuse to charge or draw by a copy or in a forked child: both would draw an answer for the same entry."""
+        self.check_open()
+        if os.getpid() != self._process:
+            raise ReadError(
+                f"{self._file.path} is the journal of a run in another process",
+                hint="release everything in the process that opened the journal",
+            )
+        if self._file.inode != self._inode:
+            raise ReadError(
+                f"{self._file.path} is a copy of the journal of a run, and only the original can continue the run",
+                hint="continue with the original file, or start a new run with what is left of the budget",
+            )
 
     def _another(self) -> ReadError:
         return ReadError(f"{self._file.path} was begun by a run that asked for something else", hint=_BEGUN)
 
     def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in [*self._unwritten, *lines])
+        if not text:
+            self.check_open()
+            return
         self._file.append(text.encode())
         self._unwritten = []
+
+
+def _new_run(file: JournalFile) -> tuple[str, int]:
+    return secrets.token_hex(16), file.inode
+
+
+def _content(entry: Entry) -> str:
+    """What was asked for, for comparison; the number and the day are not part of it."""
+    content = entry.content()
+    return json.dumps([content.get(name) for name in _ASKED], sort_keys=True)
 
 
 _journal: ContextVar[Journal | None] = ContextVar("gapless.journal", default=None)
@@ -293,14 +283,15 @@ def journal_of(ledger: Ledger) -> Journal | None:
 def resumable(ledger: Ledger, path: str | Path, *, call: Mapping[str, Any] | None = None) -> Iterator[Journal]:
     """Keep what is released inside the `with` block, so that the same block can be run again after a crash.
 
-    The same fit on the same table then resumes where it was stopped, with the `spend` it was begun with, and pays only
-    for what it had not released. What was charged and not yet answered, such as a training in the middle, is spent, and
-    charged again when it is read. While one process is at it, another one waits.
+    The same fit on the same table then resumes where it was stopped, with the `spend` it was begun with. It pays only
+    for what it had not charged yet. What was charged and has no answer, such as a training that was stopped, is
+    released with the noise that was charged. While one process uses the journal, another one waits.
 
     Args:
         ledger: of the table that is released from.
-        path: the journal, a file of its own for each run; it holds released values only. Delete it when you have what
-            you wanted: as long as it is there, the same block gives the same result for free.
+        path: the journal, a separate file for each run; it holds released values only. Delete it when you have what
+            you wanted: as long as it is there, the same block gives the same result for free. Only the file itself
+            can continue a run, not a copy of it.
         call: what the run was asked for, if it should be compared.
     """
     with held(path) as file, recording(file, ledger, call=call) as journal:
@@ -319,7 +310,7 @@ def recording(file: JournalFile, ledger: Ledger, *, call: Mapping[str, Any] | No
 
 
 def _lines(file: JournalFile, head: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The whole lines of a journal; half a line that a crash left is cut off: its answer was handed to nobody.
+    """The whole lines of a journal; half a line that a crash left is cut off: its answer was returned to nobody.
 
     A file that is not this journal is refused, and left as it is.
     """
@@ -335,44 +326,48 @@ def _lines(file: JournalFile, head: Mapping[str, Any]) -> list[dict[str, Any]]:
         lines.append(content)
         end += len(line)
     written = json.dumps(head)
-    if lines and lines[0].get("gapless") == "journal" and lines[0] != json.loads(written):
-        raise ReadError(f"{file.path} was begun under another ledger, or by another call", hint=_BEGUN)
-    half = written.encode().startswith(text.rstrip(b"\0"))  # of the first line; or zeros, after a power failure
-    if lines[:1] != [json.loads(written)] and not half:
-        raise ReadError(f"{file.path} is no journal", hint="a file of its own for each run")
+    begin = written.removesuffix("}").encode()  # the token of the run follows
+    cut = text.rstrip(b"\0")  # zeros, after a power failure
+    half = b"\n" not in cut and (begin.startswith(cut) or cut.startswith(begin))  # of the first line
+    if lines and lines[0].get("gapless") == "journal":
+        if {name: lines[0].get(name) for name in head} != json.loads(written):
+            raise ReadError(f"{file.path} was begun under another ledger, or by another call", hint=_BEGUN)
+    elif lines or not half:
+        raise ReadError(f"{file.path} is no journal", hint="use a separate file for each run")
     file.cut(end)
     return lines
 
 
-def _events(lines: Iterable[Mapping[str, Any]]) -> list[Asked | tuple[str, float]]:
-    events: list[Asked | tuple[str, float]] = []
-    batches: list[Asked] = []
+def _parse(lines: Iterable[Mapping[str, Any]]) -> tuple[list[Granted], dict[int, Any]]:
+    """What was granted, in order, and the answers by the number of their entry."""
+    granted, answers = [], {}
     for line in lines:
         if "grant" in line:
-            events.append((str(line["grant"]), float(line["spend"])))
-        elif "asked" in line:
-            asked = Asked(dict(line["asked"]), int(line["after"]))
-            if batches:
-                batches[-1].until = asked.after
-            batches.append(asked)
-            events.append(asked)
+            granted.append(Granted(str(line["grant"]), float(line["spend"]), int(line["after"])))
         else:
-            number = int(line["entry"])
-            answered = [asked for asked in batches if asked.after < number][-1]
-            answered.answers[number] = _unpacked(line["value"])
-    return events
+            answers[int(line["entry"])] = _unpacked(line["value"])
+    return granted, answers
 
 
 def _packed(value: Any) -> Any:
-    """A released value as JSON: a number or an array of numbers, which every mechanism answers with."""
-    if type(value) in (int, float):
-        return value
+    """A released value as JSON: a number or an array of numbers, which every mechanism answers with.
+
+    Whether and how it can be written does not depend on the value, only on its type and shape: an answer that fails to
+    be written would be drawn again, and so be chosen by its value.
+    """
+    if type(value) is int:
+        return {"int": f"{value:+025d}"}
+    if type(value) is float:
+        return {"float": _bytes(np.float64(value))}
     if isinstance(value, np.generic) and value.dtype.kind in _KINDS:
-        return {"type": value.dtype.str, "number": value.item()}
+        return {"type": value.dtype.str, "number": _bytes(value)}
     if type(value) is np.ndarray and value.dtype.kind in _KINDS:
-        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
-        return {"type": value.dtype.str, "shape": list(value.shape), "data": data}
+        return {"type": value.dtype.str, "shape": list(value.shape), "data": _bytes(np.ascontiguousarray(value))}
     raise TypeError(f"an answer that is a {type(value).__name__} cannot be kept: mechanisms answer with numbers")
+
+
+def _bytes(value: np.generic | NDArray[Any]) -> str:
+    return base64.b64encode(value.tobytes()).decode()
 
 
 def _unpacked(value: Any) -> Any:
@@ -381,10 +376,15 @@ def _unpacked(value: Any) -> Any:
     Raises:
         ValueError: It is none that `_packed` makes.
     """
-    if type(value) in (int, float):
-        return value
-    kind = np.dtype(_TYPE.fullmatch(value["type"])[0])  # type: ignore[index] # None is a TypeError, which is refused
-    if "number" in value:
-        return kind.type(value["number"])
-    array = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype=kind)
-    return array.reshape(value["shape"]).copy()
+    if not isinstance(value, dict):
+        raise TypeError
+    if "int" in value:
+        return int(value["int"])
+    if "float" in value:
+        return float(_numbers(value["float"], "<f8").item())
+    array = _numbers(value.get("data", value.get("number")), _TYPE.fullmatch(value["type"])[0])  # type: ignore[index, arg-type] # None is a TypeError, which is refused
+    return array.reshape(value["shape"]).copy() if "data" in value else array.reshape(())[()]
+
+
+def _numbers(data: str, kind: str) -> NDArray[Any]:
+    return np.frombuffer(base64.b64decode(data, validate=True), dtype=np.dtype(kind))

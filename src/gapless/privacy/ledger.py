@@ -1,6 +1,6 @@
 """The ledger: what was spent on what, written down before anything is read.
 
-The account. What may be spent and read is granted by `grant`; what the record amounts to is in `record`; the file
+The account. What may be spent and read is granted by `grant`; what the entries amount to is in `snapshot`; the file
 underneath, with its seal and its lock, is `ledger_file`.
 A ledger guards against accidents and forgetting, not against a holder who forges it: the holder has the data.
 """
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -21,10 +22,10 @@ from gapless.parsing import parse_json
 from gapless.privacy.assumptions import Assumption, Paid
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, check_percent
 from gapless.privacy.cautions import UNREGISTERED, cautions
-from gapless.privacy.first_batch import MARGIN, FirstBatch, Part, first_batch
+from gapless.privacy.first_batch import FirstBatch, GaussianBatch
 from gapless.privacy.gaps import Gaps, check_estimated
-from gapless.privacy.grant import Charge, Grant, recorded
-from gapless.privacy.ground_truth import calibrated, mean_exp
+from gapless.privacy.grant import Grant
+from gapless.privacy.ground_truth_filter import GroundTruthFilter
 from gapless.privacy.journal import journal_of
 from gapless.privacy.ledger_file import (
     RESTORE,
@@ -41,22 +42,19 @@ from gapless.privacy.ledger_file import (
     new_header,
     parse_header,
     seal_of,
-    today,
 )
+from gapless.privacy.ledger_text import summary, text
+from gapless.privacy.pricing import Price, Pricing, RenyiFilter, Request
 from gapless.privacy.private import Columns, Key
-from gapless.privacy.promise import GroundTruth, Guarantee, gaps_told
-from gapless.privacy.record import Record
-from gapless.privacy.registry import UNKNOWN, recomputed_loss
-from gapless.privacy.rounding import rounded_up, told_up
-from gapless.schema.columns import GapRule
-from gapless.schema.words import aligned
+from gapless.privacy.promise import GroundTruth, Guarantee
+from gapless.privacy.registry import RECOMPUTED, UNKNOWN, recomputed_loss
+from gapless.privacy.snapshot import LedgerSnapshot
+from gapless.text import rounded_up, told_up
+from gapless.types import GapRule
 
 FIRST = "budget=Budget(epsilon=1.0, delta=1e-6) for a table that was never released from; else ledger=PATH, its ledger"
 SPENT = "use the releases that were paid for: the budget of this table is spent"
 
-# By how much a recorded loss may fall short of the one computed again: logarithms differ between machines
-# (docs/proofs/renyi_filter.md, section 6).
-_AGAIN = 1e-10
 _NOTHING: Mapping[str, GapRule] = MappingProxyType({})
 
 # Whether another ledger for the same rows would be noticed: files are entered in the register beside them, or they can
@@ -80,10 +78,7 @@ class Ledger:
         self._key = Key()
         self._seen = Seen().after(lines[0])
         self._entries: list[Entry] = []
-        self._lost = Fraction(0)  # the exact sum of all losses
-        self._sets: dict[Columns, Fraction] = {}  # the same by what gaps they leave out, for a filter on the figure
-        self._amplified: tuple[object, float] = (None, 0.0)  # of which sets, and what they amount to
-        self._first: tuple[FirstBatch, float] | None = None  # what was priced together, and its price
+        self._pricing = self._initial_pricing()
         self._coverage: Coverage = "unknown"
         self._enter: Callable[[Ledger], Coverage] | None = None  # its files into the register, until that is done
         self._take(lines[1:])
@@ -211,49 +206,37 @@ class Ledger:
     def spent(self) -> Loss:
         """What has been spent, other processes' entries as of the last look at the file.
 
-        The sum of the losses; under a budget with `ground_truth` what they amount to for the complete table.
+        The sum of the losses; under a budget with `ground_truth` the loss of the complete data.
         """
-        if self._budget.ground_truth is None:
-            return Loss(float(self._lost), self.order)
-        sets, (known, figure) = self._sets, self._amplified  # another thread may add entries meanwhile
-        if known is not sets:
-            figure = mean_exp(_floats(sets), self._budget.ground_truth, rows=self.protect.at_most)
-            self._amplified = (sets, figure)
-        return Loss(figure, self.order)
+        return self._pricing.spent
 
-    def _price(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
-        """What these add to what is spent: never more than their losses."""
-        total = sum((loss for loss, _ in charges), Loss(0.0, self.order))  # refuses a loss of another unit
-        if self._budget.ground_truth is None:
-            return total
-        sets = _floats(_added(self._sets, ((loss.value, reads) for loss, reads in charges)))
-        after = Loss(mean_exp(sets, self._budget.ground_truth, rows=self.protect.at_most), self.order)
-        return min(total, after - self.spent, key=lambda loss: loss.value)
+    def _initial_pricing(self) -> Pricing:
+        """The strategy of this ledger as long as it has no entries."""
+        if self._budget.ground_truth is not None:
+            return GroundTruthFilter(self._budget, self._budget.ground_truth, self.protect.at_most, self._gaps.counted)
+        plain = RenyiFilter(self.capacity)
+        if self.order == PURE or self._header["version"] < VERSION:
+            return plain
+        return FirstBatch(self._budget, plain, self._gaps.counted)
 
-    def _split(self, reads: Sequence[Columns | None], spend: Loss, shares: Sequence[float]) -> list[Loss]:
-        if not all(isinstance(share, int | float) and 0 < share < math.inf for share in shares):
-            raise BudgetError(f"shares {list(shares)!r}", hint="positive numbers, one for each value")
-        weights = [share * len(shares) / math.fsum(shares) for share in shares]
-        if self._budget.ground_truth is None:
-            return [spend / len(reads) * weight for weight in weights]
-        target, before, rows = (self.spent + spend).value, _floats(self._sets), self.protect.at_most
-        even = calibrated(before, reads, target, self._budget.ground_truth, rows=rows, weights=weights)
-        return [Loss(even * (1 - ROUNDING), self.order) * weight for weight in weights]
+    def pricing(self, *, after: int | None = None) -> Pricing:
+        """How releases are priced now; or how they were when the ledger had `after` entries."""
+        pricing = self._pricing
+        return pricing if after is None else self._initial_pricing().after(self._entries[:after])
 
-    def _first_batch(self, releases: Iterable[tuple[object, object]]) -> FirstBatch | None:
-        """Mechanisms and distances as a first batch, if nothing was released yet and the rule is proved for them."""
-        if self._entries or self._header["version"] < VERSION:
-            return None
-        return first_batch((Part.of(*release) for release in releases), self._budget, self.order)
+    def price(self, requests: Sequence[Request], *, together: bool = False, after: int | None = None) -> Price:
+        """The price of these releases, from public facts alone (`pricing`); `together` as in `Grant.release_all`."""
+        recorded = [replace(request, reads=self.recorded_reads(request.reads)) for request in requests]
+        return self.pricing(after=after).price(recorded, together=together)
 
-    def _together(self, requests: Iterable[tuple[Any, Columns | None, object, str]]) -> float:
-        """The price of these releases as one mechanism; infinite where there is none."""
-        batch = self._first_batch((mechanism, distance) for distance, _, mechanism, _ in requests)
-        return math.inf if batch is None else batch.price(self.capacity.value)
-
-    def _reads(self, reads: Columns | None) -> Columns | None:
+    def recorded_reads(self, reads: Columns | None) -> Columns | None:
         """What a value of this reading reads, as an entry records it."""
         return self._gaps.recorded(reads)
+
+    def batches_of(self, run: str) -> list[list[Entry]]:
+        """The entries that a resumable run has charged, by the batches in which it did."""
+        entries = [entry for entry in self._entries if entry.run == run]
+        return [list(batch) for _, batch in groupby(entries, key=lambda entry: entry.batch)]
 
     @property
     def left(self) -> Loss:
@@ -297,20 +280,16 @@ class Ledger:
             raise BudgetError(f"{to}: spend is not a loss of this ledger", hint="spend=table.ledger.share(percent=50)")
         journal = journal_of(self)
         if journal is not None and (begun := journal.granted(to)) is not None:
-            return Grant(self, begun, to, journal=journal)  # its first part may be spent already
+            self.refresh()
+            return Grant(self, self._key, begun, to, journal=journal)  # its first part may be spent already
         if spend.value <= 0:
             raise BudgetError(f"{to}: spend is nothing", hint="a share of the budget above 0%")
         self.refresh()
         if not spend.fits_in(self.left):
             raise self._overspent(spend, to, "spend asks for")
         if journal is not None:
-            journal.grant(to, spend)
-        return Grant(self, spend, to, journal=journal)
-
-    def _as_of(self, entries: int) -> Ledger:
-        """The same account after so many entries: what was priced then is priced by it."""
-        with account(self._path) as lines_after:
-            return Ledger(self._path, lines_after(Seen())[: 1 + entries], self._gaps.reading)
+            journal.grant(to, spend, after=len(self._entries))
+        return Grant(self, self._key, spend, to, journal=journal)
 
     def refresh(self) -> None:
         """Look at the file again: other processes may have spent."""
@@ -325,46 +304,34 @@ class Ledger:
             hint=f"a spend= of at most {left:.2f}%" if left else SPENT,
         )
 
-    def _charge(
-        self,
-        charges: Sequence[Charge],
-        *,
-        to: str,
-        noise_name: str,
-        together: bool = False,
-    ) -> list[int]:
-        """Write the entries down, flushed to the disk, and give their numbers. Refuses to overspend."""
+    def charge(self, entries: Sequence[Entry], *, run: str | None = None) -> list[int]:
+        """Write entries down, flushed to the disk, and give their numbers. Refuses to overspend.
+
+        Args:
+            entries: one batch (`entries_of`); number, batch and hash are given here.
+            run: the token of the resumable run that charges.
+        """
         self.enter_files()  # not under the lock below: whoever has a register's lock may wait for that of a ledger
+        to = entries[0].to if entries else ""
         with account(self._path) as lines_after:
             self._take(lines_after(self._seen))
-            if together and self._entries:
+            if self._entries and any(entry.together for entry in entries):
                 raise BudgetError(
-                    f"{to}: another release came first, so this one is no first batch",
-                    hint="ask again: its noise then follows from what is left",
+                    f"{to}: another release was charged meanwhile, so this one is no first batch",
+                    hint="run it again: its noise is then computed from what is left",
                 )
-            price = self._price([(loss, reads) for loss, *_, reads in charges])
-            # A figure for the complete table is rounded up already: it need only keep within ε itself.
-            whole = Loss(self._budget.epsilon * (1 - ROUNDING), self.order)
-            most = self.capacity if self._budget.ground_truth is None else whole
-            if not (self.spent + price).fits_in(most):
-                raise self._overspent(price, to, "a release costs")
+            cost = self._pricing.cost(
+                [
+                    (Loss(entry.loss, self.order), None if entry.reads is None else frozenset(entry.reads))
+                    for entry in entries
+                ]
+            )
+            if not self._pricing.has_room_for(cost):
+                raise self._overspent(cost, to, "a release costs")
             first, last = len(self._entries) + 1, self._seen.last
             written = []
-            for number, (loss, parameters, what, distance, reads) in enumerate(charges, first):
-                entry = Entry(
-                    loss=loss.value,
-                    number=number,
-                    batch=first,
-                    to=to,
-                    what=what,
-                    mechanism=parameters,
-                    distance=recorded(distance),
-                    reads=None if reads is None else sorted(reads),
-                    noise=noise_name,
-                    time=today(),
-                    together=together,
-                )
-                written.append(entry.line(last))
+            for number, entry in enumerate(entries, first):
+                written.append(replace(entry, number=number, batch=first, run=run).line(last))
                 last = hash_of(written[-1])
             append(self._path, self._seen.end, "".join(written))
             self._take(written)
@@ -377,38 +344,12 @@ class Ledger:
         for line in lines:
             entries.append(self._checked(line, number=len(self._entries) + len(entries) + 1, after=seen.last))
             seen = seen.after(line)
-        lost = self._lost + sum((Fraction(entry.loss) for entry in entries), Fraction(0))
-        if self._budget.ground_truth is None and lost > self.capacity.value * (1 + ROUNDING):
-            raise LedgerError(f"{self._path} has entries for more than its budget", hint=RESTORE)
-        first = self._priced(entries)
-        if self._budget.ground_truth is not None and entries:
-            self._sets = _added(self._sets, self._gaps.losses(entries))
+        try:
+            pricing = self._pricing.after(entries)
+        except ValueError as wrong:
+            raise LedgerError(f"{self._path} {wrong}", hint=RESTORE) from None
         self._entries += entries
-        self._seen, self._lost, self._first = seen, lost, first or self._first
-
-    def _priced(self, entries: Sequence[Entry]) -> tuple[FirstBatch, float] | None:
-        """What is priced together among new entries, its price computed again: only the first batch may be."""
-        together = [entry for entry in entries if entry.together]
-        if not together:
-            return None
-        if together != [entry for entry in entries if entry.batch == 1] or together[0].number != 1:
-            raise LedgerError(f"{self._path} was changed: a later batch is priced together", hint=RESTORE)
-        # For an entry that a crash left half written nothing was read, so that its loss is more than enough.
-        batch = None
-        if self._header["version"] >= VERSION:
-            batch = first_batch(
-                (
-                    Part.recorded(entry.mechanism, entry.distance, self._gaps.counted(entry.reads) or frozenset())
-                    for entry in together
-                    if entry.mechanism != UNKNOWN
-                ),
-                self._budget,
-                self.order,
-            )
-        price = math.fsum(entry.loss for entry in together)
-        if batch is None or not batch.fits(price * (1 + _AGAIN), margin=MARGIN / 2):
-            raise LedgerError(f"{self._path} states less than its first batch has lost", hint=RESTORE)
-        return batch, price
+        self._seen, self._pricing = seen, pricing
 
     def _checked(self, line: str, *, number: int, after: str) -> Entry:
         """The entry in a line: chained to the one before, and no cheaper than its mechanism is at its distance."""
@@ -416,25 +357,26 @@ class Ledger:
             content = parse_json(line)
             previous = content.pop("previous")
             entry = Entry(**content)
-            least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - _AGAIN)
+            least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - RECOMPUTED)
             odd = entry.reads is not None and entry.mechanism == UNKNOWN  # of which nobody knows whom it read
             texts = [entry.to, entry.what, entry.noise, entry.time, *([] if entry.reads is None else entry.reads)]
+            texts += [] if entry.run is None else [entry.run]
             odd |= isinstance(entry.reads, str) or not all(isinstance(text, str) for text in texts)
             odd |= not isinstance(entry.together, bool)
             if previous != after or entry.number != number or not 0 <= entry.loss < math.inf or odd:
                 raise ValueError  # noqa: TRY301 one message for every way in which a line can be wrong
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
             raise LedgerError(f"{self._path} was changed at entry {number}", hint=RESTORE) from None
-        if entry.loss < least and not entry.together:  # those have a price in common: `_priced`
+        if entry.loss < least and not entry.together:  # those have a price in common (`FirstBatch.after`)
             raise LedgerError(f"{self._path} states less than entry {number} has lost", hint=RESTORE)
         return entry
 
     # ------------------------------------------------------------------ what it amounts to
 
     @property
-    def _record(self) -> Record:
+    def _snapshot(self) -> LedgerSnapshot:
         """What is written down by now."""
-        return Record(
+        return LedgerSnapshot(
             path=self._path,
             table=self.table,
             identity=self.identity,
@@ -444,8 +386,8 @@ class Ledger:
             version=self._header["version"],
             gaps=self._gaps,
             entries=tuple(self._entries),
-            lost=Loss(float(self._lost), self.order),
-            first=self._first,
+            lost=Loss(float(sum((Fraction(entry.loss) for entry in self._entries), Fraction(0))), self.order),
+            first=self.first_batch,
         )
 
     def guarantee(self) -> Guarantee:
@@ -455,7 +397,7 @@ class Ledger:
         batch, before the first read, the tighter total of their privacy loss distributions holds as well. A budget
         with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
         """
-        return self._record.guarantee()
+        return self._snapshot.guarantee()
 
     def guarantee_for(self, unit: Rows) -> Guarantee:
         """What is promised to a person who has more rows than the protected unit: for a unit that proved too small.
@@ -463,15 +405,15 @@ class Ledger:
         By the losses at the larger distance if all entries were charged in one batch, else by group privacy. A δ of 1
         promises nothing.
         """
-        return self._record.guarantee_for(unit)
+        return self._snapshot.guarantee_for(unit)
 
     def epsilon_at(self, delta: float) -> float:
         """The ε that the whole budget promises at another δ; infinite if none is known."""
-        return self._record.epsilon_at(delta)
+        return self._snapshot.epsilon_at(delta)
 
     def receipt(self) -> Paid:
         """Which ledger this is and what it promises in all: for what was estimated under it and is used elsewhere."""
-        return self._record.receipt()
+        return self._snapshot.receipt()
 
     def ground_truth(self, assumption: Assumption | None = None) -> GroundTruth:
         """What is promised for the complete table behind the gaps, if an assumption about them holds.
@@ -485,7 +427,7 @@ class Ledger:
             assumption: by default that of the budget. One rate stands for every column that may be missing; those that
                 no release leaves out rows by change no figure.
         """
-        return self._record.ground_truth(assumption)
+        return self._snapshot.ground_truth(assumption)
 
     # ------------------------------------------------------------------ reading it
 
@@ -495,20 +437,17 @@ class Ledger:
         return self._gaps.remarks()
 
     @property
-    def pricing(self) -> str | None:
-        """How a first batch was priced, in a sentence; None if each entry was charged by itself."""
-        if self._first is None:
-            return None
-        batch, price = self._first
-        share, alone = (self.percent(Loss(loss, self.order)) for loss in (price, batch.loss))
-        if len(batch.parts) == 1:
-            return (
-                f"The first entry is priced by its exact total: {share} of the budget, in place of {alone} by its loss."
-            )
-        return (
-            f"The first {len(batch.parts)} entries were fixed in advance and are priced together, by their exact "
-            f"total: {share} of the budget, where one by one they would cost {alone}."
-        )
+    def first_batch(self) -> tuple[GaussianBatch, float] | None:
+        """The releases that were priced together, and their price; None if each entry was priced by itself."""
+        return self._pricing.first if isinstance(self._pricing, RenyiFilter) else None
+
+    def amounts_to(self) -> float:
+        """The ε of the spending so far, as if all of it had been fixed in advance."""
+        return self._snapshot.amounts_to()
+
+    def gap_rules(self, assumption: Assumption) -> dict[str, str]:
+        """What counts as a gap in each column that an assumption names."""
+        return self._gaps.told(assumption)
 
     def cautions(self, *, expected_rows: int | None = None) -> list[str]:
         """What is weak about the promise, in words; `expected_rows` is about how many rows there are, if public."""
@@ -518,64 +457,10 @@ class Ledger:
 
     def summary(self) -> dict[str, Any]:
         """Everything in the ledger, for a machine. All of it is public."""
-        guarantee, stated = self.guarantee(), self._gaps.stated
-        told = {
-            "identity": self.identity,
-            "table": self.table,
-            "rows_per_person": self.protect.at_most,
-            "budget": {"epsilon": self._budget.epsilon, "delta": self._budget.delta}
-            | ({} if self._budget.ground_truth is None else {"ground_truth": str(self._budget.ground_truth)}),
-            "gaps": stated if stated is None else {column: asdict(rule) for column, rule in stated.items()},
-            "order": None if self.order == PURE else self.order,
-            "capacity": self.capacity.value,
-            "spent": self.spent.value,
-            "guarantee": {
-                "epsilon": guarantee.epsilon if guarantee.private else None,
-                "delta": guarantee.delta,
-                "basis": guarantee.basis,
-            },
-            "entries": [entry.content() for entry in self.entries],
-        }
-        if self._first is not None:
-            batch, price = self._first
-            told["first_batch"] = {"entries": len(batch.parts), "price": price, "one_by_one": batch.loss}
-        return told
+        return summary(self, self._gaps.stated)
 
     def __str__(self) -> str:
-        spent = rounded_up(self._record.amounts_to())
-        assumed, delta = self._budget.ground_truth, self._budget.delta
-        whom, for_whom = "", ""
-        if assumed is not None:
-            whom, for_whom = " for the incomplete table", " for the complete table behind the gaps"
-            delta += assumed.failure
-        used, left = self.percentages()
-        lines = [
-            f"Ledger of '{self.table}': ε = {told_up(self._budget.epsilon)}, δ = {told_up(delta)}{for_whom}, "
-            f"protecting {self.protect}",
-            f"  spent {used:.2f}%, left {left:.2f}%; the spending so far amounts, after the fact, to ε = {spent}{whom}",
-        ]
-        if self._first is not None:
-            lines.append(f"  {self.pricing}")
-        lines += [f"  {caution}" for caution in self.cautions()]
-        if assumed is not None:
-            gaps = gaps_told(self._gaps.told(assumed))
-            lines += [f"  assuming that {assumed}", f"  {gaps}", f"  {self.guarantee()}"]
-            lines += [f"  {remark}" for remark in self.remarks]
-        if self._entries:
-            lines += ["", *self._listed()]
-        return "\n".join(lines)
-
-    def _listed(self) -> Iterator[str]:
-        """A line for each entry under a head; as wide as the longest name, within reason."""
-        share = "spent" if self.budget.ground_truth is None else "loss"
-        by = aligned(["by", *(entry.to for entry in self.entries)], most=24)
-        what = aligned(["for", *(entry.what for entry in self.entries)], most=48)
-        yield f"  {'no':>4}  {share:>7}  {by[0]}  {what[0]}  mechanism"
-        for entry, to, purpose in zip(self.entries, by[1:], what[1:], strict=True):
-            name, *given = entry.mechanism.values()
-            shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given)
-            percent = self.percent(Loss(entry.loss, self.order))
-            yield f"  {entry.number:>4}  {percent:>7}  {to}  {purpose}  {name}({shown})"
+        return text(self)
 
     def __repr__(self) -> str:
         return f"<Ledger of {self.table!r}: {self.percentages()[1]:.2f}% left>"
@@ -624,18 +509,3 @@ def _another_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
     return LedgerError(
         wrong, hint="release nothing more under this ledger, and correct the privacy statements of its releases"
     )
-
-
-def _added(
-    sets: Mapping[Columns, Fraction], releases: Iterable[tuple[float, Columns | None]]
-) -> dict[Columns, Fraction]:
-    """The exact losses for each set of columns, those of further releases added; every row is the empty set."""
-    added = dict(sets)
-    for loss, reads in releases:
-        columns = reads or frozenset()
-        added[columns] = added.get(columns, Fraction(0)) + Fraction(loss)
-    return added
-
-
-def _floats(sets: Mapping[Columns, Fraction]) -> dict[Columns, float]:
-    return {columns: float(loss) for columns, loss in sets.items()}

@@ -26,7 +26,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gapless.errors import BudgetError, LedgerError, ReadError, SchemaError
 from gapless.parsing import MEGABYTE, parse_json, read_up_to, take_up_to
@@ -35,7 +35,10 @@ from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
 from gapless.privacy.file_lock import BINARY, locked, sync_name
 from gapless.privacy.noise import SYSTEM
 from gapless.privacy.registry import UNKNOWN
-from gapless.schema.columns import GapRule
+from gapless.types import GapRule
+
+if TYPE_CHECKING:
+    from gapless.privacy.pricing import Price
 
 VERSION = 4
 WITHOUT_FIRST_BATCH = 3  # an earlier version: whoever wrote it does not know that a first batch may be priced together
@@ -51,7 +54,8 @@ class Entry:
 
     `reads` is the set of columns on which a row must be observed to be read at all (None: every row). All
     entries of one `batch` were charged at once, before the first of them was read. If they were priced `together`, as
-    one mechanism, their losses add up to its price, and each alone says nothing (docs/proofs/first_batch.md).
+    one mechanism, their losses add up to its price, and each alone says nothing (docs/proofs/first_batch.md). `run` is
+    the random token of the resumable run that charged it, if it is one (docs/proofs/ledger.md, section 9).
     """
 
     loss: float
@@ -65,10 +69,12 @@ class Entry:
     noise: str
     time: str
     together: bool = False
+    run: str | None = None
 
     def content(self) -> dict[str, Any]:
-        """The entry by names; `together` only where it is so, as no other entry has it."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "together" or self.together}
+        """The entry by names; `together` and `run` only where they say something."""
+        content = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in content.items() if name not in ("together", "run") or value}
 
     def line(self, previous: str) -> str:
         """The entry as text; the loss stands first, so that even half a line tells it."""
@@ -78,6 +84,26 @@ class Entry:
         """The same entry; what is done to it is done to nobody else's."""
         reads = None if self.reads is None else list(self.reads)
         return replace(self, mechanism=dict(self.mechanism), distance=dict(self.distance), reads=reads)
+
+
+def entries_of(price: Price, *, to: str, noise_name: str) -> list[Entry]:
+    """The entries of priced releases, without their numbers: the charge gives them."""
+    return [
+        Entry(
+            loss=loss.value,
+            number=0,
+            batch=0,
+            to=to,
+            what=request.what,
+            mechanism=request.mechanism.parameters(),
+            distance={type(request.distance).__name__: request.distance.at_most},
+            reads=None if request.reads is None else sorted(request.reads),
+            noise=noise_name,
+            time=today(),
+            together=price.together,
+        )
+        for request, loss in zip(price.requests, price.losses, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

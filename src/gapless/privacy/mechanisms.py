@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gapless.errors import BudgetError
 from gapless.privacy.budget import PURE, Loss, pure_loss
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Numbers
-
-Integers: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
+from gapless.types import Floats, Integers
 
 T_contra = TypeVar("T_contra", contravariant=True)
 D_contra = TypeVar("D_contra", contravariant=True)

@@ -23,22 +23,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.privacy.cauchy import rounded_cauchy
-from gapless.privacy.digits import WORD, exp
+from gapless.privacy.exact_noise import WORD, exp, rounded_cauchy
 from gapless.privacy.knorm import rounded_knorm
+from gapless.types import Floats, Integers
 
 if TYPE_CHECKING:
     from opendp.mod import Measurement
 
 __all__ = ["Floats", "Integers", "NoiseSource", "SystemNoise", "current", "origin"]
 
-Integers: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 
 SMALL = 10_000  # cells that OpenDP draws in a fraction of a second
 LARGEST = 2.0**50  # scale up to which no draw comes near the ends of int64

@@ -45,6 +45,10 @@ MECHANISMS: dict[str, type[Recorded]] = {
 }
 UNKNOWN = {"name": "unknown"}  # the mechanism of an entry that a crash left half written, for which nothing was read
 
+# By how much a recorded loss may fall short of the one computed again: logarithms differ between machines
+# (docs/proofs/renyi_filter.md, section 6).
+RECOMPUTED = 1e-10
+
 _DISTANCES: dict[type, Callable[[float], Any]] = {
     L1: L1,
     L2: L2,

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from gapless.arguments import is_number, whole
 from gapless.errors import BudgetError
 from gapless.privacy.budget import PURE, Loss
-from gapless.privacy.noise import LARGEST, Floats, Integers, NoiseSource
+from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import Sampled
-from gapless.schema.columns import Codes
 from gapless.threads import one_thread
+from gapless.types import Codes, Floats, Integers
 
 BLOCK = 256  # rows that are evaluated at once, always as many: then what a row adds does not depend on the others
 GRID = 20  # sums are rounded to clip·2^-GRID, so that noise on them is integer noise

@@ -4,9 +4,9 @@ from gapless.query.answers import Answer
 from gapless.query.hot_deck import Deck, HotDeck
 from gapless.query.knn import Knn
 from gapless.query.preview import preview
+from gapless.query.question_parser import parse_question
 from gapless.query.questions import Count, Mean, Median, Proportion, Quantile, Sum, Variance
 from gapless.query.several import ask_all
-from gapless.query.text import parse_question
 from gapless.query.treatments import Drop, Preview
 
 __all__ = [

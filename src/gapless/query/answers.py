@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
-from gapless.privacy.mechanisms import Floats
+from gapless.types import Floats
 
 MISS = 0.05  # how often an interval may miss
 RATIOS = 2001  # between which limits are interpolated

@@ -27,9 +27,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from gapless.data.tally import Groups, Named, Tally, in_bins
+from gapless.data.row_contribution import Groups, Named, Tally, in_bins
 from gapless.errors import QuestionError
-from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Estimate, Noise, ratio, ratio_interval, variance, variance_interval
 from gapless.query.condition import (
     MOST_VALUES,
@@ -43,7 +42,8 @@ from gapless.query.condition import (
 )
 from gapless.query.numbers import FOR_SQUARES, Numbers
 from gapless.schema import Schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
+from gapless.types import Floats, Integers
 
 MOST_GROUPS = 1 << 16
 

@@ -29,12 +29,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.tally import in_bins
+from gapless.constraints.predicates import SIGNS, holds
+from gapless.data.row_contribution import in_bins
 from gapless.errors import QuestionError, SchemaError
 from gapless.schema import Schema
-from gapless.schema.columns import Codes, Column, as_text
-from gapless.schema.comparison import SIGNS, holds
-from gapless.schema.line import _Binned
+from gapless.schema.columns import Column, as_text
+from gapless.schema.numeric import _Binned
+from gapless.types import Codes
 
 Truth: TypeAlias = NDArray[np.int8]
 Compiled: TypeAlias = Callable[[Mapping[str, Codes]], Truth]

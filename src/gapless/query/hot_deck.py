@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from gapless.arguments import whole
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
+from gapless.data.row_contribution import Named, Tally, hot_deck_distance
 from gapless.data.sums import hot_deck_sum
-from gapless.data.tally import Named, Tally, hot_deck_distance
 from gapless.errors import QuestionError
 from gapless.privacy import Grant, Loss, for_counts
-from gapless.privacy.mechanisms import Floats
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled, check_bins
 from gapless.query.condition import known
@@ -36,7 +35,8 @@ from gapless.query.treatments import (
     told,
 )
 from gapless.schema import Schema
-from gapless.schema.words import listing
+from gapless.text import listing
+from gapless.types import Floats
 
 Flags: TypeAlias = NDArray[np.bool_]
 

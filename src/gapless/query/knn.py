@@ -15,10 +15,9 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.data.neighbors import Matching, Scheme
+from gapless.data.row_contribution import Named
 from gapless.data.sums import neighbour_sum, plain_sum
-from gapless.data.tally import Named
 from gapless.privacy import Grant, Loss, Private, Smooth, SmoothCauchy, SmoothValue, for_counts
-from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled, Spread, Total
 from gapless.query.condition import known
@@ -34,7 +33,8 @@ from gapless.query.treatments import (
     told,
 )
 from gapless.schema import Schema
-from gapless.schema.words import listing
+from gapless.text import listing
+from gapless.types import Floats, Integers
 
 FOR_ROWS = 0.1  # of the budget, for the number of rows where it does not depend on what is filled
 MOST_EXACT = 1 << 20  # combinations of cells over which the exact bound is searched for

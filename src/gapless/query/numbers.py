@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gapless.errors import QuestionError
-from gapless.privacy.mechanisms import Floats, Integers
 from gapless.query.condition import quoted
 from gapless.schema import Boolean, Date, DateTime, Integer, Number, Ordinal, Schema
-from gapless.schema.line import TINY
+from gapless.schema.numeric import TINY
+from gapless.types import Floats, Integers
 
 STEPS = 1 << 24  # the finest grid of values: a value is rounded to this part of the range, if it must be rounded
 NARROWEST = 1e-290  # range of values: a part of it must still be a float with all its digits

@@ -25,7 +25,7 @@ from gapless.query.compiled import Compiled
 from gapless.query.numbers import Numbers
 from gapless.query.treatments import COVERS, Asked, Preview, compiled, measures, protects, told
 from gapless.schema import Schema
-from gapless.schema.words import listing, plural
+from gapless.text import listing, plural
 
 FOR_END = 0.25  # of the budget, for each end of the interval
 MOST_SCORES = 1 << 22  # cells times groups

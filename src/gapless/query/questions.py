@@ -31,7 +31,7 @@ from gapless.query.numbers import Numbers, numbers_of
 from gapless.query.quantiles import ByRank
 from gapless.query.treatments import Drop, Missing, names_of
 from gapless.schema import Schema
-from gapless.schema.words import listing
+from gapless.text import listing
 
 Bounds: TypeAlias = tuple[float, float]
 

@@ -9,16 +9,16 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.data.private_table import check_question
+from gapless.data.row_contribution import Tally, tally_distance
 from gapless.data.sums import plain_sum
-from gapless.data.tally import Tally, tally_distance
 from gapless.errors import QuestionError
 from gapless.privacy import L1, Grant, Loss, Private, for_counts
-from gapless.privacy.mechanisms import Integers
 from gapless.query.answers import Answer, Noise
 from gapless.query.compiled import Compiled
 from gapless.query.condition import known
 from gapless.schema import Schema
-from gapless.schema.words import listing, plural
+from gapless.text import listing, plural
+from gapless.types import Integers
 
 COVERS = "Each interval holds, with probability 95 % over the noise, the answer without noise; not sampling, not gaps."
 

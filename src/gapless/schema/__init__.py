@@ -2,7 +2,7 @@
 
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
-from gapless.schema.line import Integer, Number
+from gapless.schema.numeric import Integer, Number
 from gapless.schema.schema import Constraint, Schema
 
 __all__ = [

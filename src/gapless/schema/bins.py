@@ -17,7 +17,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from gapless.types import Floats
+
 Scale: TypeAlias = Literal["linear", "log", "symlog"]
 
 

@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 
 from gapless.errors import SchemaError
-from gapless.schema.columns import Codes, Values
-from gapless.schema.line import _Binned
-from gapless.schema.words import nearest
+from gapless.schema.numeric import _Binned
+from gapless.text import nearest
+from gapless.types import Codes, Values
 
 _FORMAT = "YymbBdHIMSp"  # what a format may say: year, month, day, hour, minute, second, half of the day
 _CLOCKS = ("", "HM", "HMS", "IMp", "IMSp")  # and what of the time of day together

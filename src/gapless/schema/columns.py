@@ -1,4 +1,4 @@
-"""Columns: what is publicly known about each. Here those with levels; `line.py` and `calendar.py` have those on a line.
+"""Columns: what is publicly known about each. Here those with levels; those on a line: `numeric`, `calendar`.
 
 A column's cells are numbered: first its levels or bins, then, if declared, one cell for *not applicable* (a
 legitimate value, never imputed), and last one state for each kind of gap. Everything here comes from the
@@ -19,19 +19,17 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gapless.errors import SchemaError
-from gapless.schema.words import listing, nearest, repeated
+from gapless.text import listing, nearest, repeated
+from gapless.types import Codes, GapRule, Values
 
 Level: TypeAlias = str | int | float | bool
 MissingKind: TypeAlias = Literal["unknown", "refused", "not-applicable"]
 Outside: TypeAlias = Literal["clamp", "missing", "refuse", "other"]
-Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
-Values: TypeAlias = NDArray[Any]
 
 GAP_KINDS: tuple[MissingKind, ...] = ("unknown", "refused")
-READING = 1  # raised when data/encode.py takes other cells for gaps than before
+READING = 1  # raised when data/io/encode.py takes other cells for gaps than before
 MOST_LEVELS = 65_000  # with a not-applicable cell and the gap states, codes stay within 16 bits
 
 
@@ -68,19 +66,6 @@ class MissingCode:
         if self.kind not in (*GAP_KINDS, "not-applicable"):
             kinds = (*GAP_KINDS, "not-applicable")
             raise SchemaError(f"no kind of missing called {self.kind!r}", hint=nearest(str(self.kind), kinds))
-
-
-@dataclass(frozen=True, slots=True)
-class GapRule:
-    """What counts as a gap in a column: in words, and as a digest of every public fact that decides it."""
-
-    told: str
-    digest: str
-
-    def given(self, facts: object) -> GapRule:
-        """The same rule where more facts decide."""
-        more = json.dumps([self.digest, facts])
-        return replace(self, digest=hashlib.sha256(more.encode()).hexdigest())
 
 
 @dataclass(frozen=True)

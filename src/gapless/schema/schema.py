@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from gapless.arguments import is_number, is_whole, whole
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.calendar import Date, DateTime
-from gapless.schema.columns import Boolean, Categorical, Column, GapRule, MissingCode, Ordinal
-from gapless.schema.line import LARGEST_WHOLE, Integer, Number, _Binned, _Numeric
-from gapless.schema.words import listing, nearest, repeated
-
-if TYPE_CHECKING:
-    from gapless.schema.draft import Draft
+from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
+from gapless.schema.numeric import LARGEST_WHOLE, Integer, Number, _Binned, _Numeric
+from gapless.text import listing, nearest, repeated
+from gapless.types import GapRule
 
 KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)
@@ -254,17 +251,6 @@ class Schema:
     def write(self, path: str | Path) -> None:
         """Write the schema to a TOML file."""
         toml.write(Path(path), self.to_toml())
-
-    @staticmethod
-    def draft(data: Any, *, name: str | None = None, encoding: str | None = None, max_levels: int = 60) -> Draft:
-        """Propose a schema by LOOKING AT THE DATA: for the holder's eyes, to be checked against a codebook.
-
-        How a text file is written is looked up as well: its separator, encoding, numbers and dates. Text with more
-        than `max_levels` levels is left out.
-        """
-        drafting = import_module("gapless.data.draft")  # by name: this room looks at no data and stands below that one
-        drafted: Draft = drafting.draft(data, name=name, encoding=encoding, max_levels=max_levels)
-        return drafted
 
 
 def _list_of(kind: type, values: Any, key: str, hint: str) -> tuple[Any, ...]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gapless.draw.escape import CONTROL
 from gapless.errors import ReadError, SchemaError
 from gapless.files import replace
 from gapless.parsing import parse_toml, read_up_to
+from gapless.text import CONTROL
 
 
 def read(path: Path) -> dict[str, Any]:

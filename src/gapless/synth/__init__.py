@@ -1,26 +1,26 @@
-"""Synthesizers: one file each. A new one goes into METHODS and passes tests/e2e/test_conformance.py."""
+"""Synthesizers by family: marginal, sequential, adversarial.
+
+A new one goes into METHODS and passes tests/e2e/test_conformance.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from gapless.missing import STRATEGIES, FromModel, ImputeFirst, Missing, Observed
-from gapless.synth.aim import AIM
+from gapless.synth.adversarial.gan import DPCGAN, DPCTGAN, DPGAN, DPautoGAN
+from gapless.synth.adversarial.misgan import MisGAN
+from gapless.synth.adversarial.pategan import PATEGAN
 from gapless.synth.auto import Auto
-from gapless.synth.dpautogan import DPautoGAN
-from gapless.synth.dpcgan import DPCGAN
-from gapless.synth.dpctgan import DPCTGAN
-from gapless.synth.dpgan import DPGAN
 from gapless.synth.fitted import FittedModel
 from gapless.synth.fitting import Synthesizer
-from gapless.synth.independent import Independent
-from gapless.synth.kamino import Kamino
 from gapless.synth.loading import load
-from gapless.synth.misgan import MisGAN
-from gapless.synth.mixture import Mixture
-from gapless.synth.mst import MST
-from gapless.synth.pategan import PATEGAN
-from gapless.synth.privbayes import PrivBayes
+from gapless.synth.marginal.aim import AIM
+from gapless.synth.marginal.independent import Independent
+from gapless.synth.marginal.mixture import Mixture
+from gapless.synth.marginal.mst import MST
+from gapless.synth.marginal.privbayes import PrivBayes
+from gapless.synth.sequential.kamino import Kamino
 
 METHODS: dict[str, type[Synthesizer]] = {
     method.name: method

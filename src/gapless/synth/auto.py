@@ -8,18 +8,18 @@ from math import sqrt
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
+from gapless.data.cutting import cut_schema
 from gapless.model.marginal import LEAST_NOISE
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.privacy.cautions import USUAL_ROWS
 from gapless.schema import Schema
-from gapless.schema.cutting import cut_schema
-from gapless.schema.words import plural
-from gapless.synth.aim import AIM
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Synthesizer, check_declared
 from gapless.synth.learning import bins_for, columns_to_learn
-from gapless.synth.mixture import Mixture
-from gapless.synth.mst import MST
+from gapless.synth.marginal.aim import AIM
+from gapless.synth.marginal.mixture import Mixture
+from gapless.synth.marginal.mst import MST
+from gapless.text import plural
 
 ALL_PAIRS = 45.0  # the signal of all pairs, from which on they are measured: bench/choose.py
 WIDE = 60  # columns, from which on AIM takes minutes

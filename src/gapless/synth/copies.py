@@ -37,8 +37,8 @@ from numpy.typing import ArrayLike
 from gapless.data import Table
 from gapless.data.table import check_ending, write_frame
 from gapless.errors import ModelError, ReadError
-from gapless.model.mixture import MixtureModel
-from gapless.synth.evidence import Evidence, Learned
+from gapless.synth.marginal.mixture_model import MixtureModel
+from gapless.synth.measurements import Evidence, Learned
 
 if TYPE_CHECKING:
     from gapless.synth.fitted import FittedModel, Progress

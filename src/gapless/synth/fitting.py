@@ -10,21 +10,20 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from gapless.constraints.forbidden import soft_rules_of
 from gapless.data import PrivateTable
 from gapless.data.buckets import violating_pairs
 from gapless.data.checks import check_private
+from gapless.data.cutting import cut_schema
 from gapless.data.private_table import WhichRows, check_held
 from gapless.errors import BudgetError, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
-from gapless.model.autoregressive import LEAST
-from gapless.model.critic import Critic
-from gapless.model.distribution import Distribution
-from gapless.model.marginal import Floats, Marginal, Measurement, estimate_total, project_to_simplex
-from gapless.model.product import Product
+from gapless.model.distribution import Distribution, Product
+from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
+from gapless.model.sampling import LEAST
 from gapless.privacy import (
     L1,
     Budget,
-    Columns,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialChoice,
@@ -33,18 +32,13 @@ from gapless.privacy import (
     Loss,
     Plan,
     Private,
-    PrivateTraining,
+    Request,
     Rows,
-    Sampled,
     for_counts,
 )
 from gapless.privacy.budget import PURE
-from gapless.privacy.mechanisms import Integers
 from gapless.schema import Schema
-from gapless.schema.constraints import soft_rules_of
-from gapless.schema.cutting import cut_schema
-from gapless.schema.words import plural
-from gapless.synth.evidence import Evidence, Learned, noise_of
+from gapless.synth.adversarial.critic import Critic
 from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.learning import (
@@ -56,10 +50,12 @@ from gapless.synth.learning import (
     levels,
     with_most_bins,
 )
+from gapless.synth.measurements import Evidence, Learned, noise_of
+from gapless.text import plural
+from gapless.types import Floats, Integers
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Counts: TypeAlias = Private[Integers, L1]
-Ahead: TypeAlias = tuple[Sampled, Columns | None, PrivateTraining, str]  # a training: what is planned of it
 
 RULE_SHARE, RULES_SHARE = 0.03, 0.1  # of the budget, to learn how often a constraint is broken; at the most, for all
 RULES_ROWS_SHARE = 0.1  # of that, for about how many rows there are to put into pairs
@@ -275,7 +271,7 @@ class Fitting:
         *,
         shares: Sequence[float] | None = None,
         together: bool = False,
-        ahead: Sequence[Ahead] = (),
+        ahead: Sequence[Request] = (),
     ) -> list[Measurement]:
         """Noisy counts of these marginals, and of the rows where no other count has told how many there are: one batch.
 
@@ -300,7 +296,7 @@ class Fitting:
         self.measured += fresh
         return fresh
 
-    def laws(self, spend: Loss, *, ahead: Sequence[Ahead] = ()) -> list[Floats]:
+    def laws(self, spend: Loss, *, ahead: Sequence[Request] = ()) -> list[Floats]:
         """The law of each column by itself, as noisy counts tell it, no cell quite impossible."""
         self.tell("measuring", 0, 1)
         laws = [np.ones(size) / size for size in self.sizes]
@@ -318,7 +314,7 @@ class Fitting:
         *,
         shares: Sequence[float] | None = None,
         together: bool = False,
-        ahead: Sequence[Ahead] = (),
+        ahead: Sequence[Request] = (),
     ) -> list[Floats]:
         """Noisy counts, each with its name in the ledger: all are paid for before the first is read.
 
@@ -333,13 +329,13 @@ class Fitting:
         batch = [(value, noise, name) for (value, name), noise in zip(requests, self.noise, strict=True)]
         if not ahead:
             return [answer.value.astype(np.float64) for answer in self.grant.release_all(batch, together=together)]
-        counted = [(value.distance, value.reads, noise, name) for value, noise, name in batch]
+        counted = [Request(value.distance, value.reads, noise, name) for value, noise, name in batch]
         self.plan = self.grant.plan([*counted, *ahead])
         return [self.plan.release(value).value.astype(np.float64) for value in values]
 
     def choose(self, scores: Private[Floats, Linf], spend: Loss, *, what: str) -> int:
         """The place of a candidate with a high score."""
-        chooser = ExponentialChoice.for_loss(self.grant.afford(spend), scores.distance)
+        chooser = ExponentialChoice.for_loss(spend, scores.distance)
         return self.grant.release(scores, chooser, what=what).value
 
     @property

@@ -19,12 +19,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.marginal import Floats
+from gapless.data.cutting import FEW, cut_schema
 from gapless.privacy import L1, Loss, Rows, for_counts
-from gapless.privacy.mechanisms import Integers
 from gapless.schema import Schema
-from gapless.schema.cutting import FEW, cut_schema
-from gapless.schema.line import _Binned
+from gapless.schema.numeric import _Binned
+from gapless.types import Floats, Integers
 
 BINS_SHARE = 0.15  # of the budget, if there is a column whose bins are learned
 FANOUT = 4

@@ -8,15 +8,14 @@ import numpy as np
 
 from gapless.errors import GaplessError, ModelError
 from gapless.model import archive
-from gapless.model.distribution import Distribution
+from gapless.model.distribution import Distribution, Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
-from gapless.model.mixture import MixtureModel
-from gapless.model.network import BayesianNetwork
-from gapless.model.product import Product
 from gapless.schema import Schema
-from gapless.synth.evidence import LEARNERS, MOST_CELLS, Evidence
 from gapless.synth.fitted import FittedModel
+from gapless.synth.marginal.bayesian_network import BayesianNetwork
+from gapless.synth.marginal.mixture_model import MixtureModel
+from gapless.synth.measurements import LEARNERS, MOST_CELLS, Evidence
 
 LARGEST = 2.0**53  # of counts and their noise: whole numbers up to here are exact
 TRIED = 16  # rows

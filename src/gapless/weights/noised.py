@@ -9,12 +9,13 @@ import numpy as np
 
 from gapless.arguments import is_number
 from gapless.data import PrivateTable, Table
-from gapless.data.logistic import logistic_odds
+from gapless.data.private_logistic import logistic_odds
 from gapless.errors import ModelError
 from gapless.privacy import DiscreteGaussian, KNorm, Loss
 from gapless.privacy.budget import PURE
-from gapless.privacy.mechanisms import Integers, Mechanism
-from gapless.weights.logistic import strength
+from gapless.privacy.mechanisms import Mechanism
+from gapless.types import Integers
+from gapless.weights.discriminators import strength
 from gapless.weights.weights import Weights, weighable
 
 

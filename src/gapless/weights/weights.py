@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, shared_bins
 from gapless.errors import ModelError
-from gapless.model.marginal import Floats
-from gapless.schema.words import plural
+from gapless.text import plural
+from gapless.types import Floats
 
 FEW = 0.1  # an effective share of the rows below which weights are warned of
 

@@ -29,12 +29,12 @@ data.private_table: Mean("income") or, for text, gapless.query.parse_question("m
 data.private_table: Schema.read('people.toml')
 data.private_table: a Schema of gapless
 data.private_table: protect=Rows(?)
-data.source: collect() it yourself to see why
+data.io.source: collect() it yourself to see why
 data.sums: plain_sum: a sum without filling
 data.training: gaps are codes of their own, except in columns that needs= names
 evaluate.comparison: schema=Schema.read('people.toml')
-evaluate.private: compare(truth, fake), for a truth that is public
-evaluate.private: pairs=[("age", "sex")]
+evaluate.private_comparison: compare(truth, fake), for a truth that is public
+evaluate.private_comparison: pairs=[("age", "sex")]
 evaluate.tasks: labels=[?]
 evaluate.tasks: labels=[…, ?]
 inference.pooling: model.copies(20)
@@ -44,8 +44,8 @@ missing.imputers: ImputeFirst(FromMean()), FromModel(MST()), …
 missing.imputers: ImputeFirst(FromModel(model))
 missing.imputers: use FromModel(MST()) or FromModel(AIM())
 missing.little: describe_gaps(table, spend=…) has a check for it
-missing.rates: nothing needs to be estimated: MCAR({})
-missing.rates: patterns(table), for free
+missing.diagnosis: nothing needs to be estimated: MCAR({})
+missing.diagnosis: patterns(table), for free
 model.marginal: finite counts and a noise_std of 0 or more
 privacy.assumptions: columns="independent" or columns="dependent"
 privacy.budget: delta=0, or a budget without ground_truth and ledger.ground_truth(…) afterwards
@@ -69,13 +69,13 @@ query.preview: budget=Budget(epsilon=1.0), or people.ledger.budget
 query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
-synth.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
-weights.critic: MisGAN().fit(…)
-weights.critic: a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget
-weights.estimates: table.ask(Mean(…), spend=…)
-weights.logistic: a larger regularization= or spend=, noise="gaussian", or debias=False
-weights.logistic: noise="knorm"
-weights.posterior: positive=?, which foretells this cell by a logistic regression
+synth.sequential.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
+weights.discriminators: MisGAN().fit(…)
+weights.discriminators: a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget
+weights.weighted_learners: table.ask(Mean(…), spend=…)
+weights.discriminators: a larger regularization= or spend=, noise="gaussian", or debias=False
+weights.discriminators: noise="knorm"
+weights.weighted_learners: positive=?, which foretells this cell by a logistic regression
 weights.weights: a PrivateTable; LogReg().fit(truth, fake) is for two public tables
 """
 

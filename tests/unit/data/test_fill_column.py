@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from gapless.data.buckets import violating_pairs
+from gapless.data.row_contribution import Tally
 from gapless.data.sums import plain_sum, rank_scores
-from gapless.data.tally import Tally
 from gapless.data.workload import Views, Workload
 from gapless.errors import ModelError
-from gapless.model.autoregressive import ColumnLaw
+from gapless.synth.sequential.autoregressive import ColumnLaw
 from gapless.testing.tables import letters_schema, private
 
 ROWS = [("a", "b", "a"), (None, "b", "a"), ("b", None, "b")]

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 import gapless as gl
-from gapless.data import encode, source
+from gapless.data.io import encode, source
 
 SCHEMA = gl.Schema("t", [gl.Integer("a", bounds=(0, 9)), gl.Integer("b", bounds=(0, 9), may_be_missing=True)])
 TOO_LONG = r"has a row of more than 1,000 letters\n  Try: close every quote"

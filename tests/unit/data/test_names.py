@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data import source
+from gapless.data.io import source
+from gapless.data.io.source import files_of, is_pattern
 from gapless.data.private_table import ledger_beside
-from gapless.data.source import files_of, is_pattern
 from gapless.missing import check
 from helpers.open_sealed import reveal
 from helpers.workbooks import workbook

@@ -129,7 +129,7 @@ def test_scores_open_with_the_key_of_their_own_table_only(tmp_path):
 
 
 def test_nothing_is_counted_before_a_score_is_opened_and_then_once(tmp_path, monkeypatch):
-    from gapless.data import memory
+    from gapless.data.engines import memory
 
     calls = []
     count = memory.count

@@ -11,12 +11,11 @@ import pytest
 import gapless as gl
 from gapless.draw import charts, markup, page
 from gapless.evaluate.comparison import Score
-from gapless.evaluate.comparison_page import comparison_page
-from gapless.evaluate.parts import cards
-from gapless.evaluate.private import NoisyDistance, noisy_distance
+from gapless.evaluate.comparison_page import comparison_page, score_cards
+from gapless.evaluate.private_comparison import NoisyDistance, noisy_distance
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
-from gapless.release import report
-from gapless.release.report import release_page
+from gapless.report import release_page as report
+from gapless.report.release_page import release_page
 from gapless.schema import Categorical, Integer, Schema
 from gapless.testing import noise
 from gapless.testing.tables import letters_schema, private
@@ -337,7 +336,7 @@ def test_labels_have_room_in_a_wide_font(cell):
 
 def test_a_count_is_whole_and_a_distance_is_not():
     scores = [Score("rows", rows, None, "") for rows in (0, 69, 12345)] + [Score("distance", 0.25, None, "")]
-    assert re.findall("<b>(.*?)</b>", cards(scores, [None] * 4)) == ["0", "69", "12,345", "0.250"]
+    assert re.findall("<b>(.*?)</b>", score_cards(scores, [None] * 4)) == ["0", "69", "12,345", "0.250"]
 
 
 def test_whiskers_stay_in_the_drawing_and_clear_of_the_numbers():

@@ -12,11 +12,11 @@ from scipy.special import ndtr
 import gapless as gl
 from gapless.inference import pooling
 from gapless.inference.asked import estimate
-from gapless.inference.dealing import dealt
 from gapless.inference.estimates import Estimates, estimates_of
 from gapless.inference.pooling import _Intervals
 from gapless.inference.rubin import bootstrap, rubin, widened
 from gapless.inference.support import needs_of
+from gapless.inference.within_bin_sensitivity import dealt
 from gapless.schema import Categorical, Integer, Schema
 from gapless.synth.learning import signed
 from gapless.testing.noise import fixed_noise

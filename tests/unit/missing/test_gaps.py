@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.missing.mechanisms import frame_with_gaps, gappy
+from gapless.missing.gap_mechanisms import frame_with_gaps, gappy
 from gapless.testing.tables import private
 
 SCHEMA = gl.Schema(
@@ -98,7 +98,7 @@ def test_with_a_reference_rows_do_not_depend_on_each_other_and_without_one_they_
     assert mechanism.calibrated_on == gl.MAR(0.3, reference=reference).calibrated_on == "reference"
     chances = [mechanism.mask(t, seed=0)[0] for t in (table, one_row)]
     assert len(chances[0]) == len(chances[1])
-    from gapless.missing.mechanisms import _intercept
+    from gapless.missing.gap_mechanisms import _intercept
 
     scores = np.array([0.0, 1.0, -2.0])
     assert _intercept(scores, 0.3) != pytest.approx(_intercept(scores[:1], 0.3), abs=1e-3)

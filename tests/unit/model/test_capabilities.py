@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.model import product
-from gapless.model.distribution import CanFill, HasMarginal
+from gapless.model import distribution as product
+from gapless.model.distribution import CanFill, HasMarginal, Product
 from gapless.model.graphical import GraphicalModel
-from gapless.model.network import BayesianNetwork
-from gapless.model.product import Product
-from gapless.release.report import release_page
-from gapless.release.statement import privacy_statement
+from gapless.report.release_page import release_page
+from gapless.report.statement import privacy_statement
 from gapless.schema.schema import Constraint
 from gapless.synth import fitted
+from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.testing.tables import letters_schema, private
 
 DECIDES = Constraint("t1.x0 == t2.x0 and t1.x1 != t2.x1")

@@ -6,7 +6,7 @@ import pytest
 from gapless.model.denoise import denoise, emptiness
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
-from gapless.model.mixing import fit_mixture
+from gapless.synth.marginal.mixture_fit import fit_mixture
 
 NOISE = 15.0
 MARGINS = (0.1 * NOISE,) * 2  # as if other tables knew them well

@@ -10,14 +10,24 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gapless.model.neural.adversarial import Game, Generator, Side
-from gapless.model.neural.cells import cross_entropy, indicators
 from gapless.model.neural.descent import FARTHEST, Cells, Descent
 from gapless.model.neural.gradients import Joint, Mask, Outer, Plain
-from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, Pairs, ReLU, Sum
-from gapless.model.neural.masked import masked
+from gapless.model.neural.layers import (
+    Attention,
+    Chain,
+    Embedding,
+    Linear,
+    MaskedLinear,
+    Pairs,
+    ReLU,
+    Sum,
+    cross_entropy,
+    indicators,
+)
 from gapless.model.neural.optimizers import SGD, Adam, Cosine
 from gapless.privacy.sgd import BLOCK, FINE, Block
+from gapless.synth.adversarial.game import Game, Generator, Side
+from gapless.synth.sequential.kamino import masked
 
 SIZES, OBSERVED = (3, 4, 3), (2, 3, 2)  # the last code of each column is a gap
 ORDER = np.repeat(np.arange(3), SIZES), np.repeat(np.arange(3), OBSERVED)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gapless.model import products
+from gapless.model.neural import gradients as products
+from gapless.model.neural.gradients import BLOCK, is_row_wise, one_by_one, product
 from gapless.model.neural.layers import Linear
-from gapless.model.products import BLOCK, is_row_wise, one_by_one, product
 from gapless.threads import one_thread
 
 # Widths at which kernels for AVX-512 compute the last rows of a block in another order.

@@ -32,15 +32,17 @@ from gapless.privacy.budget import Loss, epsilon_of
 from gapless.privacy.first_batch import (
     MOST_MEANS,
     SMOOTHING,
-    FirstBatch,
+    GaussianBatch,
     Pair,
     Part,
-    first_batch,
     following,
+    gaussian_batch,
     least_noise,
 )
 from gapless.privacy.ground_truth import merged, renyi
 from gapless.privacy.ledger_file import hash_of, seal_of
+from gapless.privacy.ledger_text import pricing_note
+from gapless.privacy.pricing import Request
 from gapless.privacy.registry import mechanism_of
 from gapless.testing.tables import letters_schema, private
 
@@ -51,7 +53,7 @@ SHARES = [1.0, 2.0, 4.0]
 
 
 def batch_of(stds, *, budget=BUDGET, distance=1):
-    return FirstBatch(tuple(Part(std, distance, distance) for std in stds), budget, budget.order)
+    return GaussianBatch(tuple(Part(std, distance, distance) for std in stds), budget, budget.order)
 
 
 def calibrated(shares, *, percent=100, budget=BUDGET, distance=1):
@@ -169,7 +171,7 @@ def test_with_the_rest_spent_in_the_worst_way_we_know_the_promise_is_kept(percen
 
 def test_a_mixed_batch_or_a_pure_budget_or_a_tiny_delta_is_refused_the_rule():
     known = Part.of(DiscreteGaussian(9.0), L1(1))
-    assert first_batch([known], BUDGET, BUDGET.order) is not None
+    assert gaussian_batch([known], BUDGET, BUDGET.order) is not None
     for mechanism, distance in (
         (DiscreteLaplace(9.0), L1(1)),
         (ExponentialChoice(9.0), Linf(1)),
@@ -177,11 +179,11 @@ def test_a_mixed_batch_or_a_pure_budget_or_a_tiny_delta_is_refused_the_rule():
     ):
         unknown = Part.of(mechanism, distance)
         assert unknown is None
-        assert first_batch([known, unknown], BUDGET, BUDGET.order) is None
-    assert first_batch([], BUDGET, BUDGET.order) is None
-    assert first_batch([known], Budget(1.0), Budget(1.0).order) is None
+        assert gaussian_batch([known, unknown], BUDGET, BUDGET.order) is None
+    assert gaussian_batch([], BUDGET, BUDGET.order) is None
+    assert gaussian_batch([known], Budget(1.0), Budget(1.0).order) is None
     tiny = Budget(1.0, 1e-13)
-    assert first_batch([known], tiny, tiny.order) is None
+    assert gaussian_batch([known], tiny, tiny.order) is None
 
 
 def test_whole_numbers_at_an_euclidean_distance_move_in_few_cells():
@@ -216,7 +218,7 @@ def test_what_continuity_and_rounding_cost_is_paid():
 def test_far_too_little_noise_for_a_tiny_budget_has_no_price_and_takes_no_memory():
     budget = Budget(1e-3, 1e-6)
     parts = (Part(1.5, 1, 1, frozenset()),)
-    batch = FirstBatch(parts, budget, budget.order)
+    batch = GaussianBatch(parts, budget, budget.order)
     assert batch.pair() is None
     assert batch.price(batch.loss) == math.inf  # the sum of losses is charged
 
@@ -234,7 +236,7 @@ def test_nothing_is_divided_by_nothing_where_the_ratio_no_longer_moves():
 def test_a_figure_over_patterns_with_little_noise_is_no_less_than_is_lost():
     budget = Budget(20.0, 1e-6)
     parts = tuple(Part(1.1, 1, 1, frozenset({name})) for name in "ab")
-    batch = FirstBatch(parts, budget, budget.order)
+    batch = GaussianBatch(parts, budget, budget.order)
     rates = {"a": 0.3, "b": 0.5}
     figure = batch.epsilon(1e-6, seen={name: 1 - rate for name, rate in rates.items()})
     assert figure < batch.epsilon(1e-6) < math.inf
@@ -308,7 +310,7 @@ def test_a_small_share_costs_what_the_filter_says(tmp_path, percent, sets):
     share = table.ledger.share(percent=percent).value
     assert noises[0].std == pytest.approx(math.sqrt(table.ledger.order * len(sets) / (2 * share)))
     assert not any(entry.together for entry in table.ledger.entries)
-    assert table.ledger.pricing is None
+    assert pricing_note(table.ledger) is None
     assert "first_batch" not in table.ledger.summary()
     assert "together" not in table.ledger.path.read_text()
 
@@ -364,7 +366,7 @@ def test_another_process_that_comes_first_takes_the_rule_away(tmp_path):
         "gl.Independent().fit(table, spend=table.ledger.share(percent=5))\n"
     )
     subprocess.run([sys.executable, "-c", code, str(table.ledger.path)], check=True, timeout=120)
-    with pytest.raises(BudgetError, match="another release came first"):
+    with pytest.raises(BudgetError, match="another release was charged meanwhile"):
         grant.release_all([(value, noise, "x") for value, noise in zip(counts, noises, strict=True)], together=True)
     assert table.ledger.spent.value == pytest.approx(table.ledger.share(percent=5).value)
 
@@ -494,7 +496,7 @@ def test_an_earlier_ledger_opens_goes_on_and_never_gets_the_rule(tmp_path):
     assert noises[0].std == pytest.approx(math.sqrt(again.ledger.order * 7 / (2 * again.ledger.capacity.value)))
     assert "together" not in path.read_text()
     release(table)
-    with pytest.raises(LedgerError, match="states less than its first batch"):
+    with pytest.raises(LedgerError, match="priced together"):
         Ledger.open(rewritten(table.ledger.path, lambda n, content: content.update({} if n else {"version": 3})))
 
 
@@ -606,7 +608,7 @@ def test_the_figure_over_patterns_covers_the_truth_and_is_near_it():
     rates, sets, stds = {"a": 0.4, "b": 0.3}, [{"a"}, {"a", "b"}], [4.0, 6.0]
     budget = Budget(2.0, 1e-4)
     parts = tuple(Part(std, 1, 1, frozenset(needed)) for std, needed in zip(stds, sets, strict=True))
-    batch = FirstBatch(parts, budget, budget.order)
+    batch = GaussianBatch(parts, budget, budget.order)
     epsilon = batch.epsilon(1e-4, seen={name: 1 - rate for name, rate in rates.items()})
     assert true_delta(stds, sets, rates, epsilon) <= 1e-4
     assert true_delta(stds, sets, rates, 0.85 * epsilon) > 1e-4
@@ -689,7 +691,7 @@ def test_a_plan_is_no_batch_that_was_fixed_in_advance(tmp_path):
     noises = grant.noise_for(values, grant.left)
     requests = [(value, noise, "x") for value, noise in zip(values, noises, strict=True)]
     with pytest.raises(BudgetError, match="of this grant is left"):
-        grant.plan([(value.distance, value.reads, noise, what) for value, noise, what in requests])
+        grant.plan([Request(value.distance, value.reads, noise, what) for value, noise, what in requests])
     assert table.ledger.entries == ()
     assert all(answer.entry for answer in grant.release_all(requests, together=True))
     assert all(entry.together for entry in table.ledger.entries)
@@ -708,11 +710,11 @@ def test_a_pair_loses_what_it_does_in_its_worse_direction(epsilon, loss):
 def test_each_pattern_of_gaps_may_move_other_cells():
     """So with w columns that may be missing the discrete noise of 2^w as many cells is paid for: here of 8."""
     seen = dict.fromkeys(("x0", "x1", "x2"), 1 - 1e-12)  # hardly anything is missing: one pattern has all the mass
-    patterned = FirstBatch((Part(3.0, 1, 1, frozenset(seen)),), BUDGET, BUDGET.order)
+    patterned = GaussianBatch((Part(3.0, 1, 1, frozenset(seen)),), BUDGET, BUDGET.order)
     nothing_follows = following(BUDGET.order, 0.0)
 
     def delta(cells):
-        return FirstBatch((Part(3.0, 1, cells),), BUDGET, BUDGET.order).pair().delta(1.0, nothing_follows)
+        return GaussianBatch((Part(3.0, 1, cells),), BUDGET, BUDGET.order).pair().delta(1.0, nothing_follows)
 
     assert patterned.pair(seen).delta(1.0, nothing_follows) == pytest.approx(delta(8), rel=1e-6)
     assert delta(8) > delta(1) * 1.01
@@ -722,7 +724,7 @@ def test_what_patterns_of_gaps_tell_is_rounded_up(monkeypatch):
     found = []
     monkeypatch.setattr(Pair, "of", lambda means, *_: found.append(means))
     parts = tuple(Part(std, 1, 1, frozenset({name})) for name, std in (("x0", 3.0), ("x1", 5.0)))
-    FirstBatch(parts, BUDGET, BUDGET.order).pair({"x0": 0.5, "x1": 0.5})
+    GaussianBatch(parts, BUDGET, BUDGET.order).pair({"x0": 0.5, "x1": 0.5})
     smoothed = math.log(5 * 2 * 4 / SMOOTHING) / (2 * math.pi**2)  # two cells, four patterns
     one, other = (1 / (std**2 - smoothed) for std in (3.0, 5.0))
     true = np.sqrt([0.0, other, one, one + other])
@@ -771,7 +773,7 @@ def test_every_budget_and_share_gives_noise_or_a_clear_error(delta):
         for share in (1e-300, 1e-11, 2e-4, 0.01, 0.5, 1.0):
             try:
                 budget = Budget(epsilon, delta)
-                batch = first_batch(
+                batch = gaussian_batch(
                     [Part.of(DiscreteGaussian.for_loss(budget.capacity * (share / 3), L1(1)), L1(1))] * 3,
                     budget,
                     budget.order,

@@ -12,6 +12,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import BudgetError
+from gapless.privacy.amplified_pld import amplified, best_partition, chance_observed
 from gapless.privacy.assumptions import from_dict, over, to_dict
 from gapless.privacy.budget import pure_loss
 from gapless.privacy.elimination import log_mean_exp
@@ -25,7 +26,6 @@ from gapless.privacy.ground_truth import (
     most_lost,
     renyi,
 )
-from gapless.privacy.partitions import amplified, best_partition, chance_observed
 
 # The figures of [MD] that are no guarantees are no part of the package.
 bench = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[3] / "bench/ground_truth.py")))

@@ -12,10 +12,10 @@ import gapless as gl
 from gapless.errors import BudgetError, LedgerError, SchemaError
 from gapless.evaluate.gap_curve import gap_curve
 from gapless.privacy import Budget, DiscreteLaplace, Ledger, elimination, for_counts
-from gapless.privacy import ledger as ledger_module
+from gapless.privacy import ground_truth_filter as filter_module
 from gapless.privacy.ground_truth import merged, most_lost
 from gapless.privacy.ledger_file import hash_of, new_header, seal_of
-from gapless.release.statement import privacy_statement
+from gapless.report.statement import privacy_statement
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 
@@ -505,21 +505,21 @@ def test_a_thread_that_only_looks_does_not_make_the_filter_forget(tmp_path, monk
     people = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, ground_truth=ASSUMED))
     ledger = people.ledger
     grant = ledger.grant(ledger.left, to="test")
-    slow = ledger_module.mean_exp
+    slow = filter_module.mean_exp
     counts = people.marginal(SCHEMA.names[0])
 
     def release(epsilon):
         grant.release(counts, DiscreteLaplace(1 / epsilon), what="count")
 
     def interrupted(*given, **more):
-        monkeypatch.setattr(ledger_module, "mean_exp", slow)
+        monkeypatch.setattr(filter_module, "mean_exp", slow)
         found = slow(*given, **more)
         release(0.7)  # another thread, while this one computes
         return found
 
     release(0.05)
     ledger._amplified = (0, 0.0)
-    monkeypatch.setattr(ledger_module, "mean_exp", interrupted)
+    monkeypatch.setattr(filter_module, "mean_exp", interrupted)
     seen = ledger.spent.value
     assert ledger.spent.value > 2 * seen  # what came meanwhile is not forgotten
     with pytest.raises(gl.BudgetError):

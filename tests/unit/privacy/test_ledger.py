@@ -13,8 +13,8 @@ from scipy.stats import norm
 
 import gapless as gl
 from gapless.data.neighbors import Matching
+from gapless.data.row_contribution import Tally
 from gapless.data.sums import neighbour_sum, rank_scores
-from gapless.data.tally import Tally
 from gapless.data.training import trainable
 from gapless.data.workload import Workload
 from gapless.errors import BudgetError, LedgerError, SealedError
@@ -24,6 +24,7 @@ from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import L1, MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
 from gapless.privacy.ledger_file import RESTORE, append, hash_of, seal_of
 from gapless.privacy.noise import SystemNoise
+from gapless.privacy.pricing import Request
 from gapless.privacy.registry import MECHANISMS
 from gapless.privacy.sealing import transform
 from gapless.testing.noise import FixedNoise, _active, fixed_noise
@@ -302,7 +303,7 @@ def planned(table, *names):
     grant = table.ledger.grant(table.ledger.left, to="test")
     values = table.marginals(list(names))
     noise = DiscreteGaussian.for_loss(grant.left / 5, values[0].distance)
-    return grant.plan([(value.distance, value.reads, noise, "x") for value in values])
+    return grant.plan([Request(value.distance, value.reads, noise, "x") for value in values])
 
 
 def test_a_plan_is_charged_at_once_and_read_in_turn(table):
@@ -311,7 +312,7 @@ def test_a_plan_is_charged_at_once_and_read_in_turn(table):
     assert table.ledger.spent.value == pytest.approx(table.ledger.capacity.value * 0.4)
     answers = [plan.release(table.marginal(name)) for name in ("x0", "x1")]
     assert [answer.entry for answer in answers] == [1, 2]
-    with pytest.raises(BudgetError, match="all that was planned is released"):
+    with pytest.raises(BudgetError, match="all releases of this plan were made"):
         plan.release(table.marginal("x1"))
     assert len(table.ledger.entries) == 2
 
@@ -330,7 +331,7 @@ def test_a_plan_is_charged_at_once_and_read_in_turn(table):
 )
 def test_a_value_that_was_not_planned_is_not_read(table, other):
     plan = planned(table, "x0")
-    with pytest.raises((BudgetError, SealedError), match=r"planned was a value at|is no sealed value"):
+    with pytest.raises((BudgetError, SealedError), match=r"the plan has a value at|is no sealed value"):
         plan.release(other(table))
     assert plan.release(table.marginal("x0")).entry == 1
 
@@ -357,8 +358,8 @@ class Whatever(frozenset):
 def test_what_is_planned_is_made_of_plain_numbers_and_names(table, lie):
     """Else it could say of itself that it equals what is read, and cost less."""
     grant = table.ledger.grant(table.ledger.share(percent=20), to="test")
-    with pytest.raises(BudgetError, match="not made of plain numbers and names"):
-        grant.plan([(*lie, DiscreteGaussian(100.0), "x")])
+    with pytest.raises(BudgetError, match="not plain numbers and names"):
+        grant.plan([Request(*lie, DiscreteGaussian(100.0), "x")])
     assert not table.ledger.entries
     assert grant.left.value == pytest.approx(table.ledger.share(percent=20).value)
 
@@ -367,9 +368,9 @@ def test_a_plan_takes_from_its_grant(table):
     grant = table.ledger.grant(table.ledger.share(percent=20), to="test")
     value = table.marginal("x0")
     noise = DiscreteGaussian.for_loss(grant.left, value.distance)
-    grant.plan([(value.distance, value.reads, noise, "x")])
+    grant.plan([Request(value.distance, value.reads, noise, "x")])
     with pytest.raises(BudgetError, match="of this grant is left"):
-        grant.plan([(value.distance, value.reads, noise, "x")])
+        grant.plan([Request(value.distance, value.reads, noise, "x")])
 
 
 def test_an_entry_of_a_plan_is_used_once_whoever_asks(table):
@@ -384,7 +385,7 @@ def test_an_entry_of_a_plan_is_used_once_whoever_asks(table):
     plan = planned(table, "x0")
     with pytest.raises(ZeroDivisionError):
         plan.release(broken)
-    with pytest.raises(BudgetError, match="all that was planned is released"):
+    with pytest.raises(BudgetError, match="all releases of this plan were made"):
         plan.release(table.marginal("x0"))
     plan, found = planned(table, "x0", "x0"), []
 

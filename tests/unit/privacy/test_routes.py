@@ -11,11 +11,11 @@ import pytest
 
 import gapless as gl
 from gapless.data import PrivateTable
-from gapless.data.memory import Memory
-from gapless.data.own import is_own
+from gapless.data.engines.memory import Memory
 from gapless.data.sums import rank_scores
+from gapless.data.trusted import is_own
 from gapless.data.workload import Views, Workload
-from gapless.model.product import Product
+from gapless.model.distribution import Product
 from gapless.privacy import (
     ChoiceByGroup,
     DiscreteGaussian,
@@ -78,7 +78,7 @@ class SpyModel(FittedModel):
 
 
 class Forged(Spy):
-    __module__ = "gapless.synth.mst"
+    __module__ = "gapless.synth.marginal.mst"
 
 
 # ------------------------------------------------------------------ sealed values

@@ -11,8 +11,8 @@ import pytest
 from scipy.special import logsumexp
 
 import gapless as gl
-from gapless.data.own import all_own
 from gapless.data.training import train, trainable
+from gapless.data.trusted import all_own
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.gradients import Joint, Plain
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, ReLU
@@ -470,7 +470,7 @@ class Watched:
 
 
 def test_all_steps_are_charged_once_and_before_the_first_row_is_read(table, monkeypatch):
-    from gapless.data.memory import Memory
+    from gapless.data.engines.memory import Memory
 
     found = []
     lot = Memory.lot

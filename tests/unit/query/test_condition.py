@@ -16,6 +16,7 @@ from gapless import (
     QuestionError,
     Schema,
 )
+from gapless.constraints.predicates import holds
 from gapless.query.condition import (
     Always,
     And,
@@ -31,7 +32,6 @@ from gapless.query.condition import (
     value_columns,
 )
 from gapless.query.numbers import numbers_of
-from gapless.schema.comparison import holds
 
 SCHEMA = Schema(
     "people",

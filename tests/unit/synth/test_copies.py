@@ -10,10 +10,10 @@ import pytest
 import gapless as gl
 from gapless.data import Table
 from gapless.model.marginal import Measurement, reconcile
-from gapless.model.network import Begun, Node
 from gapless.schema import Categorical, Integer, Schema
 from gapless.synth import METHODS
-from gapless.synth.evidence import Evidence
+from gapless.synth.marginal.bayesian_network import Begun, Node
+from gapless.synth.measurements import Evidence
 from gapless.testing.noise import fixed_noise
 from gapless.testing.tables import letters_schema, private
 from helpers.chain_synthesizer import Chain

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.data.memory import Memory
+from gapless.data.engines.memory import Memory
 from gapless.missing import STRATEGIES
 from gapless.schema import Categorical, Date, Integer, Number, Schema
 from gapless.schema.schema import Constraint

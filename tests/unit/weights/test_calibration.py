@@ -12,9 +12,8 @@ from gapless.model.marginal import Measurement
 from gapless.privacy.budget import PURE
 from gapless.testing.noise import fixed_noise, no_noise
 from gapless.testing.tables import private
-from gapless.weights import raking
-from gapless.weights.calibration import _completed
-from gapless.weights.raking import rake
+from gapless.weights import calibration as raking
+from gapless.weights.calibration import _completed, rake
 
 LETTERS = "abc"
 SCHEMA = gl.Schema("letters", [gl.Categorical(name, list(LETTERS), may_be_missing=True) for name in "xyz"])

@@ -5,12 +5,12 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.logistic import Points, minimum
+from gapless.data.private_logistic import Points, minimum
 from gapless.model.neural.odds import Odds
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
 from gapless.testing.noise import fixed_noise, no_noise
 from gapless.testing.tables import private
-from gapless.weights.logistic import has_mean, log_means, log_ratios
+from gapless.weights.discriminators import has_mean, log_means, log_ratios
 
 SCHEMA = gl.Schema(
     "mixed",
@@ -244,7 +244,7 @@ def test_step_noise_does_not_depend_on_the_rows_in_a_lot(tmp_path):
     """[IW], Algorithm 1, adds noise for each private row that is drawn: none if there is none."""
     from gapless.data.training import trainable
     from gapless.privacy import PrivateTraining
-    from gapless.weights.network import odds
+    from gapless.weights.discriminators import odds
     from helpers.open_sealed import reveal
 
     asked = []

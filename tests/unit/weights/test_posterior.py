@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.logistic import Points
+from gapless.data.private_logistic import Points
 
 SCHEMA = gl.Schema(
     "people",

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gapless.model.neural.cells import cross_entropy, indicators
 from gapless.model.neural.gradients import Joint
-from gapless.model.neural.layers import Layer
+from gapless.model.neural.layers import Layer, cross_entropy, indicators
 from gapless.model.neural.optimizers import Moments, Optimizer
-from gapless.privacy.noise import Floats
 from gapless.privacy.sgd import Block, RowGradients
+from gapless.types import Floats
 
 FARTHEST = 2.0**20  # parameters are kept within this, so that a training that runs away stays finite
 

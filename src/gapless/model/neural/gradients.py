@@ -11,20 +11,63 @@ tests/unit/model/test_neural.py compares all of them with gradients that are wri
 
 For sums that must be exact (`integer_total`) both factors are cut to whole numbers first, row by row. Then all products
 are whole numbers, and adding them up in any order loses no digit.
+
+Products of rows with a matrix in which each row comes out the same to the last bit, wherever it stands.
+
+Proofs need this where rows are private: what a row adds to a sum, or is filled with, must not depend on the rows before
+it, which move it to another place in its block. BLAS does not promise it: some kernels compute the last rows of a block
+in another order if the number of columns is not a multiple of their width. So columns are filled up to a multiple of
+`WIDTH`, and the kernel that this machine has is tried once for each shape, on public numbers. Where it treats places
+differently, rows are multiplied one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.products import product
-from gapless.privacy.noise import Floats, Integers
 from gapless.privacy.sgd import FINE, RowGradients
+from gapless.types import Floats, Integers
+
+WIDTH = 16  # columns: at least as many as a kernel takes at once
+BLOCK = 256  # private rows come in blocks of a multiple of this many
+LARGEST = 1 << 16  # rows: more at once are public ones
+
+
+def product(rows: Floats, matrix: Floats) -> Floats:
+    """Rows times a matrix; each row by itself if their number is that of a block."""
+    if len(rows) % BLOCK or len(rows) > LARGEST:
+        return np.asarray(rows @ matrix)
+    inputs, outputs = matrix.shape
+    padded = np.zeros((inputs, -(-outputs // WIDTH) * WIDTH))
+    padded[:, :outputs] = matrix
+    rows = np.ascontiguousarray(rows)
+    if is_row_wise(len(rows), *padded.shape):
+        return np.asarray((rows @ padded)[:, :outputs])
+    return np.asarray(one_by_one(rows, padded)[:, :outputs])
+
+
+@cache
+def is_row_wise(rows: int, inputs: int, outputs: int) -> bool:
+    """Whether a product of this shape gives equal rows equal results, at every place."""
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((inputs, outputs))
+    for _ in range(4):
+        found = np.tile(rng.standard_normal(inputs), (rows, 1)) @ matrix
+        if not (found == found[0]).all():
+            return False
+    return True
+
+
+def one_by_one(rows: Floats, matrix: Floats) -> Floats:
+    """The same, by as many products of one row, which all have the same shape."""
+    return np.array([row[None] @ matrix for row in rows.copy()]).reshape(len(rows), matrix.shape[1])
+
 
 _BITS = FINE // 2  # of the largest input of a row, where products are summed exactly
 _SMALLEST = 500  # inputs below 2^-500 are not brought up to 1: the power of two would be no float

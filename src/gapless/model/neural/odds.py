@@ -13,14 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from gapless.model.neural.cells import indicators
 from gapless.model.neural.descent import FARTHEST, Learned
 from gapless.model.neural.gradients import Joint
-from gapless.model.neural.layers import Layer
+from gapless.model.neural.layers import Layer, indicators
 from gapless.model.neural.optimizers import Optimizer
-from gapless.privacy.noise import Floats
 from gapless.privacy.sgd import Block, RowGradients
-from gapless.schema.columns import Codes
+from gapless.types import Codes, Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gapless.privacy.noise import Floats
+from gapless.types import Floats
 
 
 @dataclass(frozen=True, slots=True)

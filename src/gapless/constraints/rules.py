@@ -1,0 +1,234 @@
+r"""Rules on rows as they are written: what must not hold of one row, or of two.
+
+A rule is a conjunction of comparisons, in one of two forms:
+
+    t1.education == t2.education and t1.education_num != t2.education_num
+    t1&t2&EQ(t1.education,t2.education)&IQ(t1.education_num,t2.education_num)
+
+A comparison has a column of a row on its left and, on its right, a value or a column of the same or of the other row.
+Gaps, and *not applicable*, compare with nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from gapless.constraints.predicates import SIGNS, holds, position_of
+from gapless.errors import SchemaError
+from gapless.schema.calendar import _Calendar
+from gapless.schema.columns import Column, Ordinal, _Levels
+from gapless.schema.numeric import _Binned
+from gapless.schema.schema import Constraint, Schema, Weight
+
+_NAME = r"""t([12])\.([\w-]+|"[^"]+")"""
+_TERM = re.compile(rf"\s*{_NAME}\s*(==|!=|<=|>=|<|>)\s*(?:{_NAME}|(.+?))\s*")
+_WORDS = {"EQ": "==", "IQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+_COLUMN = r"""t([12])\.("[^"]+"|[^,()&"']+?)"""
+_BEGIN = re.compile(r"\s*t1\s*&\s*(?:t2\s*&\s*)?")
+_CALL = re.compile(rf"""({"|".join(_WORDS)})\(\s*{_COLUMN}\s*,\s*(?:{_COLUMN}|("[^"]*"|'[^']*'|[^,()&"']+?))\s*\)""")
+_ORDERS: dict[str, frozenset[int]] = {  # what a comparison allows: below, equal, above
+    sign: frozenset(order for order in (-1, 0, 1) if compare(order, 0)) for sign, compare in SIGNS.items()
+}
+_SIGNS = {orders: sign for sign, orders in _ORDERS.items()}
+_TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A column, by position, of the first row (0) or of the second (1)."""
+
+    row: int
+    column: int
+
+    def swapped(self) -> Place:
+        """The same column of the other row."""
+        return Place(1 - self.row, self.column)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One comparison: with another place, or with a public value, told by its number on the column's line."""
+
+    left: Place
+    sign: str
+    right: Place | float
+
+    @property
+    def rows(self) -> set[int]:
+        """Of which rows it speaks."""
+        return {self.left.row} | ({self.right.row} if isinstance(self.right, Place) else set())
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that it names."""
+        return (self.left.column, *([self.right.column] if isinstance(self.right, Place) else []))
+
+    def swapped(self) -> Term:
+        """The same with the rows exchanged."""
+        right = self.right.swapped() if isinstance(self.right, Place) else self.right
+        return Term(self.left.swapped(), self.sign, right).ordered()
+
+    def ordered(self) -> Term:
+        """The same, the first row on the left of a comparison of two."""
+        if isinstance(self.right, Place) and self.left.row > self.right.row:
+            return Term(self.right, _TURNED[self.sign], self.left)
+        return self
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What must not hold: all its terms at once.
+
+    Attributes:
+        text: as the schema writes it.
+        terms: its comparisons.
+        weight: None for a rule that holds without exception; else how much it counts, or "learned".
+    """
+
+    text: str
+    terms: tuple[Term, ...]
+    weight: Weight = None
+
+    @cached_property
+    def between_rows(self) -> bool:
+        """Whether it speaks of two rows."""
+        return len({row for term in self.terms for row in term.rows}) == 2
+
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that it names, those that must differ last: what a dependency decides."""
+        ordered = sorted(self.terms, key=lambda term: term.sign == "!=")
+        return tuple(dict.fromkeys(column for term in ordered for column in term.columns))
+
+    def columns_of(self, row: int) -> set[int]:
+        """The columns that it names of one of the two rows."""
+        places = (place for term in self.terms for place in (term.left, term.right) if isinstance(place, Place))
+        return {place.column for place in places if place.row == row}
+
+    @cached_property
+    def swapped(self) -> tuple[Term, ...]:
+        """Its terms with the rows exchanged."""
+        return tuple(term.swapped() for term in self.terms)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether it says the same of two rows in either order."""
+        return set(self.swapped) == set(self.terms)
+
+    @property
+    def either(self) -> list[tuple[int, tuple[Term, ...]]]:
+        """Conjunctions, each with a sign, that add up to: two rows break the rule, in one order or the other."""
+        if self.symmetric:
+            return [(1, self.terms)]
+        both = merged((*self.terms, *self.swapped))
+        return [(1, self.terms), (1, self.swapped), *([] if both is None else [(-1, both)])]
+
+    @property
+    def apart(self) -> bool:
+        """Whether it forbids any two rows alike, so that no set of combinations keeps it."""
+        between = all(isinstance(term.right, Place) and term.left == term.right.swapped() for term in self.terms)
+        return between and all(0 in _ORDERS[term.sign] for term in self.terms)
+
+
+def merged(terms: tuple[Term, ...]) -> tuple[Term, ...] | None:
+    """The same conjunction with one comparison for any two places; None if it can never hold."""
+    found: dict[tuple[Place, Place], frozenset[int]] = {}
+    others = []
+    for term in terms:
+        if isinstance(term.right, Place):
+            places = term.left, term.right
+            found[places] = found.get(places, frozenset((-1, 0, 1))) & _ORDERS[term.sign]
+        else:
+            others.append(term)
+    if not all(found.values()):
+        return None
+    pairs = [Term(left, _SIGNS[orders], right) for (left, right), orders in found.items() if len(orders) < 3]
+    return (*dict.fromkeys(others), *pairs)
+
+
+def rules_of(schema: Schema) -> list[Rule]:
+    """The schema's rules, read; one that cannot be read is an error of the schema."""
+    return [parse(constraint, schema) for constraint in schema.constraints]
+
+
+def parse(constraint: Constraint, schema: Schema) -> Rule:
+    """One rule; what it compares must be comparable, and no value may split a bin."""
+    terms = tuple(_term(written, schema) for written in read(constraint.forbidden))
+    rule = Rule(constraint.forbidden, terms, constraint.weight)
+    if not rule.between_rows:
+        if constraint.weight is not None:
+            raise SchemaError(
+                f"the constraint {constraint.forbidden!r} is about one row and has a weight",
+                hint="a weight is for rules between two rows: how often one row is so, the model learns by itself",
+            )
+        if terms[0].left.row:  # of t2 alone
+            rule = Rule(rule.text, rule.swapped)
+    return rule
+
+
+class Comparison(NamedTuple):
+    """A comparison as it is written: with another row's column, or with a value."""
+
+    row: int
+    name: str
+    sign: str
+    other_row: int | None
+    other: str | None
+    value: str | None
+
+
+def read(text: str) -> Iterator[Comparison]:
+    """The comparisons of a rule."""
+    if begin := _BEGIN.match(text):
+        body = text[begin.end() :]
+        calls = list(_CALL.finditer(body))
+        found = [(row, name, _WORDS[word], *rest) for word, row, name, *rest in (call.groups() for call in calls)]
+        readable = bool(calls) and re.sub(r"\s", "", _CALL.sub("#", body)) == "&".join("#" * len(calls))
+    else:
+        terms = [_TERM.fullmatch(term) for term in re.split(r"\s+and\s+", text)]
+        found = [term.groups() for term in terms if term is not None]
+        readable = len(found) == len(terms)
+    if not readable:
+        raise SchemaError(
+            f"the constraint {text!r} cannot be read",
+            hint="comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and",
+        )
+    for row, name, sign, other_row, other, value in found:
+        left = int(row) - 1, name.strip('"'), sign
+        if other_row is None:
+            yield Comparison(*left, None, None, value.strip("'\""))
+        else:
+            yield Comparison(*left, int(other_row) - 1, other.strip('"'), None)
+
+
+def _term(written: Comparison, schema: Schema) -> Term:
+    (place,) = schema.positions([written.name])
+    column, left = schema.columns[place], Place(written.row, place)
+    if written.value is not None:
+        holds(column, written.sign, written.value)  # refuses what splits a bin
+        return Term(left, written.sign, position_of(column, written.value))
+    (other,) = schema.positions([str(written.other)])
+    _check_comparable(column, written.sign, schema.columns[other])
+    return Term(left, written.sign, Place(int(written.other_row or 0), other)).ordered()
+
+
+def _check_comparable(column: Column, sign: str, other: Column) -> None:
+    if isinstance(column, _Binned) and isinstance(other, _Binned):
+        units = [c.unit if isinstance(c, _Calendar) else None for c in (column, other)]
+        if units[0] == units[1]:
+            return
+    elif isinstance(column, _Levels) and isinstance(other, _Levels):
+        ordinal = isinstance(column, Ordinal) and isinstance(other, Ordinal)
+        if sign not in ("==", "!=") and not ordinal:
+            unordered = other if isinstance(column, Ordinal) else column
+            raise SchemaError(f"column {unordered.name!r} has no order", hint="== or !=, or make it ordinal")
+        if column.value_cells == other.value_cells:
+            return
+    raise SchemaError(
+        f"columns {column.name!r} and {other.name!r} cannot be compared",
+        hint="two of numbers, two of dates of one resolution, or two with the same levels in the same order",
+    )

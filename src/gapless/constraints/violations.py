@@ -1,0 +1,252 @@
+r"""Which rows break a rule, and with how many others: by sorting, without a look at all pairs.
+
+Rows are told by numbers, one for each column that a rule names. How many second rows, by weight, hold all comparisons
+with a first one follows from a few reductions (`partners`):
+
+- equal columns make groups, and a row has partners in its own group alone;
+- :math:`x \ne y` is everything less :math:`x = y`;
+- :math:`x < y` for whole numbers below :math:`2^b` means: for exactly one of b bits the higher bits agree, x has 0
+  there and y has 1. So it is b comparisons for equality; the last order is a search in a sorted list instead.
+
+For n rows, d orders and m different numbers that takes :math:`O(n \log n \log^{d-1} m)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.constraints.predicates import SIGNS
+from gapless.constraints.rules import Place, Rule, Term
+from gapless.schema.columns import Column
+from gapless.schema.numeric import _Binned
+from gapless.types import Floats, Integers
+
+Flags: TypeAlias = NDArray[np.bool_]
+Reading: TypeAlias = Literal["at", "may", "must"]
+
+_NO_PARTNER = 1e-12  # of all weight: what rounding leaves of sums of weights that should be 0
+_NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What rows, or cells, have in one column, as numbers on its line; NaN where nothing can be compared.
+
+    Attributes:
+        at: the value, or one that stands for a cell.
+        low: the smallest value that it may be.
+        high: the largest.
+    """
+
+    at: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def exactly(cls, values: Floats) -> Numbers:
+        """Values that are known."""
+        return cls(values, values, values)
+
+    def __getitem__(self, rows: Any) -> Numbers:
+        return Numbers(self.at[rows], self.low[rows], self.high[rows])
+
+
+Rows: TypeAlias = Mapping[int, Numbers]  # by the position of a column
+
+
+def numbers_of_cells(column: Column, cells: Floats | None = None) -> Numbers:
+    """A column's cells by code: levels by their places, bins by a value each; *not applicable* and gaps by NaN.
+
+    The value of a bin is its middle, or that of its heaviest cell if counts of `cells` are known.
+    """
+    none = np.full(column.extended_size - column.values_size, np.nan)
+    if not isinstance(column, _Binned):
+        return Numbers.exactly(np.append(np.arange(float(column.values_size)), none))
+    return Numbers(*(np.append(ends, none) for ends in (column.middles_of_bins(cells), *column.ends_of_bins())))
+
+
+def some(rows: Rows, which: Any) -> dict[int, Numbers]:
+    """Some of the rows."""
+    return {column: numbers[which] for column, numbers in rows.items()}
+
+
+def hold(terms: Sequence[Term], first: Rows, second: Rows, *, reading: Reading = "at") -> Flags:
+    """Whether all terms hold of a first and a second row, place by place.
+
+    Of cells, `reading` says whether of the values that stand for them, of some values (`may`) or of all (`must`).
+    """
+    result: Flags = np.ones((), dtype=np.bool_)
+    for term in terms:
+        left = (first, second)[term.left.row][term.left.column]
+        if isinstance(term.right, Place):
+            right = (first, second)[term.right.row][term.right.column]
+            result = result & _compared(left, term.sign, right, reading) & ~np.isnan(left.at) & ~np.isnan(right.at)
+        else:  # no value splits a bin
+            result = result & SIGNS[term.sign](left.at, term.right) & ~np.isnan(left.at)
+    return result
+
+
+def _compared(left: Numbers, sign: str, right: Numbers, reading: Reading) -> Any:
+    if reading == "at":
+        return SIGNS[sign](left.at, right.at)
+    if reading == "must":
+        return ~_compared(left, _NEGATED[sign], right, "may")
+    if sign == "==":
+        return (left.low <= right.high) & (left.high >= right.low)
+    if sign == "!=":
+        return ~((left.low == left.high) & (right.low == right.high) & (left.low == right.low))
+    return SIGNS[sign](*((left.low, right.high) if sign in ("<", "<=") else (left.high, right.low)))
+
+
+def partners(terms: Sequence[Term], first: Rows, second: Rows, weights: Floats, *, reading: Reading = "at") -> Floats:
+    """For each first row the weight of all second rows with which it holds the terms, by values or (`may`) by cells."""
+    sides = []
+    for row, rows in enumerate((first, second)):
+        alone = hold([term for term in terms if term.rows == {row}], first, second, reading=reading)
+        sides.append(np.broadcast_to(alone, many(rows)).copy())
+    equal, unequal, orders = [], [], []
+    for term in terms:
+        if not isinstance(term.right, Place) or len(term.rows) == 1:
+            continue
+        left, right = first[term.left.column], second[term.right.column]
+        sides[0] &= ~np.isnan(left.at)
+        sides[1] &= ~np.isnan(right.at)
+        if reading == "at":
+            left, right = Numbers.exactly(left.at), Numbers.exactly(right.at)
+        if term.sign == "==" and _single(left) and _single(right):
+            equal.append((left.at, right.at))
+        elif term.sign == "==":
+            orders += [(left.low, right.high, False), (-left.high, -right.low, False)]
+        elif term.sign == "!=":
+            unequal.append((_if_single(left), _if_single(right)))
+        elif term.sign in ("<", "<="):
+            orders.append((left.low, right.high, term.sign == "<"))
+        else:
+            orders.append((-left.high, -right.low, term.sign == ">"))
+    found = np.zeros(len(sides[0]))
+    ours, theirs = map(np.flatnonzero, sides)
+    found[ours] = _count(
+        [(x[ours], y[theirs]) for x, y in equal],
+        [(x[ours], y[theirs]) for x, y in unequal],
+        [_ranks(x[ours], y[theirs], strict=strict) for x, y, strict in orders],
+        (np.zeros(len(ours), dtype=np.int64), np.zeros(len(theirs), dtype=np.int64)),
+        weights[theirs],
+    )
+    return found
+
+
+def many(rows: Rows) -> int:
+    """How many rows there are."""
+    return len(next(iter(rows.values())).at)
+
+
+def _single(numbers: Numbers) -> bool:
+    return bool((np.isnan(numbers.at) | (numbers.low == numbers.high)).all())
+
+
+def _if_single(numbers: Numbers) -> Floats:
+    """The value of a cell that has one alone, else NaN, which is equal to none."""
+    return np.where(numbers.low == numbers.high, numbers.low, np.nan)
+
+
+def _ranks(left: Floats, right: Floats, *, strict: bool) -> tuple[Integers, Integers]:
+    """Whole numbers of which the left one is smaller exactly where it should be."""
+    ranks = np.unique(np.concatenate([left, right]), return_inverse=True)[1].ravel()
+    return ranks[: len(left)], ranks[len(left) :] + (not strict)
+
+
+def _count(
+    equal: Sequence[tuple[Floats, Floats]],
+    unequal: Sequence[tuple[Floats, Floats]],
+    orders: Sequence[tuple[Integers, Integers]],
+    groups: tuple[Integers, Integers],
+    weights: Floats,
+) -> Floats:
+    """For each left row the weight of all right ones of its group that compare so; orders are by ranks, below."""
+    if not len(groups[0]) or not len(groups[1]):
+        return np.zeros(len(groups[0]))
+    if unequal:
+        pair, *rest = unequal
+        return _count(equal, rest, orders, groups, weights) - _count([*equal, pair], rest, orders, groups, weights)
+    for x, y in equal:  # NaN is equal to nothing
+        ranks = _ranks(np.where(np.isnan(x), np.inf, x), np.where(np.isnan(y), -np.inf, y), strict=True)
+        groups = _finer(groups, ranks)
+    if not orders:
+        size = int(max(side.max() for side in groups)) + 1
+        return np.bincount(groups[1], weights=weights, minlength=size).astype(np.float64)[groups[0]]
+    (low, high), *others = orders
+    if not others:
+        return _above(low, high, groups, weights)
+    counts = np.zeros(len(low))
+    for bit in range(int(max(low.max(), high.max())).bit_length()):
+        ours, theirs = np.flatnonzero(~low >> bit & 1), np.flatnonzero(high >> bit & 1)
+        higher = _finer((groups[0][ours], groups[1][theirs]), (low[ours] >> bit + 1, high[theirs] >> bit + 1))
+        below = [(one[ours], other[theirs]) for one, other in others]
+        counts[ours] += _count([], [], below, higher, weights[theirs])
+    return counts
+
+
+def _finer(groups: tuple[Integers, Integers], ranks: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
+    """Groups split by ranks: numbered anew, so that they stay small."""
+    if not len(groups[0]) or not len(groups[1]):
+        return groups
+    size = int(max(side.max() for side in ranks)) + 1
+    keys = np.concatenate([group * size + rank for group, rank in zip(groups, ranks, strict=True)])
+    numbers = np.unique(keys, return_inverse=True)[1].ravel()
+    return numbers[: len(groups[0])], numbers[len(groups[0]) :]
+
+
+def _above(left: Integers, right: Integers, groups: tuple[Integers, Integers], weights: Floats) -> Floats:
+    """The weight of the right rows of each left row's group whose rank is above."""
+    size = int(max(left.max(), right.max())) + 1
+    keys = groups[1] * size + right
+    order = np.argsort(keys, kind="stable")
+    keys, sums = keys[order], np.append(0.0, np.cumsum(weights[order]))
+    begin = np.searchsorted(keys, groups[0] * size + left, side="right")
+    end = np.searchsorted(keys, (groups[0] + 1) * size)
+    above: Floats = sums[end] - sums[begin]
+    return above
+
+
+def conflicts(rule: Rule, rows: Rows, weights: Floats, *, others: Rows | None = None) -> Floats:
+    """For each row the weight of the others, or of all, with which it breaks a rule between two, in either order."""
+    found = np.zeros(many(rows))
+    for sign, terms in rule.either:
+        found += sign * partners(terms, rows, rows if others is None else others, weights)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Violations:
+    """How often a rule is broken.
+
+    Attributes:
+        rule: as the schema writes it.
+        rows: that break it, by themselves or with some other row.
+        share: of all rows; with weights, of their sum.
+        pairs: the share of all pairs of rows that break it, each counted by the product of its weights; None for a rule
+            on one row.
+    """
+
+    rule: str
+    rows: int
+    share: float
+    pairs: float | None
+
+
+def violations(rule: Rule, rows: Rows, weights: Floats | None = None) -> Violations:
+    """How many of these rows break a rule, and how many pairs of them."""
+    mass = np.ones(many(rows)) if weights is None else weights
+    total, pairs = float(mass.sum()), None
+    alone = broken = np.broadcast_to(hold(rule.terms, rows, rows), mass.shape)
+    if rule.between_rows:
+        partners_of = conflicts(rule, rows, mass) - alone * mass  # a row is no partner of itself
+        broken = partners_of > _NO_PARTNER * total
+        all_pairs = total**2 - float(mass @ mass)
+        pairs = float(mass @ partners_of) / all_pairs if all_pairs > 0 else 0.0
+    return Violations(rule.text, int(broken.sum()), float(mass @ broken) / total if total > 0 else 0.0, pairs)

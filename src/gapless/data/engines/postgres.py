@@ -1,0 +1,323 @@
+"""PostgreSQL: a table by URL and query, counted where it lies.
+
+One connection is held as long as the table, in one read-only transaction that sees the database as it was when the
+table was read: nobody's writing changes what is counted. The query is wrapped and never changed. A database's own words
+may quote cells, or a URL with its password: none of them are passed on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gapless.data.engines.memory import ROWS
+from gapless.data.engines.sql_encoding import Kind
+from gapless.data.engines.sql_engine import Pushed
+from gapless.data.io.address import ACCEPTED, redacted_url
+from gapless.errors import ReadError
+from gapless.types import Integers
+
+T = TypeVar("T")
+
+OLDEST = 14  # the first that tells moments without rounding
+_AGAIN = "read the table again; the ledger says what was charged, and that stays charged"
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext", "uuid"), "text"),
+    **dict.fromkeys(("int2", "int4", "int8"), "whole"),
+    "bool": "boolean",
+    "float4": "single",
+    "float8": "double",
+    "numeric": "decimal",
+    "date": "date",
+    "timestamp": "moment",
+    "timestamptz": "instant",
+}
+# What may go wrong before a row is read, by PostgreSQL's codes, in words that quote nothing.
+_TOLD = {
+    "42P01": "the query names a table that is not there",
+    "42703": "the query names a column that is not there",
+    "42883": "the query calls a function that is not there",
+    "42501": "this user may not read what the query asks for",
+    "25006": "the query would write to the database",
+}
+_REASONS = (
+    ("password authentication failed", "the server does not accept this user and password"),
+    ("no password supplied", "the server asks for a password"),
+    ("does not exist", "there is no such database or user"),
+    ("no pg_hba.conf entry", "the server does not let this user in from here"),
+    ("translate host name", "there is no such host"),
+    ("refused", "no server answers there"),
+    ("No such file", "no server answers there"),
+    ("timeout", "the server does not answer"),
+    ("timed out", "the server does not answer"),
+)
+
+
+class PostgresSql:
+    """How PostgreSQL says what the coding is made of."""
+
+    fence = " OFFSET 0"
+    double_type = "DOUBLE PRECISION"
+
+    def literal(self, text: str) -> str:
+        return "'" + text.replace("'", "''") + "'"
+
+    def double(self, number: float) -> str:
+        return f"'{float(number)!r}'::double precision"
+
+    def text(self, raw: str, kind: Kind) -> str:
+        raw = f"NULLIF({raw}, 'NaN')" if kind == "decimal" else raw
+        return f'({raw}::text COLLATE "C")'
+
+    def trim(self, text: str, letters: str) -> str:
+        return f"BTRIM({text}, {self.literal(letters)})"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"({text} ~ {self.literal(f'^(?:{pattern})$')})"
+
+    def sub(self, text: str, pattern: str, by: str) -> str:
+        return f"REGEXP_REPLACE({text}, {self.literal(pattern)}, {self.literal(by)})"
+
+    def translate(self, text: str, letters: str, by: str) -> str:
+        return f"TRANSLATE({text}, {self.literal(letters)}, {self.literal(by)})"
+
+    def look_up(self, text: str, codes: Mapping[str, int]) -> str:
+        return f"(({self.literal(json.dumps(dict(codes), ensure_ascii=False))}::jsonb) ->> {text})::integer"
+
+    def number(self, text: str) -> str:
+        """A cast, which fails where doubles end: texts of unusual length are looked at before.
+
+        The place of their first digit tells; beside the ends, the digits: those halfway from the largest double to the
+        next, and from 0 to the smallest.
+        """
+        usual = r"[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?0*1?[0-9]{1,2})?"
+        cast = f"{text}::double precision"
+        power = f"LTRIM({self.sub(text, '^[^eE]*[eE]?', '')}, '+')"
+        figures = f"LTRIM({self.sub(text, '[eE].*$', '')}, '+-')"
+        parts = (
+            f"SELECT {power} AS power, SPLIT_PART({figures}, '.', 1) AS before, SPLIT_PART({figures}, '.', 2) AS after"
+        )
+        far = "CASE WHEN LENGTH(LTRIM(power, '-0')) > 9 THEN 999999999 ELSE ('0' || LTRIM(power, '-'))::bigint END"
+        sign = "CASE WHEN power LIKE '-%' THEN -1 ELSE 1 END"
+        first = "LENGTH(before) - 1 - (LENGTH(before || after) - LENGTH(LTRIM(before || after, '0')))"
+        digits = "TRIM('0' FROM before || after)"
+        seen = f'SELECT {digits} COLLATE "C" AS digits, {first} + {sign} * {far} AS place FROM ({parts}) AS parts'
+        (most, top), (least, bottom) = _ends_of_doubles()
+        infinite = f"CASE WHEN {text} LIKE '-%' THEN {self.double(-math.inf)} ELSE {self.double(math.inf)} END"
+        unusual = (
+            f"(SELECT CASE WHEN digits = '' THEN {self.double(0.0)} "
+            f"WHEN place > {top} OR (place = {top} AND digits >= '{most}') THEN {infinite} "
+            f"WHEN place < {bottom} OR (place = {bottom} AND digits <= '{least}') THEN {self.double(0.0)} "
+            f"ELSE {cast} END FROM ({seen}) AS seen)"
+        )
+        return f"CASE WHEN {self.matches(text, usual)} THEN {cast} ELSE {unusual} END"
+
+    def as_double(self, raw: str, kind: Kind) -> str:
+        if kind == "decimal":  # one beyond the doubles by its text: a cast would fail
+            cast = f"{raw}::double precision"
+            usual = f"WHEN {raw} = 0 OR ABS({raw}) BETWEEN 1e-300 AND 1e300 THEN {cast}"
+            infinite = f"WHEN ABS({raw}) = 'Infinity' THEN {cast}"
+            return f"CASE WHEN {raw} = 'NaN' THEN NULL {usual} {infinite} ELSE {self.number(f'{raw}::text')} END"
+        return f"NULLIF({raw}::double precision, 'NaN')"
+
+    def negative(self, double: str) -> str:
+        return f"{double}::text LIKE '-%'"
+
+    def bucket(self, number: str, cuts: Sequence[float]) -> str:
+        return f"WIDTH_BUCKET({number}, '{{{','.join(map(repr, cuts))}}}'::double precision[])"
+
+    def whole(self, number: str) -> str:
+        return f"({number})::bigint"
+
+    def divide(self, whole: str, by: int) -> str:
+        return f"({whole} / {by})"
+
+    def microseconds(self, raw: str, kind: Kind) -> str:
+        ends = ("'0001-01-01 BC'", "'10000-12-31'")
+        if kind == "date":
+            first, last = (f"{end}::date" for end in ends)
+            moment = f"(LEAST(GREATEST({raw}, {first}), {last}) - '1970-01-01'::date) * 86400000000"
+        else:
+            first, last = (f"{end}::timestamp" for end in ends)
+            plain = f"({raw} AT TIME ZONE 'UTC')" if kind == "instant" else raw
+            moment = self._epoch(f"LEAST(GREATEST({plain}, {first}), {last})")
+        return f"CASE WHEN {raw} IS NOT NULL THEN {moment} END"
+
+    def moment(self, iso: str) -> str:
+        return self._epoch(f"({iso})::timestamp")
+
+    def _epoch(self, moment: str) -> str:
+        return f"(EXTRACT(EPOCH FROM {moment}) * 1000000)::bigint"
+
+    def months(self, days: str) -> str:
+        date = f"('1970-01-01'::date + {days}::integer)"
+        return f"(EXTRACT(YEAR FROM {date})::bigint * 12 + EXTRACT(MONTH FROM {date})::bigint - 23641)"
+
+    def pick(self, codes: Sequence[int], code: str) -> str:
+        return f"('{{{','.join(map(str, codes))}}}'::integer[])[{code} + 1]"
+
+    def each(self, keys: Sequence[str]) -> str:
+        return f"UNNEST(ARRAY[{', '.join(keys)}])"
+
+
+def _ends_of_doubles() -> tuple[tuple[str, int], tuple[str, int]]:
+    """The digits from which on numbers are infinite, and up to which they are 0; and the power of ten of the first."""
+    most = str(2**1024 - 2**970)  # halfway from the largest double to the next
+    least = str(5**1075)  # behind 1075 places: halfway from 0 to the smallest
+    return (most.rstrip("0"), len(most) - 1), (least, len(least) - 1 - 1075)
+
+
+class Postgres:
+    """What a query gives, in a transaction that sees the database as it was when it began."""
+
+    dialect = PostgresSql()
+    steady = True
+
+    def __init__(self, url: str, query: str | None) -> None:
+        if not isinstance(url, str):
+            raise ReadError("the URL of a database is a text, not a path", hint='"postgresql://ada@localhost/registry"')
+        if not (isinstance(query, str) and query.strip(" \n\t;")):
+            what = f"what is to be read from {redacted_url(url)} is not said"
+            raise ReadError(what, hint='pass query="select age, income from people"')
+        self._query = query.strip().rstrip(";")
+        self._connection = _quiet(lambda: _connect(url), lambda error: _not_connected(url, error))
+        # A connection that is still open when it is collected would be complained about.
+        weakref.finalize(self, self._connection.close)
+        self.fields = _quiet(self._look, self._not_understood)
+
+    def _look(self) -> list[tuple[str, str]]:
+        """Names and types alone: no row is read."""
+        self._connection.execute(
+            "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL datestyle = 'ISO, YMD'; "
+            "SET LOCAL standard_conforming_strings = on; SET LOCAL work_mem = '64MB'; SET LOCAL jit = off"
+        )
+        version, encoding = self._connection.info.server_version // 10_000, self._said("server_encoding")
+        if version < OLDEST or encoding != "UTF8":
+            raise ReadError(
+                f"the server is PostgreSQL {version} and keeps text as {encoding}",
+                hint=f"PostgreSQL {OLDEST} or newer, with a database in UTF8",
+            )
+        header = self._connection.execute(f"SELECT * FROM ({self._query}\n) AS said LIMIT 0").description or []
+        types = self._connection.execute(
+            "SELECT oid, CASE typtype WHEN 'e' THEN 'text' ELSE typname END FROM pg_type WHERE oid = ANY(%s)",
+            [[column.type_code for column in header]],
+        )
+        kinds = dict(types.fetchall())
+        named = [(column.name, str(kinds[column.type_code])) for column in header]
+        return [(name, _KINDS.get(kind, kind)) for name, kind in named]
+
+    def _said(self, parameter: str) -> str:
+        return str(self._connection.execute("SELECT current_setting(%s)", [parameter]).fetchone()[0])
+
+    def table(self, names: Sequence[str]) -> str:
+        """The query, its columns called so."""
+        return f"({self._query}\n) AS said({', '.join(names)})"
+
+    def numbers(self, query: str, columns: int) -> Iterator[Integers]:
+        """What the query gives, as binary numbers; in a savepoint, so that one that fails does not end the snapshot."""
+        import psycopg  # noqa: PLC0415 an extra
+
+        names = [f"n{place}" for place in range(columns)]
+        all_of_them = ", ".join(f"COALESCE({name}::bigint, -1)" for name in names)
+        copied = f"COPY (SELECT {all_of_them} FROM ({query}) AS numbers({', '.join(names)})) TO STDOUT (FORMAT BINARY)"
+        problem = None
+        try:
+            with self._connection.transaction(), self._connection.cursor() as cursor, cursor.copy(copied) as copy:
+                yield from _unpacked(copy, columns)
+        except psycopg.Error as error:
+            problem = self._failed(error)
+        if problem is not None:  # raised here and not above, where it would carry the other error with it
+            raise problem
+
+    def stream(self, query: str, columns: int) -> Iterator[Integers]:
+        """As all numbers are: the server sends rows as they are asked for."""
+        return self.numbers(query, columns)
+
+    def _not_understood(self, error: Any) -> ReadError:
+        """Nothing was read yet: what the query says wrong is told without quoting it."""
+        state = str(error.sqlstate or "")
+        if state == "42601":
+            place = error.diag.statement_position
+            where = "" if place is None else f" near letter {max(1, int(place) - len('SELECT * FROM ('))}"
+            return ReadError(f"the query is not understood{where}", hint='one SELECT: query="select * from people"')
+        if state in _TOLD:
+            return ReadError(_TOLD[state], hint="try the query yourself, as the same user")
+        return self._failed(error)
+
+    def _failed(self, error: Any) -> ReadError:
+        """What went wrong, by its code alone: the words may quote cells."""
+        state = str(error.sqlstate or "")
+        if self._connection.closed or state.startswith(("08", "57P")):
+            return ReadError("the connection to the database is lost", hint=_AGAIN)
+        if state.startswith("53"):
+            return ReadError("the database has no disk or memory left for this query", hint=_AGAIN)
+        if state == "57014":
+            return ReadError("the database stopped the query: it took too long, or somebody cancelled it", hint=_AGAIN)
+        return ReadError(
+            f"the database cannot compute the query (SQLSTATE {state or 'unknown'})",
+            hint="try the query yourself: its own words are withheld, they might quote private data",
+        )
+
+
+class Sql(Pushed):
+    """The engine whose rows lie in PostgreSQL."""
+
+    __slots__ = ()
+
+
+def _connect(url: str) -> Any:
+    import psycopg  # noqa: PLC0415 an extra
+
+    # libpq takes a URL with large letters in its scheme for a connection string.
+    scheme, colon, place = url.partition(":")
+    connection = psycopg.connect(scheme.lower() + colon + place, client_encoding="utf8", application_name="gapless")
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    connection.read_only = True
+    return connection
+
+
+def _quiet(function: Callable[[], T], problem: Callable[[Any], ReadError]) -> T:
+    """What a function gives; an error of the database as one that quotes nothing."""
+    try:
+        import psycopg  # noqa: PLC0415 an extra
+    except ImportError:
+        raise ReadError("psycopg is not installed", hint="pip install 'gapless[sql]'") from None
+    try:
+        return function()
+    except (psycopg.Error, UnicodeError) as error:
+        found = problem(error)
+    raise found  # here and not above, where it would carry the other error with it
+
+
+def _not_connected(url: str, error: Exception) -> ReadError:
+    reason = next((words for part, words in _REASONS if part in str(error)), "the connection fails")
+    return ReadError(
+        f"cannot open {redacted_url(url)}: {reason}",
+        hint=f"pass {ACCEPTED}",
+    )
+
+
+_HEADER, _TRAILER = 19, 2  # bytes
+
+
+def _unpacked(copy: Any, columns: int) -> Iterator[Integers]:
+    """Rows of whole numbers from PostgreSQL's binary format: a number of fields, then length and number of each."""
+    row = np.dtype([("fields", ">i2"), ("numbers", np.dtype([("length", ">i4"), ("number", ">i8")]), (columns,))])
+    skipped, held, kept = False, [], 0
+    for piece in copy:
+        held.append(bytes(piece))
+        kept += len(held[-1])
+        if kept >= ROWS * row.itemsize + _HEADER:
+            data = b"".join(held)[0 if skipped else _HEADER :]
+            whole = len(data) // row.itemsize * row.itemsize
+            yield np.frombuffer(data[:whole], row)["numbers"]["number"].astype(np.int64)
+            skipped, held, kept = True, [data[whole:]], len(data) - whole
+    data = b"".join(held)[0 if skipped else _HEADER :][:-_TRAILER]
+    if data:
+        yield np.frombuffer(data, row)["numbers"]["number"].astype(np.int64)

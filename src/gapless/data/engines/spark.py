@@ -1,0 +1,239 @@
+"""Spark: a DataFrame, or a Parquet path, coded and counted on the cluster; only counts come back.
+
+Spark computes a DataFrame anew for each query. What it is made of should hold still meanwhile: that rows were added or
+taken away is noticed, that cells were changed only where the schema refuses the new ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import numpy as np
+
+from gapless.data.engines.memory import ROWS
+from gapless.data.engines.sql_encoding import DAY, FIRST, LAST, Kind
+from gapless.data.engines.sql_engine import Pushed
+from gapless.data.io.address import is_url
+from gapless.data.io.source import PARQUET_ENDINGS, file_identity, files_of, is_pattern
+from gapless.errors import ReadError
+from gapless.types import Integers
+
+T = TypeVar("T")
+
+_SIGNS = re.compile(r"[\\*?{}\[\],]")  # signs that mean something in a pattern of Spark
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("string", "varchar", "char"), "text"),
+    **dict.fromkeys(("byte", "short", "integer", "long"), "whole"),
+    "float": "single",
+    "double": "double",
+    "decimal": "decimal",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp_ntz": "moment",
+    "timestamp": "instant",
+}
+
+
+class SparkSql:
+    """How Spark says what the coding is made of."""
+
+    fence = ""
+    double_type = "DOUBLE"
+
+    def literal(self, text: str) -> str:
+        return f"CAST(X'{text.encode().hex()}' AS STRING)"  # whatever a session takes a backslash for
+
+    def double(self, number: float) -> str:
+        told = float(number)
+        text = repr(told) if math.isfinite(told) else ("-" if told < 0 else "") + "Infinity"
+        return f"CAST('{text}' AS DOUBLE)"
+
+    def text(self, raw: str, kind: Kind) -> str:
+        return f"CAST(CAST({raw} AS BINARY) AS STRING)" if kind == "text" else f"CAST({raw} AS STRING)"
+
+    def trim(self, text: str, letters: str) -> str:
+        return f"TRIM(BOTH {self.literal(letters)} FROM {text})"
+
+    def matches(self, text: str, pattern: str) -> str:
+        whole = rf"(?s)\A(?:{pattern})\z"
+        return f"({text} RLIKE {self.literal(whole)})"
+
+    def sub(self, text: str, pattern: str, by: str) -> str:
+        groups = re.sub(r"\\(\d)", r"$\1", by)
+        return f"REGEXP_REPLACE({text}, {self.literal(pattern)}, {self.literal(groups)})"
+
+    def translate(self, text: str, letters: str, by: str) -> str:
+        return f"TRANSLATE({text}, {self.literal(letters)}, {self.literal(by)})"
+
+    def look_up(self, text: str, codes: Mapping[str, int]) -> str:
+        return f"ELEMENT_AT(MAP({', '.join(f'{self.literal(key)}, {code}' for key, code in codes.items())}), {text})"
+
+    def number(self, text: str) -> str:
+        return f"TRY_CAST({text} AS DOUBLE)"
+
+    def as_double(self, raw: str, kind: Kind) -> str:
+        number = f"CAST({raw} AS DOUBLE)"
+        return f"CASE WHEN NOT ISNAN({number}) THEN {number} END" if kind in ("single", "double") else number
+
+    def negative(self, double: str) -> str:
+        return f"CAST({double} AS STRING) LIKE '-%'"
+
+    def bucket(self, number: str, cuts: Sequence[float]) -> str:
+        """By halves: with i cuts known not to be above, `step` more are looked at."""
+        steps = [1 << power for power in reversed(range(len(cuts).bit_length()))]
+        array = self._array([repr(float(cut)) for cut in cuts], "DOUBLE")
+        further = f"i + step <= {len(cuts)} AND {array}[LEAST(i + step, {len(cuts)}) - 1] <= {number}"
+        step = f"(i, step) -> CASE WHEN {further} THEN i + step ELSE i END"
+        return f"AGGREGATE({self._array(map(str, steps), 'INT')}, 0, {step})"
+
+    def _array(self, numbers: Iterable[str], kind: str) -> str:
+        """Public numbers, as one text that Spark reads once and not as so many expressions."""
+        return f"CAST(SPLIT('{','.join(numbers)}', ',') AS ARRAY<{kind}>)"
+
+    def whole(self, number: str) -> str:
+        return f"CAST({number} AS BIGINT)"
+
+    def divide(self, whole: str, by: int) -> str:
+        return f"({whole} DIV {by})"
+
+    def microseconds(self, raw: str, kind: Kind) -> str:
+        """Ends are applied before anything is multiplied: beyond them it may not fit."""
+        if kind == "instant":
+            told = f"LEAST(GREATEST(UNIX_MICROS({raw}), {FIRST}), {LAST})"
+        elif kind == "date":
+            told = f"LEAST(GREATEST(CAST(UNIX_DATE({raw}) AS BIGINT), {FIRST // DAY}), {LAST // DAY}) * {DAY}"
+        else:
+            ends = ("0000-01-01 00:00:00", "+10000-12-31 00:00:00")
+            first, last = (f"TIMESTAMP_NTZ'{end}'" for end in ends)
+            told = self._since_1970(f"LEAST(GREATEST({raw}, {first}), {last})")
+        return f"CASE WHEN {raw} IS NOT NULL THEN {told} END"
+
+    def moment(self, iso: str) -> str:
+        return self._since_1970(f"TRY_CAST({iso} AS TIMESTAMP_NTZ)")
+
+    def _since_1970(self, moment: str) -> str:
+        minutes = f"(CAST(UNIX_DATE(CAST({moment} AS DATE)) AS BIGINT) * 24 + HOUR({moment})) * 60 + MINUTE({moment})"
+        return f"(({minutes}) * 60000000 + CAST(EXTRACT(SECOND FROM {moment}) * 1000000 AS BIGINT))"
+
+    def months(self, days: str) -> str:
+        date = f"DATE_FROM_UNIX_DATE(CAST({days} AS INT))"
+        return f"(CAST(YEAR({date}) AS BIGINT) * 12 + MONTH({date}) - 23641)"
+
+    def pick(self, codes: Sequence[int], code: str) -> str:
+        return f"{self._array(map(str, codes), 'INT')}[{code}]"
+
+    def each(self, keys: Sequence[str]) -> str:
+        return f"EXPLODE(ARRAY({', '.join(keys)}))"
+
+
+class SparkFrame:
+    """A Spark DataFrame, under a name of its own in its session."""
+
+    dialect = SparkSql()
+    steady = False
+
+    def __init__(self, frame: Any) -> None:
+        self._session = frame.sparkSession
+        self._name = f"gapless_{uuid.uuid4().hex}"
+        fields = [(str(field.name), str(field.dataType.typeName())) for field in frame.schema.fields]
+        self.fields = [(name, _KINDS.get(kind, kind)) for name, kind in fields]
+        places = [f"r{place}" for place in range(len(fields))]
+        _quiet(lambda: frame.toDF(*places).createOrReplaceTempView(self._name))
+        weakref.finalize(self, _forget, self._session, self._name)
+
+    @classmethod
+    def of(cls, data: Any) -> SparkFrame:
+        """A DataFrame, or a Parquet file, a folder or a pattern that Spark reads."""
+        if not isinstance(data, str | Path):
+            return cls(data)
+        if not str(data).rstrip("/").lower().endswith(PARQUET_ENDINGS):
+            raise ReadError(
+                "Spark reads Parquet by its path", hint="write it as Parquet, or a DataFrame of yours in Python"
+            )
+        try:
+            from pyspark.sql import SparkSession  # noqa: PLC0415 an extra
+        except ImportError:
+            raise ReadError("pyspark is not installed", hint="pip install 'gapless[spark]', and Java 17") from None
+        session = _quiet(lambda: SparkSession.builder.appName("gapless").getOrCreate())
+        return cls(_parquet(session, data))
+
+    def table(self, names: Sequence[str]) -> str:
+        """Its columns are called so already."""
+        del names
+        return self._name
+
+    def numbers(self, query: str, columns: int) -> Iterator[Integers]:
+        """All at once: they are counts."""
+        rows = _quiet(lambda: self._session.sql(query).collect())
+        yield np.array(rows, dtype=np.int64).reshape(len(rows), columns)
+
+    def stream(self, query: str, columns: int) -> Iterator[Integers]:
+        """One partition after the other."""
+        rows = _quiet(lambda: self._session.sql(query).toLocalIterator())
+        while part := _quiet(lambda: list(islice(rows, ROWS))):
+            yield np.array(part, dtype=np.int64).reshape(len(part), columns)
+
+
+class Spark(Pushed):
+    """The engine whose rows lie on a Spark cluster."""
+
+    __slots__ = ()
+
+
+def _parquet(session: Any, data: str | Path) -> Any:
+    """A DataFrame of Parquet files, each of which is read once.
+
+    What is on this machine is found here, and named to Spark so that it takes every sign literally. The rest, such as
+    `hdfs://…`, Spark finds by itself.
+    """
+    files: list[Path] = []
+    if not is_url(data) and (is_pattern(data) or Path(data).exists()):
+        with suppress(ReadError):  # nothing matches here: Spark may have another file system
+            files = files_of(data)
+    names = ["file://" + _SIGNS.sub(r"\\\g<0>", str(file.absolute())) for file in files]
+    frame = _quiet(lambda: session.read.parquet(*(names or [str(data)])))
+    found = [Path(url2pathname(urlsplit(url).path)) for url in _quiet(frame.inputFiles) if url.startswith("file:")]
+    if len(set(map(file_identity, found))) < len(found):
+        raise ReadError(
+            f"two names in {data} lead to one file, whose rows would be counted twice",
+            hint="remove the link, or pass a pattern",
+        )
+    if {file_identity(file) for file in files if not file.is_dir()} - set(map(file_identity, found)):
+        raise ReadError(
+            f"Spark skips a file of {data}: it reads no name that begins with _ or .", hint="rename the file"
+        )
+    return frame
+
+
+def _forget(session: Any, name: str) -> None:
+    with suppress(Exception):  # the session may be gone, and the name with it
+        session.catalog.dropTempView(name)
+
+
+def _quiet(function: Callable[[], T]) -> T:
+    """What a function of Spark gives; its errors, which may quote cells, as one that does not, and not in a log."""
+    log = logging.getLogger("SQLQueryContextLogger")
+    before, log.disabled = log.disabled, True
+    try:
+        return function()
+    except Exception as error:  # noqa: BLE001 whatever it raises
+        kind = type(error).__name__
+    finally:
+        log.disabled = before
+    raise ReadError(
+        f"Spark cannot compute this ({kind})",
+        hint="try the DataFrame yourself: its words are withheld, they might quote private data; what was charged "
+        "stays charged",
+    )

@@ -1,0 +1,467 @@
+r"""The schema's coding as SQL: for each column an expression from the raw value to its code.
+
+It is what `encode.py` does to cells, said to a database. Each expression looks at one cell, and is else made of what is
+public: levels, codes, bounds. Columns are coded in three steps, so that nothing is computed twice: `r0` is the raw
+value, `t0` the same *cleaned* (text trimmed, a number as a double, a moment as a whole number), `x0` its *position* on
+the column's line where the text must be read first, `c0` its code.
+
+Where a database might read a cell otherwise than `encode.py`, the pair of type and column is refused by its type, which
+is public. No cell is guessed, and none makes a query fail: a text is cast only after a pattern has told that it can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gapless.data.io.date_texts import first_year, written
+from gapless.data.io.encode import _gap_codes, _number
+from gapless.errors import GaplessError, ReadError
+from gapless.schema import Boolean, Categorical, Column
+from gapless.schema.calendar import _Calendar
+from gapless.schema.columns import _Levels, as_text
+from gapless.schema.numeric import _Binned, _Numeric
+
+Kind: TypeAlias = Literal[
+    "text", "boolean", "whole", "single", "double", "decimal", "date", "moment", "instant"
+]  # of raw values; a moment has no time zone, an instant is told in UTC
+
+REFUSED, LOST = -1, -2  # in place of a code; with either of them a table is not read
+KINDS: tuple[Kind, ...] = get_args(Kind)
+PARALLEL_CASES = 24  # as many texts are compared one by one, more are looked up
+
+# What Rust, by which files are read, takes for white space; Python, by which levels are compared, trims four more.
+SPACE = "".join(map(chr, (*range(9, 14), 32, 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239, 8287, 12288)))
+MORE_SPACE = SPACE + "\x1c\x1d\x1e\x1f"
+
+NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+INFINITY = r"[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?"
+
+# A text is rewritten as 2024-01-05 09:30:00 in two steps: with too many zeros, then with the last two digits of a part.
+_WITH_ZEROS = "{Y}-00{m}-00{d} 00{H}:00{M}:00{S}"
+_LAST_DIGITS = "^([0-9]{4})" + "".join(f"{sign}[0-9]*([0-9]{{2}})" for sign in "-- ::") + "$"
+_ABSENT = {"m": "1", "d": "1", "H": "", "M": "", "S": ""}
+_LEAP = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
+_DAY = "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+IN_CALENDAR = rf"([0-9]{{4}}-{_DAY}|{_LEAP}-02-29) .*"
+
+DAY = 86_400_000_000  # microseconds
+_ZERO = 719_528 * DAY  # from the first day that is told apart to 1970: divisions of what is not negative round down
+_STEPS = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": DAY}
+FIRST, LAST = (
+    int(np.datetime64(day, "us").astype(np.int64)) for day in ("0000-01-01", "10000-12-31")
+)  # as in source.py
+
+
+class Dialect(Protocol):
+    """How a database says what the coding is made of. Arguments are SQL, unless they are named as public values."""
+
+    double_type: str
+    fence: str  # behind a query: what it computes is not computed again by the one around it
+
+    def literal(self, text: str) -> str:
+        """A public text."""
+        ...
+
+    def double(self, number: float) -> str:
+        """A public number, to the last bit; an infinite one too."""
+        ...
+
+    def text(self, raw: str, kind: Kind) -> str:
+        """A value as text, compared by its letters alone; NULL stays, and NaN is NULL."""
+        ...
+
+    def trim(self, text: str, letters: str) -> str:
+        """A text without these public letters at its ends."""
+        ...
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Whether a whole text is of a public pattern."""
+        ...
+
+    def sub(self, text: str, pattern: str, by: str) -> str:
+        r"""A text with the first match of a public pattern replaced; \1 in `by` is its first group."""
+        ...
+
+    def translate(self, text: str, letters: str, by: str) -> str:
+        """A text with public letters replaced one by one; those without a partner are left out."""
+        ...
+
+    def look_up(self, text: str, codes: Mapping[str, int]) -> str:
+        """The public code of a text, else NULL."""
+        ...
+
+    def number(self, text: str) -> str:
+        """A text of the pattern `NUMBER` as the nearest double, infinite if it is too large, 0 if too small."""
+        ...
+
+    def as_double(self, raw: str, kind: Kind) -> str:
+        """A number as a double, NaN as NULL."""
+        ...
+
+    def negative(self, double: str) -> str:
+        """Whether a double that is 0 is written with a minus."""
+        ...
+
+    def bucket(self, number: str, cuts: Sequence[float]) -> str:
+        """How many of these rising public numbers are not above this one."""
+        ...
+
+    def whole(self, number: str) -> str:
+        """A double as a whole number."""
+        ...
+
+    def divide(self, whole: str, by: int) -> str:
+        """A whole number that is not negative, divided by a public one, rounded down."""
+        ...
+
+    def microseconds(self, raw: str, kind: Kind) -> str:
+        """A date, moment or instant as microseconds since 1970, those before and after the calendar at its ends."""
+        ...
+
+    def moment(self, iso: str) -> str:
+        """A text such as 2024-01-05 09:30:00, of the pattern `IN_CALENDAR`, as microseconds since 1970."""
+        ...
+
+    def months(self, days: str) -> str:
+        """Days since 1970 as months since then."""
+        ...
+
+    def pick(self, codes: Sequence[int], code: str) -> str:
+        """The public code that stands at the place of a code."""
+        ...
+
+    def each(self, keys: Sequence[str]) -> str:
+        """A row for each of these numbers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """A column from raw value to code: each step an expression of the names that came before it."""
+
+    clean: str
+    position: str | None
+    code: str
+
+
+def coding(column: Column, kind: Kind, place: int, dialect: Dialect) -> Coding:
+    """How the cells of a column are coded, raw values of this kind being called `r0`, `r1`, … by their place."""
+    coder = _Coder(column, kind, dialect, f"r{place}", f"t{place}", f"x{place}")
+    if isinstance(column, _Levels):
+        return coder.levels(column)
+    if isinstance(column, _Calendar):
+        return coder.calendar(column)
+    if isinstance(column, _Numeric):
+        return coder.numbers(column)
+    raise TypeError(column)
+
+
+def complaint(column: Column, code: int) -> GaplessError:
+    """What is told of a column with such a code in it, in the words of `encode.py`."""
+    check = "ask the database for them, you are the holder"
+    if code == REFUSED:
+        return ReadError(
+            f"column {column.name!r} has cells outside its schema, and outside = 'refuse'",
+            hint=f"{check}; mend them, or choose another rule for outside",
+        )
+    return ReadError(
+        f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true",
+        hint=f"{check}; declare may_be_missing = true, or mend them",
+    )
+
+
+def cuts_of(column: _Binned) -> NDArray[np.float64]:
+    """Where each bin but the first begins: the least double that `bin_of` puts there."""
+    lower, upper = column._ends  # noqa: SLF001 what `within` compares with
+    bins = np.arange(1, column.values_size)
+    guess = np.clip(column._bins.cuts[1:-1], lower, upper)  # noqa: SLF001 nearly always right, and checked
+    before = np.nextafter(guess, -np.inf)
+    right = (column.bin_of(guess) >= bins) & ((column.bin_of(before) < bins) | (guess == lower))
+    if right.all():
+        return guess
+    low, high = (np.full(bins.shape, _rank(np.array(end))) for end in (np.nextafter(lower, -np.inf), upper))
+    while (high - low > 1).any():
+        middle = low + (high - low) // 2
+        there = column.bin_of(_float(middle)) >= bins
+        low, high = np.where(there, low, middle), np.where(there, middle, high)
+    return _float(high)
+
+
+def _rank(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Doubles as whole numbers in the same order, neighbours one apart."""
+    bits = numbers.view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
+
+
+def _float(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.where(ranks < 0, np.iinfo(np.int64).min - ranks, ranks).view(np.float64)
+
+
+@cache
+def _small_letters() -> dict[str, str]:
+    """Every letter whose small one is another single letter, as files are read."""
+    letters = pl.Series([chr(number) for number in range(0x20000) if not 0xD800 <= number < 0xE000])  # all large ones
+    small = letters.str.to_lowercase()
+    changed = small != letters
+    pairs = zip(letters.filter(changed), small.filter(changed), strict=True)
+    return {letter: other for letter, other in pairs if len(other) == 1}
+
+
+def _writable(text: str) -> bool:
+    """Whether a database can hold a text at all."""
+    return "\0" not in text and not any("\ud800" <= letter < "\ue000" for letter in text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Coder:
+    column: Column
+    kind: Kind
+    dialect: Dialect
+    raw: str
+    cleaned: str
+    placed: str
+
+    # ------------------------------------------------------------------ what becomes of cells that are no values
+
+    @property
+    def lost(self) -> int:
+        """The code of a cell that says nothing."""
+        return self.column.code_of_gap(self.column.gaps[0]) if self.column.may_be_missing else LOST
+
+    @property
+    def gaps(self) -> dict[str, int]:
+        return _gap_codes(self.column)
+
+    @property
+    def empty(self) -> int:
+        return self.gaps.get("", self.lost)
+
+    @property
+    def unreadable(self) -> int:
+        return REFUSED if self.column.outside == "refuse" else self.lost
+
+    def refuse(self) -> ReadError:
+        """What a file would say of each such cell is of no use here; the type is public."""
+        return ReadError(
+            f"column {self.column.name!r} is a {self.column.kind}, and the data have it as a {self.kind}",
+            hint="make it another type in the query, such as text",
+        )
+
+    # ------------------------------------------------------------------ levels
+
+    def levels(self, column: _Levels) -> Coding:
+        codes = {as_text(level): code for code, level in enumerate(column.levels)}
+        if isinstance(column, Boolean):
+            codes = {spelling: int(value) for spelling, value in column.reads.items()}
+            codes |= {text.lower(): code for text, code in self.gaps.items()}
+        codes |= self.gaps
+        if self.kind in ("single", "double"):
+            return self._levels_as_doubles(codes)
+        if self.kind in ("date", "moment", "instant"):
+            return self._levels_as_moments(codes)
+        if self.kind == "boolean":
+            false, true = (codes.get(text, self._outside) for text in ("false", "true"))
+            code = f"CASE WHEN {self.cleaned} THEN {true} WHEN NOT {self.cleaned} THEN {false} ELSE {self.empty} END"
+            return Coding(self.raw, None, code)
+        sql = self.dialect
+        text = sql.text(self.raw, self.kind)
+        trimmed = sql.trim(text, MORE_SPACE)
+        if "" not in codes:  # a cell of nothing but what Python alone trims is no empty one
+            trimmed = f"COALESCE(NULLIF({trimmed}, ''), {sql.trim(text, SPACE)})"
+        lowered = self._lowered(self.cleaned, codes) if isinstance(column, Boolean) else self.cleaned
+        found = self._found(lowered, codes)
+        code = f"COALESCE({found}, CASE WHEN {self.cleaned} = '' THEN {self.empty} ELSE {self._outside} END)"
+        return Coding(f"COALESCE({trimmed}, '')", None, code)
+
+    @property
+    def _outside(self) -> int:
+        """The code of a text that is no level."""
+        column = self.column
+        if isinstance(column, Categorical) and column.outside == "other":
+            return column.code_of(column.other)
+        return self.unreadable
+
+    def _levels_as_doubles(self, codes: Mapping[str, int]) -> Coding:
+        """Numbers are levels if their text is: each level is one number, 0 and -0 apart, as they are written."""
+        kind: Any = pl.Float32 if self.kind == "single" else pl.Float64
+        number, zeros, cases = self.cleaned, {False: self._outside, True: self._outside}, []
+        for text, code in codes.items():
+            value = pl.Series([_number(text)], dtype=kind)
+            if not np.isnan(value[0]) and self._told(value) == text:
+                if value[0] == 0:
+                    zeros[math.copysign(1, value[0]) < 0] = code
+                else:
+                    cases.append(f"WHEN {number} = {self.dialect.double(float(value[0]))} THEN {code}")
+        minus = self.dialect.negative(number)
+        zero = f"WHEN {number} = 0 THEN CASE WHEN {minus} THEN {zeros[True]} ELSE {zeros[False]} END"
+        none = f"WHEN {number} IS NULL THEN {self.empty}"
+        cased = f"CASE {none} {zero} {' '.join(cases)} ELSE {self._outside} END"
+        return Coding(self.dialect.as_double(self.raw, self.kind), None, cased)
+
+    def _levels_as_moments(self, codes: Mapping[str, int]) -> Coding:
+        cases = self._moment_cases(codes)
+        none = f"WHEN {self.cleaned} IS NULL THEN {self.empty}"
+        code = f"CASE {none} {cases} ELSE {self._outside} END"
+        return Coding(self.dialect.microseconds(self.raw, self.kind), None, code)
+
+    def _moment_cases(self, codes: Mapping[str, int]) -> str:
+        """Dates and moments that have a code by their text, as microseconds."""
+        date = self.kind == "date"
+        cases = []
+        for text, code in codes.items():
+            parsed = pl.Series([text]).str.to_datetime("%Y-%m-%d" if date else "%Y-%m-%d %H:%M:%S%.6f", strict=False)
+            if parsed[0] is None:
+                continue
+            exact = parsed.cast(pl.Datetime("us"))
+            if self._told(exact.cast(pl.Date) if date else exact) == text:
+                cases.append(f"WHEN {self.cleaned} = {int(exact.to_physical()[0])} THEN {code}")
+        return " ".join(cases)
+
+    def _told(self, value: pl.Series) -> str:
+        """How a value is compared, which `encode.py` compares as text."""
+        text = str(value.cast(pl.String)[0])
+        return as_text(text.lower() if isinstance(self.column, Boolean) else text)
+
+    def _found(self, text: str, codes: Mapping[str, int]) -> str:
+        """The code of a text that is compared as `as_text` does: 13.0 is 13."""
+        known = {key: code for key, code in codes.items() if _writable(key)}
+        digits = {letter for key in known if key.lstrip("-").isdigit() for letter in key} - {"-"}
+        if digits:
+            others = "".join(sorted(digits - set("0123456789")))
+            whole = rf"(-*[0-9{others}]+)\.0+"
+            plain = self.dialect.sub(text, f"^{whole}$", r"\1")
+            text = f"CASE WHEN {text} LIKE '%.0%' THEN {plain} ELSE {text} END"
+        if not known:
+            return "CAST(NULL AS INTEGER)"
+        if len(known) > PARALLEL_CASES:
+            return self.dialect.look_up(text, known)
+        cases = " ".join(f"WHEN {self.dialect.literal(key)} THEN {code}" for key, code in known.items())
+        return f"CASE {text} {cases} END"
+
+    def _lowered(self, text: str, codes: Mapping[str, int]) -> str:
+        """A text in small letters, as far as the codes have them: whatever else it holds, it is none of them."""
+        letters = set("".join(codes))
+        if letters & set("σς\u0307"):  # what they come from depends on their neighbours
+            raise ReadError(
+                f"column {self.column.name!r} is spelled with letters that are not made small one by one",
+                hint="make it a boolean in the query",
+            )
+        large = {large: small for large, small in _small_letters().items() if small in letters}
+        return self.dialect.translate(text, "".join(large), "".join(large.values()))
+
+    # ------------------------------------------------------------------ numbers
+
+    def numbers(self, column: _Numeric) -> Coding:
+        if self.kind == "text":
+            return self._numbers_as_text(column)
+        if self.kind not in ("whole", "single", "double", "decimal"):
+            raise self.refuse()
+        number = self.cleaned
+        coded = {value: gap for code, gap in self.gaps.items() if not math.isnan(value := _number(code))}
+        cases = " ".join(f"WHEN {number} = {self.dialect.double(value)} THEN {gap}" for value, gap in coded.items())
+        code = f"CASE WHEN {number} IS NULL THEN {self.empty} {cases} {self._on_line(column, number)} END"
+        return Coding(self.dialect.as_double(self.raw, self.kind), None, code)
+
+    def _numbers_as_text(self, column: _Numeric) -> Coding:
+        sql, text = self.dialect, self.cleaned
+        trimmed = f"COALESCE({sql.trim(sql.text(self.raw, self.kind), SPACE)}, '')"
+        written, plain = text, text
+        if not column.written_plainly:
+            # As in `_Numeric.plain`: other signs left out, the decimal one a point, and none behind the last digit.
+            signs = column.decimal + {" ": " \u00a0\u202f", "'": "'’"}.get(column.thousands, column.thousands)
+            point = sql.sub(sql.translate(text, signs, "."), r"\.([eE]|$)", r"\1")
+            own = column._pattern.pattern  # noqa: SLF001 what a file writes
+            plain = f"CASE WHEN {sql.matches(text, own)} THEN {point} END"
+            written = f"COALESCE({plain}, {text})"
+        number = f"CASE WHEN {sql.matches(plain, NUMBER)} THEN {sql.number(plain)}"
+        if column.written_plainly:
+            infinite = f"CASE WHEN {text} LIKE '-%' THEN {sql.double(-math.inf)} ELSE {sql.double(math.inf)} END"
+            number += f" WHEN {sql.matches(text, INFINITY)} THEN {infinite}"
+        return Coding(trimmed, f"{number} END", self._after_gaps(self._on_line(column, self.placed), written))
+
+    def _on_line(self, column: _Binned, position: str) -> str:
+        """The bin of a position, by the column's rule where it is none of its values."""
+        lower, upper = (self.dialect.double(end) for end in column._ends)  # noqa: SLF001 as `within` compares
+        within = f"{position} >= {lower} AND {position} <= {upper}"
+        if column.whole:
+            within += f" AND {position} = FLOOR(LEAST(GREATEST({position}, {lower}), {upper}))"
+        bins = self._bins(column, position)
+        if column.outside == "clamp":
+            return f"ELSE {bins}"
+        return f"WHEN {within} THEN {bins} ELSE {self.unreadable}"
+
+    def _bins(self, column: _Binned, position: str) -> str:
+        cuts = cuts_of(column)
+        if cuts.size == 0:
+            return "0"
+        first = cuts[0] - 1
+        if column.whole and np.array_equal(cuts, first + np.arange(1, cuts.size + 1)):  # each value a bin
+            low, high = self.dialect.double(first), self.dialect.double(cuts[-1])
+            return self.dialect.whole(f"FLOOR(LEAST(GREATEST({position}, {low}), {high})) - {low}")
+        return self.dialect.bucket(position, cuts.tolist())
+
+    def _after_gaps(self, on_line: str, written: str) -> str:
+        """The code of a text on a line: first codes of gaps, then an empty cell, then what is no position."""
+        none = f"WHEN {self.cleaned} = '' THEN {self.lost} WHEN {self.placed} IS NULL THEN {self.unreadable}"
+        code = f"CASE {none} {on_line} END"
+        if not self.gaps:
+            return code
+        return f"COALESCE({self._found(self.dialect.trim(written, MORE_SPACE), self.gaps)}, {code})"
+
+    # ------------------------------------------------------------------ dates and moments
+
+    def calendar(self, column: _Calendar) -> Coding:
+        if self.kind == "text":
+            return self._calendar_as_text(column)
+        if self.kind not in ("date", "moment", "instant"):
+            raise self.refuse()
+        cases = self._moment_cases(self.gaps)
+        none = f"WHEN {self.cleaned} IS NULL THEN {self.empty}"
+        on_line = self._on_line(column, self.placed)
+        code = f"CASE {none} {cases} {on_line} END"
+        return Coding(self.dialect.microseconds(self.raw, self.kind), self._steps(column, self.cleaned), code)
+
+    def _calendar_as_text(self, column: _Calendar) -> Coding:
+        """A text is rewritten as 2024-01-05 09:30:00, if it is of the grammar, and cast if there is such a day."""
+        sql, text = self.dialect, self.cleaned
+        known = written(column.format)
+        if known is None:
+            raise ReadError(
+                f"column {column.name!r} has the format {column.format!r}, which this engine does not read",
+                hint="make it a date in the query",
+            )
+        pattern, names = known
+        part = _ABSENT | {name: rf"\{place}" for place, name in enumerate(names, start=1)}
+        iso = sql.sub(sql.sub(text, f"^{pattern}$", _WITH_ZEROS.format(**part)), _LAST_DIGITS, r"\1-\2-\3 \4:\5:\6")
+        first = "(?!0000)" if first_year(column.format) == 1 else "(?!0)"
+        valid = f"{sql.matches(text, pattern)} AND {sql.matches(iso, first + IN_CALENDAR)}"
+        moment = sql.moment(iso)
+        if "+" in names:
+            ahead = [sql.number(sql.sub(text, f"^{pattern}$", f"{part['+']}0{part[name]}")) for name in "hn"]
+            offset = sql.whole(f"({ahead[0]} * 60 + {ahead[1]}) * 60000000")
+            moment += f" - CASE WHEN {text} LIKE '%:%+%' OR {text} LIKE '%:%-%' THEN {offset} ELSE 0 END"
+        steps = f"CASE WHEN {valid} THEN {self._steps(column, f'({moment})')} END"
+        trimmed = f"COALESCE({sql.trim(sql.text(self.raw, self.kind), SPACE)}, '')"
+        return Coding(trimmed, steps, self._after_gaps(self._on_line(column, self.placed), text))
+
+    def _steps(self, column: _Calendar, microseconds: str) -> str:
+        """Microseconds since 1970 as whole steps of the column's resolution, a double."""
+        sql, shifted = self.dialect, f"({microseconds} + {_ZERO})"
+        if column.resolution in _STEPS:
+            step = _STEPS[column.resolution]
+            return self._double(f"{sql.divide(shifted, step)} - {_ZERO // step}")
+        months = sql.months(f"({sql.divide(shifted, DAY)} - {_ZERO // DAY})")
+        if column.resolution == "month":
+            return self._double(months)
+        return self._double(f"{sql.divide(f'({months} + 23640)', 12)} - 1970")
+
+    def _double(self, whole: str) -> str:
+        return f"CAST({whole} AS {self.dialect.double_type})"

@@ -1,0 +1,1 @@
+"""Files, frames and database addresses in and out."""

@@ -1,0 +1,354 @@
+"""A first schema, proposed by looking at the data, some rows at a time: for the holder's eyes only.
+
+Levels, bounds and gaps that were read from the data are themselves private: a level that one person alone has gives
+that person away. A draft is therefore not a schema until a person has checked it against a codebook.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gapless import arguments
+from gapless.data.io.date_texts import parse
+from gapless.data.io.source import file_layout, is_plain, parts, without_cells
+from gapless.errors import SchemaError
+from gapless.schema import toml
+from gapless.schema.bins import Scale
+from gapless.schema.calendar import Date, DateTime
+from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, MissingKind, as_text
+from gapless.schema.numeric import DEFAULT_BINS, LARGEST, LARGEST_WHOLE, LEARNED, Integer, Number
+from gapless.schema.schema import Schema
+from gapless.text import listing, plural
+
+USUAL_CODES = ("", "NA", "N/A", "n/a", "#N/A", "nan", "NaN", "NULL", "null", "None", ".", "?", "-")
+# Words that stand for a gap among numbers and dates; among other words they may be a level.
+GAP_WORDS: dict[str, MissingKind] = {
+    **dict.fromkeys(
+        ("unknown", "not known", "don't know", "missing", "not stated", "unbekannt", "weiß nicht"), "unknown"
+    ),
+    **dict.fromkeys(("refused", "declined", "no answer", "keine angabe", "k.a.", "verweigert"), "refused"),
+}
+MOST_DECIMALS = 4  # of numbers that are kept as they are written
+LONG_TAIL = 50  # times the middle one of all different numbers, from which on the largest wants a log scale
+MOST_DIFFERENT = 60  # whole numbers in as many rows may all differ by chance
+_LEADING_ZERO = re.compile(r"[+-]?0\d")
+CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
+_FACTS = ("levels", "bounds", "resolution", "scale", "may_be_missing", "missing", "kind")
+_WRITTEN = ("separator", "encoding", "decimal", "thousands", "format", "spelling")
+_HEAD = """\
+# DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
+# release each must come from a codebook or from common knowledge. Then take the line "unchecked = true" away.
+
+"""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A proposed schema, the facts in it read from the data, what was left out and why, and what looks odd."""
+
+    schema: Schema
+    left_out: Mapping[str, str]
+    remarks: Mapping[str, str]
+
+    def to_toml(self) -> str:
+        """The schema as TOML, with a comment behind each fact that was read from the data."""
+        content = self.schema.to_dict()
+        mark = "read from the data"
+        comments = {
+            ("column", name, key): mark for name, keys in content["column"].items() for key in keys if key in _FACTS
+        }
+        for section, name, keys in (
+            ("table", "", content["table"]),
+            *(("column", *c) for c in content["column"].items()),
+        ):
+            comments |= {(section, name, key): "as the data are written" for key in keys if key in _WRITTEN}
+        for name, remark in self.remarks.items():
+            key = "bounds" if "bounds" in content["column"][name] else "levels"
+            comments["column", name, key] = f"{mark}; {remark}"
+        if self.left_out:
+            comments["table", "", "ignore"] = "; ".join(
+                f"{name or 'the first column'}: {why}" for name, why in self.left_out.items()
+            )
+        return _HEAD + toml.dump(content, comments)
+
+    def write(self, path: str | Path) -> None:
+        """Write the marked TOML file."""
+        toml.write(Path(path), self.to_toml())
+
+
+PLAINLY = (".", "")  # how 1234.5 is written: decimal sign and sign between thousands
+STYLES = (PLAINLY, (",", ""), (",", "."), (".", ","), (".", " "), (",", " "), (".", "'"), (",", "'"))
+DAYS: tuple[str, ...] = (
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%Y/%m/%d",
+    "%Y.%m.%d",
+    "%d %b %Y",
+    "%d-%b-%Y",
+)
+DAYS += ("%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%y")
+TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+
+
+@dataclass
+class _Seen:
+    """What was seen of one column: different texts, gaps and rows; or why it cannot be used.
+
+    And then how its numbers are written, and what looks odd.
+    """
+
+    name: str
+    texts: set[str] = field(default_factory=set)
+    gaps: bool = False
+    rows: int = 0
+    odd: str = ""
+    style: tuple[str, str] = PLAINLY
+    written: dict[str, str] = field(default_factory=dict)  # how the file writes a number, by how it is written plainly
+    remarks: list[str] = field(default_factory=list)
+
+    def look(self, series: pl.Series) -> None:
+        if not is_plain(series):
+            self.odd = f"it holds values of type {series.dtype.base_type().__name__}"
+            return
+        self.texts |= {text.strip() for text in series.cast(pl.String).unique() if text is not None}
+        self.gaps |= series.null_count() > 0
+        self.rows += len(series)
+
+    def numbers(self, style: tuple[str, str]) -> dict[str, str] | None:
+        """Its numbers written plainly, if what is no usual code is numbers in this style."""
+        values = {text for text in self.texts if text not in USUAL_CODES and text.casefold() not in GAP_WORDS}
+        column = Number("any", bounds=(0, 1), decimal=style[0], thousands=style[1])
+        plain: dict[str, str] = {}
+        for text in values:
+            number = text if style == PLAINLY else column.plain(text)
+            if number is None:
+                return None
+            plain[text] = number
+        return plain if _numbers(set(plain.values())) else None
+
+    def settle(self, styles: Iterable[tuple[str, str]]) -> None:
+        """Write its numbers plainly, if it holds numbers in one of these styles."""
+        for style in styles if not self.odd else ():
+            if (plain := self.numbers(style)) is not None:
+                self.style = style
+                self.written = {as_text(number): text for text, number in plain.items()}
+                self.texts = {as_text(plain.get(text, text)) for text in self.texts}
+                return
+        self.texts = set(map(as_text, self.texts))
+
+
+@without_cells
+def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = None, max_levels: int = 60) -> Draft:
+    """Propose a schema by LOOKING AT THE DATA: for the holder's eyes, to be checked against a codebook.
+
+    How a text file is written is looked up as well: its separator, encoding, numbers and dates. Text with more
+    than `max_levels` levels is left out.
+    """
+    arguments.whole("max_levels", max_levels, error=SchemaError, least=1)
+    seen: dict[str, _Seen] = {}
+    encoding, separator = file_layout(data, encoding)
+    for frame in parts(data, encoding=encoding, separator=separator, for_holder=True):
+        for series in frame:
+            seen.setdefault(series.name, _Seen(series.name)).look(series)
+    styles = _styles(seen.values(), separator)
+    columns: list[Column] = []
+    left_out: dict[str, str] = {}
+    remarks: dict[str, str] = {}
+    for each in seen.values():
+        each.settle(styles)
+        column = each.odd or _column(each, max_levels)
+        if isinstance(column, str):
+            left_out[each.name] = column
+        else:
+            columns.append(column)
+            if told := [*each.remarks, *_remark(each, column)]:
+                remarks[each.name] = "; ".join(told)
+    if not columns:
+        raise SchemaError("no column can be used", hint="numbers, dates, or text with few levels")
+    if name is None:
+        name = Path(data).name.split(".")[0] if isinstance(data, str | Path) else "table"
+    schema = Schema(name, columns, ignore=tuple(left_out), unchecked=True, separator=separator, encoding=encoding)
+    return Draft(schema, left_out, remarks)
+
+
+def _styles(columns: Iterable[_Seen], separator: str | None) -> list[tuple[str, str]]:
+    """How numbers may be written, the likeliest first: as most columns can be, plainly if that is as good.
+
+    1,234 is a thousand where commas separate the cells, and such a cell was put in quotes; else it is above one.
+    """
+    grouped = [(".", ","), *STYLES] if separator is None else STYLES
+    known = dict.fromkeys((PLAINLY, *grouped))
+    fitting = {style: sum(seen.numbers(style) is not None for seen in columns) for style in known}
+    return sorted(known, key=lambda style: -fitting[style])
+
+
+def _column(seen: _Seen, max_levels: int) -> Column | str:
+    if not seen.name:
+        return "it has no name, such as the number of the row"
+    codes, texts = _codes(seen)
+    common: dict[str, Any] = {
+        "may_be_missing": bool(codes) or seen.gaps,
+        "missing": tuple(MissingCode(code, GAP_WORDS.get(code.casefold(), "unknown")) for code in codes),
+    }
+    if not texts:
+        return "it holds no value at all"
+    if {Boolean.spellings.get(text.lower()) for text in texts} == {False, True} and not texts <= {"0", "1"}:
+        return _boolean(seen.name, texts, common)
+    numbers = _numbers(texts)
+    if numbers is not None and not _are_days(texts):
+        if len(numbers) == seen.rows > MOST_DIFFERENT and all(number == int(number) for number in numbers):
+            return "a different whole number in every row, such as an identifier"
+        return _numeric(seen, numbers, texts, common)
+    moments, forms = _moments(texts)
+    if len(moments) > 1:
+        if len(forms) > 1:
+            seen.remarks.append(f"{listing(forms[1:])} would fit as well")
+        return _calendar(seen.name, moments, common | {"format": forms[0] if forms else None})
+    if len(texts) > max_levels:
+        return f"text with more than {plural(max_levels, 'level')}, such as names or identifiers"
+    return Categorical(seen.name, sorted(texts), **common)
+
+
+def _codes(seen: _Seen) -> tuple[list[str], set[str]]:
+    """What stands for a gap, and all else."""
+    codes = sorted(seen.texts & set(USUAL_CODES))
+    texts = seen.texts - set(USUAL_CODES)
+    words = {text for text in texts if text.casefold() in GAP_WORDS}
+    if _on_a_line(texts - words):
+        odd = _codes_among(texts - words)
+        codes += sorted(words) + odd
+        texts -= {*words, *odd}
+        if odd:
+            seen.remarks.append(f"{listing(odd)}: taken for a gap")
+    return codes, texts
+
+
+def _boolean(name: str, texts: set[str], common: Mapping[str, Any]) -> Column:
+    spelling = sorted(texts, key=lambda text: Boolean.spellings[text.lower()])
+    usual = len(texts) > 2 or spelling == ["false", "true"]
+    return Boolean(name, spelling=None if usual else spelling, **common)
+
+
+def _calendar(name: str, moments: set[dt.datetime], common: Mapping[str, Any]) -> Column:
+    lower, upper = min(moments), max(moments)
+    if all(moment.time() == dt.time() for moment in moments):  # pandas has no other type for days
+        return Date(name, bounds=(lower.date().isoformat(), upper.date().isoformat()), bins=LEARNED, **common)
+    step = "second" if any(m.second for m in moments) else "minute" if any(m.minute for m in moments) else "hour"
+    return DateTime(name, bounds=(lower.isoformat(), upper.isoformat()), resolution=step, bins=LEARNED, **common)
+
+
+def _on_a_line(texts: set[str]) -> bool:
+    """Whether all of these are numbers, or all of them moments."""
+    return bool(texts) and (_numbers(texts) is not None or bool(_moments(texts)[0]))
+
+
+def _codes_among(texts: set[str]) -> list[str]:
+    """Sevens, eights and nines far from the other numbers: -9 where these are not negative, 999 beyond twice them."""
+    numbers = _numbers(texts) or []
+    odd = [number for number in sorted(numbers) if CODES_AMONG_NUMBERS.fullmatch(as_text(number))]
+    rest = sorted(set(numbers) - set(odd))
+    if len(rest) < 3:
+        return []
+    lowest, highest = rest[0], rest[-1]
+    return [as_text(number) for number in odd if number < 0 <= lowest or number - highest > highest - lowest]
+
+
+def _remark(seen: _Seen, column: Column) -> list[str]:
+    """A word on an extreme that is written like a code: the only negative, or nines and the like, far from the rest."""
+    numbers = _numbers(seen.texts - {code.code for code in column.missing})
+    if numbers is None or len(numbers) < 3 or isinstance(column, Date):
+        return []
+    lowest, second, *_ = ordered = sorted(numbers)
+    *_, last, highest = ordered
+    digits = set(as_text(highest))
+    if lowest < 0 <= second and lowest == int(lowest):
+        odd = lowest
+    elif len(digits) == 1 and digits <= set("789") and highest - last > last - lowest:
+        odd = highest
+    else:
+        return []
+    return [f"{odd:g} looks like a code for a gap: missing = [{odd:g}]?"]
+
+
+def _numeric(seen: _Seen, numbers: list[float], texts: set[str], common: Mapping[str, Any]) -> Column | str:
+    name = seen.name
+    signs: dict[str, Any] = dict(zip(("decimal", "thousands"), seen.style, strict=True))
+    names = {seen.written.get(text, text) if seen.style != PLAINLY else text for text in texts}  # if they are levels
+    lower, upper = min(numbers), max(numbers)
+    whole = all(number == int(number) for number in numbers)
+    if max(-lower, upper) > (LARGEST_WHOLE if whole else LARGEST):
+        return "its numbers are very large, such as identifiers"
+    if whole and 2 < len(numbers) >= upper - lower < DEFAULT_BINS:  # such as a scale from 1 to 5: a bin for each
+        return Integer(name, bounds=(int(lower), int(upper)), **signs, **common)
+    if whole and len(numbers) <= DEFAULT_BINS and (names == texts or lower == upper):
+        levels = sorted(map(int, numbers))
+        if len(levels) > 2:
+            seen.remarks.append('numbers taken for levels without order; if they count or measure, kind = "integer"')
+        return Categorical(name, levels if set(map(str, levels)) == names else sorted(names), **common)
+    if lower == upper:
+        return Categorical(name, sorted(names), **common)
+    common = {**common, **signs, "bins": LEARNED, "scale": _scale(numbers)}
+    if whole:
+        return Integer(name, bounds=(int(lower), int(upper)), **common)
+    return Number(name, bounds=(lower, upper), resolution=_resolution(numbers), **common)
+
+
+def _resolution(numbers: list[float]) -> float | None:
+    """The largest step of which all are multiples, if few decimals write it."""
+    decimals = max(len(as_text(number).partition(".")[2]) for number in numbers)
+    steps = (round(number * 10**decimals) for number in numbers)
+    return math.gcd(*steps) / 10**decimals if decimals <= MOST_DECIMALS else None
+
+
+def _scale(numbers: list[float]) -> Scale:
+    """A log scale for numbers most of which are small beside the largest."""
+    sizes = sorted(map(abs, numbers))
+    if sizes[-1] < LONG_TAIL * max(sizes[len(sizes) // 2], 1):
+        return "linear"
+    return "log" if min(numbers) > 0 else "symlog"
+
+
+def _numbers(texts: set[str]) -> list[float] | None:
+    if any(map(_LEADING_ZERO.match, texts)):  # 007 is a name: as a number it would lose its zeros
+        return None
+    try:
+        numbers = [float(text) for text in texts]
+    except ValueError:
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None
+
+
+def _moments(texts: set[str]) -> tuple[set[dt.datetime], list[str]]:
+    """Dates and times of day as they will be read: to the second, in UTC; and the formats in which all are written."""
+    read = parse(found := pl.Series(sorted(texts), dtype=pl.String))
+    if not read.has_nulls() and read.dt.year().is_between(1, 9999).all():
+        return set(read), []
+    forms = ["%Y%m%d"] if _are_days(texts) else _forms(texts)
+    return (set(parse(found, forms[0])), forms) if forms else (set(), [])
+
+
+def _are_days(texts: set[str]) -> bool:
+    """Whether these are days without any sign between their parts: 20241231."""
+    within = all(re.fullmatch(r"(19|20)[0-9]{6}", text) for text in texts)
+    return len(texts) > 1 and within and not parse(pl.Series(sorted(texts)), "%Y%m%d").has_nulls()
+
+
+def _forms(texts: set[str]) -> list[str]:
+    """The formats in which all these are written; a year of two digits has two digits."""
+    found = pl.Series(sorted(texts), dtype=pl.String)
+    if not all(re.search(r"(\A|[^0-9])[0-9]{2}([0-9]{2})?(\Z|[^0-9])", text) for text in texts):
+        return []
+    forms = [day + time for day in DAYS for time in TIMES]
+    forms = [form for form in forms if not parse(found[:1], form).has_nulls()]
+    return [form for form in forms if not parse(found, form).has_nulls()]

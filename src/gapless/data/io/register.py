@@ -1,0 +1,349 @@
+"""The register beside the data: which ledger pays for which file, so that no file is paid for by two.
+
+Each folder with data has one, `.gapless-register`: JSON lines, of which the last for a file's name counts. A line holds
+the name, device and inode of the file, and the identity and path of its ledger; nothing about the content, its size or
+its time. A file is *covered* by the ledger that its name is entered with, because a file that is written anew under its
+name mostly holds the same people. A name that is not entered is looked up by device and inode, because a file may have
+been renamed, or have two names.
+
+A file is entered before anything is charged for it. So a ledger that was made for a reading and never charged covers
+nothing, and may be deleted. What the register cannot know: copies, files that were moved to another folder or machine,
+and rows that come from a database or a frame (docs/proofs/ledger.md, section 11).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from glob import glob
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from gapless.data.io.address import is_database
+from gapless.data.io.source import exists, names_of
+from gapless.errors import LedgerError
+from gapless.privacy.file_lock import BINARY, locked, sync_name
+from gapless.privacy.ledger import Coverage, Ledger
+from gapless.privacy.ledger_file import identity_at
+
+REGISTER = ".gapless-register"
+_HEAD = {"gapless": "register", "version": 1, "about": "which ledger pays for which file here; keep it with the data"}
+
+# A folder that may only be read, that is gone, or whose file system has no locks: what lies there is not entered.
+_NOT_WRITABLE = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR),
+    *(errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of a table: as it was called, its real path, and its device and inode when the table was read."""
+
+    called: Path
+    real: Path
+    place: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """An entry: a file by its name and by its places, and the ledger that pays for it.
+
+    There are several places while an earlier version of the file is still in the folder, under another name.
+    """
+
+    name: str
+    places: frozenset[tuple[int, int]]
+    identity: str
+    ledger: str
+
+    def line(self) -> str:
+        """The entry as text."""
+        content = {
+            "name": self.name,
+            "places": sorted(self.places),
+            "ledger": {"identity": self.identity, "path": self.ledger},
+        }
+        return json.dumps(content) + "\n"
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Covered:
+        """The entry in a line; what is none raises."""
+        places = frozenset((int(device), int(inode)) for device, inode in content["places"])
+        ledger = content["ledger"]
+        return cls(str(content["name"]), places, str(ledger["identity"]), str(ledger["path"]))
+
+
+def data_files(data: Any, engine: str | None) -> list[DataFile]:
+    """The files on this machine that a table is read from, by every name; none for a database or a frame.
+
+    A file is read once, but each of its names may be the one that is entered.
+    Spark may read a folder, and a path that is not of this machine: then there are none.
+    """
+    if not isinstance(data, str | Path) or is_database(data):
+        return []
+    found = []
+    for path in _read_by_spark(str(data)) if engine == "spark" else names_of(data):
+        with contextlib.suppress(OSError):  # what is wrong with a file is said by who reads it
+            stat = path.stat()
+            found.append(DataFile(path, path.resolve(), (stat.st_dev, stat.st_ino)))
+    return found
+
+
+def _read_by_spark(data: str) -> list[Path]:
+    data = re.sub(r"^file:/+", "/", data)
+    found = [Path(data)] if exists(data) else sorted(map(Path, glob(data)))  # noqa: PTH207 it may be absolute
+    inside = (path.rglob("*") if path.is_dir() else [path] for path in found)
+    return [path for paths in inside for path in sorted(paths) if path.is_file() and path.name[0] not in "._"]
+
+
+def check_not_covered(files: Sequence[DataFile], place: Path, beside: Callable[[Path], Path] | None = None) -> Coverage:
+    """Refuse, before a row is read and a ledger made, files that another ledger pays for than the one at `place`.
+
+    Where a folder has no register, because it was copied without hidden files or is older, a ledger `beside` a file
+    that has entries pays for it.
+
+    Returns:
+        Whether the files are entered, or can be.
+    """
+    if not files:
+        return "unknown"
+    folders, identity = _by_folder(files), identity_at(place)
+    owners = _check([(_entries(folder), members) for folder, members in folders], identity, place)
+    for folder, members in folders:
+        if beside is not None and not (folder / REGISTER).exists():
+            _check_beside(members, identity, place, beside)
+    paths = [(folder / REGISTER, folder) for folder, _ in folders]
+    writable = [os.access(path if path.exists() else folder, os.W_OK) for path, folder in paths]
+    return _coverage(files, None not in owners or all(writable))
+
+
+def _check_beside(files: Sequence[DataFile], identity: str | None, place: Path, beside: Callable[[Path], Path]) -> None:
+    for file in files:
+        other, known = beside(file.real), None
+        with contextlib.suppress(LedgerError):  # not a ledger
+            known = identity_at(other)
+        if known not in (None, identity) and not _is_unspent(other):
+            raise _refused(file, Covered(file.real.name, frozenset({file.place}), str(known), str(other)), place)
+
+
+def register(files: Sequence[DataFile], ledger: Ledger, coverage: Coverage) -> None:
+    """Have a ledger enter these files before it is charged the next time.
+
+    At once if it was charged before and no register here knows it: then it may be older than the register.
+    """
+    ledger.covers(partial(enter, files), coverage)
+    known = {entry.identity for folder, _ in _by_folder(files) for entry in _entries(folder).values()}
+    if ledger.entries and ledger.identity not in known:
+        ledger.enter_files()
+
+
+def enter(files: Sequence[DataFile], ledger: Ledger) -> Coverage:
+    """Enter files as paid for by this ledger, on the disk when this returns; refuses those that another one pays for.
+
+    What cannot be entered, since its folder may only be read, is passed over: the answer says so.
+    """
+    folders = [(folder, members, _entries(folder)) for folder, members in _by_folder(files)]
+    _check([(covered, members) for _, members, covered in folders], ledger.identity, ledger.path)
+    all_entered = True
+    for folder, members, covered in folders:
+        if not _changes(covered, members, ledger):
+            continue
+        path = folder / REGISTER
+        try:
+            with _held(path) as descriptor:
+                text = _read(descriptor)
+                latest = _parsed(text, path)
+                _check([(latest, members)], ledger.identity, ledger.path)  # another process may have been faster
+                _append(descriptor, text, _changes(latest, members, ledger))
+                sync_name(path)
+        except OSError as error:
+            if error.errno not in _NOT_WRITABLE:
+                raise LedgerError(
+                    f"cannot write {path}: {error.strerror}",
+                    hint="free space on the disk; nothing was read from the table",
+                ) from None
+            all_entered &= None not in _owners(covered, members)
+    return _coverage(files, all_entered)
+
+
+def _coverage(files: Sequence[DataFile], entered: bool) -> Coverage:  # noqa: FBT001 one fact beside another
+    if not files:
+        return "unknown"
+    return "registered" if entered else "unregistered"
+
+
+def _by_folder(files: Iterable[DataFile]) -> list[tuple[Path, list[DataFile]]]:
+    """In one order for all processes: of two that race for the same files, one gets them all."""
+    ordered = sorted(files, key=lambda file: (str(file.real.parent), file.real.name))
+    return [(folder, list(members)) for folder, members in groupby(ordered, key=lambda file: file.real.parent)]
+
+
+def _owners(covered: Mapping[str, Covered], files: Sequence[DataFile]) -> list[Covered | None]:
+    """What covers each of the files: by its name first, since a file that is deleted leaves its inode to another."""
+    by_place = {place: entry for entry in covered.values() for place in entry.places if place[1]}  # 0 is no inode
+    return [covered.get(file.real.name) or by_place.get(file.place) for file in files]
+
+
+def _check(
+    folders: Sequence[tuple[Mapping[str, Covered], Sequence[DataFile]]], identity: str | None, place: Path
+) -> list[Covered | None]:
+    """What covers each of the files in these folders; refuses another ledger than the one with this identity."""
+    pairs = [pair for covered, files in folders for pair in zip(files, _owners(covered, files), strict=True)]
+    found = {owner.identity: (file, owner) for file, owner in reversed(pairs) if owner is not None}
+    others = [pair for owner, pair in found.items() if owner != identity]
+    if others and len(found) > 1:
+        (second, of_second), (first, of_first) = list(found.values())[-2:]
+        raise LedgerError(
+            f"{first.called} is covered by the ledger {of_first.ledger}, and {second.called} by {of_second.ledger}: no "
+            "ledger may pay for both",
+            hint="read each file by itself, under its own ledger",
+        )
+    if others:
+        raise _refused(*others[0], place)
+    return [owner for _, owner in pairs]
+
+
+def _refused(file: DataFile, owner: Covered, place: Path) -> LedgerError:
+    """Why a file takes no other ledger, and what to do: never what would make a second budget of a real release.
+
+    A file that is copied under another name has neither the name nor the inode of the other: the way out if its people
+    are others, because the name is used again, or the inode of a file that was deleted.
+    """
+    folder = file.real.parent
+    same = "" if owner.name == file.real.name else f" is the same file as {owner.name}, which"
+    others = f"if {file.called} holds other people, copy it under another name"
+    lines = f"delete the lines that name {json.dumps(owner.name)} in {folder / REGISTER}"
+    found = _find(owner, folder)
+    if found is None:
+        return LedgerError(
+            f"{file.called}{same} is covered by the ledger {owner.ledger}, which is gone",
+            hint=f"pass ledger=PATH if it was moved, or restore it and its .seal from a backup; {others}; only if "
+            f"nothing that was released under it was ever shared, {lines}",
+        )
+    unspent = _is_unspent(found)
+    return LedgerError(
+        f"{file.called}{same} is covered by the ledger {found}, and {place} would be a second budget for the same rows"
+        + ("; nothing was spent so far" if unspent else ""),
+        hint=f'pass ledger="{found}"; ' + (f"to use {place} instead, {lines}; " if unspent else "") + others,
+    )
+
+
+def _find(owner: Covered, folder: Path) -> Path | None:
+    """Where the ledger lies: at its path, or, if the folder was moved with it, in this folder or beside it."""
+    path = Path(owner.ledger)
+    for candidate in (path, folder / path.name, folder.parent / path.name):
+        try:
+            if identity_at(candidate) == owner.identity:
+                return candidate
+        except LedgerError:  # damaged, or somebody else's: it is there
+            if candidate == path:
+                return path
+    return None
+
+
+def _is_unspent(path: Path) -> bool:
+    try:
+        return not Ledger.open(path).entries
+    except LedgerError:
+        return False
+
+
+def _changes(covered: Mapping[str, Covered], files: Sequence[DataFile], ledger: Ledger) -> list[Covered]:
+    """The entries that are to be written so that the ledger covers the files as they are now."""
+    changed = []
+    for file in files:
+        name, known = file.real.name, covered.get(file.real.name)
+        places = {file.place}
+        if known is not None and not known.places <= places:
+            places |= known.places & _places_in(file.real.parent)
+        entry = Covered(name, frozenset(places), ledger.identity, str(ledger.path))
+        if entry != known:
+            changed.append(entry)
+    return changed
+
+
+def _places_in(folder: Path) -> set[tuple[int, int]]:
+    """Devices and inodes of all that is in a folder: an earlier version of a file may be among it."""
+    with contextlib.suppress(OSError), os.scandir(folder) as inside:
+        device = folder.stat().st_dev
+        return {(device, found.inode()) for found in inside}
+    return set()
+
+
+# ---------------------------------------------------------------------- the file
+
+
+def _entries(folder: Path) -> dict[str, Covered]:
+    """What is entered in a folder, by names, without a lock: half a line that is being written is not taken."""
+    path = folder / REGISTER
+    try:
+        return _parsed(path.read_bytes(), path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise LedgerError(
+            f"cannot read {path}, which says what ledger pays for a file: {error.strerror}",
+            hint="ask its owner for the right to read it",
+        ) from None
+
+
+def _whole(text: bytes) -> bytes:
+    """The whole lines: half a line, or zeros, that a crash has left were written before anything was charged."""
+    return text[: text.rstrip(b"\0").rfind(b"\n") + 1]
+
+
+def _parsed(text: bytes, path: Path) -> dict[str, Covered]:
+    covered: dict[str, Covered] = {}
+    try:
+        for line in _whole(text).splitlines():
+            content = json.loads(line)
+            if content.get("gapless") != "register":
+                entry = Covered.of(content)
+                covered.pop(
+                    entry.name, None
+                )  # in the order of the last lines: where two have a place, the later has it
+                covered[entry.name] = entry
+            elif content["version"] > _HEAD["version"]:
+                raise LedgerError(f"{path} was written by a newer gapless", hint="install a newer gapless")
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        raise LedgerError(
+            f"{path} has a line that cannot be read",
+            hint="restore it from a backup, or correct the line: it says what ledger pays for a file",
+        ) from None
+    return covered
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[int]:
+    """Hold a register, made if there is none, against every other process."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o666)  # as any file: it is for all who read
+        with locked(descriptor, path) as there:
+            if there:  # else an editor put another in its place while we waited
+                yield descriptor
+                return
+
+
+def _read(descriptor: int) -> bytes:
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read()
+
+
+def _append(descriptor: int, text: bytes, entries: Sequence[Covered]) -> None:
+    """Write lines behind the whole ones, and flush them to the disk."""
+    end = len(_whole(text))
+    head = "" if end else json.dumps(_HEAD) + "\n"
+    data = "".join([head, *(entry.line() for entry in entries)]).encode()
+    os.ftruncate(descriptor, end)
+    os.lseek(descriptor, end, os.SEEK_SET)
+    while data:
+        data = data[os.write(descriptor, data) :]
+    os.fsync(descriptor)

@@ -1,0 +1,628 @@
+"""Files and foreign frames as polars frames, some rows at a time: the only place where data come in from outside.
+
+Text files stay text (nothing is inferred), frames keep their types, cells of no common type are text. A file is read in
+parts, of which one is held at a time; what goes wrong is the same as if it had been read at once: bytes that cannot be
+read or decoded are told first, wherever they are. It is told without a cell of the data: the header, the types and the
+file's name are public, the rest is not.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import datetime as dt
+import fnmatch
+import glob
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import wraps
+from io import BufferedReader
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import polars as pl
+
+from gapless.data.io.address import ACCEPTED, is_connection_string, is_database, is_url, may_hold_password
+from gapless.data.io.excel import text_rows
+from gapless.data.io.formulas import Formulas
+from gapless.errors import GaplessError, ReadError
+from gapless.schema import Schema, toml
+from gapless.schema.columns import as_text
+from gapless.schema.schema import SEPARATORS
+from gapless.text import listing, repeated
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+PARQUET_ENDINGS = (".parquet", ".pq")
+EXCEL_ENDINGS = (".xlsx",)
+
+PART = 1 << 23  # bytes of a text file
+PART_ROWS = 1 << 17  # of a Parquet file
+LOOKED_AT = 1000  # lines, for the separator
+LONGEST_CELL = 2**31 - 1  # letters: else a long comment in a cell is an error
+LONGEST_ROW = 1 << 25  # letters, all of which are held at once
+# A megabyte of gzip can unpack to a gigabyte. More than this is refused if it is also packed more tightly than this.
+UNPACKED, TIGHTEST = 1 << 30, 100  # bytes; bytes for each byte of the file
+
+_MARKS = {  # the longer ones first: one of UTF-16 begins one of UTF-32
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+_NOTHING = ("none", "nan", "snan", "-nan", "nat", "<na>")  # of Python, numpy and pandas, as they write themselves
+
+_PLAIN = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime, pl.Null)
+
+
+def without_cells(function: Callable[P, R]) -> Callable[P, R]:
+    """Whatever goes wrong inside becomes a ReadError with no cell in it; a panic of polars is no `Exception`."""
+
+    @wraps(function)
+    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (GaplessError, MemoryError):
+            raise
+        except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001 its text may quote cells
+            kind = type(error).__name__
+        # Raised here and not above, where it would carry the other error with it.
+        raise ReadError(
+            f"the data hold something that cannot be read ({kind})",
+            hint="write the column as text or numbers of a plain type; tell us which type it had",
+        )
+
+    return told
+
+
+def parts(
+    data: Any,
+    schema: Schema | None = None,
+    *,
+    encoding: str | None = None,
+    separator: str | None = None,
+    for_holder: bool = False,
+) -> Iterator[pl.DataFrame]:
+    """A file's or frame's rows, some at a time, at least one part; `for_holder` lets an error name the line.
+
+    A text file is UTF-8 with commas, or tabs in .tsv, unless the schema or an argument says otherwise. Formulas that
+    were escaped when it was written (`formulas`) are as they were.
+    The caller must be `without_cells`, and raise what is wrong with cells after the last part.
+    """
+    if schema is not None:
+        encoding, separator = encoding or schema.encoding, separator or schema.separator
+    layout = encoding or "utf-8", separator, None if schema is None else Formulas(schema)
+    for frame in _frames(data, *layout, for_holder=for_holder):
+        if frame.width == 0:
+            raise ReadError("the data have no columns", hint="a table with a header and rows")
+        yield pl.DataFrame({series.name: within_reach(series) for series in frame})  # by name: one may be empty
+
+
+@without_cells
+def load(data: Any, schema: Schema, *, encoding: str | None = None, for_holder: bool = False) -> pl.DataFrame:
+    """All of a file's or frame's rows and columns."""
+    return pl.concat(parts(data, schema, encoding=encoding, for_holder=for_holder))
+
+
+def _frames(
+    data: Any, encoding: str, separator: str | None, formulas: Formulas | None, *, for_holder: bool
+) -> Iterable[pl.DataFrame]:
+    if isinstance(data, str | Path):
+        return chain.from_iterable(
+            _file_frames(path, encoding, separator, formulas, for_holder=for_holder) for path in files_of(data)
+        )
+    if not isinstance(data, pl.LazyFrame):
+        return [_load_frame(data)]
+    try:
+        return [data.collect()]
+    except pl.exceptions.PolarsError:  # its text may quote cells
+        raise ReadError("this LazyFrame cannot be computed", hint="collect() it yourself to see why") from None
+
+
+def is_plain(series: pl.Series) -> bool:
+    """Whether its cells are texts, numbers, booleans, dates or datetimes."""
+    dtype = series.dtype
+    return dtype.is_numeric() or dtype.base_type() in _PLAIN
+
+
+def within_reach(series: pl.Series) -> pl.Series:
+    """Moments near years that people write.
+
+    Bounds are dates from year 1 to 9999. A moment beyond a year more is as far outside as any, and polars panics when
+    it writes some of them. Nanoseconds do not reach that far, but their least number stands for no moment in numpy.
+    """
+    if series.dtype.base_type() not in (pl.Date, pl.Datetime):
+        return series
+    unit: Any = getattr(series.dtype, "time_unit", "D")
+    ends = ("0000-01-01", "10000-12-31") if unit != "ns" else (1 - 2**63, 2**63 - 1)
+    first, last = (int(np.datetime64(end, unit).astype(np.int64)) for end in ends)
+    return series.to_physical().clip(first, last).cast(series.dtype)
+
+
+def split_pattern(data: str | Path) -> tuple[Path, str]:
+    """Split a path into the part that is taken literally and the pattern that follows it, "" if there is none.
+
+    Whatever exists under its own name is literal: the file `people[1].csv`, and the folder of `rel[1]/*.csv`.
+    """
+    literal, parts = Path(), Path(data).parts
+    for place, part in enumerate(parts):
+        if glob.has_magic(part) and not os.path.lexists(literal / part):
+            return literal, str(Path(*parts[place:]))
+        literal /= part
+    return literal, ""
+
+
+def is_pattern(data: Any) -> bool:
+    """Whether it stands for several files, as in `big/*.parquet`, and is no file itself."""
+    return isinstance(data, str | Path) and not is_database(data) and split_pattern(data)[1] != ""
+
+
+def files_of(data: str | Path) -> list[Path]:
+    """The files that a path or a pattern names: each file once, however many names and links lead to it, sorted.
+
+    Of several names of one file the first is kept. Else one person's row would be counted once for each of them.
+    """
+    found: dict[Hashable, Path] = {}
+    for path in names_of(data):
+        found.setdefault(file_identity(path), path)
+    return list(found.values())
+
+
+def names_of(data: str | Path) -> list[Path]:
+    """All names that a path or a pattern stands for, sorted: one file may have several."""
+    if not is_pattern(data):
+        return [Path(data)]
+    folder, pattern = split_pattern(data)
+    found = sorted(_matches(folder, Path(pattern).parts))
+    if not found:
+        raise _nothing_at(data, f"no file matches {data}", "check the pattern")
+    return found
+
+
+def _matches(folder: Path, parts: Sequence[str]) -> list[Path]:
+    """All that the parts of a pattern name below a folder, by the rules of the module glob; one may come twice."""
+    found = [folder]
+    for part in parts:
+        if part == "**":
+            found = _folders_below(found)
+        elif glob.has_magic(part):
+            found = [parent / name for parent in found for name in fnmatch.filter(_names_in(parent, part), part)]
+        else:
+            found = [parent / part for parent in found if os.path.lexists(parent / part)]
+    return found
+
+
+def _folders_below(folders: Iterable[Path]) -> list[Path]:
+    """These folders and all below them, each once: links may lead in a circle."""
+    found: dict[Hashable, Path] = {}
+    waiting = list(folders)
+    for folder in waiting:  # which grows meanwhile
+        if folder.is_dir() and (identity := file_identity(folder)) not in found:
+            found[identity] = folder
+            waiting += [folder / name for name in _names_in(folder, "**")]
+    return list(found.values())
+
+
+def _names_in(folder: Path, part: str) -> list[str]:
+    """The names in a folder that this part of a pattern may match: hidden ones only if it begins with a point."""
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError:  # a file, or a folder that nobody may look into
+        return []
+    return [name for name in names if part.startswith(".") or not name.startswith(".")]
+
+
+def file_identity(path: Path) -> Hashable:
+    """What all names of one file share: its device and inode, after all links were followed."""
+    try:
+        found = path.stat()
+    except OSError:  # a link that leads nowhere: whoever reads it raises the error
+        return path
+    return (found.st_dev, found.st_ino) if found.st_ino else path.resolve()  # some file systems have no inodes
+
+
+def check_there(path: Path) -> None:
+    """Refuse a path or a pattern at which no file lies."""
+    if is_database(path):  # its URL may have a password
+        raise ReadError(
+            "a database is not read here", hint='a release takes it, with query="select age, sex from people"'
+        )
+    if is_pattern(path):
+        files_of(path)
+        return
+    if not exists(path):
+        raise _nothing_at(path, f"no file {path}", "check the path")
+    if path.is_dir():
+        raise ReadError(f"{path} is a folder", hint=f"a CSV or Parquet file, or a pattern of several: {path}/*.parquet")
+
+
+def exists(path: str | Path) -> bool:
+    """Whether there is such a file or folder. A name too long for one is none; `Path` would raise, and show it."""
+    return os.path.exists(path)  # noqa: PTH110 see above
+
+
+def _nothing_at(data: str | Path, what: str, hint: str) -> ReadError:
+    """What is wrong with a name at which no file lies; one that may hold a password is not shown."""
+    if is_url(data):
+        return ReadError("a URL is not read", hint=f"pass a file on this machine; of databases, {ACCEPTED}")
+    if is_connection_string(data):
+        return ReadError(
+            "a connection string is not read, and no file has this name", hint=f"write it as a URL: {ACCEPTED}"
+        )
+    if may_hold_password(data):
+        return ReadError("no file has this name, which is not shown: it may hold a password", hint=hint)
+    return ReadError(what, hint=hint)
+
+
+def separator_of(path: Path, declared: str | None) -> str:
+    """What separates cells in a text file: a tab in .tsv, else what is declared, else a comma."""
+    return "\t" if ".tsv" in path.name.lower() else declared or ","
+
+
+def _file_frames(
+    path: Path, encoding: str, separator: str | None, formulas: Formulas | None, *, for_holder: bool
+) -> Iterator[pl.DataFrame]:
+    name = path.name.lower()
+    check_there(path)
+    with whole_file(path):
+        if name.endswith(PARQUET_ENDINGS):
+            yield from parquet_frames(path)
+        elif name.endswith(TEXT_ENDINGS):
+            found = text_frames(path, encoding, separator_of(path, separator), for_holder=for_holder)
+            yield from found if formulas is None else map(formulas.undo, found)
+        elif name.endswith(EXCEL_ENDINGS):
+            yield _sheet(path, for_holder=for_holder)
+        else:
+            raise ReadError(
+                f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet, .xlsx; or a data frame"
+            )
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[None]:
+    """What can be wrong with a file as such, in words."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or "it is cut off or damaged"
+        raise ReadError(f"cannot read {path}: {why}", hint="a whole file that you may read") from None
+    except pl.exceptions.PolarsError:  # its text may quote cells
+        raise ReadError(f"{path} is not a valid Parquet file", hint="write it again, or use CSV") from None
+
+
+def scan_parquet(path: Path) -> pl.LazyFrame:
+    """One Parquet file by its literal name.
+
+    polars would expand `*`, `?`, `[` and a leading `~`, and make columns of folders called `year=2024`.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ReadError(f"the name {str(path)!a} is not valid Unicode", hint="rename the file") from None
+    return pl.scan_parquet(path.absolute(), glob=False, hive_partitioning=False)
+
+
+def parquet_frames(path: Path, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+    """A Parquet file some rows at a time, with these columns or all; a row group is held as a whole."""
+    scan = scan_parquet(path) if columns is None else scan_parquet(path).select(columns)
+    yield scan.head(0).collect()  # what columns it has, though there may be no row
+    yield from scan.collect_batches(chunk_size=PART_ROWS)
+
+
+def _sheet(path: Path, *, for_holder: bool) -> pl.DataFrame:
+    """The first sheet of an Excel file as text, without the rows that have no value."""
+    frame = text_rows(path)
+    if frame.height == 0:
+        raise ReadError(f"{path} is empty", hint="write a header line into the first sheet")
+    header = [(name or "").strip() for name in frame.row(0)]
+    _check_header(header, path, ",", for_holder=for_holder)
+    frame.columns = header
+    return frame[1:]
+
+
+# ---------------------------------------------------------------------- text
+
+
+def text_frames(path: Path, encoding: str, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
+    """A text file some rows at a time, all cells as text."""
+    pieces = _pieces(path, encoding)
+    try:
+        yield from _parsed(_blocks(pieces, path), path, separator, for_holder=for_holder)
+    except (ReadError, csv.Error):
+        for _ in pieces:  # a byte that cannot be read or decoded is told first, wherever it is
+            pass
+        raise
+
+
+def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bool) -> Iterator[pl.DataFrame]:
+    """Each block as a frame. The header is put before each of them, so that all are read alike."""
+    csv.field_size_limit(LONGEST_CELL)
+    first = next(blocks)
+    rows = csv.reader(_lines(first), delimiter=separator)
+    header = [name.strip() for name in next(rows)]
+    _check_header(header, path, separator, for_holder=for_holder)
+    head = "".join(islice(_lines(first), rows.line_num))
+    before = 0  # lines of earlier blocks
+    for block in chain([first[len(head) :]], blocks):
+        text = head + block
+        try:
+            frame = pl.read_csv(text.encode(), infer_schema=False, separator=separator, empty_string_is_null=False)
+            frame.columns = header  # polars leaves doubled quotes in names
+        except pl.exceptions.PolarsError:  # its text quotes cells
+            frame = None
+        # polars fills a short row with empty cells: only a block whose last column has some is looked at twice.
+        if frame is None or (frame.columns and (frame[:, -1] == "").any()):
+            lines = chain.from_iterable(map(io.StringIO, chain([text], blocks if frame is None else ())))
+            rows = csv.reader(lines, delimiter=separator)
+            kept = _check_widths(rows, len(header), path, before=before if for_holder else None)
+            if frame is None:
+                raise _not_csv(path)
+            if len(kept) < frame.height:
+                frame = frame[kept]
+        before += block.count("\n")
+        yield frame
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a text, one by one: where only the first are wanted, it is not copied as a whole."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def _blocks(pieces: Iterable[str], path: Path) -> Iterator[str]:
+    """The same text in blocks of whole lines, cut outside of quotes."""
+    held: list[str] = []
+    quoted = False  # whether what is held ends inside quotes
+    for piece, following in pairwise(chain(pieces, [""])):
+        if following and (cut := _last_line(piece, quoted=quoted)):  # a text of one piece is one block
+            yield "".join((*held, piece[:cut]))
+            held, quoted = [piece[cut:]], False
+        else:
+            held.append(piece)
+            _check_length(sum(map(len, held)), path)
+        quoted ^= held[-1].count('"') % 2 == 1
+    yield "".join(held)
+
+
+def _last_line(piece: str, *, quoted: bool) -> int:
+    """Where the last line begins that is outside of quotes; 0 if there is none."""
+    end = len(piece)
+    inside = quoted ^ (piece.count('"') % 2 == 1)  # of quotes, at `end`
+    while end > 0:
+        start = piece.rfind('"', 0, end) + 1  # from here to `end` all is inside, or nothing is
+        if not inside and (line := piece.rfind("\n", start, end)) >= 0:
+            return line + 1
+        end, inside = start - 1, not inside
+    return 0
+
+
+def _pieces(path: Path, encoding: str) -> Iterator[str]:
+    """The text from the first letter of the header on, lines ending as they do today, some letters at a time."""
+    pieces = _stripped(path, encoding)
+    first = next(pieces)
+    # Lines as they ended on the first Macintosh: only then is the file gone through before.
+    old = "\n" not in first and not any("\n" in piece for piece in _stripped(path, encoding))
+    for piece in chain([first], pieces):
+        yield piece.replace("\r", "\n") if old else piece
+
+
+def _stripped(path: Path, encoding: str) -> Iterator[str]:
+    pieces = _decoded(path, encoding)
+    first = next(pieces, "").removeprefix("\ufeff").lstrip("\r\n")  # utf-16-le and the like leave the mark at the start
+    while not first.strip():
+        if not (piece := next(pieces, "")):
+            raise ReadError(f"{path} is empty", hint="a file with a header line")
+        first = (first + piece).lstrip("\r\n")
+        _check_length(len(first), path)
+    if re.match(r"[^\r\n]*\0", first):  # in the header: two bytes for each letter, taken for two letters
+        raise _not_text(path, encoding)
+    yield first
+    yield from pieces
+
+
+def _check_length(letters: int, path: Path) -> None:
+    """Refuse to hold more than a public number of letters: a quote that is never closed takes all that follows."""
+    if letters > LONGEST_ROW:
+        raise ReadError(
+            f"{path} has a row of more than {LONGEST_ROW:,} letters",
+            hint="close every quote, and end every row with a line break",
+        )
+
+
+def _decoded(path: Path, encoding: str) -> Iterator[str]:
+    codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+    with path.open("rb") as file, _unzipped(file) as raw:
+        try:
+            b"a".decode(codec, "ignore")  # refuses codecs that are not for text; of no byte it would ask none
+            decoder = codecs.getincrementaldecoder(codec)()
+        except LookupError:
+            raise ReadError(f"no encoding called {encoding!r}", hint="utf-8, latin-1, cp1252 …") from None
+        parts = _unpacked(raw, path)
+        for part in chain(parts, [b""]):
+            try:
+                text = decoder.decode(part, final=not part)
+            except UnicodeError:
+                break
+            if text:
+                yield text
+        else:
+            return
+        for _ in parts:  # a file that is cut off is told first
+            pass
+    raise _not_text(path, encoding)
+
+
+def _unpacked(raw: BufferedReader | gzip.GzipFile, path: Path) -> Iterator[bytes]:
+    """The bytes of a file, some at a time, unless it is packed so tightly that it may be made to fill the memory."""
+    most = max(UNPACKED, TIGHTEST * path.stat().st_size)
+    read = 0
+    while part := raw.read(PART):
+        read += len(part)
+        if read > most and isinstance(raw, gzip.GzipFile):
+            raise ReadError(
+                f"{path} unpacks to more than {UNPACKED:,} bytes and more than {TIGHTEST} times its size",
+                hint="unpack it with `gunzip`, and pass the file that comes out",
+            )
+        yield part
+
+
+def _unzipped(file: BufferedReader) -> BufferedReader | gzip.GzipFile:
+    return gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
+
+
+def file_layout(data: Any, encoding: str | None) -> tuple[str | None, str | None]:
+    """The encoding and the separator of a text file, as far as they are not the usual ones. For the holder's eyes.
+
+    An encoding is told by the first bytes. A separator is the first under which the header has several fields and the
+    rows below it have as many.
+    """
+    if not isinstance(data, str | Path) or not (path := Path(data)).name.lower().endswith(TEXT_ENDINGS):
+        return encoding, None
+    check_there(path)
+    with suppress(OSError, EOFError, zlib.error):  # told when the file is read
+        encoding = encoding or wide_encoding(path)
+        if separator_of(path, None) == ",":
+            lines = chain.from_iterable(map(_lines, _blocks(_pieces(path, encoding or "utf-8"), path)))
+            return encoding, _separator(list(islice(lines, LOOKED_AT)))
+    return encoding, None
+
+
+def _separator(lines: list[str]) -> str | None:
+    csv.field_size_limit(LONGEST_CELL)
+    for separator in SEPARATORS:
+        with suppress(csv.Error):
+            rows = list(csv.reader(lines, delimiter=separator))
+            whole = rows[:-1] if len(lines) == LOOKED_AT else rows  # the last may have been cut
+            widths = {len(row) for row in whole if row}
+            if len(widths) == 1 and widths != {1}:
+                return None if separator == "," else separator
+    return None
+
+
+def wide_encoding(path: Path) -> str | None:
+    """The encoding of a text file with more than one byte for each letter, by its first four; None for others."""
+    with path.open("rb") as file, _unzipped(file) as raw:
+        start = raw.read(4)
+    unmarked = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be" if start[:1] == b"\0" else None
+    return next((name for mark, name in _MARKS.items() if start.startswith(mark)), unmarked)
+
+
+def _not_text(path: Path, encoding: str) -> ReadError:
+    """Only the mark at the start, or the first letter of the header, tells the encoding: no cell does."""
+    shown = wide_encoding(path) or "latin-1"
+    hint = f'name its encoding: encoding="{shown}" (--encoding {shown})'
+    return ReadError(f"{path} is not {encoding} text", hint=hint)
+
+
+def _check_header(header: Sequence[str], path: Path, separator: str, *, for_holder: bool) -> None:
+    if twice := repeated(header):
+        # A file without a header has a row of data in its place.
+        called = f"called {twice[0]!r}" if for_holder else "of the same name"
+        raise ReadError(f"{path} has two columns {called}", hint="a header line with one name for each column")
+    if not all(header[1:] or header):  # the first may be the number of the row, which spreadsheets leave unnamed
+        raise ReadError(f"{path} has a column without a name", hint="name it in the header line, or delete the column")
+    if len(header) == 1 and separator == "," and (found := [other for other in ";\t" if other in header[0]]):
+        raise ReadError(
+            f"{path} is not separated by commas",
+            hint=f"[table] separator = {toml.quoted(found[0])} in the schema; `gapless schema draft` finds it",
+        )
+
+
+def _check_widths(rows: Any, width: int, path: Path, *, before: int | None) -> list[int]:
+    """The places of the rows, behind the header, that are not blank lines; a row of another width is an error.
+
+    `before`, for the holder, is the number of lines that came before these.
+    """
+    next(rows)
+    kept: list[int] = []
+    try:
+        for place, row in enumerate(rows):
+            if len(row) == width or (width == 1 and not row):
+                kept.append(place)
+            elif width == 1 or len(row) > 1 or "".join(row).strip():
+                where = "a row" if before is None else f"line {before + rows.line_num}"
+                raise ReadError(
+                    f"{path}: {where} has not as many fields as the header",
+                    hint="put a cell that holds the separator in quotes; `gapless check` names the line",
+                )
+    except csv.Error:
+        raise _not_csv(path) from None
+    return kept
+
+
+def _not_csv(path: Path) -> ReadError:
+    return ReadError(
+        f"{path} is not a valid CSV file",
+        hint='put a cell that holds a quote or a line break in quotes, and double the quote: "5"" pipe"',
+    )
+
+
+def _load_frame(data: Any) -> pl.DataFrame:
+    if isinstance(data, pl.DataFrame):
+        return data
+    import narwhals as nw  # noqa: PLC0415 only foreign frames need it
+
+    try:
+        native = nw.from_native(data, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        raise ReadError("two columns have the same name", hint="give each column its own name") from None
+    except TypeError:
+        raise ReadError(
+            f"cannot read a {type(data).__name__}", hint="a path, or a pandas, polars or Arrow table"
+        ) from None
+    columns = {str(name): _load_column(native.get_column(name)) for name in native.columns}
+    if odd := [name for name, column in columns.items() if column is None]:
+        raise ReadError(
+            f"column {odd[0]!r} of this {type(data).__name__} holds a type that is unknown here",
+            hint="one type in each column, or text",
+        )
+    return pl.DataFrame(columns)
+
+
+def _load_column(column: Any) -> pl.Series | None:
+    """A column of a foreign frame; None if its type, which is public, is unknown here.
+
+    No cell decides how the others are read: a column of Python objects is text, cell by cell, whatever they are.
+    """
+    import narwhals as nw  # noqa: PLC0415 only foreign frames need it
+
+    if column.dtype != nw.Object:
+        try:
+            return _unicode(pl.Series(column.to_polars()))
+        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 whatever it raises may quote its cells
+            if column.dtype != nw.String:
+                return None
+    return pl.Series([_text(cell) for cell in column.to_list()], dtype=pl.String)
+
+
+def _text(cell: object) -> str | None:
+    """A Python object as text, as a file would say it; None for what stands for nothing."""
+    text = cell.isoformat() if isinstance(cell, dt.date) else as_text(cell)
+    if not isinstance(cell, str) and text.lower() in _NOTHING:
+        return None
+    return text.encode(errors="replace").decode()
+
+
+def _unicode(series: pl.Series) -> pl.Series:
+    """Texts as they are; those of a broken array that are no Unicode with marks in place of the bytes that are not."""
+    if series.dtype.base_type() not in (pl.String, pl.Categorical):
+        return series
+    raw = series.cast(pl.String).cast(pl.Binary)
+    try:
+        raw.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        return pl.Series([None if cell is None else cell.decode(errors="replace") for cell in raw], dtype=pl.String)
+    return series

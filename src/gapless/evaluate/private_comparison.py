@@ -1,0 +1,229 @@
+"""A private table compared with a public one: noisy marginals, paid for, and what their noise leaves open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gapless.data import PrivateTable, Table
+from gapless.data.checks import check_comparable, check_private, check_public, check_weights, shared_bins
+from gapless.errors import SchemaError
+from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows
+from gapless.evaluate.marginals import half_l1, shares
+from gapless.evaluate.pairs import Pair, measure_of
+from gapless.model.marginal import Measurement, estimate_total
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Loss, for_counts
+from gapless.text import plural
+from gapless.types import Floats
+
+MOST_PAIRS = 20
+PAIR_CELLS = 10_000
+
+Noise = DiscreteLaplace | DiscreteGaussian
+
+
+def compare_private(
+    table: PrivateTable,
+    other: Table,
+    *,
+    spend: Loss,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    weights: ArrayLike | None = None,
+) -> Comparison:
+    r"""Compare a public table with a private one, from noisy marginals.
+
+    Half of `spend` goes to the marginals of all columns, half to those of `pairs`, gaps counted as cells, all charged
+    in one batch. The comparison is post-processing of these counts and is public. Guarantee: that of the counts, see
+    docs/proofs/comparison.md.
+
+    A distance of noisy shares is too large: noise adds to it. With y the noisy counts of the K observed cells, n their
+    sum, a the mean size of the noise and q the other table's shares, the noisy distance is N = ‖y/n - q‖₁/2, and noise
+    alone would make it
+
+    .. math:: B = \frac{a}{2n} \sum_i \sqrt{1 - 2 q_i + K q_i^2}.
+
+    The value told is √(N² - B²), right on average if the true differences are spread over the cells as the noise is.
+    Whatever they are, the true distance lies between N - B and √(π/2 · (N² - B²)) for expected N: `between` is that
+    with N two standard deviations lower and higher. A mean over marginals is told from the means of N and B. There is
+    no unbiased estimate of an L1 distance. A marginal whose sum is below twice its noise tells nothing: None.
+
+    Args:
+        table: the private table.
+        other: the public table.
+        spend: what the comparison may cost; it is spent in full.
+        pairs: which pairs of columns to measure, chosen without looking at the private table; by default at most 20,
+            spread evenly over all pairs of at most 10,000 cells.
+        weights: one for each row of `other`; by default those that it carries, if it does.
+    """
+    check_private(table, "compare_private()", public="compare(truth, fake), for a truth that is public")
+    check_public(other, "the other table is", private="a public table, such as a sample")
+    checked = check_weights(other, weights)
+    if not other.rows:
+        raise SchemaError(
+            "the compared table has no rows, and noise would be paid for nothing", hint="a table with rows"
+        )
+    if table.schema.fine.columns == other.schema.fine.columns:
+        bins = shared_bins(table.schema, other, counted=other)
+        table, other = table.told_by(bins), other.told_by(bins)
+    schema = table.schema
+    check_comparable(schema, other.schema)
+    chosen = _chosen(table, pairs)
+    grant = table.ledger.grant(spend, to="compare_private")
+    requests = []
+    noises: list[Noise] = []
+    parts: list[list[tuple[str, ...]]] = [[(name,) for name in schema.names], [*chosen]]
+    for part in filter(None, parts):
+        counts = table.marginals(part, rows="extended")
+        noise = for_counts(spend / (2 if chosen else 1) / len(part), counts[0].distance)
+        requests += [(value, noise, " × ".join(names)) for value, names in zip(counts, part, strict=True)]
+        noises += [noise] * len(part)
+    released = [answer.value.astype(np.float64) for answer in grant.release_all(requests)]
+    many = len(schema.columns)
+    places = [*((c,) for c in range(many)), *map(schema.positions, chosen)]
+    found = [
+        noisy_distance(y[tuple(slice(schema.columns[c].size) for c in at)], shares(other, at, checked), noise)
+        for at, y, noise in zip(places, released, noises, strict=True)
+    ]
+    columns = [_column(other, c, released[c], noises[c].noise_std, checked, found[c]) for c in range(many)]
+    measured = [_pair(other, names, distance) for names, distance in zip(chosen, found[many:], strict=True)]
+    known = [Measurement((c,), released[c], noises[c].noise_std) for c in range(many)]
+    total = max(0, round(estimate_total(known)))
+    return Comparison(
+        schema.name,
+        (total, other.rows),
+        checked is not None,
+        (
+            _mean("one-way distance", ("column",), found[:many]),
+            *([_mean("two-way distance", ("pair of columns", "pairs of columns"), found[many:])] if chosen else []),
+            *_gap_error(columns),
+        ),
+        tuple(columns),
+        tuple(measured),
+        (),
+        (),
+        (),
+        f"{table.ledger.percent(spend)} of the budget",
+        str(table.ledger.guarantee()),
+        tuple(cell_differences(columns, measured, (total, other.rows if checked is None else effective_rows(checked)))),
+    )
+
+
+def _chosen(table: PrivateTable, pairs: Sequence[tuple[str, str]] | None) -> list[tuple[str, str]]:
+    columns = table.schema.columns
+    if pairs is not None:
+        for pair in pairs:
+            if isinstance(pair, str) or len(pair) != 2:
+                raise SchemaError(f"{pair!r} is not a pair of columns", hint='pairs=[("age", "sex")]')
+            table.schema.positions(pair)
+        return [(one, two) for one, two in pairs]
+    fitting = [
+        (one.name, two.name)
+        for one, two in combinations(columns, 2)
+        if one.extended_size * two.extended_size <= PAIR_CELLS
+    ]
+    return list(islice(fitting, 0, None, max(1, math.ceil(len(fitting) / MOST_PAIRS))))
+
+
+def _column(
+    other: Table, place: int, counts: Floats, noise_std: float, weights: Floats | None, found: NoisyDistance | None
+) -> ColumnScore:
+    column = other.schema.columns[place]
+    law, total = shares(other, [place], weights), max(1.0, float(counts.sum()))
+    seen, gaps = counts[: column.size], counts[column.size :]
+    missing = other.codes[place] >= column.size
+    mass = np.ones(other.rows) if weights is None else weights
+    rate = float(mass @ missing / mass.sum()) if other.rows else 0.0
+    sum_seen = max(1.0, float(seen.sum()))
+    return ColumnScore(
+        column.name,
+        column.kind,
+        column.cells[: column.size],
+        tuple((np.maximum(seen, 0.0) / sum_seen).tolist()),
+        tuple([0.0] * column.size if law is None else law.tolist()),
+        None if found is None else found.value,
+        None,
+        (min(1.0, max(0.0, float(gaps.sum()) / total)), rate) if column.gaps else None,
+        noise_std / sum_seen,
+        None if found is None else found.between,
+    )
+
+
+def _pair(other: Table, names: tuple[str, str], found: NoisyDistance | None) -> Pair:
+    both = other.schema[names[0]], other.schema[names[1]]
+    if found is None:
+        return Pair(names, None, measure_of(both), None, None)
+    return Pair(names, found.value, measure_of(both), None, None, found.between)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyDistance:
+    """A total variation distance from noisy counts: docs/proofs/comparison.md.
+
+    Attributes:
+        noisy: the distance of the noisy shares.
+        by_noise: what it would be on average if the true distance were 0.
+        std: about the standard deviation of `noisy`.
+
+    >>> NoisyDistance(0.5, 0.3, 0.0).value
+    0.4
+    """
+
+    noisy: float
+    by_noise: float
+    std: float
+
+    @property
+    def value(self) -> float:
+        """The distance, noise taken off as if the true differences were spread over the cells like it."""
+        return math.sqrt(max(0.0, min(1.0, self.noisy) ** 2 - self.by_noise**2))
+
+    @property
+    def between(self) -> tuple[float, float]:
+        """What the noise leaves open, however the differences are spread."""
+        low, high = (self.noisy + sign * 2 * self.std for sign in (-1, 1))
+        spread = math.sqrt(math.pi / 2 * max(0.0, high**2 - self.by_noise**2))
+        return min(1.0, max(0.0, low - self.by_noise)), min(1.0, high, spread)
+
+
+def noisy_distance(counts: Floats, law: Floats | None, noise: Noise) -> NoisyDistance | None:
+    """The distance of noisy counts from a law; None if the counts are lost in noise, or there is no law."""
+    total, std = float(counts.sum()), noise.noise_std
+    if law is None or total <= 2 * std * math.sqrt(counts.size):
+        return None
+    mean_size = math.sqrt(1 / 2 if isinstance(noise, DiscreteLaplace) else 2 / math.pi)  # of noise with std 1
+    signs = np.sign(counts / total - law)
+    spreads = np.sqrt(np.maximum(0.0, 1 - 2 * law + counts.size * law**2))
+    return NoisyDistance(
+        half_l1(counts / total, law),
+        std * mean_size * float(spreads.sum()) / (2 * total),
+        std * float(np.linalg.norm(signs - (signs * law).sum())) / (2 * total),
+    )
+
+
+def _mean(name: str, what: tuple[str, ...], found: Sequence[NoisyDistance | None]) -> Score:
+    """The mean over marginals; their noise is independent, so that of the mean is known better than that of each."""
+    known = [distance for distance in found if distance is not None]
+    about = f"Mean total variation distance of {plural(len(known), *what)}, noise taken off: 0 is equal, 1 disjoint."
+    if len(known) < len(found):
+        about += f" Lost in noise: {len(found) - len(known)} more."
+    if not known:
+        return Score(name, None, 0.0, about)
+    noisy, by_noise = (
+        float(np.mean([getattr(distance, part) for distance in known])) for part in ("noisy", "by_noise")
+    )
+    mean = NoisyDistance(noisy, by_noise, float(np.linalg.norm([distance.std for distance in known])) / len(known))
+    return Score(name, mean.value, 0.0, about, mean.between)
+
+
+def _gap_error(columns: Sequence[ColumnScore]) -> list[Score]:
+    """The rates of gaps are compared if the other table has gaps at all."""
+    rates = [column.gaps for column in columns if column.gaps is not None]
+    if not any(other for _, other in rates):
+        return []
+    error = float(np.mean([abs(truth - other) for truth, other in rates]))
+    return [Score("gap rate error", error, 0.0, "Mean difference of the shares of gaps; noise included.")]

@@ -1,0 +1,107 @@
+r"""The price of releases under a budget for the complete table: what they add to the loss of the complete data.
+
+With :math:`L_v` the sum of the losses of all releases that read a person whose cells v are observed,
+
+.. math:: F = \log \mathbb{E}_v \exp(L_v) \le \varepsilon
+
+is kept after every charge. F does not add up over releases, so the price of a batch is F with it, less F without it.
+Proved in docs/proofs/ground_truth.md, section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from gapless.privacy.assumptions import Assumption
+from gapless.privacy.budget import ROUNDING, Budget, Loss
+from gapless.privacy.ground_truth import calibrated, mean_exp
+from gapless.privacy.mechanisms import for_counts
+from gapless.privacy.pricing import CountNoise, Price, Request
+from gapless.privacy.private import L1, Columns, Private
+
+if TYPE_CHECKING:
+    from gapless.privacy.ledger_file import Entry
+
+
+@dataclass(frozen=True)
+class GroundTruthFilter:
+    """Stops when the privacy loss of the complete data reaches ε, under the budget's assumption about gaps.
+
+    Attributes:
+        budget: with `ground_truth`, its assumption.
+        assumption: the budget's.
+        rows: the protected unit.
+        counted: what an entry reads, as figures for the complete table count it.
+        losses: the exact sum of the losses for each set of columns; the empty set is every row.
+    """
+
+    budget: Budget
+    assumption: Assumption
+    rows: int
+    counted: Callable[[Sequence[str] | None], Columns | None]
+    losses: Mapping[Columns, Fraction] = field(default_factory=dict)
+
+    @cached_property
+    def spent(self) -> Loss:
+        """F of all entries."""
+        return Loss(mean_exp(_floats(self.losses), self.assumption, rows=self.rows), self.budget.order)
+
+    def has_room_for(self, cost: Loss) -> bool:
+        """Whether F stays within ε. F is rounded up already, so that it need only keep within ε itself."""
+        return (self.spent + cost).fits_in(Loss(self.budget.epsilon * (1 - ROUNDING), self.budget.order))
+
+    def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
+        """By how much F grows: never more than the sum of the losses."""
+        total = sum((loss for loss, _ in charges), Loss(0.0, self.budget.order))
+        losses = _floats(_added(self.losses, [(loss.value, reads) for loss, reads in charges]))
+        grown = Loss(mean_exp(losses, self.assumption, rows=self.rows), self.budget.order)
+        return min(total, grown - self.spent, key=lambda loss: loss.value)
+
+    def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:  # noqa: ARG002 pure budgets only
+        """By how much F grows."""
+        losses = tuple(request.loss(self.budget.order) for request in requests)
+        reads = [request.reads for request in requests]
+        return Price(tuple(requests), self.cost(list(zip(losses, reads, strict=True))), losses)
+
+    def split(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
+        """The largest losses with which F grows by `spend`: more than shares where rows with gaps are left out."""
+        target = (self.spent + spend).value
+        even = calibrated(_floats(self.losses), reads, target, self.assumption, rows=self.rows, weights=weights)
+        return [Loss(even * (1 - ROUNDING), self.budget.order) * weight for weight in weights]
+
+    def noise_for(
+        self,
+        counts: Sequence[Private[Any, L1]],
+        parts: Sequence[Loss],
+        spend: Loss,  # noqa: ARG002 the parts cost it
+    ) -> list[CountNoise]:
+        """The noise of each loss."""
+        return [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
+
+    def after(self, entries: Sequence[Entry]) -> GroundTruthFilter:
+        """The same with further losses."""
+        if any(entry.together for entry in entries):
+            raise ValueError("was changed: a batch for the complete table is priced together")
+        if not entries:
+            return self
+        charges = [(entry.loss, self.counted(entry.reads)) for entry in entries]
+        return replace(self, losses=_added(self.losses, charges))
+
+
+def _added(
+    losses: Mapping[Columns, Fraction], charges: Sequence[tuple[float, Columns | None]]
+) -> dict[Columns, Fraction]:
+    """The exact losses for each set of columns, those of further releases added."""
+    added = dict(losses)
+    for loss, reads in charges:
+        columns = reads or frozenset()
+        added[columns] = added.get(columns, Fraction(0)) + Fraction(loss)
+    return added
+
+
+def _floats(losses: Mapping[Columns, Fraction]) -> dict[Columns, float]:
+    return {columns: float(loss) for columns, loss in losses.items()}

@@ -1,0 +1,178 @@
+"""What releases cost, given what a ledger has charged before.
+
+A ledger prices releases by one of three strategies, which follow from its budget and its entries:
+
+- `RenyiFilter`: the price of several releases is the sum of their losses at the ledger's order.
+- `FirstBatch` (`first_batch`): as long as nothing was charged, Gaussian noise that is fixed in advance is priced by its
+  exact total.
+- `GroundTruthFilter` (`ground_truth_filter`): under a budget for the complete table, a price is what the releases add
+  to the privacy loss of the complete data.
+
+A strategy is an immutable function of the entries: `after` gives the strategy that holds once more of them are charged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from gapless.errors import BudgetError
+from gapless.privacy.budget import ROUNDING, Loss
+from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, Mechanism, for_counts
+from gapless.privacy.private import L1, Columns, Linf, Private, Sampled, Smooth
+from gapless.privacy.registry import check_known
+
+if TYPE_CHECKING:
+    from gapless.privacy.first_batch import GaussianBatch
+    from gapless.privacy.ledger_file import Entry
+
+Distance: TypeAlias = Linf | Smooth | Sampled
+CountNoise: TypeAlias = DiscreteLaplace | DiscreteGaussian
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One release that is asked for.
+
+    Attributes:
+        distance: how far the value can move when one protected unit comes or goes.
+        reads: the columns on which a row must be observed to be read at all; None if every row is read.
+        mechanism: what adds the noise, and computes its cost.
+        what: what the release is for, as the ledger's entry says it.
+    """
+
+    distance: Distance
+    reads: Columns | None
+    mechanism: Mechanism[Any, Any, Any]
+    what: str
+
+    def __post_init__(self) -> None:
+        check_known(self.mechanism, self.distance)
+        numbers = [getattr(self.distance, field.name) for field in fields(self.distance)]
+        plain = all(type(number) in (int, float) for number in numbers)
+        names = self.reads is None or (
+            type(self.reads) is frozenset and all(type(column) is str for column in self.reads)
+        )
+        if not (plain and names):  # other types could claim to be equal to what was charged
+            raise BudgetError(
+                "the distance or the columns of a release are not plain numbers and names",
+                hint="pass int or float distances, and a frozenset of str or None as reads",
+            )
+
+    def loss(self, order: float) -> Loss:
+        """The loss of this release at an order."""
+        return self.mechanism.loss(self.distance, order)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What releases cost: in all, and the loss that each entry records; `together` if they are one mechanism."""
+
+    requests: tuple[Request, ...]
+    total: Loss
+    losses: tuple[Loss, ...]
+    together: bool = False
+
+
+class Pricing(Protocol):
+    """How a ledger prices releases, given the entries so far."""
+
+    @property
+    def spent(self) -> Loss:
+        """What the entries so far amount to."""
+
+    def has_room_for(self, cost: Loss) -> bool:
+        """Whether releases of this cost keep the promise."""
+
+    def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
+        """What losses, each with what it reads, add to what is spent."""
+
+    def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
+        """The price of these releases; `together` if their noise is fixed before the first of them is read."""
+
+    def split(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
+        """The losses of releases with these `reads` that cost `spend` in all, of relative size `weights` of mean 1."""
+
+    def noise_for(self, counts: Sequence[Private[Any, L1]], parts: Sequence[Loss], spend: Loss) -> list[CountNoise]:
+        """The least noise with which counts, priced together, cost `spend`; at most that of the losses `parts`."""
+
+    def after(self, entries: Sequence[Entry]) -> Pricing:
+        """The strategy once these entries are charged as well.
+
+        Raises:
+            ValueError: They are not the entries of such a ledger.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class RenyiFilter:
+    r"""Adds up the losses at one Rényi order and stops at the capacity.
+
+    .. math:: \sum_j \varepsilon_{\alpha,j} \le \text{capacity}
+
+    Guarantee: (ε, δ) of the budget for releases that are chosen adaptively. Proved in docs/proofs/renyi_filter.md
+    (Feldman and Zrnic 2021).
+
+    Attributes:
+        capacity: the whole budget as a loss.
+        total: the exact sum of all losses.
+        first: the releases that were priced together, and their price.
+    """
+
+    capacity: Loss
+    total: Fraction = Fraction(0)
+    first: tuple[GaussianBatch, float] | None = None
+
+    @property
+    def spent(self) -> Loss:
+        """The sum of all losses, rounded once."""
+        return Loss(float(self.total), self.capacity.order)
+
+    def has_room_for(self, cost: Loss) -> bool:
+        """Whether the sum stays within the capacity."""
+        return (self.spent + cost).fits_in(self.capacity)
+
+    def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
+        """The sum of the losses; refuses a loss of another order."""
+        return sum((loss for loss, _ in charges), Loss(0.0, self.capacity.order))
+
+    def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:  # noqa: ARG002 a later batch
+        """The sum of the losses, also of a later batch that is fixed in advance."""
+        losses = tuple(request.loss(self.capacity.order) for request in requests)
+        return Price(tuple(requests), self.cost([(loss, None) for loss in losses]), losses)
+
+    def split(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
+        """Shares of `spend`."""
+        return [spend / len(reads) * weight for weight in weights]
+
+    def noise_for(
+        self,
+        counts: Sequence[Private[Any, L1]],
+        parts: Sequence[Loss],
+        spend: Loss,  # noqa: ARG002 the parts add up to it
+    ) -> list[CountNoise]:
+        """The noise of each loss."""
+        return [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
+
+    def after(self, entries: Sequence[Entry]) -> RenyiFilter:
+        """The same with further losses added up."""
+        if any(entry.together for entry in entries):
+            raise ValueError("was changed: a later batch is priced together")
+        return self.with_losses(entries)
+
+    def with_losses(self, entries: Sequence[Entry]) -> RenyiFilter:
+        """The same with the losses of these entries added, however they were priced."""
+        total = self.total + sum((Fraction(entry.loss) for entry in entries), Fraction(0))
+        if total > self.capacity.value * (1 + ROUNDING):
+            raise ValueError("has entries for more than its budget")
+        return replace(self, total=total)
+
+
+def weights_of(shares: Sequence[float]) -> list[float]:
+    """Relative sizes, scaled to mean 1."""
+    if not all(isinstance(share, int | float) and 0 < share < math.inf for share in shares):
+        raise BudgetError(f"shares = {list(shares)!r}, but each share must be positive", hint="pass positive numbers")
+    return [share * len(shares) / math.fsum(shares) for share in shares]

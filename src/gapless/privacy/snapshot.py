@@ -1,0 +1,222 @@
+"""What a ledger's record amounts to: figures for the incomplete table, and for the complete one behind its gaps.
+
+A pure function of what was written down; whatever is charged later is no part of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gapless.errors import BudgetError
+from gapless.privacy import noise
+from gapless.privacy.accounting import composed_epsilon
+from gapless.privacy.amplified_pld import partition_epsilon
+from gapless.privacy.assumptions import MCAR, Assumption, Paid, over
+from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of, group_privacy
+from gapless.privacy.first_batch import GaussianBatch
+from gapless.privacy.gaps import Gaps, check_estimated
+from gapless.privacy.ground_truth import mean_exp, merged, most_lost, observed, renyi
+from gapless.privacy.ledger_file import VERSION, Entry
+from gapless.privacy.promise import GroundTruth, Guarantee
+from gapless.privacy.registry import recomputed_loss
+
+_EXACT = "the exact total of a first batch that was fixed in advance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerSnapshot:
+    """The header and the entries of a ledger, at one moment.
+
+    Attributes:
+        path, table, identity, protect, budget, capacity, version, gaps: as the header states them.
+        entries: all of them.
+        lost: the sum of their losses.
+        first: what was priced together, and its price.
+    """
+
+    path: Path
+    table: str
+    identity: str
+    protect: Rows
+    budget: Budget
+    capacity: Loss
+    version: int
+    gaps: Gaps
+    entries: tuple[Entry, ...]
+    lost: Loss
+    first: tuple[GaussianBatch, float] | None
+
+    @property
+    def order(self) -> float:
+        """The Rényi order of all losses."""
+        return self.capacity.order
+
+    @property
+    def all_fixed(self) -> bool:
+        """Whether everything was charged in one batch, before the first read."""
+        return bool(self.entries) and all(entry.batch == 1 for entry in self.entries)
+
+    def guarantee(self) -> Guarantee:
+        """What is promised for the incomplete table.
+
+        The filter's (ε, δ) is the budget's, whatever the answers were. When all entries were charged in one
+        batch, before the first read, the tighter total of their privacy loss distributions holds as well. A budget
+        with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
+        """
+        whole = self._whole()
+        if not (self.all_fixed and whole.private):
+            return whole
+        basis, found = "the composed loss of releases that were all fixed in advance", [whole.epsilon]
+        if self.first is not None:
+            basis = _EXACT
+            found.append(self.first[0].epsilon(whole.delta))
+        if self.first is None or self.first[0].even:  # of many kinds of noise it would take long
+            events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self.entries]
+            composed = composed_epsilon(events, whole.delta) if whole.delta else self.lost.value
+            found += [] if composed is None else [composed]
+        return replace(whole, epsilon=min(found), basis=basis) if min(found) < whole.epsilon else whole
+
+    def guarantee_for(self, unit: Rows) -> Guarantee:
+        """What the same releases promise to a person who has more rows than the header says.
+
+        k times as many rows move a value k times as far. If everything was charged in one batch, before the first read,
+        the losses at that distance add up, at the order that suits them best. Else the filter has counted losses at the
+        distance of the header alone, and group privacy is what is known. Proved in docs/proofs/ledger.md, section 12.
+        """
+        told, units = self.guarantee(), -(-unit.at_most // self.protect.at_most)
+        if units == 1 or not told.private:
+            return told
+        epsilon, delta = group_privacy(told.epsilon, told.delta, units)
+        basis = f"group privacy for {units} times the protected unit"
+        if self.all_fixed and (found := self._epsilon_at_distance(units)) < math.inf and (delta or found < epsilon):
+            epsilon, delta, basis = found, told.delta, f"the losses of all releases at {units} times their distance"
+        return Guarantee(self.table, unit, epsilon, delta, basis)
+
+    def _epsilon_at_distance(self, times: int) -> float:
+        """The ε at the budget's δ of releases that were all fixed in advance, at a multiple of their distance."""
+        entries = Counter((_plain(entry.mechanism), _plain(entry.distance)) for entry in self.entries)
+        orders = [PURE] if self.order == PURE else [1 + 2 ** (step / 4) for step in range(-16, 65)]
+        found = []
+        for order in orders:
+            with contextlib.suppress(BudgetError):  # a mechanism without a finite loss at this order
+                losses = (
+                    many
+                    * recomputed_loss(dict(mechanism), {name: times * at_most for name, at_most in distance}, order)
+                    for (mechanism, distance), many in entries.items()
+                )
+                found.append(epsilon_of(Loss(math.fsum(losses), order), self.budget.delta))
+        return min(found, default=math.inf)
+
+    def _whole(self) -> Guarantee:
+        """What is promised for the incomplete table whatever is still to come."""
+        epsilon, delta = self.budget.epsilon, self.budget.delta
+        basis = (
+            "the budget's Rényi filter" if self.order != PURE else "the budget, which stops on the sum of pure losses"
+        )
+        if self.first is not None:
+            basis = f"{_EXACT}, and the budget's Rényi filter for all that follows"
+        if self.budget.ground_truth is not None:
+            epsilon = most_lost(epsilon, self.budget.ground_truth, rows=self.protect.at_most)
+            basis = "the most that the filter for the complete table lets the incomplete one lose"
+        if any(entry.noise != noise.SYSTEM for entry in self.entries):
+            epsilon, delta, basis = math.inf, 1.0, "noise of a test, not of the operating system"
+        return Guarantee(self.table, self.protect, epsilon, delta, basis)
+
+    def epsilon_at(self, delta: float) -> float:
+        """The ε that the whole budget promises at another δ; infinite if none is known.
+
+        Before anything was released that is the budget's own: a first batch that is priced by its exact total may lose
+        more, at another δ, than the filter would let it.
+        """
+        if self.first is None:
+            if self.entries or self.order == PURE or self.version < VERSION:
+                return epsilon_of(self.capacity, delta)
+            return self.budget.epsilon if delta >= self.budget.delta else math.inf
+        batch, price = self.first
+        return batch.epsilon(delta, rest=batch.rest(price))
+
+    def amounts_to(self) -> float:
+        """The ε of the spending so far, as if all of it had been fixed in advance."""
+        if self.first is None:
+            return epsilon_of(self.lost, self.budget.delta)
+        batch, price = self.first
+        return batch.epsilon(self.budget.delta, rest=max(0.0, self.lost.value - price))
+
+    def receipt(self) -> Paid:
+        """Which ledger this is and what it promises in all: for what was estimated under it and is used elsewhere."""
+        return Paid(self.identity, self._whole().promise, self.gaps.digests())
+
+    def ground_truth(self, assumption: Assumption | None) -> GroundTruth:
+        """What is promised for the complete table behind the gaps (`Ledger.ground_truth`)."""
+        promised = self.budget.ground_truth
+        stated = assumption or promised
+        if stated is None:
+            raise BudgetError("nothing is assumed about gaps", hint='ledger.ground_truth(MCAR({"income": 0.2}))')
+        if promised is not None and stated == promised:
+            stated = promised  # which also says where its rates come from
+        elif isinstance(stated, MCAR) and stated.paid is not None and stated.paid.ledger == self.identity:
+            stated = replace(stated, paid=None)  # it is among the entries
+        if stated is not promised:
+            self.gaps.check_columns(stated, self.path)
+        assumption = over(stated, self.gaps.columns)
+        check_estimated(assumption, self.gaps.stated or {})
+        incomplete, told = self.guarantee(), self.gaps.told(assumption)
+        if not incomplete.private:
+            return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, told, None)
+        realised = None
+        if self.order == PURE:
+            realised = mean_exp(merged(self.gaps.losses(self.entries)), assumption, rows=self.protect.at_most)
+        if not self.all_fixed and assumption == promised and self.gaps.stated is not None:
+            found = [(self.budget.epsilon, "the budget's filter for the complete table")]
+        else:
+            found = [*self._over_patterns(assumption, incomplete.epsilon)]
+        found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
+        epsilon, basis = min(found, key=lambda figure: figure[0])
+        return GroundTruth(incomplete, stated, epsilon, self.budget.delta + assumption.failure, basis, told, realised)
+
+    def _over_patterns(self, assumption: Assumption, epsilon: float) -> Iterator[tuple[float, str]]:
+        """Figures of the first batch over patterns of gaps; all that may come after it, up to ε, counts in full."""
+        rows, delta, fixed = self.protect.at_most, self.budget.delta, self.all_fixed
+        begun = [entry for entry in self.entries if entry.batch == 1]
+        losses = [
+            recomputed_loss(entry.mechanism, entry.distance, self.order) if entry.together else entry.loss
+            for entry in begun
+        ]
+        reads = [self.gaps.counted(entry.reads) for entry in begun]
+        amplified = renyi(merged(zip(losses, reads, strict=True)), assumption, self.order, rows=rows)
+        most = self.capacity.value if self.budget.ground_truth is None else epsilon
+        rest = 0.0 if fixed else max(0.0, most - math.fsum(entry.loss for entry in begun))
+        yield (
+            epsilon_of(Loss(amplified + rest, self.order), delta),
+            "the mean over patterns of gaps, all releases fixed in advance"
+            if fixed
+            else "the first batch over patterns of gaps; all else, which may depend on earlier answers, in full",
+        )
+        if self.order == PURE or assumption.columns != "independent":
+            return
+        seen = observed(assumption, rows)
+        if self.first is not None:
+            batch, price = self.first
+            after = "" if fixed else "; all else, which may depend on earlier answers, in full"
+            exact = batch.epsilon(delta, rest=0.0 if fixed else batch.rest(price), seen=seen)
+            yield exact, f"the exact total of the first batch over patterns of gaps{after}"
+            if exact < math.inf and not batch.even:
+                return  # groups of unequal noise have too many cells for what follows
+        if fixed:
+            events = [
+                (entry.mechanism, next(iter(entry.distance.values())), columns or frozenset())
+                for entry, columns in zip(begun, reads, strict=True)
+            ]
+            if (tighter := partition_epsilon(events, seen, delta)) is not None:
+                yield tighter, "amplified loss distributions of releases that were all fixed in advance"
+
+
+def _plain(record: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """What an entry records, so that equal ones can be counted."""
+    return tuple(record.items())

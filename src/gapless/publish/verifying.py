@@ -1,0 +1,167 @@
+"""Whether a release folder is whole, unchanged and of one piece, by its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.arguments import is_number
+from gapless.data import Table
+from gapless.errors import GaplessError, ReadError
+from gapless.model.archive import MODEL
+from gapless.parsing import parse_json, read_up_to
+from gapless.privacy import Guarantee, Rows
+from gapless.privacy.ledger_file import LARGEST
+from gapless.publish.folder import (
+    LEDGER,
+    LEDGERS,
+    MANIFEST,
+    README,
+    ROWS,
+    SCHEMA,
+    digest_of,
+    is_begun,
+    unfinished,
+)
+from gapless.schema import Schema
+from gapless.synth import load
+from gapless.text import plural
+
+_NEEDED = (README, LEDGER, MODEL, SCHEMA, *ROWS, "dictionary.md", "privacy.md", "report.html", "structure.svg")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was found in a release folder.
+
+    Attributes:
+        folder: where it lies.
+        files: the names of the files that its manifest lists.
+        problems: sentences on what is not as the manifest says; none if the release is intact.
+        sha256: of the manifest itself, to compare with one that the holder has told: whoever can change a file can
+            change the manifest too.
+    """
+
+    folder: Path
+    files: tuple[str, ...]
+    problems: tuple[str, ...]
+    sha256: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same, for a machine."""
+        return {
+            "folder": str(self.folder),
+            "intact": not self.problems,
+            "problems": list(self.problems),
+            "files": list(self.files),
+            "manifest_sha256": self.sha256,
+        }
+
+    def __str__(self) -> str:
+        if self.problems:
+            return "\n".join([f"{self.folder} is not as its manifest says:", *(f"  {told}" for told in self.problems)])
+        return (
+            f"{self.folder} is intact: {plural(len(self.files), 'file')} as in {MANIFEST}, and nothing else.\n"
+            f"SHA-256 of {MANIFEST}: {self.sha256}\n"
+            "Compare it with the one that the holder has told: a manifest can be changed like any other file."
+        )
+
+
+def verify_release(folder: str | Path) -> Verification:
+    """Check a release folder against its manifest, for free: it reads public files only.
+
+    Every file that a release has is listed, there, and has the SHA-256 of the list; no other file is there, but for a
+    ledger. The schema is that of the model, the rows fit it, are the same in both files and as many as the manifest
+    says, and model, copy of the ledger and manifest tell of the same table and promise.
+    """
+    folder = Path(folder)
+    try:
+        content = read_up_to(folder / MANIFEST)
+        manifest = parse_json(content)
+        hashes = {str(name): str(digest) for name, digest in manifest["sha256"].items()}
+    except OSError as error:
+        if is_begun(folder):
+            raise unfinished(folder) from None
+        raise ReadError(f"{folder / MANIFEST}: {error.strerror}", hint="a folder made by `gapless synth`") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ReadError(f"{folder / MANIFEST} is no manifest", hint="a folder made by `gapless synth`") from None
+    problems = list(_files(folder, hashes))
+    if not problems:
+        problems = list(_contents(folder, manifest))
+    return Verification(
+        folder=folder,
+        files=tuple(sorted(hashes)),
+        problems=tuple(problems),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _files(folder: Path, hashes: dict[str, str]) -> Iterator[str]:
+    """What is wrong with the files by themselves."""
+    if is_begun(folder):
+        yield "the release is not finished"
+    yield from (f"{name} is not in the manifest" for name in _NEEDED if name not in hashes)
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    for name, digest in sorted(hashes.items()):
+        path = found.get(name)
+        if path is None:
+            yield f"{name} is not there"
+        elif path.is_symlink() or not path.is_file():
+            yield f"{name} is no file of this folder"
+        elif digest_of(path) != digest:
+            yield f"{name} was changed"
+    for name, path in sorted(found.items()):
+        kept = "/" not in name and name.endswith(LEDGERS) and path.is_file()
+        if name not in (*hashes, MANIFEST) and not kept:
+            yield f"{name} does not belong to the release"
+
+
+def _cells(table: Table) -> list[NDArray[Any]]:
+    """The codes of each column, all gaps alike: Parquet has one null, and text a code for each kind of gap."""
+    return [np.minimum(codes, column.size) for codes, column in zip(table.codes, table.schema.columns, strict=True)]
+
+
+def _contents(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
+    """What does not agree among files that are all there: they might be of two releases."""
+    try:
+        schema, model = Schema.read(folder / SCHEMA), load(folder / MODEL)
+        promise = _promise(parse_json(read_up_to(folder / LEDGER, LARGEST)))
+        tables = [Table.read(folder / name, schema) for name in ROWS]
+    except GaplessError as error:
+        yield f"a file cannot be read, or not under {SCHEMA}: {error.wrong}"
+        return
+    except (ValueError, TypeError, KeyError):
+        yield f"{LEDGER} is no copy of a ledger"
+        return
+    paid = model.facts.guarantee
+    told = {
+        f"{SCHEMA} is not the schema of {MODEL}": schema == model.schema,
+        f"{MANIFEST} is of another table or method": [manifest.get(key) for key in ("table", "method")]
+        == [schema.name, model.method],
+        f"{LEDGER} is of another table, or protects something else than {MODEL} says": (promise.table, promise.protect)
+        == (paid.table, paid.protect)
+        == (schema.name, paid.protect),
+        f"{MANIFEST} promises something else than {LEDGER}": manifest.get("guarantee") == str(promise),
+        f"{MODEL} is private and {LEDGER} is not, or the other way round": promise.private == paid.private,
+        f"{MANIFEST} tells another number of rows": [manifest.get("rows")] * len(ROWS) == [len(t) for t in tables],
+        f"{' and '.join(ROWS)} hold different rows": all(map(np.array_equal, *(_cells(table) for table in tables))),
+    }
+    yield from (wrong for wrong, agrees in told.items() if not agrees)
+
+
+def _promise(ledger: dict[str, Any]) -> Guarantee:
+    """What the copy of a ledger promises."""
+    told = ledger["guarantee"]
+    epsilon = math.inf if told["epsilon"] is None else told["epsilon"]
+    if not all(map(is_number, (epsilon, told["delta"]))) or not all(
+        isinstance(text, str) for text in (ledger["table"], told["basis"])
+    ):
+        raise ValueError("not a promise")
+    return Guarantee(ledger["table"], Rows(ledger["rows_per_person"]), epsilon, told["delta"], told["basis"])

@@ -1,0 +1,1 @@
+"""Synthesizers that train a generator against a critic."""

@@ -1,0 +1,345 @@
+"""Generative networks whose critics are trained privately: what all of them share, and the plain ones.
+
+Tables of one column are measured first; then one training of critics, with steps of the generators between its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import isqrt
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from gapless.arguments import whole
+from gapless.data import PrivateTable
+from gapless.data.training import train, trainable
+from gapless.errors import ModelError
+from gapless.missing import CompleteRows, Extended, ImputeFirst, Missing
+from gapless.model.distribution import Distribution
+from gapless.model.marginal import estimate_total
+from gapless.model.neural.descent import Cells, Descent, begun
+from gapless.model.neural.layers import Chain, Linear
+from gapless.model.neural.optimizers import Adam, Cosine
+from gapless.privacy import Loss, PrivateTraining, Released
+from gapless.synth.adversarial.critic import Critic, Known
+from gapless.synth.adversarial.game import Game, Generator, Played, Side
+from gapless.synth.adversarial.generative import GeneratorModel, network
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.threads import one_thread
+from gapless.types import Floats
+
+# All of it public. Chosen on Adult with gaps (bench/gans.py).
+RATE = 0.1  # the chance of each row to be in a lot
+STEPS = 100
+REACH = 1.25  # gradients are cut at so many times the length that is typical by the columns' laws
+MEMORY = 0.3  # of the steps: τ
+NOISE, HIDDEN = 32, 128  # numbers that a generator starts from; units of its hidden layer
+MADE = 512  # rows, or masks, for a step of a generator
+ROUNDS = 8  # steps of generators for each of the critics'
+LEARNING_RATE = 0.02  # of generators
+WARMUP = 10  # steps of critics
+AVERAGED = 0.9
+COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
+MOST_NUMBERS = 4_000_000  # cells of all columns by cells of all columns
+TEACHERS = 1_000
+MOST_LESSONS = 1 << 24  # numbers that all teachers keep together
+ASKED = 128  # made rows that teachers are asked about at a step
+CODE = 15  # numbers that an autoencoder describes a row by
+AUTO_SHARE = 0.5  # of what columns leave of the budget, for the autoencoder
+AUTO_RATE, AUTO_CLIP = 0.02, 2.0  # of its steps; the length that gradients are cut to
+
+
+class Outcome(NamedTuple):
+    """The outcome of a game; what is known of its critic, if that was paid for."""
+
+    released: Released[Floats]
+    critic: Known | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adversarial(Synthesizer):
+    """A generative network: its critics are trained privately, all in one training, and are all that sees rows.
+
+    Guarantee: the releases are the one-way marginals and, unless every row is counted in them, the number of rows; then
+        one training. Chance of lots, number of steps, clipping and the generators' seeds are public, and follow no
+        number of rows but the noisy.
+    """
+
+    pure: ClassVar[bool] = False
+    can_fill: ClassVar[bool] = False
+    treatments: ClassVar[tuple[type[Missing], ...]] = (Extended, CompleteRows, ImputeFirst)
+
+    steps: int | None = None
+
+    def check(self, fitting: Fitting) -> None:
+        """Refuse settings that are none, and columns whose critic would be too large."""
+        if self.steps is not None:
+            whole("steps", self.steps, error=ModelError, least=1)
+        if (cells := sum(fitting.sizes)) ** 2 > MOST_NUMBERS:
+            raise ModelError(
+                f"all columns together have {cells:,} cells, too many for one critic: {isqrt(MOST_NUMBERS):,} at most",
+                hint="another method, or fewer levels or bins",
+            )
+
+    @one_thread()
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+        """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
+        fitting = Fitting(self, table, spend=spend, progress=progress)
+        left, several = fitting.prepare(), len(fitting.columns) > 1
+        laws = fitting.laws(left * COLUMNS_SHARE if several else left)
+        sides = self.sides(fitting, laws, several=several)
+        game = self.game(fitting, sides)
+        played = self.play(fitting, game, laws) if several else None
+        players = [np.zeros_like(side.begin) for side in sides]
+        if played is not None:
+            players = game.averages(played.released.value)
+        made = [GeneratorModel.of(side.generator, own) for side, own in zip(sides, players, strict=True)]
+        filled, gapped = self.model(fitting, made, laws)
+        critic = None
+        if played is not None and played.critic is not None:
+            critic = Critic.paid(played.released, sides[0], gapped or filled, played.critic)
+        return fitting.fitted(
+            filled,
+            gapped,
+            settings=self.told(fitting) | {"steps": self.many_steps if several else 0},
+            structure=fitting.structure(),
+            edges=combinations(range(len(fitting.schema.columns)), 2),
+            critic=critic,
+        )
+
+    def told(self, fitting: Fitting) -> dict[str, str | int]:
+        """Settings to be told of the model; by default none."""
+        del fitting
+        return {}
+
+    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+        """Generators and critics; by default of rows alone, in which gaps are cells if they are counted."""
+        del several
+        return [rows_side(fitting, laws, fitting.sizes)]
+
+    def model(
+        self, fitting: Fitting, made: Sequence[GeneratorModel], laws: Sequence[Floats]
+    ) -> tuple[Distribution, Distribution | None]:
+        """The distribution of complete rows, and perhaps of rows with their gaps."""
+        raked = made[0].raked(laws)
+        if not fitting.extended:
+            return raked, None
+        sizes = [column.size for column in fitting.schema.columns]
+        observed = [law[:size] / law[:size].sum() for law, size in zip(laws, sizes, strict=True)]
+        return raked.cut(sizes).raked(observed), raked
+
+    @property
+    def many_steps(self) -> int:
+        """As many as are set, or by default."""
+        return STEPS if self.steps is None else self.steps
+
+    def game(self, fitting: Fitting, sides: Sequence[Side]) -> Game:
+        """The game that is played: all of it public."""
+        steps = self.many_steps
+        return Game(
+            sides=tuple(sides),
+            optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps * ROUNDS, warmup=WARMUP * ROUNDS)),
+            lot=RATE * max(1.0, estimate_total(fitting.measured)),
+            memory=max(1.0, MEMORY * steps),
+            rounds=ROUNDS,
+            made=MADE,
+            averaged=AVERAGED,
+        )
+
+    def play(self, fitting: Fitting, game: Game, laws: Sequence[Floats]) -> Outcome:
+        """Train the critics with what is left of the grant."""
+        steps = self.many_steps
+        rows = trainable(fitting.prepared, game, progress=told(fitting, "training", steps))
+        training = PrivateTraining.for_loss(
+            fitting.grant.left,
+            rows.distance,
+            rate=RATE,
+            steps=steps,
+            clip=typical(game.sides, laws),
+            numbers=game.numbers,
+        )
+        released = fitting.grant.release(rows, training, what="critics")
+        kept = 1 - 1 / game.memory
+        one = training.noise_std / game.lot * (1 - kept)  # of each step, what stays is a geometric series
+        noise_std = one * np.sqrt((1 - kept ** (2 * steps)) / (1 - kept**2))
+        return Outcome(released, Known(kept=1 - kept**steps, noise_std=float(noise_std), clip=training.clip))
+
+
+def rows_side(
+    fitting: Fitting,
+    laws: Sequence[Floats],
+    sizes: Sequence[int],
+    *,
+    given: Sequence[int] = (),
+    decoder: Floats | None = None,
+) -> Side:
+    """The generator of rows whose columns have these cells, and its critic."""
+    own = [law[:size] / law[:size].sum() for law, size in zip(laws, sizes, strict=True)]
+    codes = [column.extended_size for column in fitting.schema.columns]
+    heads = [np.eye(size) - law for size, law in zip(sizes, own, strict=True)]
+    lines = [np.pad(points, ((0, many - len(points)), (0, 0))) for points, many in zip(heads, codes, strict=True)]
+    known = tuple(own[column] for column in given)
+    generator = Generator(
+        network=network(NOISE + sum(map(len, known)), HIDDEN, sum(sizes) if decoder is None else len(decoder)),
+        sizes=tuple(sizes),
+        noise=NOISE,
+        bias=np.log(np.concatenate(own)),
+        decoder=decoder,
+        given=tuple(given),
+        laws=known,
+    )
+    return Side.of(generator, lines, heads)
+
+
+def told(fitting: Fitting, phase: str, steps: int) -> Callable[[int, Played], None]:
+    """Progress with the loss: by how much the pairs of made rows are off what is remembered of private ones."""
+    return lambda step, state: fitting.tell(f"{phase}, pairs off by {state.off:.3f}", step, steps)
+
+
+def teachers(fitting: Fitting) -> int:
+    """How many teachers rows are parted among, where it is teachers that see them: the schema says."""
+    codes = [column.extended_size for column in fitting.schema.columns]
+    kept = (sum(codes) ** 2 - sum(size**2 for size in codes)) // 2  # by each: pairs of codes of two columns
+    return max(2, min(TEACHERS, MOST_LESSONS // max(1, kept)))
+
+
+def typical(sides: Sequence[Side], laws: Sequence[Floats]) -> float:
+    """Where gradients are cut: by the length that they have if columns are independent, with their released laws."""
+    square = 0.0
+    for side in sides:
+        means = np.array(
+            [law @ (lines[: len(law)] ** 2).sum(axis=1) for law, lines in zip(laws, side.lines, strict=True)]
+        )
+        square += float(means.sum() ** 2 - (means**2).sum()) / 2
+    return float(np.clip(REACH * np.sqrt(square), 2.0**-10, 2.0**20))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPGAN(Adversarial):
+    """A generator against a critic that sees private rows through noisy sums of clipped gradients alone.
+
+    The generator is a network with one hidden layer that turns noise into chances for each column's cells; the critic
+    looks at pairs of columns (`gapless.synth.adversarial.game`). The fitted model carries its critic, which was paid
+    for with it: `CriticWeights(model)` are free. With `Extended()` gaps are cells, and are filled by the chances of the
+    other cells for the same noise; columns by themselves then have the law of what is observed in them.
+
+    Args:
+        missing: what to do about gaps.
+        steps: how many steps the training has; by default 100.
+
+    References: Xie, Lin, Wang, Wang, Zhou 2018.
+    """
+
+    name = "dpgan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPCGAN(Adversarial):
+    """As `DPGAN`, with a generator that is told the label of each row, which is drawn by its released table.
+
+    Args:
+        missing: what to do about gaps.
+        label: the column that rows are made for; by default the last one of the schema.
+        steps: how many steps the training has; by default 100.
+
+    References: Torkzadehmahani, Kairouz, Paten 2019.
+    """
+
+    name = "dpcgan"
+
+    label: str | None = None
+
+    def check(self, fitting: Fitting) -> None:
+        """Refuse also a label that is no column."""
+        Adversarial.check(self, fitting)
+        self._label(fitting)
+
+    def _label(self, fitting: Fitting) -> int:
+        schema = fitting.schema
+        return len(schema.names) - 1 if self.label is None else schema.positions([self.label])[0]
+
+    def told(self, fitting: Fitting) -> dict[str, str | int]:
+        """The label."""
+        return {"label": fitting.schema.names[self._label(fitting)]}
+
+    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+        """Rows, given their label."""
+        del several
+        return [rows_side(fitting, laws, fitting.sizes, given=[self._label(fitting)])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPCTGAN(Adversarial):
+    """As `DPGAN`, with a generator that is told one cell of each row: of any column, drawn by its released table.
+
+    A made row keeps the cell. Private rows are not sought by their cells, as in the original, where which rows are read
+    depends on what is in them: they are drawn into lots all alike, and cells by released frequencies.
+
+    Args:
+        missing: what to do about gaps.
+        steps: how many steps the training has; by default 100.
+
+    References: Xu, Skoularidou, Cuesta-Infante, Veeramachaneni 2019; Fang, Dhami, Kersting 2022.
+    """
+
+    name = "dpctgan"
+
+    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+        """Rows, given a cell of any column that tells something."""
+        del several
+        return [rows_side(fitting, laws, fitting.sizes, given=[column for (column,) in fitting.columns])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPautoGAN(Adversarial):
+    """As `DPGAN`, with a generator that ends in the decoder of an autoencoder.
+
+    First a linear map of a row's cells to few numbers and one back, to the logits of all cells, are trained to foretell
+    the row; then a generator of these numbers against a critic of decoded rows. Each training has half of what the
+    tables of one column leave. [MD]'s baseline among generative networks, on complete rows.
+
+    Guarantee: two trainings in place of one.
+
+    Args:
+        missing: what to do about gaps.
+        steps: how many steps each training has; by default 100.
+
+    References: Tantipongpipat, Waites, Boob, Siva, Cummings 2021.
+    """
+
+    name = "dpautogan"
+
+    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+        """Rows, from what the decoder takes."""
+        side = rows_side(fitting, laws, fitting.sizes)
+        if not several:
+            return [side]
+        steps = self.many_steps
+        shown, every = tuple(map(len, side.lines)), tuple(range(len(fitting.sizes)))
+        points = tuple(np.asarray(lines) for lines in side.lines)
+        network = Chain((Linear(sum(fitting.sizes), CODE), Linear(CODE, sum(fitting.sizes), gain=0.0)))
+        place = sum(network.shapes) - sum(fitting.sizes)
+        program = Descent(
+            network=network,
+            cells=Cells(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=points),
+            optimizer=Adam(rate=Cosine(rate=AUTO_RATE, steps=steps, warmup=WARMUP)),
+            lot=RATE * max(1.0, estimate_total(fitting.measured)),
+            begin=begun(network, side.generator.bias, place=place),
+        )
+        trained = train(
+            fitting.prepared,
+            program,
+            fitting.grant,
+            spend=fitting.grant.left * AUTO_SHARE,
+            rate=RATE,
+            steps=steps,
+            clip=AUTO_CLIP,
+            what="autoencoder",
+            progress=lambda step, _: fitting.tell("training the autoencoder", step, steps),
+        )
+        _, (decoder, _) = network.unpack(trained.value)
+        return [rows_side(fitting, laws, fitting.sizes, decoder=decoder)]

@@ -1,0 +1,188 @@
+r"""Rows from a generator: noise, through a small network, to chances for each column's cells, by which they are drawn.
+
+.. math:: p(x) = \mathbb E_z \prod_j \operatorname{softmax}(b_j + V_j\, h(z))_{x_j}, \qquad h(z) = \max(Uz + c,\,
+          \lambda (Uz + c))
+
+The network was trained against private critics. The biases b are shifted afterwards, for free: they bring each column's
+mean law, over much noise, to its table, which was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.model.neural.layers import Chain, Linear, ReLU
+from gapless.model.sampling import ALIKE, LEAST, allotted
+from gapless.synth.adversarial.game import Generator
+from gapless.types import Codes, Floats
+
+__all__ = ["GappedGenerator", "GeneratorModel", "network"]
+
+LEAK = 0.2
+RAKED = 1 << 13  # rows of noise over which columns are brought to their tables
+RAKES, CLOSE = 60, 1e-4  # steps towards them, at the most; and how close is enough
+_PORTION = 1 << 15  # rows that are drawn at once
+
+
+def network(inputs: int, hidden: int, outputs: int) -> Chain:
+    """One hidden layer."""
+    return Chain((Linear(inputs, hidden), ReLU(LEAK), Linear(hidden, outputs)))
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratorModel:
+    """A distribution over columns 0 … d-1 by a generator; public, free to sample."""
+
+    kind: ClassVar[str] = "generator"
+
+    generator: Generator
+    numbers: Floats
+
+    @classmethod
+    def of(cls, generator: Generator, numbers: Floats) -> Self:
+        """From a generator that was trained; a decoder becomes part of its last layer."""
+        if generator.decoder is None:
+            return cls(generator, numbers)
+        (first, first_bias), _, (last, bias) = generator.network.unpack(numbers)
+        plain = network(len(first), len(first_bias), generator.decoder.shape[1])
+        parts = first, first_bias, last @ generator.decoder, bias @ generator.decoder
+        return cls(replace(generator, network=plain, decoder=None), np.concatenate([np.ravel(part) for part in parts]))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The cells of each column."""
+        return self.generator.sizes
+
+    def chances(self, rows: int, rng: np.random.Generator) -> Floats:
+        """Rows × cells of all columns: the law of each row, given its noise."""
+        generator = self.generator
+        return generator.forward(generator.network.unpack(self.numbers), generator.inputs(rows, rng))[0]
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        """Rows × columns of codes.
+
+        Every cell follows its law given the row's noise. In each column the draws of rows depend on each other: along
+        rows that are sorted by some other columns as many take a cell as expected, but for one.
+        """
+        dtype = np.uint16 if max(self.sizes, default=1) <= 1 << 16 else np.uint32
+        codes = np.zeros((rows, len(self.sizes)), dtype=dtype, order="F")
+        starts = self.generator.starts
+        for begin in range(0, rows, _PORTION):
+            some = codes[begin : begin + _PORTION]
+            chances = self.chances(len(some), rng)
+            for column in range(len(self.sizes)):
+                key = np.zeros(len(some), dtype=np.int64)
+                for other in rng.permutation(column)[:ALIKE]:
+                    key = key * self.sizes[other] + some[:, other]
+                order = np.argsort(key, kind="stable")
+                own = chances[order, starts[column] : starts[column + 1]]
+                some[order, column] = allotted(np.log(np.maximum(own, 1e-300)), rng)
+        return codes
+
+    def raked(self, targets: Sequence[Floats]) -> Self:
+        """The model whose columns have these laws, over much noise."""
+        generator = self.generator
+        shown, held = generator.inputs(RAKED, np.random.default_rng(0))  # public: the same values give the same model
+        logits = generator.network.forward(generator.network.unpack(self.numbers), shown)[0] + generator.bias
+        wanted, shift = np.maximum(np.concatenate(targets), LEAST), np.zeros(logits.shape[1])
+        for _ in range(RAKES):
+            mean = np.maximum(generator.chances(logits + shift, held)[0].mean(axis=0), LEAST / 10)
+            shift += np.log(wanted / mean)
+            if np.abs(mean - wanted).max() < CLOSE:
+                break
+        return replace(self, generator=replace(generator, bias=generator.bias + shift))
+
+    def cut(self, sizes: Sequence[int]) -> Self:
+        """The law of rows in the first cells of each column, whatever their noise: gaps after them are filled by it."""
+        generator = self.generator
+        starts = zip(generator.starts[:-1], sizes, strict=True)
+        kept = np.concatenate([np.arange(start, start + size) for start, size in starts])
+        (first, first_bias), _, (last, bias) = generator.network.unpack(self.numbers)
+        smaller = replace(
+            generator,
+            network=network(len(first), len(first_bias), len(kept)),
+            sizes=tuple(sizes),
+            bias=generator.bias[kept],
+        )
+        if generator.given:  # the network is shown the same cells as before, of which those of gaps never come
+            laws = (
+                np.r_[law[: sizes[c]], np.zeros(len(law) - sizes[c])]
+                for c, law in zip(generator.given, generator.laws, strict=True)
+            )
+            smaller = replace(smaller, laws=tuple(laws))
+        parts = first, first_bias, last[:, kept], bias[kept]
+        return replace(self, generator=smaller, numbers=np.concatenate([np.ravel(part) for part in parts]))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that makes the model, as plain arrays to be saved."""
+        generator = self.generator
+        hidden = generator.network.shapes[1]
+        arrays: dict[str, NDArray[Any]] = {
+            "sizes": np.array(self.sizes, dtype=np.int64),
+            "widths": np.array([generator.noise, hidden], dtype=np.int64),
+            "given": np.array(generator.given, dtype=np.int64),
+            "bias": generator.bias,
+            "numbers": self.numbers,
+        }
+        return arrays | {f"law{place}": law for place, law in enumerate(generator.laws)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The model that `to_arrays` took apart."""
+        sizes, (noise, hidden), given = (arrays[name].tolist() for name in ("sizes", "widths", "given"))
+        laws = tuple(arrays[f"law{place}"] for place in range(len(given)))
+        generator = Generator(
+            network=network(noise + sum(map(len, laws)), hidden, sum(sizes)),
+            sizes=tuple(sizes),
+            noise=noise,
+            bias=arrays["bias"],
+            given=tuple(given),
+            laws=laws,
+        )
+        return cls(generator, arrays["numbers"])
+
+
+@dataclass(frozen=True, eq=False)
+class GappedGenerator:
+    """Rows of one generator with the gaps of another's masks, which do not hang on the rows.
+
+    A mask's column has a state for no gap and one for each kind of gap.
+    """
+
+    kind: ClassVar[str] = "generator with gaps"
+
+    rows: GeneratorModel
+    masks: GeneratorModel
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The cells of each column, gap states included."""
+        return tuple(size + states - 1 for size, states in zip(self.rows.sizes, self.masks.sizes, strict=True))
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        """Rows × columns of codes, gap states included."""
+        codes, states = self.rows.sample(rows, rng), self.masks.sample(rows, rng)
+        for column, size in enumerate(self.rows.sizes):
+            codes[:, column] = np.where(states[:, column] > 0, size - 1 + states[:, column], codes[:, column])
+        return codes
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Those of both generators."""
+        parts = {"rows": self.rows, "masks": self.masks}
+        return {f"{part}.{name}": array for part, own in parts.items() for name, array in own.to_arrays().items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The model that `to_arrays` took apart."""
+        rows, masks = (
+            GeneratorModel.from_arrays(
+                {name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")}
+            )
+            for part in ("rows", "masks")
+        )
+        return cls(rows, masks)

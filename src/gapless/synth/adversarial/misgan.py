@@ -1,0 +1,136 @@
+"""MisGAN: a generator of rows and one of gaps, against critics that see rows with their gaps ([MD] Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from gapless.data.training import teachable
+from gapless.errors import ModelError
+from gapless.missing import CompleteRows, ImputeFirst, Missing, Observed
+from gapless.model.distribution import Distribution
+from gapless.model.neural.optimizers import Adam, Cosine
+from gapless.privacy import OneTeacher
+from gapless.synth.adversarial.game import Game, Generator, Side
+from gapless.synth.adversarial.gan import (
+    ASKED,
+    HIDDEN,
+    LEARNING_RATE,
+    NOISE,
+    WARMUP,
+    Adversarial,
+    Outcome,
+    rows_side,
+    teachers,
+)
+from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel, network
+from gapless.synth.adversarial.teaching import Tutors
+from gapless.synth.fitting import Fitting
+from gapless.types import Floats
+
+CLIP = 0.1  # the length of a gradient by a made row, which is longer mostly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MisGAN(Adversarial):
+    """Two generators, of complete rows and of masks: DP-MisGAN ([MD] Algorithm 1), with a guarantee that holds.
+
+    One critic sees private rows with their gaps beside made rows with made gaps, the other one masks alone. The
+    gradients of both for one row are clipped together, so that one noise a step pays for both. With `Observed()` all
+    rows are read, masks included, and rows with gaps can be sampled; masks do not hang on rows. With the other
+    treatments there is no mask, and nothing but `DPGAN` is left.
+
+    In [MD] critics see rows without noise, and the generators' gradients get it: the cost stated there is too small by
+    far (docs/proofs/teachers.md). `noised="generators"` is that variant with a cost that holds, for comparison: rows
+    are parted among up to 1,000 pairs of critics, one of which is asked at each step. It needs so much more noise that
+    little is learned. Its critics saw rows as they are, so the model carries none.
+
+    Args:
+        missing: what to do about gaps.
+        steps: how many steps the training has; by default 100.
+        noised: what noise is added to, sums of gradients of critics, or gradients by rows that generators make.
+
+    References: Li, Jiang, Marlin 2019; Chen, Orekondy, Fritz 2020.
+    """
+
+    name = "misgan"
+    treatments = (Observed, CompleteRows, ImputeFirst)
+    learns_gaps = (Observed,)
+
+    missing: Missing = field(default_factory=Observed)
+    noised: Literal["critics", "generators"] = "critics"
+
+    def check(self, fitting: Fitting) -> None:
+        """Refuse also noise on anything else."""
+        Adversarial.check(self, fitting)
+        if self.noised not in ("critics", "generators"):
+            raise ModelError(f"noised = {self.noised!r}", hint='"critics" or "generators"')
+
+    def told(self, fitting: Fitting) -> dict[str, str | int]:
+        """What was noised."""
+        del fitting
+        return {"noised": self.noised}
+
+    def play(self, fitting: Fitting, game: Game, laws: Sequence[Floats]) -> Outcome:
+        """Train the critics, or ask one of many pairs of them at a time, with what is left of the grant."""
+        if self.noised == "critics":
+            return Adversarial.play(self, fitting, game, laws)
+        steps = self.many_steps
+        game = replace(game, optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps, warmup=WARMUP)))
+        tutors = Tutors(game=game, teachers=teachers(fitting), made=ASKED)
+        rows = teachable(fitting.prepared, tutors, progress=lambda step, _: fitting.tell("training", step, steps))
+        vectors, width = tutors.answers
+        noise = OneTeacher.for_loss(
+            fitting.grant.left,
+            rows.distance,
+            teachers=tutors.teachers,
+            steps=steps,
+            clip=CLIP,
+            vectors=vectors,
+            numbers=vectors * width,
+        )
+        return Outcome(fitting.grant.release(rows, noise, what="gradients"), None)
+
+    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+        """Rows, and masks if they are read."""
+        del several
+        columns = fitting.schema.columns
+        rows = rows_side(fitting, laws, [column.size for column in columns])
+        if not any(column.gaps for column in columns) or not fitting.extended:
+            return [rows]
+        states = _states(fitting, laws)
+        heads = [np.eye(len(law))[:, 1:] - law[1:] for law in states]
+        lines = [
+            points[np.r_[np.zeros(column.size, dtype=np.int64), 1 : len(points)]]
+            for points, column in zip(heads, columns, strict=True)
+        ]
+        sizes = tuple(map(len, states))
+        generator = Generator(
+            network=network(NOISE, HIDDEN, sum(sizes)),
+            sizes=sizes,
+            noise=NOISE,
+            bias=np.log(np.concatenate(states)),
+        )
+        return [rows, Side.of(generator, lines, heads)]
+
+    def model(
+        self, fitting: Fitting, made: Sequence[GeneratorModel], laws: Sequence[Floats]
+    ) -> tuple[Distribution, Distribution | None]:
+        """Complete rows; and the same with made gaps."""
+        columns = fitting.schema.columns
+        cells = [law[: column.size] / law[: column.size].sum() for law, column in zip(laws, columns, strict=True)]
+        rows = made[0].raked(cells)
+        if not fitting.extended:
+            return rows, None
+        if len(made) == 1:
+            return rows, rows
+        return rows, GappedGenerator(rows, made[1].raked(_states(fitting, laws)))
+
+
+def _states(fitting: Fitting, laws: Sequence[Floats]) -> list[Floats]:
+    """The law of each column's states: no gap, then each kind of gap."""
+    columns = fitting.schema.columns
+    return [np.r_[law[: c.size].sum(), law[c.size :]] for law, c in zip(laws, columns, strict=True)]

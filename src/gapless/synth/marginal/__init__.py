@@ -1,0 +1,1 @@
+"""Synthesizers that measure marginals and learn a model from them."""

@@ -1,0 +1,1 @@
+"""Synthesizers that model one column after another."""

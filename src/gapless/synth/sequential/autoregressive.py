@@ -1,0 +1,425 @@
+r"""Column by column: a distribution whose columns stand in an order, each with a law given those before it.
+
+.. math:: p(x) = \prod_i p(x_{s_i} \mid x_{s_1}, \dots, x_{s_{i-1}}), \qquad
+          p(x_s = v \mid \cdot) \propto e^{z_{s,v}(x) + b_{s,v}}
+
+The logits z come from networks that were trained privately. The shifts b are found afterwards, for free: they bring
+the columns of a large sample, one after the other, to tables of one column that were released (`raked`). They are found
+once and kept in the networks' biases, so that the law is the same however many rows are drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gapless.errors import ModelError
+from gapless.model.completion import ROUNDS, ROWS, shrunk
+from gapless.model.neural.gradients import product
+from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, indicators
+from gapless.model.sampling import ALIKE, LEAST, Chance, allotted, pick, softmax
+from gapless.text import plural
+from gapless.types import Codes, Floats, Integers
+
+__all__ = ["AutoregressiveModel", "ColumnLaw", "ColumnLaws", "SharedLaws", "complete"]
+
+SWEEPS = 3  # of Gibbs sampling over the gaps of a row
+RAKES = 8  # steps of a column towards its table
+FILLING = 1 << 30  # rows times cells squared, of a round of filling: fewer rows where there are many cells
+FEW_ROWS = 2_000  # but not fewer
+MANY_NETWORKS = 60  # one for each column, which are not asked about later columns
+
+_BLOCK = 256  # rows that are filled at once, always as many: then what a row gets does not depend on the others
+_CELLS = 1 << 20  # working memory
+_FARTHEST = 500.0  # of a logit, so that its power is finite
+
+
+@dataclass(frozen=True, eq=False)
+class SharedLaws:
+    """One network for all columns: each sees the earlier ones through a linear skip and a hidden layer.
+
+    In blocks of one size its numbers are a function of each row, to the last bit. Cells of all columns lie one after
+    the other. `skip` is cells × cells, `first` cells × units, `last` units × cells; what a column may not see is zero.
+    """
+
+    order: tuple[int, ...]
+    sizes: tuple[int, ...]
+    bias: Floats
+    skip: Floats
+    first: Floats
+    first_bias: Floats
+    last: Floats
+
+    def __post_init__(self) -> None:
+        _keep_plain(self, "bias", "skip", "first", "first_bias", "last")
+
+    @classmethod
+    def of(cls, weights: Any, order: tuple[int, ...], sizes: tuple[int, ...], points: Sequence[Floats]) -> Self:
+        """From the weights of a `masked` network that was shown these points, of which the first `sizes` are left."""
+        (skip, bias), *hidden = weights
+        nothing = (np.zeros((len(skip), 0)), np.zeros(0)), None, (np.zeros((0, len(bias))), 0.0)
+        (first, first_bias), _, (last, more) = hidden[0] if hidden else nothing
+        spans = list(pairwise(accumulate(map(len, points), initial=0)))
+
+        def looked_up(matrix: Floats) -> Floats:
+            parts = (own[:size] @ matrix[slice(*span)] for own, size, span in zip(points, sizes, spans, strict=True))
+            return np.concatenate(list(parts))
+
+        return cls(order, sizes, bias + more, looked_up(skip), looked_up(first), first_bias, last)
+
+    def logits(self, column: int, codes: Integers) -> Floats:
+        """Rows × cells of the column; columns that do not come before it are not looked at."""
+        span, earlier = self._span(column), self.order[: self.order.index(column)]
+        sums, hidden = self._looked_up(codes, earlier, span)
+        return np.clip(sums + product(np.maximum(hidden, 0.0), self.last[:, span]), -_FARTHEST, _FARTHEST)
+
+    def scores(self, column: int, codes: Integers) -> Floats:
+        """Rows × cells of the column: the logarithm of its chance given all other columns, but for a constant.
+
+        It is the law of the column times that of what follows.
+        """
+        place = self.order.index(column)
+        later, own = self.order[place + 1 :], self._span(column)
+        found = self.logits(column, codes)
+        if not later:
+            return found
+        cells = np.concatenate([np.arange(self.starts[other], self.starts[other + 1]) for other in later])
+        begins = np.cumsum([0, *(self.sizes[other] for other in later)])
+        seen = begins[:-1] + codes[:, later]
+        shown = indicators(list(codes.T), self.sizes)
+        shown[:, own] = 0.0
+        sums, hidden = (
+            self.bias[cells] + product(shown, self.skip[:, cells]),
+            self.first_bias + product(shown, self.first),
+        )
+        last, step = self.last[:, cells], max(1, _CELLS // (len(codes) * len(cells)))
+        for begin in range(0, self.sizes[column], step):
+            some = slice(begin, min(begin + step, self.sizes[column]))
+            units = np.maximum(hidden[:, None] + self.first[own][some], 0.0)
+            many = units.shape[0] * units.shape[1]
+            logits = product(units.reshape(many, len(last)), last).reshape(*units.shape[:2], len(cells))
+            logits += sums[:, None]
+            logits += self.skip[own][some][:, cells]
+            np.clip(logits, -_FARTHEST, _FARTHEST, out=logits)
+            found[:, some] += np.take_along_axis(logits, seen[:, None], axis=2).sum(axis=2)
+            np.exp(logits, out=logits)
+            found[:, some] -= np.log(np.add.reduceat(logits, begins[:-1], axis=2)).sum(axis=2)
+        return found
+
+    def cut(self, sizes: Sequence[int]) -> Self:
+        """The laws given that every column is in its first cells."""
+        spans = zip(self.starts[:-1], sizes, strict=True)
+        kept = np.concatenate([np.arange(start, start + size) for start, size in spans])
+        return replace(
+            self,
+            sizes=tuple(sizes),
+            bias=self.bias[kept],
+            skip=self.skip[np.ix_(kept, kept)],
+            first=self.first[kept],
+            last=self.last[:, kept],
+        )
+
+    def shifted(self, column: int, shift: Floats) -> Self:
+        """The laws with the logits of a column moved."""
+        bias = self.bias.copy()
+        bias[self._span(column)] += shift
+        return replace(self, bias=bias)
+
+    @property
+    def starts(self) -> Integers:
+        """Where each column's cells begin, and where the last one's end."""
+        return np.cumsum([0, *self.sizes], dtype=np.int64)
+
+    def _span(self, column: int) -> slice:
+        starts = self.starts
+        return slice(int(starts[column]), int(starts[column + 1]))
+
+    def _looked_up(self, codes: Integers, columns: Sequence[int], cells: Integers | slice) -> tuple[Floats, Floats]:
+        """What some columns add to the logits of these cells, with the bias, and to the hidden units."""
+        skip, starts = np.ascontiguousarray(self.skip[:, cells]), self.starts
+        sums = np.tile(self.bias[cells], (len(codes), 1))
+        hidden = np.tile(self.first_bias, (len(codes), 1))
+        for other in columns:
+            rows = starts[other] + codes[:, other]
+            sums += skip[rows]
+            hidden += self.first[rows]
+        return sums, hidden
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it."""
+        return {
+            "order": np.array(self.order, dtype=np.int64),
+            "sizes": np.array(self.sizes, dtype=np.int64),
+            "bias": self.bias,
+            "skip": self.skip,
+            "first": self.first,
+            "first_bias": self.first_bias,
+            "last": self.last,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The laws that a model file holds."""
+        order, sizes = (tuple(arrays[name].tolist()) for name in ("order", "sizes"))
+        return cls(order, sizes, *(arrays[name] for name in ("bias", "skip", "first", "first_bias", "last")))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnLaw:
+    """The law of one column given others: their cells embedded, a mean of these by attention, softmax (AimNet).
+
+    `given` are the codes with which each of the others was shown, `outputs` those that were foretold, of which the
+    first `cells` are left. The last `outputs` numbers are biases; without others there is nothing else.
+    """
+
+    given: tuple[int, ...]
+    outputs: int
+    cells: int
+    width: int
+    numbers: Floats
+
+    def __post_init__(self) -> None:
+        _keep_plain(self, "numbers")
+
+    def remade(self) -> ColumnLaw:
+        """The same, made anew of plain numbers; a law whose numbers are too few, or not finite, is refused."""
+        wanted = sum(attentive(self.given, self.outputs, self.width).shapes) if self.given else self.outputs
+        if self.numbers.shape != (wanted,) or not np.isfinite(self.numbers).all() or self.cells > self.outputs:
+            raise ModelError(
+                f"a law of {plural(self.cells, 'cell')} with other numbers than it needs", hint="fit it again"
+            )
+        return ColumnLaw(self.given, self.outputs, self.cells, self.width, np.array(self.numbers))
+
+    def logits(self, others: Integers) -> Floats:
+        """Rows × cells, from rows × others."""
+        if not self.given:
+            return np.tile(self.numbers[: self.cells], (len(others), 1))
+        network = attentive(self.given, self.outputs, self.width)
+        outputs, _ = network.forward(network.unpack(self.numbers), tuple(others.T))
+        return np.asarray(np.clip(outputs[:, : self.cells], -_FARTHEST, _FARTHEST))
+
+    def draw(self, others: Integers, draws: Floats) -> Integers:
+        """A cell for each row, by its own draw: a map of each row by itself."""
+        found = np.empty(len(draws), dtype=np.int64)
+        for rows, block in _blocks(np.arange(len(draws))):
+            found[rows] = _pick(self.logits(others[block]), draws[block])[: len(rows)]
+        return found
+
+
+def attentive(given: Sequence[int], outputs: int, width: int) -> Chain:
+    """From the cells of several columns to the logits of one, at first all of them 0.
+
+    Points have numbers of variance 1 at first: a mean over many columns is short, and its gradients shorter.
+    """
+    points = Embedding(tuple(given), width, gain=math.sqrt(width))
+    return Chain((points, Attention(len(given), width), Linear(width, outputs, gain=0.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnLaws:
+    """A network for each column, in their order."""
+
+    order: tuple[int, ...]
+    laws: tuple[ColumnLaw, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The cells of each column."""
+        return tuple(self.laws[self.order.index(column)].cells for column in range(len(self.order)))
+
+    def logits(self, column: int, codes: Integers) -> Floats:
+        """Those of the column's own network."""
+        place = self.order.index(column)
+        return self.laws[place].logits(codes[:, self.order[:place]])
+
+    def scores(self, column: int, codes: Integers) -> Floats:
+        """As those of a shared network, one cell after the other."""
+        found, tried = self.logits(column, codes), codes.copy()
+        for cell in range(found.shape[1]):
+            tried[:, column] = cell
+            for other in self.order[self.order.index(column) + 1 :]:
+                logits = self.logits(other, tried)
+                told = np.take_along_axis(logits, tried[:, other, None], axis=1)[:, 0]
+                found[:, cell] += told - np.log(np.exp(logits).sum(axis=1))
+        return found
+
+    def cut(self, sizes: Sequence[int]) -> Self:
+        """The laws given that every column is in its first cells."""
+        laws = zip(self.order, self.laws, strict=True)
+        return replace(self, laws=tuple(replace(law, cells=sizes[column]) for column, law in laws))
+
+    def shifted(self, column: int, shift: Floats) -> Self:
+        """The laws with the logits of a column moved: in the biases of its own network."""
+        place = self.order.index(column)
+        law = self.laws[place]
+        numbers = law.numbers.copy()
+        begin = len(numbers) - law.outputs
+        numbers[begin : begin + law.cells] += shift
+        return replace(self, laws=(*self.laws[:place], replace(law, numbers=numbers), *self.laws[place + 1 :]))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it."""
+        facts = [[law.outputs, law.cells, law.width] for law in self.laws]
+        arrays: dict[str, NDArray[Any]] = {"order": np.array(self.order), "facts": np.array(facts)}
+        for place, law in enumerate(self.laws):
+            arrays |= {f"given{place}": np.array(law.given, dtype=np.int64), f"numbers{place}": law.numbers}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The laws that a model file holds."""
+        laws = [
+            ColumnLaw(tuple(arrays[f"given{place}"].tolist()), outputs, cells, width, arrays[f"numbers{place}"])
+            for place, (outputs, cells, width) in enumerate(arrays["facts"].tolist())
+        ]
+        return cls(tuple(arrays["order"].tolist()), tuple(laws))
+
+
+@dataclass(frozen=True, eq=False)
+class AutoregressiveModel:
+    """A distribution over columns 0 … d-1, column by column; public, free to sample and to fill gaps from.
+
+    Its marginals are sums over all earlier columns, and are not computed.
+    """
+
+    kind: ClassVar[str] = "autoregressive"
+
+    laws: SharedLaws | ColumnLaws
+
+    def __post_init__(self) -> None:
+        own = type(self.laws) is SharedLaws or (
+            type(self.laws) is ColumnLaws and all(type(law) is ColumnLaw for law in self.laws.laws)
+        )
+        if not own:  # they are shown rows when gaps are filled
+            raise ModelError(f"laws of a {type(self.laws).__name__}", hint="SharedLaws or ColumnLaws")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The cells of each column."""
+        return self.laws.sizes
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        """Rows × columns of codes, column by column.
+
+        Every cell follows its law given the row's earlier ones. In each column the draws of rows depend on each other:
+        along rows that are sorted by some earlier columns, as many take a cell as expected, but for one (`allotted`).
+        So tables of the column, also with these, are closer to the law's than independent draws would bring them.
+        """
+        codes = np.zeros((rows, len(self.sizes)), dtype=_dtype(self.sizes), order="F")
+        for place, column in enumerate(self.laws.order):
+            for some in self._portions(codes, place, rng):
+                codes[some, column] = allotted(self.laws.logits(column, codes[some].astype(np.int64)), rng)
+        return codes
+
+    def _portions(self, codes: NDArray[np.integer], place: int, rng: np.random.Generator) -> Iterator[Integers]:
+        """All rows, sorted by some columns before this place, in parts of bounded memory."""
+        key = np.zeros(len(codes), dtype=np.int64)
+        for column in rng.permutation(np.array(self.laws.order[:place], dtype=np.int64))[:ALIKE]:
+            key = key * self.sizes[column] + codes[:, column]
+        shuffled = rng.permutation(len(codes))
+        order = shuffled[np.argsort(key[shuffled], kind="stable")]
+        step = max(_BLOCK, _CELLS // self.sizes[self.laws.order[place]])
+        return (order[begin : begin + step] for begin in range(0, len(codes), step))
+
+    def raked(self, targets: Mapping[int, Floats]) -> Self:
+        """The model whose columns, in a large sample, have these laws; the others follow.
+
+        One column after the other gets shifts that bring the mean of its laws over the sample to its target.
+        """
+        laws, rng = self.laws, np.random.default_rng(0)  # public: the same values always give the same model
+        codes = np.zeros((ROWS, len(self.sizes)), dtype=np.int64)
+        for place, column in enumerate(laws.order):
+            logits = laws.logits(column, codes)
+            if column in targets:
+                target = np.maximum(targets[column] / targets[column].sum(), LEAST)
+                shift = np.zeros(len(target))
+                for _ in range(RAKES):
+                    mean = softmax(logits + shift).mean(axis=0)
+                    shift += np.log(target / np.maximum(mean, LEAST / 10))
+                laws, logits = laws.shifted(column, shift), logits + shift
+            for some in self._portions(codes, place, rng):
+                codes[some, column] = allotted(logits[some], rng)
+        return replace(self, laws=laws)
+
+    def fill(self, given: Integers, chance: Chance, *, sweeps: int = SWEEPS) -> Integers:
+        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
+
+        The missing cells of a row are first drawn column by column, given what comes before; then, `sweeps` times, each
+        is drawn anew from its law given all other cells of the row (Gibbs sampling), so that later ones count too.
+        """
+        codes = np.maximum(given, 0)
+        for sweep in range(1 + sweeps):
+            for column in self.laws.order:
+                draws = chance()
+                for rows, block in _blocks(np.flatnonzero(given[:, column] < 0)):
+                    told = self.laws.scores if sweep else self.laws.logits
+                    codes[rows, column] = _pick(told(column, codes[block]), draws[block])[: len(rows)]
+        return codes
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that makes the model, as plain arrays to be saved."""
+        return self.laws.to_arrays()
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The model that `to_arrays` took apart."""
+        return cls((SharedLaws if "skip" in arrays else ColumnLaws).from_arrays(arrays))
+
+
+def complete(gapped: AutoregressiveModel, sizes: Sequence[int]) -> AutoregressiveModel:
+    """The distribution of complete rows behind one whose columns have gap states after their first `sizes` cells.
+
+    The law of a cell given that it is observed is that of all cells, if gaps hang on earlier columns. Where they hang
+    on later ones its table of one column is biased. So rows are drawn with their gaps and filled given all that is
+    observed in them; then columns are raked to the result, as far as chance does not explain it. Many networks of their
+    own are asked only what earlier columns tell: every cell that might be asked of every later one would take hours.
+    """
+    sweeps = 0 if isinstance(gapped.laws, ColumnLaws) and len(sizes) > MANY_NETWORKS else SWEEPS
+    rng = np.random.default_rng(0)  # public: the same released values always give the same model
+    drawn = min(ROWS, max(FEW_ROWS, FILLING // sum(sizes) ** 2))
+    rows = gapped.sample(drawn, rng).astype(np.int64)
+    observed = np.where(rows < np.array(sizes), rows, -1)
+    filled = AutoregressiveModel(gapped.laws.cut(sizes))
+    if not (observed < 0).any():
+        return filled
+    for _ in range(ROUNDS):
+        before = filled.sample(drawn, rng).astype(np.int64)
+        after = filled.fill(observed, lambda: rng.random(drawn), sweeps=sweeps)
+        filled = filled.raked(
+            {
+                column: shrunk(_shares(after[:, column], size), _shares(before[:, column], size), int(gaps))
+                for column, (size, gaps) in enumerate(zip(sizes, (observed < 0).sum(axis=0), strict=True))
+            }
+        )
+    return filled
+
+
+def _shares(codes: Integers, size: int) -> Floats:
+    return np.bincount(codes, minlength=size) / len(codes)
+
+
+def _keep_plain(laws: object, *names: str) -> None:
+    """Arrays of numpy's own class, which nobody else holds: they are indexed by rows when gaps are filled."""
+    for name in names:
+        object.__setattr__(laws, name, np.array(getattr(laws, name), dtype=np.float64))
+
+
+def _blocks(rows: Integers) -> Iterator[tuple[Integers, Integers]]:
+    """Some rows in blocks of one size, and the same filled up: then a row's numbers do not depend on the others."""
+    for begin in range(0, len(rows), _BLOCK):
+        some = rows[begin : begin + _BLOCK]
+        yield some, np.concatenate([some, np.full(_BLOCK - len(some), some[0])])
+
+
+def _pick(logits: Floats, draws: Floats) -> Integers:
+    return pick(softmax(logits), np.arange(len(logits)), draws)
+
+
+def _dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:
+    return np.uint16 if max(sizes, default=1) <= 1 << 16 else np.uint32

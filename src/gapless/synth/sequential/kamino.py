@@ -1,0 +1,286 @@
+"""Kamino: column by column, each from the earlier ones, by networks that are trained privately ([MD] Algorithm 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from gapless.arguments import whole
+from gapless.constraints.forbidden import constraints_of
+from gapless.data import PrivateTable
+from gapless.data.private_table import check_held
+from gapless.data.training import train, trainable
+from gapless.errors import ModelError
+from gapless.missing import Observed
+from gapless.model.neural.descent import Cells, Descent, begun
+from gapless.model.neural.layers import Chain, Layer, MaskedLinear, ReLU, Sum
+from gapless.model.neural.optimizers import Adam, Cosine
+from gapless.privacy import Loss, PrivateTraining, Request, Sampled
+from gapless.schema import Schema
+from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.sequential.autoregressive import (
+    AutoregressiveModel,
+    ColumnLaw,
+    ColumnLaws,
+    SharedLaws,
+    attentive,
+    complete,
+)
+from gapless.threads import one_thread
+from gapless.types import Floats
+
+Architecture: TypeAlias = Literal["shared", "columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a training runs; all of it public. Chosen on Adult and a simulated table (bench/kamino.py)."""
+
+    rate: float  # the chance of each row to be in a lot
+    steps: int
+    clip: float
+    learning_rate: float
+
+
+COURSES = {"shared": Course(0.1, 200, 2.0, 0.03), "columns": Course(0.05, 100, 3.0, 0.04)}
+COLUMNS_SHARE = 0.2  # of the budget, for tables of one column
+WARMUP = 20  # steps
+HIDDEN = 32  # units of the hidden layer, where noise is small enough for one
+QUIET = 6e-4  # noise in a sum of gradients, in units of their length, for each row of a lot: up to which it is
+WIDTH = 16  # of the points that cells are embedded as
+MOST_NUMBERS = 4_000_000  # parameters of a network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kamino(Synthesizer):
+    """Column by column, each given the earlier ones, by networks: for dependence of many columns at larger budgets.
+
+    "shared" trains one network for all columns at once: a linear map and a hidden layer, masked so that a column sees
+    the earlier ones alone; a row's loss is the sum over the columns that are observed in it. "columns" is [MD]'s: a
+    network for each column, embeddings of the earlier ones and attention over them (AimNet), trained one after the
+    other. With `Observed()`, which is KaminoI there, a network is trained on the rows whose own column is observed and
+    then fills this column's gaps by draws, before the next one is trained. `CompleteRows()` is Kamino.
+
+    Guarantee: the releases are the one-way marginals and, unless every row is counted in them, the number of rows; then
+        one training on all rows, or one for each column but the first, with `Observed()` on the rows where this column
+        is observed. Order, chance of lots, steps and clipping are public, and follow no number of rows but the noisy.
+
+    Args:
+        missing: what to do about gaps.
+        architecture: one network, or one for each column.
+        order: columns that come first, by name; the others follow. By default columns that decide others by a rule of
+            the schema come before these, else smaller ones first.
+        hidden: how many units the hidden layer of the shared network has; by default some where the budget and the
+            noisy number of rows leave little noise, else none.
+        steps: how many steps each training has; by default 200 for the shared network, 100 for one of several.
+    """
+
+    name = "kamino"
+    pure = False
+
+    architecture: Architecture = "shared"
+    order: Sequence[str] | None = None
+    hidden: int | None = None
+    steps: int | None = None
+
+    def check(self, fitting: Fitting) -> None:
+        """Refuse settings that are none, and columns whose network would be too large."""
+        if self.architecture not in ("shared", "columns"):
+            raise ModelError(f"no architecture called {self.architecture!r}", hint='"shared" or "columns"')
+        for name, least in (("hidden", 0), ("steps", 1)):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), error=ModelError, least=least)
+        order_of(fitting.schema, self.order)
+        if _fills(self, fitting):
+            check_held(fitting.table, "filling gaps column by column")
+        cells = sum(fitting.sizes)
+        if cells**2 > MOST_NUMBERS and self.architecture == "shared":
+            raise ModelError(
+                f"all columns together have {cells:,} cells, too many for one network",
+                hint='fewer levels or bins, leave columns out with select(), or architecture="columns"',
+            )
+
+    @one_thread()
+    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+        """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
+        fitting = Fitting(self, table, spend=spend, progress=progress)
+        order = order_of(fitting.schema, self.order)
+        networks, columns = (_shared if self.architecture == "shared" else _columns)(self, fitting, order)
+        model = AutoregressiveModel(networks).raked(dict(enumerate(columns)))
+        fitting.tell("completing", 0, 1)
+        names = fitting.schema.names
+        return fitting.fitted(
+            complete(model, [column.size for column in fitting.schema.columns]) if fitting.extended else model,
+            model if fitting.extended else None,
+            settings={"architecture": self.architecture, "order": ", ".join(names[column] for column in order)},
+            structure=fitting.structure(),
+            edges=combinations(range(len(names)), 2),
+        )
+
+
+def order_of(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
+    """The columns by position: those named, then each as soon as what decides it is there, the smallest first."""
+    placed = list(schema.positions(first or ()))
+    _, between, _ = constraints_of(schema)
+    dependencies = [rule for rule in between if rule.decides]
+    waiting = sorted(set(range(len(schema.columns))) - set(placed), key=lambda column: schema.columns[column].size)
+    while waiting:
+        decided = {rule.columns[-1] for rule in dependencies if set(rule.columns[:-1]) & set(waiting)}
+        free = [column for column in waiting if column not in decided]
+        placed.append((free or waiting)[0])  # columns that decide each other: the smallest
+        waiting.remove(placed[-1])
+    return tuple(placed)
+
+
+def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[SharedLaws, list[Floats]]:
+    """One network for all columns, and the columns' own laws."""
+    spend, several = fitting.prepare(), len(fitting.columns) > 1
+    laws = fitting.laws(spend * COLUMNS_SHARE if several else spend)
+    columns = fitting.schema.columns
+    points = tuple(centred(law, c.size, c.extended_size) for law, c in zip(laws, columns, strict=True))
+    shown = tuple(map(len, points))
+    network = masked(shown, fitting.sizes, order, _hidden(kamino, fitting) if several else 0)
+    numbers = begun(network, np.log(np.concatenate(laws)), place=network.layers[0].shapes[0])
+    if several:
+        every, course = tuple(range(len(columns))), _course(kamino)
+        cells = Cells(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=points)
+        numbers = train(
+            fitting.prepared,
+            _program(course, fitting, network, cells, begin=numbers),
+            fitting.grant,
+            spend=fitting.grant.left,
+            rate=course.rate,
+            steps=course.steps,
+            clip=course.clip,
+            what="network",
+            progress=lambda step, _: fitting.tell("training", step, course.steps),
+        ).value
+    return SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points), laws
+
+
+def _hidden(kamino: Kamino, fitting: Fitting) -> int:
+    """How many units the hidden layer has: by public settings and the noisy number of rows."""
+    if kamino.hidden is not None:
+        return kamino.hidden
+    distance = Sampled(fitting.table.protect.at_most)
+    course = _course(kamino)
+    training = PrivateTraining.for_loss(
+        fitting.grant.left, distance, rate=course.rate, steps=course.steps, clip=course.clip, numbers=1
+    )
+    return HIDDEN if training.std <= QUIET * course.rate * max(1.0, fitting.total) else 0
+
+
+def _course(kamino: Kamino) -> Course:
+    """That of the architecture, with as many steps as were asked for."""
+    course = COURSES[kamino.architecture]
+    return course if kamino.steps is None else replace(course, steps=kamino.steps)
+
+
+def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[ColumnLaws, list[Floats]]:
+    """A network for each column; where gaps are filled, each fills its own before the next is trained.
+
+    All of it is charged in one batch, with the columns' own counts: what a network is trained on follows from earlier
+    answers, but neither its loss nor which rows it leaves out.
+    """
+    spend = fitting.prepare()
+    names, sizes, course = fitting.schema.names, fitting.sizes, _course(kamino)
+    telling = [column for column in order if (column,) in fitting.columns]
+    shown = [tuple(sizes[other] for other in telling[:place]) for place in range(len(telling))]
+    networks = [attentive(given, sizes[column], WIDTH) for given, column in zip(shown, telling, strict=True)]
+    distance = Sampled(fitting.table.protect.at_most)
+    ahead: list[Request] = []
+    for column, network in zip(telling[1:], networks[1:], strict=True):
+        training = PrivateTraining.for_loss(
+            spend * ((1 - COLUMNS_SHARE) / (len(telling) - 1)),
+            distance,
+            rate=course.rate,
+            steps=course.steps,
+            clip=course.clip,
+            numbers=sum(network.shapes),
+        )
+        reads = fitting.prepared.marginal(names[column], rows=fitting.missing.rows).reads
+        ahead.append(Request(distance, reads, training, f"network for {names[column]}"))
+    laws = fitting.laws(spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
+    found = {column: ColumnLaw((), size, size, WIDTH, np.log(laws[column])) for column, size in enumerate(sizes)}
+    table = fitting.prepared
+    for place, (column, network) in enumerate(zip(telling, networks, strict=True)):
+        size, called = sizes[column], [names[other] for other in telling[: place + 1]]
+        if place:
+            begin = begun(network, np.log(laws[column]), place=sum(network.shapes) - size)
+            cells = Cells(given=tuple(range(place)), sizes=shown[place], targets=(place,), cells=(size,), coded=True)
+            rows = trainable(
+                table,
+                _program(course, fitting, network, cells, begin=begin),
+                columns=called,
+                needs=() if fitting.extended else called,
+                progress=partial(_tell_steps, fitting, place - 1, len(telling) - 1, course.steps),
+            )
+            numbers = fitting.plan.release(rows).value
+            found[column] = ColumnLaw(shown[place], size, size, WIDTH, numbers)
+        if _fills(kamino, fitting) and fitting.schema.columns[column].gaps:
+            table = table.fill_column(names[column], found[column], given=called[:-1])
+    others = [column for column in order if column not in telling]  # they tell nothing, and are shown to nobody
+    return ColumnLaws((*telling, *others), tuple(found[column] for column in (*telling, *others))), laws
+
+
+def _tell_steps(fitting: Fitting, done: int, of: int, each: int, step: int, _: object) -> None:
+    """Progress of one of several trainings."""
+    fitting.tell("training", done * each + step, of * each)
+
+
+def _fills(kamino: Kamino, fitting: Fitting) -> bool:
+    """Whether gaps are filled on the way."""
+    return kamino.architecture == "columns" and isinstance(fitting.missing, Observed)
+
+
+def _program(course: Course, fitting: Fitting, network: Layer, cells: Cells, *, begin: Floats) -> Descent:
+    """What is trained."""
+    return Descent(
+        network=network,
+        cells=cells,
+        optimizer=Adam(rate=Cosine(rate=course.learning_rate, steps=course.steps, warmup=WARMUP)),
+        lot=course.rate * max(1.0, fitting.total),
+        begin=begin,
+    )
+
+
+def centred(law: Floats, cells: int, codes: int) -> Floats:
+    """A point for each code of a column: a 1 in its own place, less the mean of observed cells; a gap is in the mean.
+
+    A network then learns how columns go together and leaves each column's own law, which is known already, as it is;
+    and rows of usual cells, which teach little, have short gradients.
+    """
+    points = np.eye(codes)
+    points[:cells, :cells] -= law[:cells] / law[:cells].sum()
+    return points
+
+
+def masked(shown: Sequence[int], cells: Sequence[int], order: Sequence[int], hidden: int) -> Sum:
+    r"""One network for all columns in an order: each is predicted from the earlier ones, and from nothing else.
+
+    .. math:: z = b + x\,(W \circ M) + \max(x\,(U \circ M') + c,\, 0)\,(V \circ M'')
+
+    x has a 1 at the code of each column. M lets a cell see those of earlier columns. A hidden unit has a place in the
+    order too: it sees what comes before, and is seen by what does not (MADE: Germain, Gregor, Murray, Larochelle 2015).
+    Weights into the outputs are zero at first.
+
+    Args:
+        shown: how many codes each column is shown with.
+        cells: how many cells of each column are predicted.
+        order: the columns in their order.
+        hidden: the number of hidden units.
+    """
+    places = np.argsort(order)
+    of_shown, of_cells = np.repeat(places, shown), np.repeat(places, cells)
+    units = 1 + np.arange(hidden) % max(1, len(places) - 1)
+    skip = MaskedLinear(np.less.outer(of_shown, of_cells), gain=0.0)
+    if not hidden:
+        return Sum((skip,))
+    into, out = np.less.outer(of_shown, units), np.less_equal.outer(units, of_cells)
+    return Sum((skip, Chain((MaskedLinear(into), ReLU(), MaskedLinear(out, gain=0.0)))))

@@ -1,0 +1,143 @@
+"""Text in messages: names, plurals and lists; characters that are commands to terminals and to Markdown, escaped.
+
+Numbers of a promise, written for people: never less than they are.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, Decimal
+
+# Control characters of terminals (C0, DEL, C1), of lines, and of the direction of writing.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_MARKUP = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore inside a word means nothing
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_BLOCK_START = re.compile(r"^(?:[#+=-]|\d+(?=[.)](?:\s|$)))")  # of headings, lists and rules
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""The text with every control character shown as its escape sequence, so that no terminal obeys it.
+
+    Args:
+        text: any text.
+        lines: keep line breaks and tabs, for a text of several lines.
+
+    >>> print(visible("\x1b[31mage"), visible("a\nb"))
+    \x1b[31mage a\nb
+    """
+    return CONTROL.sub(lambda found: found[0] if lines and found[0] in "\n\t" else _shown(found[0]), text)
+
+
+def _shown(letter: str) -> str:
+    return repr(letter)[1:-1] if not letter.isprintable() else f"\\u{ord(letter):04x}"
+
+
+def markdown(text: str) -> str:
+    r"""Plain text for a Markdown page: nothing in it becomes markup, HTML or a second cell of a table.
+
+    >>> print(markdown("a|b <script> *x* hours_per_week"))
+    a\|b &lt;script&gt; \*x\* hours_per_week
+    """
+    escaped = _MARKUP.sub(r"\\\g<0>", visible(text).translate(_ENTITIES))
+    return _BLOCK_START.sub(lambda found: f"&#{ord(found[0][0])};{found[0][1:]}", escaped.strip())
+
+
+def code(text: str) -> str:
+    r"""A text as a code span of Markdown, whatever backticks it has. Not for tables, where `|` would end a cell.
+
+    >>> print(code("a`b"), code("age"))
+    `` a`b `` `age`
+    """
+    text = visible(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    padding = " " if text[:1] in ("`", " ", "") or text[-1:] in ("`", " ") or len(fence) > 1 else ""
+    return f"{fence}{padding}{text}{padding}{fence}"
+
+
+def plural(number: int, noun: str, several: str | None = None) -> str:
+    """A number with its noun: one of them, or several.
+
+    >>> plural(1, "row"), plural(3000, "row"), plural(0, "entry", "entries")
+    ('1 row', '3,000 rows', '0 entries')
+    """
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
+
+
+def listing(names: Iterable[str], *, most: int = 12) -> str:
+    """Names in a row, the tail cut.
+
+    >>> listing(["a", "b"])
+    'a, b'
+    """
+    names = list(names)
+    return ", ".join(map(visible, names[:most])) + (f" … ({len(names) - most} more)" if len(names) > most else "")
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The names most like the one given, or all of them.
+
+    >>> nearest("hour", ["sex", "hours"])
+    'hours'
+    >>> nearest("AIM", ["aim", "mst"])
+    'aim'
+    """
+    names = list(names)
+    same = [each for each in names if each.casefold() == name.casefold()]
+    close = same or difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    return listing(close or [f"one of: {listing(names)}"])
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """The names that occur more than once, sorted; in one pass, as a header may have many thousand.
+
+    >>> repeated(["b", "a", "b"])
+    ['b']
+    """
+    return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many letters, cut in the middle: names that look alike differ at their ends.
+
+    >>> shortened("household_income × marital_status", 19)
+    'household…al_status'
+    """
+    if len(text) <= most:
+        return text
+    head = most // 2
+    return f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
+
+
+def aligned(names: Iterable[str], *, most: int = 40) -> list[str]:
+    """Names for the first column of a table of text: equally wide, the long ones shortened.
+
+    >>> aligned(["age", "income"])
+    ['age   ', 'income']
+    """
+    short = [shortened(visible(name), most) for name in names]
+    width = max(map(len, short), default=0)
+    return [name.ljust(width) for name in short]
+
+
+def rounded_up(number: float, digits: int = 4) -> str:
+    """A number for people, never less than it is.
+
+    >>> rounded_up(0.87342), rounded_up(2.0), rounded_up(0.999999)
+    ('0.8735', '2', '1')
+    """
+    exact = Decimal(repr(float(number)))
+    step = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
+    return f"{exact.quantize(step, rounding=ROUND_CEILING).normalize():f}" if number else "0"
+
+
+def told_up(number: float) -> str:
+    """As short as usual where that is not less, else rounded up.
+
+    >>> told_up(1e-6), told_up(0.5), told_up(0.12345649)
+    ('1e-06', '0.5', '0.123457')
+    """
+    short = f"{number:g}"
+    return short if float(short) >= number else rounded_up(number, 6)

@@ -1,0 +1,319 @@
+"""Weights by discriminators: models that tell private rows from synthetic ones.
+
+Logistic weights: a regression tells private rows from synthetic ones, and its odds are the weights ([IW] §3.3).
+
+Network weights: a small network, trained privately, tells private rows from synthetic ones ([IW] §3.4, DP-MLP).
+
+Critic weights: what the critic of a generative network says of its rows, for free ([IW] §3.5).
+
+Weights without privacy, between two public tables: what private ones would be without noise ([IW] LogReg, MLP).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from gapless.arguments import is_number, whole
+from gapless.data import PrivateTable, Table
+from gapless.data.checks import check_comparable, check_public, comparable
+from gapless.data.private_logistic import Points, blocks_of, grid, logistic_coefficients, minimum
+from gapless.data.training import train
+from gapless.errors import BudgetError, ModelError
+from gapless.model.neural.layers import Chain, Linear, ReLU
+from gapless.model.neural.odds import Odds
+from gapless.model.neural.optimizers import Adam, Cosine
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Loss
+from gapless.privacy.budget import PURE
+from gapless.privacy.mechanisms import Mechanism
+from gapless.privacy.sgd import Block
+from gapless.synth import FittedModel
+from gapless.threads import one_thread
+from gapless.types import Floats, Integers
+from gapless.weights.calibration import keep_columns
+from gapless.weights.weights import Weights, weighable
+
+Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace | KNorm
+
+NOISES: dict[str, type[Noise]] = {"gaussian": DiscreteGaussian, "laplace": DiscreteLaplace, "knorm": KNorm}
+LAMBDA = 0.1  # Λ for each synthetic row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogisticWeights:
+    r"""The odds of a logistic regression between private and synthetic rows, with noise on its coefficients.
+
+    .. math:: \bar w(x) = e^{(\hat\beta + \zeta) \cdot x}, \qquad
+              \bar w^*(x) = \bar w(x) / \mathrm E\,e^{\zeta \cdot x}
+
+    Without `debias` these are the weights of Ji and Elkan 2013 (BetaNoised); with it their mean over the noise is the
+    weight without noise (BetaDebiased, [IW] Proposition 2), as long as they are not normalised. The weights that come
+    back have mean 1, so that a factor that all rows share cancels: debiasing changes them only where rows are at
+    different distances from the origin, which levels of a column never are.
+
+    Rows are points by the schema alone (`Points`): a column on a line from 0 to 1, a number for each level, for each
+    kind of gap, and the intercept, which is penalised too. Private rows are used with their gaps, as levels: what is
+    estimated is the ratio of the laws of rows *with* gaps, so with filled synthetic rows it is right under MCAR only.
+
+    Guarantee: the coefficients move by at most (kR + 2τ)/Λ in L2, whatever the rows are, and get integer noise on a
+        public grid: discrete Gaussian, K-norm, or discrete Laplace calibrated to √d times that in L1. Proved in
+        docs/proofs/weights.md, attacked by tests/audit/test_weights.py.
+
+    Args:
+        noise: "gaussian"; for pure budgets too "knorm", noise by the length of the whole vector, or "laplace", noise on
+            each coefficient, which is more of it. With δ > 0 Gaussian noise is the least, unless there are hardly any
+            coefficients.
+        debias: divide by the mean of what noise does to each weight.
+        regularization: Λ, a public number; more of it means less noise and coefficients closer to 0. By default a tenth
+            of the number of synthetic rows, the λ = 0.1 of [IW].
+
+    References: [IW] §3.3; Chaudhuri, Monteleoni, Sarwate 2011 for the bound.
+    """
+
+    noise: Literal["gaussian", "laplace", "knorm"] = "gaussian"
+    debias: bool = True
+    regularization: float | None = None
+
+    def fit(self, table: PrivateTable, fake: Table, *, spend: Loss) -> Weights:
+        """Weights for the rows of `fake`, for which `spend` was paid."""
+        what = "LogisticWeights.fit"
+        table, fake = weighable(table, fake, what)
+        self._check(spend)
+        points = Points.of(table.schema)
+        regularization = strength(self.regularization, fake)
+        step = grid(points, regularization)
+        norm: Literal["L1", "L2"] = "L1" if self.noise == "laplace" else "L2"
+        coefficients = logistic_coefficients(table, fake, regularization=regularization, norm=norm)
+        noise: Noise = NOISES[self.noise].for_loss(spend, coefficients.distance)  # type: ignore[arg-type]
+        if self.debias and not has_mean(noise, step, points.radius):
+            raise ModelError(
+                f"{what}: with this noise the mean of a weight is infinite, and cannot be divided by",
+                hint='a larger regularization= or spend=, noise="gaussian", or debias=False',
+            )
+        gate: Mechanism[Integers, Any, Integers] = noise
+        steps = table.ledger.grant(spend, to=what).release(coefficients, gate, what="coefficients").value
+        logs = log_ratios(points(fake.codes), steps.astype(np.float64) * step, noise if self.debias else None, step)
+        return Weights(np.exp(logs - logs.max()), method="logistic")
+
+    def _check(self, spend: Loss) -> None:
+        if self.noise not in NOISES:
+            raise ModelError(f"noise = {self.noise!r}", hint=f"one of: {', '.join(NOISES)}")
+        if self.noise == "gaussian" and spend.order == PURE:
+            raise BudgetError("Gaussian noise cannot promise δ = 0", hint='noise="knorm"')
+
+
+def strength(regularization: float | None, fake: Table) -> float:
+    """Λ: as given, or a tenth of the number of synthetic rows."""
+    if regularization is None:
+        return LAMBDA * fake.rows
+    if not (is_number(regularization) and 2.0**-10 <= regularization <= 2.0**30):
+        raise ModelError(f"regularization = {regularization!r}", hint="a public number, such as 1000")
+    return float(regularization)
+
+
+def log_ratios(points: Floats, coefficients: Floats, noise: Noise | None, step: float) -> Floats:
+    """The logarithm of each row's weight, not normalised; `noise` is what to debias for, on a grid of `step`."""
+    logs = points @ coefficients
+    return logs if noise is None else logs - log_means(points, noise, step)
+
+
+def log_means(points: Floats, noise: Noise, step: float) -> Floats:
+    r"""The logarithm of :math:`\mathrm E\,e^{\zeta \cdot x}` for the noise as it is drawn, ζ = step · Z.
+
+    .. math:: \text{Gaussian: } \tfrac12 \sigma^2 h^2 \lVert x \rVert^2, \qquad \text{K-norm: }
+              -\tfrac{d+1}2 \log(1 - b^2 h^2 \lVert x \rVert^2), \qquad \text{Laplace: }
+              \sum_j \log \frac{(1-p)^2}{(1 - p\,e^{h x_j})(1 - p\,e^{-h x_j})}, \quad p = e^{-1/b}
+
+    The first two are those of the continuous laws: the discrete Gaussian differs by a factor of
+    :math:`1 \pm 4e^{-2\pi^2\sigma^2}`, which is 1 in floats for σ above 2, and rounding by at most half a step for each
+    coefficient. K-norm needs :math:`h \lVert x \rVert < 1/b`, Laplace all :math:`h |x_j| < 1/b`.
+    """
+    squares = (points**2).sum(axis=1)
+    if isinstance(noise, DiscreteGaussian):
+        return np.asarray((noise.std * step) ** 2 / 2 * squares)
+    if isinstance(noise, KNorm):
+        return np.asarray(-(points.shape[1] + 1) / 2 * np.log1p(-((noise.scale * step) ** 2) * squares))
+    slopes, rate = step * np.abs(points), 1 / noise.scale
+    # 1 - p e^s = -expm1(s - rate): no digit is lost, however fine the grid is.
+    parts = 2 * np.log(-np.expm1(-rate)) - np.log(-np.expm1(slopes - rate)) - np.log(-np.expm1(-slopes - rate))
+    return np.asarray(parts.sum(axis=1))
+
+
+def has_mean(noise: Noise, step: float, radius: float) -> bool:
+    """Whether every weight has a finite mean: no point is longer than `radius`, and no coordinate of one above 1."""
+    if isinstance(noise, DiscreteGaussian):
+        return True
+    return step * noise.scale * (radius if isinstance(noise, KNorm) else 1) < 1
+
+
+LEAST_LOT = 16  # synthetic rows of a step, however few there are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkWeights:
+    r"""The odds of a network with one hidden layer between private and synthetic rows, trained by `PrivateTraining`.
+
+    Each step draws private rows with the public chance `rate`, clips and adds up their gradients, and adds noise once,
+    whether any row was drawn or not; then it adds the gradients of as many synthetic rows, which are public. In [IW],
+    Algorithm 1, noise is added for each private row that was drawn: its size tells how many there are.
+
+    Private rows are used with their gaps, as levels: as with `LogisticWeights`.
+
+    Guarantee: that of `PrivateTraining`; the odds are a function of the trained network and the public rows.
+
+    Args:
+        hidden: how many units the hidden layer has.
+        steps: how many steps there are.
+        rate: the chance of each private row to be in a step.
+        clip: the length that a row's gradient is cut to.
+        seed: draws the first parameters and the synthetic rows of each step; nothing else can be repeated.
+    """
+
+    hidden: int = 16
+    steps: int = 300
+    rate: float = 0.05
+    clip: float = 1.0
+    learning_rate: float = 0.02
+    seed: int = 0
+
+    def fit(self, table: PrivateTable, fake: Table, *, spend: Loss) -> Weights:
+        """Weights for the rows of `fake`, for which `spend` was paid."""
+        what = "NetworkWeights.fit"
+        table, fake = weighable(table, fake, what)
+        if not (is_number(self.learning_rate) and 0 < self.learning_rate <= 1):
+            raise ModelError(f"learning_rate = {self.learning_rate!r}", hint="a number above 0, at most 1")
+        hidden, steps = (whole(name, getattr(self, name), error=ModelError, least=1) for name in ("hidden", "steps"))
+        program = odds(
+            fake, hidden=hidden, steps=steps, rate=self.rate, learning_rate=self.learning_rate, seed=self.seed
+        )
+        trained = train(
+            table,
+            program,
+            table.ledger.grant(spend, to=what),
+            spend=spend,
+            rate=self.rate,
+            steps=steps,
+            clip=self.clip,
+            what="network",
+        )
+        logs = program.log_odds(trained.value, program.public)
+        return Weights(np.exp(logs - logs.max()), method="network")
+
+
+def odds(fake: Table, *, hidden: int, steps: int, rate: float, learning_rate: float, seed: int) -> Odds:
+    """What is trained: a network with one hidden layer over all cells, gaps included."""
+    sizes = tuple(column.extended_size for column in fake.schema.columns)
+    return Odds(
+        network=Chain((Linear(sum(sizes), hidden), ReLU(), Linear(hidden, 1, gain=0.0))),
+        sizes=sizes,
+        public=tuple(np.array(codes) for codes in fake.codes),
+        optimizer=Adam(rate=Cosine(rate=float(learning_rate), steps=steps)),
+        lot=max(LEAST_LOT, round(rate * fake.rows)),
+        seed=whole("seed", seed, error=ModelError),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CriticWeights:
+    """The odds between private and made rows by the critic that a model carries: free, as the critic was paid for.
+
+    A model carries its critic only if noise protects the critic itself: `DPGAN`, `DPCGAN`, `DPCTGAN`, `DPautoGAN` and
+    `MisGAN` as they are here, the student of `PATEGAN`. A critic that saw rows as they are must not be used, however
+    private the rows that came of it: those of `MisGAN(noised="generators")`, and teachers, are never handed out. How
+    the critic's numbers become odds: `gapless.synth.adversarial.critic`. Columns by themselves, which the model knows
+    from tables of their own, are then brought back to what they were.
+
+    Guarantee: a function of the model and of public rows; nothing is released.
+
+    Args:
+        model: a fitted model that carries its critic.
+    """
+
+    model: FittedModel
+
+    def fit(self, fake: Table) -> Weights:
+        """Weights for the rows of `fake`, a sample of the model."""
+        if not isinstance(self.model, FittedModel):
+            raise ModelError(f"a {type(self.model).__name__} is no fitted model", hint="MisGAN().fit(…)")
+        critic = self.model.critic
+        if critic is None and len(self.model.schema.columns) == 1:
+            raise ModelError(
+                f"this model by {self.model.method} has one column, and critics compare pairs",
+                hint="no weights: a column by itself is as it was measured",
+            )
+        if critic is None:
+            raise ModelError(
+                f"this model by {self.model.method} carries no critic that was paid for",
+                hint="a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget",
+            )
+        check_public(fake, "CriticWeights.fit weights", private="a public table, such as a sample")
+        if not fake.rows:
+            raise ModelError("CriticWeights.fit: there are no rows to weight", hint="a table with rows")
+        fake = fake.told_by(self.model.schema) if fake.schema.fine.columns == self.model.schema.fine.columns else fake
+        check_comparable(self.model.schema, fake.schema)
+        logs = critic.log_odds(np.stack([codes.astype(np.int64) for codes in fake.codes], axis=1))
+        sizes = [column.extended_size for column in fake.schema.columns]
+        return Weights(keep_columns(np.exp(logs - logs.max()), fake.codes, sizes), method="critic")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReg:
+    """`LogisticWeights` without noise. NOT PRIVATE: for a truth that is public; a private table is refused.
+
+    Args:
+        regularization: Λ; by default a tenth of the number of synthetic rows.
+    """
+
+    regularization: float | None = None
+
+    def fit(self, truth: Table, fake: Table) -> Weights:
+        """Weights for the rows of `fake`, from the rows of `truth` as they are."""
+        truth, fake = _alike(truth, fake)
+        points = Points.of(truth.schema)
+        both = [*blocks_of(points(truth.codes), 1.0), *blocks_of(points(fake.codes), -1.0)]
+        found = minimum(lambda: iter(both), points, strength(self.regularization, fake), near=1e-6)
+        logs = points(fake.codes) @ found
+        return Weights(np.exp(logs - logs.max()), method="logistic (NOT PRIVATE)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MLP:
+    """`NetworkWeights` without noise or clipping. NOT PRIVATE: for a truth that is public; a private table is refused.
+
+    Args: as of `NetworkWeights`.
+    """
+
+    hidden: int = 16
+    steps: int = 300
+    rate: float = 0.05
+    learning_rate: float = 0.02
+    seed: int = 0
+
+    @one_thread()
+    def fit(self, truth: Table, fake: Table) -> Weights:
+        """Weights for the rows of `fake`, from the rows of `truth` as they are."""
+        truth, fake = _alike(truth, fake)
+        program = odds(
+            fake,
+            hidden=self.hidden,
+            steps=self.steps,
+            rate=self.rate,
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+        )
+        state, rng = program.start(), np.random.default_rng(self.seed)
+        for step in range(self.steps):
+            chosen = rng.integers(truth.rows, size=program.lot)
+            rows = program.gradients(state, Block(tuple(codes[chosen] for codes in truth.codes), program.lot))
+            state = program.follow(state, rows.total(np.ones(program.lot)), step)
+        logs = program.log_odds(program.outcome(state), program.public)
+        return Weights(np.exp(logs - logs.max()), method="network (NOT PRIVATE)")
+
+
+def _alike(truth: Table, fake: Table) -> tuple[Table, Table]:
+    truth, fake = comparable(truth, fake)
+    if not (truth.rows and fake.rows):
+        raise ModelError("there are no rows to tell apart", hint="two tables with rows")
+    return truth, fake

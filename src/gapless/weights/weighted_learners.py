@@ -1,0 +1,264 @@
+r"""Learning from weighted rows.
+
+Bayesian updating with weighted rows: the posterior of a regression in which each row counts by its weight.
+
+.. math:: \pi_w(\theta \mid x_1, \dots, x_N) \propto \pi(\theta) \exp\Bigl(\sum_i w_i \log f(x_i \mid \theta)\Bigr)
+
+It needs numpyro, an extra: pip install 'gapless[bayes]'.
+
+Weighted means, shares and quantiles of a public table's rows.
+
+Standard errors are those of the sandwich formula for a weighted mean,
+
+.. math:: \mathrm{se}^2 = \frac{\sum_i w_i^2 (x_i - \bar x_w)^2}{\bigl(\sum_i w_i\bigr)^2},
+
+as if rows had been drawn by themselves: what privacy and a synthesizer added is not in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gapless.arguments import is_number, whole
+from gapless.data import Table
+from gapless.data.checks import check_public, check_weights
+from gapless.data.private_logistic import Points
+from gapless.errors import ModelError, ReadError, SchemaError
+from gapless.schema import Column, Integer, Number
+from gapless.types import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number and its standard error, as if the rows had been drawn by themselves."""
+
+    value: float
+    standard_error: float
+
+
+def weighted_mean(table: Table, column: str, *, weights: ArrayLike | None = None) -> Estimate:
+    """The mean of a column of numbers over the rows that have one; by default with the table's own weights."""
+    return _mean(*_numbers(table, column, weights))
+
+
+def weighted_proportions(table: Table, column: str, *, weights: ArrayLike | None = None) -> dict[str, Estimate]:
+    """The share of each cell of a column among rows without a gap there."""
+    codes, mass = _observed(table, column, weights)
+    cells = table.schema[column].cells[: table.schema[column].size]
+    return {cell: _mean((codes == code).astype(np.float64), mass) for code, cell in enumerate(cells)}
+
+
+def weighted_quantiles(
+    table: Table, column: str, levels: Sequence[float], *, weights: ArrayLike | None = None
+) -> list[float]:
+    """The least values of a column of numbers below or at which at least these shares of the weight lie."""
+    values, mass = _numbers(table, column, weights)
+    if not all(0 <= level <= 1 for level in levels):
+        raise SchemaError(f"levels = {list(levels)!r}", hint="numbers from 0 to 1, such as [0.25, 0.5, 0.75]")
+    order = np.argsort(values, kind="stable")
+    order = order[mass[order] > 0]
+    below = np.cumsum(mass[order])
+    places = np.searchsorted(below, np.asarray(levels) * below[-1] * (1 - 1e-12))
+    return [float(value) for value in values[order][np.minimum(places, len(order) - 1)]]
+
+
+def _mean(values: Floats, mass: Floats) -> Estimate:
+    share = mass / mass.sum()
+    value = float(share @ values)
+    return Estimate(value, float(np.sqrt((share**2) @ ((values - value) ** 2))))
+
+
+def _numbers(table: Table, column: str, weights: ArrayLike | None) -> tuple[Floats, Floats]:
+    mass = _mass(table, weights)
+    cells = table[column]
+    if not cells.dtype.is_numeric():
+        raise SchemaError(f"column {column!r} holds no numbers", hint="a column of the kind integer or number")
+    seen = cells.is_not_null().to_numpy()
+    _check_any(mass[seen], column)
+    return cells.drop_nulls().to_numpy().astype(np.float64), mass[seen]
+
+
+def _observed(table: Table, column: str, weights: ArrayLike | None) -> tuple[Floats, Floats]:
+    mass = _mass(table, weights)
+    (place,) = table.schema.positions([column])
+    seen = table.codes[place] < table.schema.columns[place].size
+    _check_any(mass[seen], column)
+    return table.codes[place][seen].astype(np.float64), mass[seen]
+
+
+def _mass(table: Table, weights: ArrayLike | None) -> Floats:
+    check_public(table, "weighted estimates are of", private="table.ask(Mean(…), spend=…)")
+    checked = check_weights(table, weights)
+    return np.ones(table.rows) if checked is None else checked
+
+
+def _check_any(mass: Floats, column: str) -> None:
+    if not mass.sum() > 0:
+        raise SchemaError(f"no row with a weight has a value in {column!r}", hint="another column, or other weights")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """Draws of the coefficients of a regression of one column on the others.
+
+    Columns on a line go from 0 to 1, other cells are 0 or 1; the last coefficient is the intercept.
+
+    Attributes:
+        label: the column that is foretold.
+        names: of the coefficients.
+        draws: a line of coefficients for each draw.
+        logistic: whether they are of a logistic regression.
+    """
+
+    label: str
+    names: tuple[str, ...]
+    draws: Floats
+    logistic: bool
+
+    @property
+    def mean(self) -> dict[str, float]:
+        """The posterior mean of each coefficient."""
+        return dict(zip(self.names, self.draws.mean(axis=0).tolist(), strict=True))
+
+    @property
+    def std(self) -> dict[str, float]:
+        """The posterior standard deviation of each coefficient."""
+        return dict(zip(self.names, self.draws.std(axis=0).tolist(), strict=True))
+
+    def predict(self, table: Table) -> Floats:
+        """For each row of a public table the posterior mean of the label, or of its chance to be positive."""
+        check_public(table, "a posterior foretells", private="a public table, such as a sample")
+        rest, points = _predictors(table, self.label)
+        if _names(rest, points) != self.names:
+            raise SchemaError("this table has other columns or cells", hint="a table of the same schema")
+        told = points(rest.codes) @ self.draws.T
+        return np.asarray((1 / (1 + np.exp(-told)) if self.logistic else told).mean(axis=1))
+
+    def __str__(self) -> str:
+        low, high = np.quantile(self.draws, [0.025, 0.975], axis=0)
+        lines = [
+            f"{name}: {mean:.4g} [{least:.4g}, {most:.4g}]"
+            for name, mean, least, most in zip(self.names, self.draws.mean(axis=0), low, high, strict=True)
+        ]
+        return "\n".join([f"{self.label}, posterior mean and 95 % of the draws", *lines])
+
+
+def weighted_posterior(
+    table: Table,
+    label: str,
+    *,
+    positive: object | Sequence[object] | None = None,
+    weights: ArrayLike | None = None,
+    prior_std: float = 10.0,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Posterior:
+    r"""The weighted posterior of a regression of `label` on all other columns of public rows ([IW], equation 3).
+
+    .. math:: \text{linear: } y \sim N(x \cdot \beta, \sigma^2), \quad \beta \sim N(0, s^2 \sigma^2), \quad
+              \sigma^2 \sim \mathrm{InvGamma}(1, r^2), \qquad
+              \text{logistic: } \Pr[y = 1] = \frac1{1 + e^{-x \cdot \beta}}, \quad \beta \sim N(0, s^2)
+
+    s is `prior_std`, and r a tenth of the width of the label's bounds. Drawn by NUTS, after as many draws to find its
+    steps. Rows with a gap in the label are left out; gaps elsewhere are a level of their own. Weights have mean 1, so
+    that the posterior is as sure as one of so many rows: what privacy and a synthesizer added is not in it.
+
+    Args:
+        table: the rows, with their own weights unless others are given.
+        label: what to foretell: a column of numbers, unless `positive` is given.
+        positive: the cell or cells of the label that are foretold by a logistic regression.
+        weights: one for each row.
+        prior_std: how large coefficients may be, in units of the noise for a linear regression.
+        draws: how many.
+        seed: of the draws.
+
+    References: [IW] §3.1; Bissiri, Holmes, Walker 2016.
+    """
+    check_public(table, "a weighted posterior is of", private="a public table, such as a sample with its weights")
+    draws, seed = (whole(name, given, error=ModelError) for name, given in (("draws", draws), ("seed", seed)))
+    if not (is_number(prior_std) and prior_std > 0 and draws):
+        raise ModelError(f"prior_std = {prior_std!r}, draws = {draws!r}", hint="numbers above 0, such as 10 and 1000")
+    checked = check_weights(table, weights)
+    mass = np.ones(table.rows) if checked is None else checked * (table.rows / checked.sum())
+    column, (place,) = table.schema[label], table.schema.positions([label])
+    rest, points = _predictors(table, label)
+    seen = table.codes[place] < (column.size if positive is not None else _values_of(column))
+    if not mass[seen].sum() > 0:
+        raise SchemaError(f"no row with a weight has a value in {label!r}", hint="another column, or other weights")
+    x = points([codes[seen] for codes in rest.codes])
+    low, wide = 0.0, 1.0
+    if positive is None:
+        low, high = (float(bound) for bound in column.bounds)  # type: ignore[attr-defined] # checked: numbers
+        wide = high - low
+        y = (table[label].drop_nulls().to_numpy().astype(np.float64) - low) / wide
+    else:
+        named = [positive] if isinstance(positive, str) or not isinstance(positive, Sequence) else positive
+        y = np.isin(table.codes[place][seen], [column.code_of(cell) for cell in named]).astype(np.float64)
+    found = _sampled(_linear if positive is None else _logistic, x, y, mass[seen], float(prior_std), draws, seed)
+    found = found * wide
+    found[:, -1] += low
+    return Posterior(label, _names(rest, points), found, logistic=positive is not None)
+
+
+def _values_of(column: Column) -> int:
+    if not isinstance(column, Integer | Number):
+        raise SchemaError(
+            f"column {column.name!r} holds no numbers",
+            hint=f"positive={column.cells[0]!r}, which foretells this cell by a logistic regression",
+        )
+    return column.values_size
+
+
+def _predictors(table: Table, label: str) -> tuple[Table, Points]:
+    names = [name for name in table.schema.names if name != label]
+    if not names:
+        raise SchemaError(f"there is no column beside {label!r}", hint="a table of several columns")
+    rest = table[names]
+    return rest, Points.of(rest.schema)
+
+
+def _names(rest: Table, points: Points) -> tuple[str, ...]:
+    names: list[str] = []
+    for column, numbers in zip(rest.schema.columns, points.tables, strict=True):
+        states = column.cells[column.values_size :] if column.on_scale else column.cells
+        names += [column.name] if column.on_scale else []
+        names += [f"{column.name} = {cell}" for cell in states]
+        assert numbers.shape[1] == len(states) + column.on_scale  # noqa: S101 one name for each number
+    return (*names, "intercept")
+
+
+def _sampled(
+    model: Callable[..., None], x: Floats, y: Floats, mass: Floats, prior_std: float, draws: int, seed: int
+) -> Floats:
+    """Draws of the coefficients, in double precision."""
+    try:
+        import jax  # noqa: PLC0415 an extra
+        from numpyro.infer import MCMC, NUTS  # noqa: PLC0415 an extra
+    except ModuleNotFoundError:
+        raise ReadError("numpyro is not installed", hint="pip install 'gapless[bayes]'") from None
+    with jax.enable_x64(True):
+        chain = MCMC(NUTS(model), num_warmup=draws, num_samples=draws, progress_bar=False)
+        chain.run(jax.random.PRNGKey(seed), x, y, mass, prior_std)
+        return np.array(chain.get_samples()["coefficients"], dtype=np.float64)
+
+
+def _linear(x: Any, y: Any, mass: Any, prior_std: float) -> None:
+    import numpyro  # noqa: PLC0415 an extra
+    from numpyro import distributions as law  # noqa: PLC0415
+
+    std = numpyro.sample("variance", law.InverseGamma(1.0, 0.01)) ** 0.5
+    beta = numpyro.sample("coefficients", law.Normal(0.0, prior_std * std).expand([x.shape[1]]).to_event(1))
+    numpyro.factor("rows", mass @ law.Normal(x @ beta, std).log_prob(y))
+
+
+def _logistic(x: Any, y: Any, mass: Any, prior_std: float) -> None:
+    import numpyro  # noqa: PLC0415 an extra
+    from numpyro import distributions as law  # noqa: PLC0415
+
+    beta = numpyro.sample("coefficients", law.Normal(0.0, prior_std).expand([x.shape[1]]).to_event(1))
+    numpyro.factor("rows", mass @ law.Bernoulli(logits=x @ beta).log_prob(y))

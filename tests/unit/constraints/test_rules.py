@@ -1,0 +1,165 @@
+"""Rules as they are written: two forms, what they compare, what is refused; and counts of what breaks them."""
+
+import polars as pl
+import pytest
+
+import gapless as gl
+from gapless.constraints.forbidden import beginnings, constraints_of, rules_on_values, soft_rules_of
+from gapless.constraints.rules import Place, Term, merged, parse, rules_of
+from gapless.evaluate.comparison import compare_rules
+from gapless.schema import Constraint
+
+SCHEMA = gl.Schema(
+    "people",
+    [
+        gl.Categorical("education", ["low", "high"]),
+        gl.Integer("education_num", bounds=(1, 16), bins=16),
+        gl.Integer("age", bounds=(0, 99), edges=(0, 15, 40, 99)),
+        gl.Integer("years", bounds=(0, 99), bins=5),
+        gl.Ordinal("school", ["none", "low", "high"]),
+        gl.Ordinal("fathers school", ["none", "low", "high"]),
+        gl.Date("born", bounds=("1900-01-01", "1999-12-31"), resolution="year"),
+        gl.Date("moved", bounds=("1900-01-01", "1999-12-31"), resolution="month"),
+        gl.Boolean("married"),
+    ],
+)
+READABLE = "t1.education == t2.education and t1.education_num != t2.education_num"
+SHORT = "t1&t2&EQ(t1.education,t2.education)&IQ(t1.education_num,t2.education_num)"
+
+
+def rule(text, weight=None):
+    return parse(Constraint(text, weight=weight), SCHEMA)
+
+
+def test_both_forms_say_the_same():
+    assert rule(READABLE).terms == rule(SHORT).terms
+    assert rule(SHORT).terms == (
+        Term(Place(0, 0), "==", Place(1, 0)),
+        Term(Place(0, 1), "!=", Place(1, 1)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("short", "readable"),
+    [
+        ('t1&LT(t1.age,"15")&EQ(t1.married,"true")', "t1.age < 15 and t1.married == 'true'"),
+        ("t1&t2&GTE(t1.age,40)&LTE(t1.years,t2.years)", "t1.age >= 40 and t1.years <= t2.years"),
+        ('t1&t2&GT(t1.fathers school,t2."fathers school")', 't1."fathers school" > t2."fathers school"'),
+        ("t1 & t2 & EQ(t2.age , t1.years)", "t1.years == t2.age"),
+    ],
+)
+def test_comparisons_of_the_short_form(short, readable):
+    assert rule(short).terms == rule(readable).terms
+
+
+def test_the_first_row_stands_on_the_left_and_one_row_is_the_first():
+    assert rule("t2.age > t1.years").terms == rule("t1.years < t2.age").terms
+    alone = rule("t2.age < 15 and t2.years > t2.age")
+    assert not alone.between_rows
+    assert alone.terms == rule("t1.age < 15 and t1.years > t1.age").terms
+
+
+def test_what_is_decided_stands_last():
+    turned = rule("t1.education_num != t2.education_num and t1.education == t2.education")
+    assert turned.columns == (0, 1)
+    (between,) = constraints_of(gl.Schema("p", SCHEMA.columns, constraints=[Constraint(SHORT)]))[1]
+    assert between.decides
+
+
+def test_two_orders_at_once_are_never_or_one_comparison():
+    one, other = rule("t1.age < t2.age and t1.years > t2.years"), rule("t1.age <= t2.age")
+    assert merged((*one.terms, *one.swapped)) is None
+    assert merged((*other.terms, *other.swapped)) == rule("t1.age == t2.age").terms
+    assert rule(READABLE).symmetric
+    assert not one.symmetric
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("t1&t2", "cannot be read"),
+        ("t1&t2&SIM(t1.age,t2.age)", "cannot be read"),
+        ("t1&t2&EQ(t1.age,t2.age)LT(t1.years,t2.years)", "cannot be read"),
+        ("t3.age < 15", "cannot be read"),
+        ("t1.age < t2.agee", "no column 'agee'"),
+        ("t1&t2&EQ(t1.agee,t2.age)", "no column 'agee'"),
+        ("t2.age < 20 and t1.age == t2.age", "splits a bin"),
+        ("t1.education < t2.education", "column 'education' has no order"),
+        ("t1.school > t2.education", "column 'education' has no order"),
+        ("t1.education == t2.school", "columns 'education' and 'school' cannot be compared"),
+        ("t1.age == t2.school", "columns 'age' and 'school' cannot be compared"),
+        ("t1.born < t1.moved", "columns 'born' and 'moved' cannot be compared"),
+        ("t1.born < t1.age", "columns 'born' and 'age' cannot be compared"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(text, wrong):
+    with pytest.raises(gl.SchemaError, match=wrong):
+        rule(text)
+
+
+@pytest.mark.parametrize("weight", [0, -1, True, "often", float("inf"), float("nan")])
+def test_weights_are_numbers_above_zero_or_learned(weight):
+    with pytest.raises(gl.SchemaError, match=r"has the weight .*\n  Try: a number above 0, or weight = \"learned\""):
+        Constraint(READABLE, weight=weight)
+
+
+def test_a_weight_is_for_rules_between_rows():
+    with pytest.raises(gl.SchemaError, match="is about one row and has a weight"):
+        rule("t1.age < 15 and t1.married == 'true'", weight=2.0)
+
+
+def test_weights_go_through_a_file():
+    rules = [Constraint(READABLE, "decides", 2.5), Constraint(SHORT, weight="learned"), Constraint("t1.age < 15")]
+    schema = gl.Schema("p", SCHEMA.columns, constraints=rules)
+    assert gl.Schema.from_toml(schema.to_toml()) == schema
+    assert [soft.rule.weight for soft in soft_rules_of(schema)] == [2.5, "learned"]
+    assert constraints_of(schema)[1:] == ([], [])
+
+
+def test_only_what_columns_decide_for_sure_is_forbidden_and_the_rest_is_left_to_values():
+    schema = gl.Schema("p", SCHEMA.columns, constraints=[Constraint("t1.years > t1.age")])
+    ((forbidden,), _, _) = constraints_of(schema)
+    # bins of years: 0..19, 20..39, 40..59, 60..79, 80..99; of age: 0..14, 15..39, 40..99
+    assert forbidden.table.tolist() == [
+        [False, False, False],
+        [True, False, False],
+        [True, True, False],
+        [True, True, False],
+        [True, True, False],
+    ]
+    assert [rule.text for rule in rules_on_values(schema)] == ["t1.years > t1.age"]
+    assert (
+        rules_on_values(gl.Schema("p", SCHEMA.columns, constraints=[Constraint('t1.school > t1."fathers school"')]))
+        == []
+    )
+
+
+def test_bins_begin_where_a_value_is_compared_with_either_row():
+    learned = gl.Schema(
+        "p",
+        [gl.Integer("age", bounds=(0, 99), bins="learned")],
+        constraints=[Constraint("t1&t2&LT(t1.age,18)&GTE(t2.age,65)")],
+    )
+    assert beginnings(learned) == {"age": [18, 65]}
+
+
+def test_violations_in_two_tables_are_counted_by_values():
+    columns = [gl.Integer("a", bounds=(0, 99), bins=2), gl.Integer("b", bounds=(0, 99), bins=2, may_be_missing=True)]
+    rules = [Constraint("t1.a > t1.b"), Constraint("t1.a < t2.a and t1.b > t2.b"), Constraint("t1.a == t2.a")]
+    schema = gl.Schema("p", columns, constraints=rules)
+    truth = gl.Table.read(pl.DataFrame({"a": [1, 2, 3, 4], "b": [10, 11, None, 12]}), schema)
+    other = gl.Table.read(pl.DataFrame({"a": [1, 2, 2, 4], "b": [3, 2, None, 1]}), schema)
+    alone, order, key = compare_rules(truth, other)
+    assert (alone.truth.rows, alone.truth.pairs, alone.other.rows, alone.other.share) == (0, None, 1, 0.25)
+    assert (order.truth.rows, order.other.rows, order.other.pairs) == (0, 3, 3 / 6)
+    assert (key.truth.rows, key.other.rows, key.other.pairs) == (0, 2, 1 / 6)
+    assert str(alone) == "0.00% of rows in the truth, 25.00% in the other table: t1.a > t1.b"
+    told = gl.compare(truth, other)
+    assert told.rules == (alone, order, key)
+    assert "16.667% of pairs: t1.a == t2.a" in str(told)
+    assert told.to_dict()["rules"][1]["other"]["rows"] == 3
+
+
+def test_rules_of_a_schema_keep_their_order():
+    schema = gl.Schema("p", SCHEMA.columns, constraints=[Constraint(SHORT), Constraint("t1.age < 15")])
+    assert [rule.text for rule in rules_of(schema)] == [SHORT, "t1.age < 15"]

@@ -1,0 +1,184 @@
+"""Columns on a line: their cells, scales and resolutions, and where bins are cut."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gapless.constraints.forbidden import beginnings, constraints_of
+from gapless.data.cutting import FEW, cut, cut_schema
+from gapless.errors import SchemaError
+from gapless.schema import Date, DateTime, Integer, Number, Schema
+from gapless.schema.schema import Constraint
+
+
+def test_an_integer_has_a_cell_for_each_value_while_codes_last():
+    assert Integer("age", bounds=(18, 90), bins=3).fine.size == 73
+    wide = Integer("votes", bounds=(5, 157_608), scale="log", bins="learned")
+    assert wide.cells[:3] == ("5", "6", "7")
+    assert wide.cells[-2:] == ("150000..154999", "155000..157608")
+    assert 500 < wide.size < 1025
+
+
+@pytest.mark.parametrize("bounds", [(0, 200_000), (-45, 1e5), (1e-6, 1), (0.003, 77), (-1e9, 1e12), (0, 0.5)])
+@pytest.mark.parametrize("scale", ["linear", "log", "symlog"])
+def test_cells_begin_at_round_numbers(bounds, scale):
+    if scale == "log" and bounds[0] <= 0:
+        return
+    cuts = Number("x", bounds=bounds, scale=scale, bins="learned").grid
+    assert (cuts[0], cuts[-1]) == bounds
+    assert (np.diff(cuts) > 0).all()
+    inside = cuts[1:-1][np.abs(cuts[1:-1]) > 5e-324]
+    if scale != "linear":
+        assert all(float(f"{cut:.2e}") == cut for cut in inside)  # three digits
+        power = 10.0 ** np.floor(np.log10(abs(bounds[1])))
+        assert np.isin(np.round(np.arange(2, 9) * power / 10, 12), np.round(cuts, 12)).all()
+    assert 40 < len(cuts) < 1500
+
+
+def test_a_number_has_a_cell_for_zero_and_a_thousand_others():
+    pay = Number("pay", bounds=(-10, 90), bins="learned")
+    assert pay.size == 1001
+    zero = pay.cells.index("0")
+    assert pay.bin_of(np.array([0.0, 5e-324, -5e-324])).tolist() == [zero, zero + 1, zero - 1]
+    assert (pay.draw(np.full(20, zero), np.random.default_rng(0)) == 0).all()
+
+
+def test_zero_has_a_cell_on_every_long_line():
+    gain = Integer("gain", bounds=(0, 10**10), bins="learned")
+    assert gain.cells[0] == "0"
+    assert Integer("gain", bounds=(0, 10**10), edges=(0, 10**9, 10**10)).fine.cells[0] == "0"
+    assert Number("loss", bounds=(-5, 0), bins="learned").grid[-1] == 0
+    cents = Number("cents", bounds=(-5, 10**7), resolution=0.01, bins="learned")
+    assert "0" in cents.cells
+
+
+def test_a_resolution_keeps_multiples_as_they_are_written():
+    price = Number("price", bounds=(0, 400), resolution=0.01, bins="learned")
+    texts = [f"{cents / 100:.2f}" for cents in range(0, 40_001, 7)]
+    codes = price.bin_of(np.array([float(text) for text in texts]))
+    assert codes.tolist() == list(range(0, 40_001, 7))
+    drawn = price.draw(codes, np.random.default_rng(0))
+    assert [f"{value:.2f}" for value in drawn] == texts
+    assert (drawn == np.array([float(text) for text in texts])).all()
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"bounds": (0.005, 1), "resolution": 0.01}, "no multiples"),
+        ({"bounds": (0, 1), "resolution": 0}, "resolution = 0"),
+        ({"bounds": (0, 1), "scale": "log"}, "not all its values are above 0"),
+        ({"bounds": (0, 1), "scale": "cubic"}, "no scale 'cubic'"),
+        ({"bounds": (0, 1), "bins": "lerned"}, "bins = 'lerned'"),
+        ({"bounds": (0, 1), "bins": "learned", "edges": (0, 1)}, "bins, edges"),
+    ],
+)
+def test_what_a_number_cannot_be_is_told(keys, told):
+    with pytest.raises(SchemaError, match=told):
+        Number("x", **keys)
+
+
+def test_the_last_value_may_be_a_bin_by_itself():
+    age = Integer("age", bounds=(17, 90), edges=(17, 65, 90, 91))
+    assert age.cells == ("17..64", "65..89", "90")
+    day = Date("day", bounds=("2020-01-01", "2020-12-31"), edges=("2020-01-01", "2020-12-31", "2021-01-01"))
+    assert day.cells == ("2020-01-01..2020-12-30", "2020-12-31")
+    with pytest.raises(SchemaError, match="outside its bounds"):
+        Integer("age", bounds=(17, 90), edges=(17, 92))
+
+
+COLUMNS = [
+    Integer("a", bounds=(0, 99), bins=7, may_be_missing=True, missing=("", "-1")),
+    Integer("b", bounds=(-5, 10**6), scale="symlog", bins=12),
+    Number("c", bounds=(-2.5, 7.1), bins=10),
+    Number("d", bounds=(0, 1), edges=(0, 0.1, 0.30000001, 1)),
+    Number("e", bounds=(0.1, 1e6), scale="log", quantiles=(3.3, 99)),
+    Number("f", bounds=(0, 10), resolution=0.25, bins=4),
+    Date("g", bounds=("1900-01-01", "9999-12-31"), bins=5),
+    DateTime("h", bounds=("2020-01-01", "2021-01-01"), resolution="hour", bins="learned"),
+]
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
+def test_cells_refine_bins_and_are_those_of_every_cut(column):
+    fine = column.fine
+    assert fine.fine == fine
+    assert fine.size >= column.size
+    lower, upper = column.ends_of_bins()[0][0], column.ends_of_bins()[1][-1]
+    places = np.sort(np.random.default_rng(0).uniform(lower, upper, 500))
+    places = np.round(places / column.step) * column.step if column.step else places
+    places = np.concatenate([np.clip(places, lower, upper), column.ends_of_bins()[0], column.ends_of_bins()[1]])
+    assert (fine.group(column)[fine.bin_of(places)] == column.bin_of(places)).all()
+    cells = np.random.default_rng(1).choice(np.arange(1, fine.values_size), 3, replace=False)
+    starts = np.sort(np.append(fine.ends_of_bins()[0][cells], lower))
+    again = fine.cut([*starts, fine.grid[-1]]) if fine.learned else column
+    assert np.array_equal(again.fine.ends_of_bins(), fine.ends_of_bins())
+
+
+def test_values_in_a_bin_are_drawn_as_its_cells_were_counted():
+    hours = Integer("hours", bounds=(0, 9), edges=(0, 5, 9), may_be_missing=True)
+    cells = np.array([0, 3, 0, 1, 0, 0, 0, 0, 0, 0.0])
+    drawn = hours.draw_by(cells, np.array([0] * 8000 + [1] * 2000 + [2]), np.random.default_rng(0))
+    assert set(drawn[:8000]) == {1.0, 3.0}
+    assert abs((drawn[:8000] == 1).mean() - 0.75) < 0.025  # five standard deviations
+    assert set(drawn[8000:-1]) == {5.0, 6.0, 7.0, 8.0, 9.0}  # nothing is known: evenly
+    assert np.isnan(drawn[-1])
+
+
+# ---------------------------------------------------------------------- cutting
+
+
+def test_a_spike_has_a_bin_and_thin_bins_are_merged():
+    hours = Integer("hours", bounds=(0, 99), bins="learned")
+    counts = np.full(100, 10.0)
+    counts[40] = 1000
+    told = cut(hours, counts, 8, least=60)
+    assert "40" in told.cells
+    assert all(counts[bins].sum() >= 60 for bins in _cells_of(told, hours))
+    assert cut(hours, counts, 8, least=1e6).cells == ("0..99",)
+
+
+def _cells_of(told, fine):
+    groups = fine.group(told)
+    return [groups == code for code in range(told.size)]
+
+
+def test_a_long_tail_gets_bins_of_its_own():
+    delay = Integer("delay", bounds=(0, 999), bins="learned")
+    counts = np.concatenate([np.full(50, 1000.0), np.full(950, 1.0)])
+    ends = cut(delay, counts, 20, least=20).ends_of_bins()[0]
+    assert (ends >= 50).sum() >= 4
+    assert (ends < 50).sum() >= 8
+
+
+def test_few_values_are_a_bin_each():
+    assert cut(Integer("s", bounds=(1, FEW), bins="learned"), np.zeros(FEW), 2, least=99).size == FEW
+
+
+@given(st.lists(st.floats(0, 1000), min_size=30, max_size=30), st.integers(1, 20), st.floats(0, 500))
+def test_bins_are_at_most_as_many_as_asked_for_and_none_is_thin(counts, bins, least):
+    column = Integer("x", bounds=(0, 29), bins="learned")
+    counts = np.array(counts)
+    told = cut(column, counts, bins, least=least)
+    if bins < 30:
+        assert told.size <= bins
+        if told.size > 1:
+            assert min(counts[cells].sum() for cells in _cells_of(told, column)) >= min(least, counts.sum())
+
+
+def test_bins_begin_where_a_rule_does():
+    rule = Constraint("t1.age < 16 and t1.pay >= 1000")
+    schema = Schema(
+        "people",
+        [Integer("age", bounds=(0, 99), bins="learned"), Integer("pay", bounds=(0, 60_000), bins="learned")],
+        constraints=[rule],
+    )
+    assert beginnings(schema) == {"age": [16], "pay": [1000]}
+    told = cut_schema(schema, {}, 1)
+    assert [column.cells for column in told.columns] == [("0..15", "16..99"), ("0..999", "1000..60000")]
+    (forbidden,), _, _ = constraints_of(told)
+    assert forbidden.table.tolist() == [[False, True], [False, False]]
+    assert told.is_cut_from(schema)
+    assert not told.is_cut_from(schema.with_columns({"age": Integer("age", bounds=(0, 98), bins="learned")}))
+    assert not told.is_cut_from(Schema("others", schema.columns, constraints=[rule]))
