@@ -610,7 +610,7 @@ def test_an_unforeseen_error_is_told_without_its_text(folder, run_here, monkeypa
     def fail(*_, **__):
         raise RuntimeError(CELL)
 
-    monkeypatch.setattr("gapless.publish.open_table.read", fail)
+    monkeypatch.setattr("gapless.publish.opening.read", fail)
     left, out, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out")
     assert left == 1
     assert err.startswith("Internal error: RuntimeError at test_cli.py:")

@@ -19,9 +19,9 @@ from gapless.data import filling, private_table
 from gapless.data.filling import fill_gaps, fill_given
 from gapless.missing import STRATEGIES
 from gapless.model import sampling
+from gapless.model.distribution import Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
-from gapless.model.product import Product
 from gapless.privacy import Grant
 from gapless.synth import METHODS
 from gapless.synth.marginal import bayesian_network

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.model import product, sampling
+from gapless.model import distribution as product
+from gapless.model import sampling
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 from gapless.schema import Categorical, Integer, Schema

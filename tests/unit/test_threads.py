@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import gapless as gl
 from gapless import threads
 from gapless.data.private_logistic import Points, blocks_of, minimum
-from gapless.model.product import Product
+from gapless.model.distribution import Product
 from gapless.privacy import Budget, PrivateTraining
 from gapless.testing.noise import NoNoise, fixed_noise
 from gapless.testing.tables import letters_schema, private

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from statistics import median
 from typing import TypeAlias
 
-from gapless.draw.curves import Line, curves
+from gapless.draw.charts import Line, curves
 from gapless.errors import BudgetError
 from gapless.privacy import MCAR, Ledger
 

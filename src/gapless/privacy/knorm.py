@@ -21,7 +21,7 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.privacy.digits import WORD, Uniform, Word, exp
+from gapless.privacy.exact_noise import WORD, Uniform, Word, exp
 
 __all__ = ["rounded_knorm"]
 

@@ -2,7 +2,7 @@
 
 from gapless.publish.folder import model_of, rows_file
 from gapless.publish.making import ModelFile, Release, make_model, make_release
-from gapless.publish.open_table import Balance, open_table
+from gapless.publish.opening import Balance, open_table
 from gapless.publish.verifying import Verification, verify_release
 from gapless.publish.weighing import WeightedFile, make_weights
 

@@ -24,7 +24,7 @@ from gapless.privacy.journal import JournalFile, held, recording
 from gapless.privacy.ledger import Ledger, check_promised
 from gapless.privacy.ledger_file import seal_of
 from gapless.publish.folder import is_begun, keep_model, kept_model, open_folder, write_folder
-from gapless.publish.open_table import Balance, Tell, open_table
+from gapless.publish.opening import Balance, Tell, open_table
 from gapless.schema import Schema
 from gapless.synth import AIM, METHODS
 from gapless.synth.copies import COPY

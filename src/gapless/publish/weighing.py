@@ -20,7 +20,7 @@ from gapless.privacy.budget import check_budget, check_percent
 from gapless.privacy.ledger import check_promised
 from gapless.privacy.ledger_file import seal_of
 from gapless.publish.folder import rows_file
-from gapless.publish.open_table import Balance, Tell, open_table
+from gapless.publish.opening import Balance, Tell, open_table
 from gapless.report.statement import protection, recorded
 from gapless.report.weights_page import weights_page
 from gapless.schema import Schema

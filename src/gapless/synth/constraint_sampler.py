@@ -17,8 +17,7 @@ from gapless.constraints.rules import Rule
 from gapless.constraints.violations import Numbers, hold
 from gapless.data.filling import Chance
 from gapless.errors import ModelError
-from gapless.model.distribution import Distribution, HasMarginal
-from gapless.model.product import Product
+from gapless.model.distribution import Distribution, HasMarginal, Product
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
 from gapless.types import Floats

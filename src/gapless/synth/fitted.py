@@ -1,4 +1,7 @@
-"""What every synthesizer gives back: a model that can be sampled, saved and described for free."""
+"""What every synthesizer gives back: a model that can be sampled, saved and described for free.
+
+The structure of a model as a picture, from released values.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,13 @@ from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.data.filling import Chance, fill_given
 from gapless.data.table import write_frames
+from gapless.draw.markup import Html
+from gapless.draw.ring import MOST_LINES, Edge, legend_kinds, legend_text, ring
 from gapless.errors import ModelError
 from gapless.model import archive
-from gapless.model.distribution import CanFill, Distribution, HasMarginal
+from gapless.model.distribution import CanFill, Distribution, HasMarginal, Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import cramers_v
-from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
 from gapless.synth.adversarial.critic import Critic
@@ -42,7 +46,6 @@ from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.synth.measurements import Evidence
 from gapless.synth.sequential.autoregressive import AutoregressiveModel
-from gapless.synth.structure_picture import draw_structure
 from gapless.text import listing, nearest, plural, shortened
 from gapless.threads import one_thread
 
@@ -506,3 +509,38 @@ def _seed_of(seed: int, part: int) -> int:
 def _within(arrays: Mapping[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:
     """The arrays of one part of a model file."""
     return {name.removeprefix(f"{part}/"): array for name, array in arrays.items() if name.startswith(f"{part}/")}
+
+
+LONGEST_NAME = 30
+
+
+def draw_structure(names: Sequence[str], edges: Sequence[Edge], *, title: str = "Columns modelled together") -> str:
+    """Columns on a circle, and a line for each two that are modelled together; the stronger, the thicker.
+
+    Of very many lines the weakest are left out, with a word on it.
+
+    Args:
+        names: of the columns.
+        edges: two columns and how strongly they depend on each other in the model, from 0 to 1.
+        title: above the drawing.
+
+    >>> draw_structure(["age", "sex"], [(0, 1, 0.5)]).count('class="strong"')
+    2
+    """
+    labels = [shortened(name, LONGEST_NAME) for name in names]
+    return ring(title, names, edges, labels=labels, legend=_legend(edges))
+
+
+def _legend(edges: Sequence[Edge]) -> list[Html]:
+    """What the lines mean, and how many there are of each kind."""
+    if not edges:
+        return [legend_text("No two columns were measured together: the model takes them as independent.")]
+    rows = [
+        legend_text("Drawn from released values. How strongly two columns go together in the model:"),
+        legend_text("Cramér’s V, from 0 (not at all) to 1 (one decides the other)"),
+        *legend_kinds(edges),
+    ]
+    if len(edges) > MOST_LINES:
+        left_out = len(edges) - MOST_LINES
+        rows.append(legend_text(f"The {left_out} weakest are left out here; model.describe() names them all."))
+    return rows

@@ -18,9 +18,8 @@ from gapless.data.cutting import cut_schema
 from gapless.data.private_table import WhichRows, check_held
 from gapless.errors import BudgetError, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
-from gapless.model.distribution import Distribution
+from gapless.model.distribution import Distribution, Product
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
-from gapless.model.product import Product
 from gapless.model.sampling import LEAST
 from gapless.privacy import (
     L1,

@@ -8,10 +8,9 @@ import numpy as np
 
 from gapless.errors import GaplessError, ModelError
 from gapless.model import archive
-from gapless.model.distribution import Distribution
+from gapless.model.distribution import Distribution, Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
-from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel
 from gapless.synth.marginal.bayesian_network import BayesianNetwork

@@ -21,10 +21,9 @@ from gapless.constraints.compatible import Forbidden
 from gapless.constraints.forbidden import constraints_of
 from gapless.errors import ModelError
 from gapless.model.completion import complete_model, complete_table
-from gapless.model.distribution import Distribution
+from gapless.model.distribution import Distribution, Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
-from gapless.model.product import Product
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
 from gapless.synth.learning import settle, signed, sums_of_levels

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.model import product
-from gapless.model.distribution import CanFill, HasMarginal
+from gapless.model import distribution as product
+from gapless.model.distribution import CanFill, HasMarginal, Product
 from gapless.model.graphical import GraphicalModel
-from gapless.model.product import Product
 from gapless.report.release_page import release_page
 from gapless.report.statement import privacy_statement
 from gapless.schema.schema import Constraint

@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gapless.privacy.cauchy import _kept, _power, rounded_cauchy
-from gapless.privacy.digits import Uniform
+from gapless.privacy.exact_noise import Uniform, _kept, _power, rounded_cauchy
 from gapless.testing.noise import FixedNoise, NoNoise, ScaledNoise, SharedNoise
 
 ONE = 1 << 64

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gapless.privacy import knorm
-from gapless.privacy.digits import Uniform
+from gapless.privacy.exact_noise import Uniform
 from gapless.privacy.knorm import _energies, _half, _happens, half_normal, rounded_knorm
 from gapless.testing.noise import FixedNoise, NoNoise, ScaledNoise, SharedNoise
 

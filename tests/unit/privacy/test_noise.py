@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gapless.privacy import noise
-from gapless.privacy.digits import exp
+from gapless.privacy.exact_noise import exp
 from gapless.privacy.noise import SMALL, Law, SystemNoise, WideGaussian, current, origin
 from gapless.testing.noise import FixedNoise, fixed_noise, no_noise, scaled_noise, shared_noise
 

@@ -15,7 +15,7 @@ from gapless.data.engines.memory import Memory
 from gapless.data.sums import rank_scores
 from gapless.data.trusted import is_own
 from gapless.data.workload import Views, Workload
-from gapless.model.product import Product
+from gapless.model.distribution import Product
 from gapless.privacy import (
     ChoiceByGroup,
     DiscreteGaussian,

@@ -10,7 +10,7 @@ import pytest
 import gapless as gl
 from gapless.evaluate.comparison import compare_rules
 from gapless.missing import Observed
-from gapless.model.product import Product
+from gapless.model.distribution import Product
 from gapless.report.release_page import release_page
 from gapless.report.statement import privacy_statement
 from gapless.schema import Constraint

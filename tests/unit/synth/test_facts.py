@@ -9,7 +9,7 @@ import pytest
 
 import gapless as gl
 from gapless.model import archive
-from gapless.model.product import Product
+from gapless.model.distribution import Product
 from gapless.privacy import Guarantee
 from gapless.synth.facts import Facts
 from gapless.testing.noise import fixed_noise

@@ -7,7 +7,7 @@ import pytest
 
 import gapless as gl
 from gapless.missing import STRATEGIES
-from gapless.model.product import Product
+from gapless.model.distribution import Product
 from gapless.synth.fitting import Fitting, Synthesizer
 from gapless.testing.noise import no_noise
 from gapless.testing.tables import letters_schema, private

@@ -8,7 +8,7 @@ import pytest
 
 import gapless as gl
 from gapless.draw.ring import MOST_LINES
-from gapless.synth.structure_picture import draw_structure
+from gapless.synth.fitted import draw_structure
 from gapless.testing.tables import letters_schema, private
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gapless.data import PrivateTable
-from gapless.model.product import Product
+from gapless.model.distribution import Product
 from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
