@@ -48,7 +48,7 @@ import numpy as np
 import polars as pl
 
 import gapless as gl
-from gapless.draw.markup import shape, svg_file, tag
+from gapless.draw.page import shape, svg_file, tag
 from gapless.synth import auto
 
 HERE = Path(__file__).resolve().parent

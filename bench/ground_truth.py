@@ -16,7 +16,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 import gapless as gl
-from gapless.privacy.amplified_pld import amplified, best_partition, chance_observed, partition_epsilon
+from gapless.privacy.accounting import amplified, best_partition, chance_observed, partition_epsilon
 from gapless.privacy.ground_truth import calibrated
 
 MARGINALS = Path(__file__).parents[1] / "../shared/data/privbayes_marginals"

@@ -19,8 +19,7 @@ import polars as pl
 
 import gapless as gl
 import synth
-from gapless.inference.asked import estimate
-from gapless.inference.estimates import Estimates, estimates_of
+from gapless.inference.estimates import Estimates, estimate, estimates_of
 from gapless.query.question_parser import parse_question
 from gapless.schema import Categorical, Integer, Number, Schema
 

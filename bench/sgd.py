@@ -116,9 +116,8 @@ def run_gapless(hidden, lot, steps):
 
     import gapless as gl
     from gapless.data.training import train
-    from gapless.model.neural.descent import Cells, Descent
+    from gapless.model.neural.descent import Adam, Cells, Cosine, Descent
     from gapless.model.neural.layers import Chain, Linear, ReLU
-    from gapless.model.neural.optimizers import Adam, Cosine
 
     given, label = codes()
     names = [f"x{column}" for column in range(COLUMNS)]

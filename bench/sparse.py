@@ -27,7 +27,7 @@ from scipy import stats
 
 import gapless as gl
 import mixture
-from gapless.model import targets as aims
+from gapless.model import denoise as denoising
 from gapless.model.denoise import Denoised, denoise
 from gapless.schema import Categorical
 from gapless.synth.marginal import mixture_fit
@@ -71,7 +71,7 @@ def run(codes, sizes, edges, method, epsilon, seed, drawn):
     columns = [Categorical(f"x{place}", [str(code) for code in range(size)]) for place, size in enumerate(sizes)]
     schema = gl.Schema("sparse", tuple(columns))
     rows = pl.DataFrame(codes, schema=list(schema.names)).cast(pl.String)
-    for module in (aims, mixture_fit):
+    for module in (denoising, mixture_fit):
         setattr(module, "denoise", denoise if drawn else lambda table, *_, **__: Denoised.plain(table))  # noqa: B010
     with tempfile.TemporaryDirectory() as folder, fixed_noise(100 + seed):
         people = gl.read(rows, schema, protect=gl.Rows(1), ledger=f"{folder}/l.ledger", budget=gl.Budget(epsilon, 1e-6))

@@ -35,7 +35,7 @@ import polars as pl
 import gapless as gl
 import synth
 from gapless.data.points import points, positions
-from gapless.draw.markup import shape, svg_file, tag
+from gapless.draw.page import shape, svg_file, tag
 from gapless.evaluate.tasks import coefficient_error, positive_cells
 from gapless.schema import Column
 from gapless.testing.noise import fixed_noise

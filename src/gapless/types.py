@@ -1,14 +1,22 @@
-"""Types that several packages share: arrays of numbers and codes, and what counts as a gap."""
+"""Types that several packages share: arrays, gaps, numbers, and whether a class is this library's own.
+
+True and False are no numbers, wherever one is passed; numpy's numbers are.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+import math
+import sys
+from dataclasses import dataclass, fields, is_dataclass, replace
+from numbers import Integral, Real
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gapless.errors import GaplessError
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -27,3 +35,56 @@ class GapRule:
         """The same rule where more facts decide."""
         more = json.dumps([self.digest, facts])
         return replace(self, digest=hashlib.sha256(more.encode()).hexdigest())
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a real number. Ranges, and whether it must be finite, are the caller's.
+
+    >>> is_number(0.5), is_number(3), is_number(True), is_number("3")
+    (True, True, False, False)
+    """
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_whole(value: object, *, least: int = 0, most: float = math.inf) -> TypeGuard[int]:
+    """Whether it is a whole number from `least` to `most`.
+
+    >>> is_whole(3, least=1), is_whole(0, least=1), is_whole(True), is_whole(3.0)
+    (True, False, False, False)
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
+
+
+def whole(name: str, value: object, *, error: type[GaplessError], least: int = 0, most: int | None = None) -> int:
+    """The whole number that was passed as `name`, as Python's own; the error says which ones are possible.
+
+    >>> whole("limit", 0, error=GaplessError, least=1)
+    Traceback (most recent call last):
+    gapless.errors.GaplessError: limit = 0
+      Try: a whole number of at least 1
+    """
+    if not is_whole(value, least=least, most=math.inf if most is None else most):
+        possible = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise error(f"{name} = {value!r}", hint=f"a whole number {possible}")
+    return int(value)
+
+
+_PLAIN = (int, float, str, bool, type(None), np.int64, np.float64)  # by the very type
+
+
+def is_own(thing: object) -> bool:
+    """Whether its class is one of this library's: the very one, no subclass of it and no class of the same name."""
+    kind = type(thing)
+    home = sys.modules.get(kind.__module__)
+    return kind.__module__.startswith("gapless.") and getattr(home, kind.__name__, None) is kind
+
+
+def all_own(thing: object) -> bool:
+    """Whether an object and all that it is made of are plain or of this library: no function is."""
+    if isinstance(thing, tuple):
+        return all(map(all_own, thing))
+    if is_dataclass(thing) and is_own(thing):
+        return all(all_own(getattr(thing, field.name)) for field in fields(thing))
+    if type(thing) is np.ndarray:
+        return not thing.dtype.hasobject  # objects are multiplied by what their own class says
+    return type(thing) in _PLAIN

@@ -13,9 +13,8 @@ import pytest
 from gapless import Boolean, Budget, Categorical, Count, HotDeck, Mean, Schema
 from gapless.data import sums
 from gapless.data.row_contribution import tally_distance
-from gapless.testing.audit import one_run_epsilon
+from gapless.testing.audit import one_run_epsilon, private
 from gapless.testing.noise import scaled_noise
-from gapless.testing.tables import private
 
 CANARIES = 4000
 DONEES = 3

@@ -11,9 +11,8 @@ import pytest
 
 from gapless.privacy import Budget, DiscreteGaussian, Rows
 from gapless.privacy.noise import SystemNoise
-from gapless.testing.audit import epsilon_at_least, mu_at_least
+from gapless.testing.audit import epsilon_at_least, letters_schema, mu_at_least, private
 from gapless.testing.noise import ScaledNoise
-from gapless.testing.tables import letters_schema, private
 
 HONEST = SystemNoise()
 SHORT = ScaledNoise(0.8, HONEST)

@@ -21,8 +21,7 @@ from gapless import (
     Schema,
 )
 from gapless.data.engines.memory import Memory
-from gapless.testing.audit import epsilon_at_least
-from gapless.testing.tables import private
+from gapless.testing.audit import epsilon_at_least, private
 
 SCHEMA = Schema("answers", [Categorical("answer", ["no", "yes", "rare"], may_be_missing=True)])
 EPSILON, RUNS = 1.0, 80

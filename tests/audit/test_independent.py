@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 
 from gapless import Budget, Categorical, Independent, Schema
-from gapless.testing.audit import one_run_epsilon
+from gapless.testing.audit import one_run_epsilon, private
 from gapless.testing.noise import scaled_noise
-from gapless.testing.tables import private
 
 CANARIES = 4000
 SCHEMA = Schema("canaries", [Categorical("cell", [f"c{i}" for i in range(CANARIES)])])

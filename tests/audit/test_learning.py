@@ -14,9 +14,8 @@ import pytest
 from gapless import Budget, Independent, Integer, Schema
 from gapless.synth import fitting
 from gapless.synth import measurements as evidence
-from gapless.testing.audit import one_run_epsilon
+from gapless.testing.audit import one_run_epsilon, private
 from gapless.testing.noise import scaled_noise
-from gapless.testing.tables import private
 
 CANARIES, BETS, EPSILON = 4000, 1500, 3.0
 SCHEMA = Schema("canaries", [Integer("x", bounds=(0, CANARIES - 1), bins="learned")])

@@ -32,7 +32,7 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data import buckets, filling, private_table, sums, training, workload
+from gapless.data import filling, private_table, sums, training, workload
 from gapless.data.training import RowsToLearn, RowsToTeach
 from gapless.missing import Observed, diagnosis
 from gapless.privacy import (
@@ -62,8 +62,8 @@ from gapless.synth import METHODS, TREATMENTS
 from gapless.synth.adversarial import gan
 from gapless.synth.adversarial.gan import Adversarial
 from gapless.synth.sequential import kamino
+from gapless.testing.audit import private
 from gapless.testing.noise import FixedNoise, fixed_noise
-from gapless.testing.tables import private
 
 MECHANISMS = (
     ChoiceByGroup,
@@ -630,9 +630,9 @@ SMOOTH = (ask("count", "nearest"), ask("sum", "nearest"))
 NOTHING = (private_table, "L1", L1)  # nothing is patched: the call itself is wrong
 PLANTED = {
     "half a distance of counts": ((private_table, "L1", halved(L1)), fit("independent", "extended"), "moved"),
-    "half a distance of pairs": ((buckets, "L1", halved(L1)), fit_ruled("mst", "extended"), "pairs that break"),
+    "half a distance of pairs": ((workload, "L1", halved(L1)), fit_ruled("mst", "extended"), "pairs that break"),
     "reads of pairs": (
-        (buckets, "lacking", lambda *_: frozenset({"sex"})),
+        (workload, "lacking", lambda *_: frozenset({"sex"})),
         fit_ruled("independent", "extended"),
         "was read",
     ),

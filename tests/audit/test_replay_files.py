@@ -27,7 +27,8 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.io import excel, source
+from gapless.data.io import source
+from gapless.data.io import spreadsheets as excel
 from helpers.odd_cells import DATES, LEVELS, MOMENTS, NUMBERS, WORDS, near
 from helpers.open_sealed import reveal
 from helpers.workbooks import FORMATTED, workbook

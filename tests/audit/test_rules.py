@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from gapless import Budget
-from gapless.data import buckets
-from gapless.data.buckets import violating_pairs
+from gapless.data import workload
+from gapless.data.workload import violating_pairs
 from gapless.privacy import DiscreteLaplace, noise
-from gapless.testing.audit import epsilon_at_least
+from gapless.testing.audit import epsilon_at_least, letters_schema, private
 from gapless.testing.noise import scaled_noise
-from gapless.testing.tables import letters_schema, private
 from helpers.open_sealed import reveal
 
 SCHEMA = letters_schema((2, 2))
@@ -55,7 +54,7 @@ def test_pairs_in_buckets_keep_their_promise(rows, many, least, draws, tmp_path)
     ("planted", "rows", "many", "least"),
     [
         (scaled_noise(0.5), [("a", "a")], 1, 1),
-        (mock.patch.object(buckets, "noise", SimpleNamespace(current=AsTheyCome)), TWO_BY_TWO, 21, 5),
+        (mock.patch.object(workload, "noise", SimpleNamespace(current=AsTheyCome)), TWO_BY_TWO, 21, 5),
     ],
 )
 def test_what_is_planted_is_caught(planted, rows, many, least, tmp_path):

@@ -21,9 +21,8 @@ from gapless import AIM, MST, Budget, BudgetError, Categorical, Independent, Mix
 from gapless.privacy.grant import Grant
 from gapless.synth import measurements as evidence
 from gapless.synth.marginal import aim, privbayes
-from gapless.testing.audit import one_run_epsilon
+from gapless.testing.audit import one_run_epsilon, private
 from gapless.testing.noise import scaled_noise, shared_noise
-from gapless.testing.tables import private
 
 SIDE = 64
 BETS = 2000  # on each side

@@ -15,16 +15,14 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from gapless.data.training import train
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.descent import SGD, Cells, Cosine, Descent
 from gapless.model.neural.gradients import Joint, Plain
 from gapless.model.neural.layers import Linear
-from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import Budget, PrivateTraining, Sampled, sgd
 from gapless.privacy.noise import SystemNoise
 from gapless.privacy.sgd import BLOCK, FINE, SLACK, Block, included, subsampled_loss
-from gapless.testing.audit import mu_at_least
+from gapless.testing.audit import letters_schema, mu_at_least, private
 from gapless.testing.noise import NoNoise, ScaledNoise, _active, scaled_noise
-from gapless.testing.tables import letters_schema, private
 
 LEVEL = 1e-6
 

@@ -17,9 +17,8 @@ from gapless import Budget, CalibrationWeights, Categorical, LogisticWeights, Sc
 from gapless.data import private_logistic as logistic
 from gapless.privacy import L2, DiscreteGaussian
 from gapless.privacy.noise import current
-from gapless.testing.audit import mu_at_least, one_run_epsilon
+from gapless.testing.audit import letters_schema, mu_at_least, one_run_epsilon, private
 from gapless.testing.noise import no_noise, scaled_noise
-from gapless.testing.tables import letters_schema, private
 from helpers.open_sealed import reveal
 
 SIDE = 64

@@ -13,8 +13,8 @@ import pytest
 import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.report.statement import privacy_statement
+from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import private
 from helpers import fast_methods
 from helpers.chain_synthesizer import Chain
 from helpers.fast_methods import GANS

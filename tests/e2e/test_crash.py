@@ -16,7 +16,7 @@ import sys
 import polars as pl
 import gapless as gl
 from gapless.privacy import for_counts
-from gapless.privacy.sealing import transform
+from gapless.privacy.private import transform
 
 folder = sys.argv[1]
 schema = gl.Schema("people", [gl.Categorical("x", ["a", "b"], may_be_missing=True)])

@@ -17,8 +17,8 @@ import gapless as gl
 from gapless.missing import diagnosis
 from gapless.privacy import Ledger, Private
 from gapless.privacy.journal import Journal
+from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import private
 from helpers import fast_methods
 from helpers.repeatable_noise import repeatable_noise
 

@@ -17,7 +17,7 @@ from gapless import synth
 from gapless.missing import FromMean, FromModel, ImputeFirst
 from gapless.publish.folder import model_of
 from gapless.schema import Constraint
-from gapless.synth.adversarial import critic, gan, generative, misgan, pategan
+from gapless.synth.adversarial import gan, generative, misgan
 from helpers import fast_methods
 
 GAPS = {"may_be_missing": True}
@@ -176,7 +176,7 @@ def rows_of(table, many):
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Networks that learn nothing, quickly: what is refused does not depend on that."""
-    for module in (gan, misgan, pategan, generative, critic):
+    for module in (gan, misgan, generative):
         for name, value in FEW.items():
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, value)

@@ -14,8 +14,8 @@ from gapless.data.engines.sql_engine import hold
 from gapless.data.io.encode import encode
 from gapless.data.io.source import within_reach
 from gapless.synth import METHODS
+from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import private
 from helpers.databases import spark_frame
 from helpers.odd_cells import DATES, DAYS, FAR, FAR_DAYS, FAR_STEPS, LEVELS, MOMENTS, NUMBERS, WORDS, near
 from helpers.open_sealed import reveal

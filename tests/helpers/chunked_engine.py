@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import PrivateTable
-from gapless.data.engines.engine import Batch
-from gapless.privacy.sealing import transform
+from gapless.data.engines.memory import Batch
+from gapless.privacy.private import transform
 from gapless.privacy.sgd import Marks
 
 Row = tuple[int, ...]

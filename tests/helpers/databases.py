@@ -8,7 +8,7 @@ import polars as pl
 from gapless.data import PrivateTable
 from gapless.data.engines.postgres import Postgres, Sql
 from gapless.data.private_table import once
-from gapless.privacy.sealing import transform
+from gapless.privacy.private import transform
 
 TYPES = {
     pl.String: "text",

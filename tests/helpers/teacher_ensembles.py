@@ -6,11 +6,10 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.data.training import teachable
-from gapless.model.neural.optimizers import SGD, Cosine
+from gapless.model.neural.descent import SGD, Cosine
 from gapless.schema import Schema
-from gapless.synth.adversarial.game import Game, Generator, Side
+from gapless.synth.adversarial.game import Game, Generator, Poll, Side, Tutors
 from gapless.synth.adversarial.generative import network
-from gapless.synth.adversarial.teaching import Poll, Tutors
 
 
 def game(schema: Schema, sides: int = 1, seed: int = 0) -> Game:

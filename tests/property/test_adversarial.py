@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import trainable
+from gapless.model.neural.descent import SGD, Cosine
 from gapless.model.neural.layers import Pairs
-from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, FINE, SLACK
 from gapless.synth.adversarial.game import Game, Generator, Side
 from gapless.synth.adversarial.generative import network
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import NoNoise
-from gapless.testing.tables import letters_schema, private
 from helpers.examples import examples
 from helpers.open_sealed import reveal
 

@@ -26,8 +26,8 @@ from gapless.data.row_contribution import Groups, Tally
 from gapless.data.sums import hot_deck_sum, plain_sum, rank_scores
 from gapless.data.workload import Views, Workload
 from gapless.synth import METHODS
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import letters_schema, private
 from helpers import random_views
 from helpers.chunked_engine import ChunkedEngine, chunked
 from helpers.databases import in_postgres, query_of

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 
 import gapless as gl
-from gapless.data.io.formulas import escapes, is_formula
+from gapless.data.io.spreadsheets import escapes, is_formula
 from helpers.examples import examples
 from helpers.open_sealed import reveal
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.privacy.amplified_pld import amplified, best_partition
-from gapless.privacy.elimination import log_mean_exp
-from gapless.privacy.ground_truth import comonotone, merged
+from gapless.privacy.accounting import amplified, best_partition
+from gapless.privacy.ground_truth import comonotone, log_mean_exp, merged
 from helpers.examples import examples
 
 NAMES = [f"c{i}" for i in range(12)]

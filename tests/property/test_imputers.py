@@ -26,8 +26,8 @@ from gapless.privacy import Grant
 from gapless.synth import METHODS
 from gapless.synth.marginal import bayesian_network
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import letters_schema, private
 from helpers.examples import examples
 from helpers.open_sealed import reveal
 

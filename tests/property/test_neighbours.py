@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gapless.data.imputed import Bounds, imputed_sum
 from gapless.data.influence import influence
 from gapless.data.neighbors import Matching, Space, link
+from gapless.data.sums import Bounds, imputed_sum
 from gapless.schema import Boolean, Categorical, Integer, MissingCode, Ordinal, Schema
 from helpers.examples import repetitions
 

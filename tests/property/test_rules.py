@@ -16,11 +16,11 @@ import gapless as gl
 from gapless.constraints.compatible import Between
 from gapless.constraints.rules import parse
 from gapless.constraints.violations import Numbers, conflicts, hold, partners, some, violations
-from gapless.data.buckets import violating_pairs
+from gapless.data.workload import violating_pairs
 from gapless.privacy import L1, Rows
 from gapless.schema import Constraint
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import letters_schema, private
 from helpers.chunked_engine import chunked
 from helpers.examples import examples
 from helpers.open_sealed import reveal

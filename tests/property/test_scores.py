@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from gapless.data.workload import Workload, _dependence, _given
 from gapless.privacy import L1, Linf, Private, Rows
-from gapless.privacy.private import Key
-from gapless.privacy.sealing import gather
-from gapless.testing.tables import letters_schema, private
+from gapless.privacy.private import Key, gather
+from gapless.testing.audit import letters_schema, private
 from helpers.examples import examples
 from helpers.open_sealed import reveal
 

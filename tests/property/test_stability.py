@@ -19,7 +19,7 @@ from gapless.data.row_contribution import Groups, Tally
 from gapless.data.sums import rank_scores
 from gapless.errors import SchemaError
 from gapless.privacy import L1, LinfByGroup, Rows
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 from helpers.examples import examples
 from helpers.open_sealed import reveal
 

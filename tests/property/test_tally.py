@@ -16,7 +16,7 @@ from gapless.errors import QuestionError
 from gapless.privacy import L1
 from gapless.query import parse_question
 from gapless.query.condition import compile_condition, needed, parse_condition
-from gapless.testing.tables import private
+from gapless.testing.audit import private
 from helpers.examples import examples
 from helpers.open_sealed import reveal
 

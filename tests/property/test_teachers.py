@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from gapless.data.training import teachable
 from gapless.privacy import OneTeacher, Rows, Sampled
 from gapless.privacy.sgd import SLACK
-from gapless.synth.adversarial import teaching
-from gapless.testing.tables import letters_schema, private
+from gapless.synth.adversarial import game as teaching
+from gapless.testing.audit import letters_schema, private
 from helpers.examples import examples
 from helpers.open_sealed import reveal
 from helpers.teacher_ensembles import poll, tutors

@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import trainable
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.descent import SGD, Cells, Cosine, Descent
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
-from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, FINE, GRID, SLACK, LongSum
 from gapless.synth.sequential.kamino import masked
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import NoNoise
-from gapless.testing.tables import letters_schema, private
 from helpers.chunked_engine import chunked
 from helpers.examples import examples
 from helpers.open_sealed import reveal

@@ -19,7 +19,7 @@ import gapless as gl
 from gapless.data import private_logistic as logistic
 from gapless.data.private_logistic import CLOSE, GRID, Points, grid, logistic_coefficients, logistic_odds, minimum
 from gapless.privacy import L1, L2, Rows
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 from helpers.chunked_engine import chunked
 from helpers.examples import examples
 from helpers.open_sealed import reveal

@@ -14,8 +14,8 @@ from gapless import Budget, Integer, Median, Quantile, Schema
 from gapless.privacy import L1, ChoiceByGroup, LinfByGroup, for_counts
 from gapless.query import parse_question
 from gapless.query.answers import Noise, _limit, _steps
+from gapless.testing.audit import private
 from gapless.testing.noise import FixedNoise, ScaledNoise, fixed_noise
-from gapless.testing.tables import private
 
 ALPHA = 1e-6
 TRIALS = 500

@@ -15,7 +15,7 @@ from gapless.schema import Categorical, Integer, Schema
 from gapless.synth.learning import levels, settle
 from gapless.synth.marginal import bayesian_network
 from gapless.synth.measurements import Evidence, noise_of
-from gapless.testing.tables import private
+from gapless.testing.audit import private
 
 ROWS, COPIES = 4000, 120
 SCHEMA = Schema("people", [Categorical(name, ["0", "1"]) for name in ("x", "y", "z")])

@@ -8,7 +8,7 @@ in each column, and is caught: fewer than 13 failures of 50 at 3/4 have probabil
 import numpy as np
 
 import gapless as gl
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 
 TABLES, ROWS, RATES = 50, 300, (0.3, 0.6)
 

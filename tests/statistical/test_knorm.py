@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from gapless.privacy import L2, KNorm, Loss
-from gapless.privacy.knorm import half_normal
+from gapless.privacy.exact_noise import half_normal
 from gapless.privacy.noise import SystemNoise, _word
 from gapless.testing.noise import FixedNoise, ScaledNoise, SharedNoise
 

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from gapless.privacy import Budget, DiscreteGaussian, Rows, for_counts
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import scaled_noise, shared_noise
-from gapless.testing.tables import letters_schema, private
 
 LEVEL = 1e-6
 CELLS = 26

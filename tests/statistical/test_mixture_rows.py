@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gapless.synth.marginal import swap_rebalance as module
+from gapless.synth.marginal import mixture_model as module
 from gapless.synth.marginal.mixture_model import MixtureModel
 
 SIZES, COMPONENTS, ROWS, TIMES = (3, 4, 2, 3), 20, 400, 1_500

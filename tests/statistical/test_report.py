@@ -5,7 +5,7 @@ import numpy as np
 import gapless as gl
 from gapless.report.release_page import _noisy_column
 from gapless.schema import Categorical, Schema
-from gapless.testing.tables import private
+from gapless.testing.audit import private
 
 FITS, CELLS, COLUMNS = 300, 6, 2
 

@@ -15,7 +15,7 @@ from gapless.query import compiled
 from gapless.schema.schema import KINDS
 from gapless.synth import METHODS
 from gapless.synth.fitted import FittedModel
-from gapless.testing.tables import letters_schema
+from gapless.testing.audit import letters_schema
 
 NO_YES = gl.Categorical("smoker", ["no", "yes"], may_be_missing=True)
 FALSE_TRUE = gl.Boolean("smoker", may_be_missing=True)

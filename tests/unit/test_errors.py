@@ -11,7 +11,7 @@ import pytest
 
 import gapless as gl
 from gapless import errors
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 
 CELL = "Xq7cellq7X"
 SCHEMA = gl.Schema(

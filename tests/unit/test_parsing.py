@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.errors import ReadError
-from gapless.parsing import DEEPEST, parse_json, parse_toml, read_up_to, take_up_to
+from gapless.files import DEEPEST, parse_json, parse_toml, read_up_to, take_up_to
 from helpers.examples import examples
 
 JSON = {

@@ -11,7 +11,7 @@ import pytest
 import gapless as gl
 from gapless.missing.little import LittleTest
 from gapless.privacy.ledger_text import pricing_note
-from gapless.testing.tables import private
+from gapless.testing.audit import private
 
 SOURCE = Path(gl.__file__).parent
 ADJECTIVES = r"observed |private |rarer |smaller |synthetic "

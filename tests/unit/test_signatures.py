@@ -55,7 +55,7 @@ def test_only_the_data_room_transforms_sealed_values():
 def test_only_the_gate_opens_sealed_values():
     """And `sealing`, into a new seal."""
     openers = {module for module, source in sources() if "._open(" in source}
-    assert openers == {"privacy.grant", "privacy.sealing"}
+    assert openers == {"privacy.grant", "privacy.private"}
 
 
 def test_no_sealed_object_gives_a_hold_on_another_distance():
@@ -81,7 +81,7 @@ PUBLIC_CHANCE = {
     "missing.diagnosis",  # simulation
     "evaluate.comparison",  # cuts a public truth into two parts
     "weights.discriminators",  # lots of a public table
-    "evaluate.distance",  # compares public tables, in directions that are always the same
+    "evaluate.marginals",  # compares public tables, in directions that are always the same
 }
 
 

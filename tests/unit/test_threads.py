@@ -12,8 +12,8 @@ from gapless import threads
 from gapless.data.private_logistic import Points, blocks_of, minimum
 from gapless.model.distribution import Product
 from gapless.privacy import Budget, PrivateTraining
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import NoNoise, fixed_noise
-from gapless.testing.tables import letters_schema, private
 from gapless.threads import one_thread
 
 

@@ -31,7 +31,7 @@ from gapless.cli.app import (
 from gapless.cli.terminal import console, notes
 from gapless.cli.words import shared_notes
 from gapless.errors import GaplessError, QuestionError, ReadError
-from gapless.parsing import MEGABYTE, read_up_to
+from gapless.files import MEGABYTE, read_up_to
 
 if TYPE_CHECKING:
     from gapless.publish import Balance

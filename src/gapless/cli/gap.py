@@ -46,8 +46,8 @@ def gap(
     from gapless.data.io.source import load
     from gapless.data.table import write_frame
     from gapless.files import check_writable
+    from gapless.missing.check import patterns_of
     from gapless.missing.gap_mechanisms import frame_with_gaps, gappy
-    from gapless.missing.patterns import patterns_of
     from gapless.schema import Schema
     from gapless.text import aligned, plural
 

@@ -20,12 +20,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.arguments import whole
 from gapless.errors import SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Column
 from gapless.text import nearest
-from gapless.types import Codes, Integers
+from gapless.types import Codes, Integers, whole
 
 Scheme: TypeAlias = Literal["nearest", "mean", "majority"]
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.checks import check_private
-from gapless.data.engines.engine import Engine
+from gapless.data.engines.memory import Engine
 from gapless.data.points import positions
 from gapless.data.private_table import PrivateTable
 from gapless.data.table import Table

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from gapless.constraints.forbidden import possible_cells
 from gapless.data.cutting import cut_schema
-from gapless.data.engines.engine import Batch, Engine, HoldsRows
-from gapless.data.engines.memory import Memory
+from gapless.data.engines.memory import Batch, Engine, HoldsRows, Memory
 from gapless.data.filling import Chance, ColumnFiller, Filler, draw_inside, fill_gaps, fill_given, secret_chance
 from gapless.data.io.address import is_database, is_url
 from gapless.data.io.draft import Draft
@@ -27,19 +26,17 @@ from gapless.data.io.reading import opened
 from gapless.data.io.register import check_not_covered, data_files, register
 from gapless.data.io.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, exists, is_pattern, split_pattern
 from gapless.data.neighbors import Links, Matching
-from gapless.data.trusted import all_own, is_own
 from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows, check_budget
 from gapless.privacy.grant import Grant
 from gapless.privacy.ledger import Ledger
-from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed
-from gapless.privacy.sealing import gather, transform
+from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed, gather, transform
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
 from gapless.text import plural
-from gapless.types import Codes, Integers
+from gapless.types import Codes, Integers, all_own, is_own
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 T = TypeVar("T")

@@ -17,11 +17,10 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from polars.io.plugins import register_io_source
 
-from gapless.arguments import whole
 from gapless.data.engines.memory import Memory
 from gapless.data.io.encode import code_type, encode_public
-from gapless.data.io.formulas import Formulas
 from gapless.data.io.source import TEXT_ENDINGS, parts, separator_of
+from gapless.data.io.spreadsheets import Formulas
 from gapless.data.private_table import WhichRows
 from gapless.draw.page import small_table
 from gapless.errors import ReadError, SchemaError
@@ -30,7 +29,7 @@ from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ord
 from gapless.schema.columns import _Levels, as_text
 from gapless.schema.numeric import _Binned
 from gapless.text import listing, plural, shortened
-from gapless.types import Codes
+from gapless.types import Codes, whole
 
 if TYPE_CHECKING:
     import pandas as pd

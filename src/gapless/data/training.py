@@ -13,16 +13,15 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 
 from gapless.data.checks import check_private
-from gapless.data.engines.engine import Engine
+from gapless.data.engines.memory import Engine
 from gapless.data.private_table import PrivateTable, lacking
-from gapless.data.trusted import all_own
 from gapless.errors import ModelError
 from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant
 from gapless.privacy.private import Columns, Private, Released, Sampled
 from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
 from gapless.privacy.teachers import Drawn, School
-from gapless.types import Codes, Floats, Integers
+from gapless.types import Codes, Floats, Integers, all_own
 
 S = TypeVar("S")
 R = TypeVar("R")

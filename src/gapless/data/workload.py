@@ -2,6 +2,11 @@
 
 Every score is a sealed vector with one number for each candidate; its distance says how far each of them can
 move when one protected unit comes or goes. Proofs in docs/proofs/scores.md.
+
+How many pairs of rows break a rule: among rows that chance has put into pairs.
+
+The number of all pairs that break a rule moves by as many as there are rows when one comes. So every row is put into a
+bucket, by chance and by itself, and only buckets with exactly two rows are looked at: a row changes its own bucket.
 """
 
 from __future__ import annotations
@@ -14,13 +19,17 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.constraints.compatible import Between
+from gapless.constraints.rules import parse
+from gapless.constraints.violations import hold
 from gapless.data.checks import check_private
-from gapless.data.engines.engine import Engine
-from gapless.data.private_table import PrivateTable, WhichRows, once
-from gapless.errors import ModelError
-from gapless.privacy.private import L1, Columns, Linf, Private
-from gapless.privacy.sealing import transform
-from gapless.types import Floats, Integers
+from gapless.data.engines.memory import Engine
+from gapless.data.private_table import PrivateTable, WhichRows, lacking, once
+from gapless.errors import ModelError, SchemaError
+from gapless.privacy import noise
+from gapless.privacy.private import L1, Columns, Linf, Private, transform
+from gapless.schema.schema import Constraint
+from gapless.types import Floats, Integers, whole
 
 HELD_CELLS = 1 << 24
 
@@ -33,8 +42,8 @@ class Workload:
         names = table.schema.names
         self._places = {marginal: place for place, marginal in enumerate(marginals)}
         named = [[names[c] for c in marginal] for marginal in marginals]
-        self._all, self._sealed = table._counted(named, rows)  # noqa: SLF001 one package
-        self._key = table._key  # noqa: SLF001 one package
+        self._all, self._sealed = table._counted(named, rows)
+        self._key = table._key
         self._unit = table.protect.at_most
         columns = table.schema.columns
         sizes = [column.extended_size if rows == "extended" else column.size for column in columns]
@@ -189,15 +198,15 @@ class Views:
         self._extended = [int(codes.max()) + 1 for _, codes in views]
         self.sizes = tuple(observed if rows == "observed" else self._extended)
         self._unit = table.protect.at_most
-        required = table._required  # noqa: SLF001 one room
-        named = rows == "observed" and not table._filled  # noqa: SLF001 one room
+        required = table._required
+        named = rows == "observed" and not table._filled
         reads = [required | {column.name} if named and column.gaps else required for column in columns]
-        self._reads = [table._told(some) or frozenset() for some in reads]  # noqa: SLF001 one room
+        self._reads = [table._told(some) or frozenset() for some in reads]
         places, recoded = [c for c, _ in views], {view: codes for view, (_, codes) in enumerate(views)}
-        self._rows = table._sealed(  # noqa: SLF001 one room
+        self._rows = table._sealed(
             lambda engine: engine.select(places).recode(recoded), distance=table.protect, reads=None
         )
-        self._key = table._key  # noqa: SLF001 one room
+        self._key = table._key
         self._score = _remembered(self._dependences)
 
     def counts(self, marginal: tuple[int, ...]) -> Private[Integers, L1]:
@@ -297,3 +306,43 @@ def _dependence(counts: Integers) -> float:
         return 0.0
     expected = table.sum(axis=1, keepdims=True) * (table.sum(axis=0, keepdims=True) / total)
     return 0.5 * float(np.abs(table - expected).sum())
+
+
+def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[Integers, L1]:
+    """How many buckets of exactly two rows break a rule between two rows, and how many keep it; told by bins.
+
+    Rows with a gap in one of the rule's columns are left out. A row's bucket is one of `buckets`, a public number, by
+    secret chance of its own. About half as many buckets as rows make the most pairs.
+
+    Distance: one row more takes its bucket from one row to two, and one count grows by 1; or from two to three, and one
+    count falls by 1; or it changes nothing. So k rows move the counts by at most k in L1, for any fixed chance
+    (docs/proofs/stability.md, section 4).
+    """
+    check_private(table, "violating_pairs()")
+    schema, many = table.schema, whole("buckets", buckets, error=SchemaError, least=1)
+    between = Between(parse(Constraint(str(rule)), schema), schema)
+    if not between.rule.between_rows:
+        raise SchemaError(f"the constraint {rule!r} is about one row", hint="a marginal counts the rows that break it")
+    columns = between.columns
+    observed = np.array([schema.columns[column].size for column in columns])
+    needed = frozenset() if table.filled else lacking(schema, [schema.names[column] for column in columns])
+
+    def count(engine: Engine) -> Integers:
+        held = np.zeros(many, dtype=np.int64)  # rows in each bucket
+        pairs = np.zeros((2, many, len(columns)), dtype=np.int64)  # the first two of them
+        for batch in engine.batches(columns):
+            bucket = (noise.current().words(batch.rows) % np.uint64(many)).astype(np.int64)
+            cells = np.stack(batch.columns, axis=1).astype(np.int64)
+            seen = (cells < observed).all(axis=1)
+            bucket, cells = bucket[seen], cells[seen]
+            order = np.argsort(bucket, kind="stable")
+            bucket, cells = bucket[order], cells[order]
+            place = held[bucket] + np.arange(len(bucket)) - np.searchsorted(bucket, bucket)
+            for which in (0, 1):
+                pairs[which, bucket[place == which]] = cells[place == which]
+            held += np.bincount(bucket, minlength=many)
+        one, other = (between.rows(rows[held == 2]) for rows in pairs)
+        broken = hold(between.rule.terms, one, other) | hold(between.rule.terms, other, one)
+        return np.array([broken.sum(), (~broken).sum()], dtype=np.int64)
+
+    return table._sealed(count, distance=L1(table.protect.at_most), reads=(table._required | needed) or None)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gapless.draw.charts import bars, key, percent
-from gapless.draw.markup import Html, tag
-from gapless.draw.page import section
+from gapless.draw.page import Html, section, tag
 
 Grade = Literal["good", "fair", "poor"]
 GRADES: tuple[Grade, ...] = ("good", "fair", "poor")

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gapless.draw.markup import Html, join, shape, svg, svg_file, tag
+from gapless.draw.page import Html, join, shape, svg, svg_file, tag
 
 MOST_BARS = 14
 _NARROW = frozenset(" !'(),-./:;I[\\]fijlrt|")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from gapless.draw.markup import Html, join, shape, svg_file, tag
+from gapless.draw.page import Html, join, shape, svg_file, tag
 
 Edge: TypeAlias = tuple[int, int, float]  # the places of two names, and a strength from 0 to 1
 

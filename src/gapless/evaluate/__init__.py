@@ -1,9 +1,17 @@
 """How good a table is beside another: metrics on public tables, and the page that shows them."""
 
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score, TaskScore, compare
-from gapless.evaluate.distance import column_wasserstein, kway_distance, wasserstein_distance
 from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
-from gapless.evaluate.pairs import Pair, Subgroup, association, compare_pairs, compare_subgroups
+from gapless.evaluate.marginals import (
+    Pair,
+    Subgroup,
+    association,
+    column_wasserstein,
+    compare_pairs,
+    compare_subgroups,
+    kway_distance,
+    wasserstein_distance,
+)
 from gapless.evaluate.private_comparison import compare_private
 from gapless.evaluate.tasks import (
     Detection,

@@ -20,10 +20,19 @@ from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_weights, comparable
 from gapless.data.points import alike
 from gapless.errors import SchemaError, SealedError
-from gapless.evaluate.distance import column_wasserstein, kway_distance, wasserstein_distance
 from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
-from gapless.evaluate.marginals import half_l1, rows_of, shares
-from gapless.evaluate.pairs import Pair, Subgroup, compare_pairs, compare_subgroups
+from gapless.evaluate.marginals import (
+    Pair,
+    Subgroup,
+    column_wasserstein,
+    compare_pairs,
+    compare_subgroups,
+    half_l1,
+    kway_distance,
+    rows_of,
+    shares,
+    wasserstein_distance,
+)
 from gapless.evaluate.tasks import (
     coefficient_error,
     detection,

@@ -20,8 +20,7 @@ from gapless.draw.cards import (
     mark,
 )
 from gapless.draw.charts import dots, heat_map, key, pattern_picture, percent
-from gapless.draw.markup import Html, tag
-from gapless.draw.page import page, section, side, table, titled, unbroken
+from gapless.draw.page import Html, page, section, side, table, tag, titled, unbroken
 from gapless.evaluate.comparison import SECOND_SAMPLE, ColumnScore, Comparison, Score
 from gapless.evaluate.values import MEASURES, PEARSON, SPEARMAN, Difference
 from gapless.evaluate.verdict import LEADS, grade_of_difference, grade_of_score, number

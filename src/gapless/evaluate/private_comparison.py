@@ -14,8 +14,7 @@ from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, check_weights, shared_bins
 from gapless.errors import SchemaError
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows
-from gapless.evaluate.marginals import half_l1, shares
-from gapless.evaluate.pairs import Pair, measure_of
+from gapless.evaluate.marginals import Pair, half_l1, measure_of, shares
 from gapless.model.marginal import Measurement, estimate_total
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Loss, for_counts
 from gapless.text import plural

@@ -1,13 +1,26 @@
-"""What an estimator says of one table, in one form: names, estimates, and their variances as if rows were a sample."""
+"""What an estimator says of one table, in one form: names, estimates, and their variances as if rows were a sample.
+
+Questions to a public table: what `ask` answers under noise, with the variance that a sample of its rows has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gapless.errors import ModelError
+from gapless.data import Table
+from gapless.errors import ModelError, QuestionError
+from gapless.query import Mean, Proportion, Quantile, Variance
+from gapless.query.compiled import Compiled
+from gapless.query.condition import parse_condition, value_columns
+from gapless.query.numbers import numbers_of
+from gapless.query.questions import AnyQuestion
+from gapless.schema import Schema
+from gapless.synth.measurements import Evidence
 from gapless.types import Floats
 from gapless.weights import Estimate
 
@@ -85,3 +98,165 @@ def _of_fitted(fitted: Any) -> Estimates:
     if type(fitted.model).__name__ in ("OLS", "WLS"):
         design = np.column_stack([fitted.model.wexog, fitted.model.wendog])  # times the roots of weights
     return Estimates(tuple(map(str, names)), values, variances, design)
+
+
+_NORMAL = 1.96  # half the width of the ranks from which a quantile's variance is told, in standard deviations
+
+
+def looked_at(question: AnyQuestion, schema: Schema) -> frozenset[str]:
+    """The columns that a question looks at; questions that copies cannot answer are refused."""
+    if not isinstance(question, Mean | Proportion | Quantile):
+        why = "" if isinstance(question, Variance) else ": it counts one table, and there are several"
+        raise QuestionError(
+            f"{question} is not estimated from copies{why}",
+            hint="mean, proportion, median or quantile; or ask the private table",
+        )
+    asked = question.compile(schema)
+    if asked.tests:
+        raise QuestionError(f"{question} looks at gaps, and copies have none", hint="ask the private table")
+    return frozenset(asked.tally.columns)
+
+
+def averaged(question: object) -> str | None:
+    """The column of a mean that is told by the means of its bins: neither a condition nor a group looks at it."""
+    if not isinstance(question, Mean):
+        return None
+    looked = value_columns(parse_condition(question.where)).union(grouped_by(question))
+    return None if question.column in looked else question.column
+
+
+def grouped_by(question: AnyQuestion) -> tuple[str, ...]:
+    """The columns by whose cells a question has groups."""
+    return (question.by,) if isinstance(question.by, str) else tuple(question.by or ())
+
+
+def estimate(question: AnyQuestion, table: Table, evidence: Evidence | None = None) -> Estimates:
+    r"""The answer in each group, and its variance as if the rows were a sample; by the table's own weights.
+
+    Where it is known what the table was learned from, numbers count as the mean of their bin (`Evidence.means`), which
+    has counts below zero in it, and no chance of drawing values: that would be taken for noise.
+
+    With shares w of the weight that add up to 1, the variance is :math:`\sum w^2 (x - \bar x)^2` for means; for a
+    proportion :math:`p (1 - p) \sum w^2` with p drawn towards 1/2 by two rows of either kind, so that it is never 0;
+    for a quantile it follows from the values 1.96 standard deviations of rank below and above (Woodruff 1952).
+    """
+    groups = _groups(question, table, evidence)
+    found = [_estimate(question, group) if len(group.values) else (np.nan, np.nan) for group in groups]
+    values, variances = np.array(found).T
+    return Estimates(tuple(group.name for group in groups), values, variances, rows=_rows(groups))
+
+
+def ladder(question: Quantile, schema: Schema) -> Floats:
+    """The numbers that a quantile may be, ascending."""
+    return np.unique(numbers_of(question.compile(schema).schema, question.column, None).values)
+
+
+def steps(question: Quantile, table: Table, _: Evidence | None = None) -> Estimates:
+    """The shares of rows at or below each number of the `ladder`, group by group, with their variances.
+
+    What pooling asks in place of a quantile: quantiles jump from number to number, shares do not, so that their
+    intervals can be turned into one for the quantile (`on_ladder`).
+    """
+    numbers, groups = ladder(question, table.schema), _groups(question, table)
+    shares, variances = [], []
+    for group in groups:
+        if not len(group.values):
+            shares.append(np.full(len(numbers), np.nan))
+            variances.append(np.full(len(numbers), np.nan))
+            continue
+        part = group.mass / group.mass.sum()
+        one_row = float((part**2).sum())
+        below = np.minimum(np.cumsum(np.bincount(np.searchsorted(numbers, group.values), part, len(numbers))), 1.0)
+        drawn = (below + 2 * one_row) / (1 + 4 * one_row)
+        shares.append(below)
+        variances.append(drawn * (1 - drawn) * one_row)
+    names = tuple(f"{group.name} ≤ {number:g}" for group in groups for number in numbers)
+    rows = np.repeat(_rows(groups), len(numbers))
+    return Estimates(names, np.concatenate(shares), np.concatenate(variances), rows=rows)
+
+
+class Rung(NamedTuple):
+    """Where on a ladder a quantile is, and from where to where it may be."""
+
+    place: int
+    low: int
+    high: int
+
+
+def on_ladder(q: float, shares: Floats, half: Floats) -> Rung:
+    """A quantile from the shares of rows at or below each number, and the half-widths of their intervals.
+
+    A number may be the quantile if q may lie between the share below it and the share up to it: the interval has all of
+    these, and with them a neighbour that as much as half of the chance is for.
+
+    >>> on_ladder(0.5, np.array([0.2, 0.51, 1.0]), np.array([0.1, 0.1, 0.0]))
+    Rung(place=1, low=1, high=2)
+    """
+    last = len(shares) - 1
+    upper, lower = np.append((shares + half)[:last], 1.0), np.append(0.0, (shares - half)[:last])
+    place = int(np.argmax(np.append(shares[:last], 1.0) >= q))
+    low, high = int(np.argmax(upper >= q)), last - int(np.argmax(lower[::-1] <= q))
+    return Rung(place, min(low, place), max(high, place))
+
+
+class _Group(NamedTuple):
+    """The rows of a group that count: their values, what is expected of these, and what they weigh."""
+
+    name: str
+    values: Floats
+    expected: Floats
+    mass: Floats
+
+
+def _groups(question: AnyQuestion, table: Table, evidence: Evidence | None = None) -> list[_Group]:
+    asked = question.compile(table.schema)
+    told = table.told_by(asked.schema)
+    rows = dict(zip(told.schema.names, told.codes, strict=True))
+    group, added = asked.tally.of(rows)
+    mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
+    values = _values(question, asked, rows, added)
+    expected = values
+    column = averaged(question)
+    if isinstance(question, Mean) and column and evidence is not None:
+        (place,) = table.schema.positions([column])
+        numbers = numbers_of(asked.schema, column, question.bounds).values
+        means = np.append(evidence.means(table.schema, place, numbers), np.nan)
+        expected = means[np.minimum(table.codes[place].astype(np.int64), len(means) - 1)]
+    found = []
+    for place, names in enumerate(asked.groups or [()]):
+        here = (group == place) & (mass > 0) & ~np.isnan(values)
+        found.append(_Group(", ".join(names), values[here], expected[here], mass[here]))
+    return found
+
+
+def _rows(groups: Sequence[_Group]) -> Floats:
+    return np.array([group.mass.sum() for group in groups])
+
+
+def _values(
+    question: AnyQuestion, asked: Compiled, rows: Mapping[str, NDArray[Any]], added: NDArray[np.int64]
+) -> Floats:
+    """What is averaged or ranked in each row that counts; *not applicable* is no number."""
+    if isinstance(question, Quantile):
+        numbers = numbers_of(asked.schema, question.column, None).values
+        places = np.minimum(rows[question.column].astype(np.int64), len(numbers))
+        return np.asarray(np.append(numbers, np.nan)[places])
+    low, high = (asked.shape.finish(np.array(parts)) for parts in ((0.0, 1.0), (1.0, 0.0)))
+    return np.asarray(low + (high - low) * added[:, 0] / np.maximum(added.sum(axis=1), 1))
+
+
+def _estimate(question: AnyQuestion, group: _Group) -> tuple[float, float]:
+    values, share = group.values, group.mass / group.mass.sum()
+    one_row = float((share**2).sum())  # of a row without weights, 1 / n
+    if isinstance(question, Quantile):
+        spread = _NORMAL * sqrt(question.q * (1 - question.q) * one_row)
+        order = np.argsort(values, kind="stable")
+        below = np.cumsum(share[order]) * (1 + 1e-12)
+        places = np.searchsorted(below, [question.q, question.q - spread, question.q + spread])
+        middle, low, high = values[order][np.minimum(places, len(order) - 1)]
+        return float(middle), float((high - low) / (2 * _NORMAL)) ** 2
+    mean = float(share @ values)
+    if isinstance(question, Proportion):
+        drawn = (mean + 2 * one_row) / (1 + 4 * one_row)
+        return mean, drawn * (1 - drawn) * one_row
+    return float(share @ group.expected), float((share**2) @ (values - mean) ** 2)

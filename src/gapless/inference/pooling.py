@@ -11,11 +11,20 @@ import numpy as np
 
 from gapless.data import Table
 from gapless.errors import ModelError
-from gapless.inference.asked import averaged, estimate, grouped_by, ladder, looked_at, on_ladder, steps
-from gapless.inference.estimates import FORMS, Estimates, estimates_of
+from gapless.inference.estimates import (
+    FORMS,
+    Estimates,
+    averaged,
+    estimate,
+    estimates_of,
+    grouped_by,
+    ladder,
+    looked_at,
+    on_ladder,
+    steps,
+)
 from gapless.inference.rubin import bootstrap, quantile, rubin, widened
-from gapless.inference.support import needs_of, not_measured
-from gapless.inference.within_bin_sensitivity import binned, dealt
+from gapless.inference.support import binned, dealt, needs_of, not_measured
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, _Question
 from gapless.schema.numeric import _Binned

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
-from gapless.missing.check import Check, check
+from gapless.missing.check import Check, Patterns, check, patterns
 from gapless.missing.diagnosis import GapReport, describe_gaps, gap_rates
 from gapless.missing.gap_mechanisms import MAR, MCAR, MNAR
 from gapless.missing.imputers import (
+    CompleteRows,
+    Extended,
     FromDistribution,
     FromDomain,
     FromMean,
@@ -13,10 +15,10 @@ from gapless.missing.imputers import (
     FromModel,
     ImputeFirst,
     Imputer,
+    Missing,
+    Observed,
 )
 from gapless.missing.little import LittleTest, little_test
-from gapless.missing.patterns import Patterns, patterns
-from gapless.missing.strategies import CompleteRows, Extended, Missing, Observed
 
 STRATEGIES: dict[str, Callable[[], Missing]] = {
     "extended": Extended,

@@ -28,14 +28,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.arguments import is_number, whole
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.errors import SchemaError
 from gapless.privacy import assumptions
 from gapless.privacy.assumptions import Rate, checked_rate
 from gapless.schema import Column, MissingCode, Schema
-from gapless.types import Floats
+from gapless.types import Floats, is_number, whole
 
 Flags: TypeAlias = NDArray[np.bool_]
 CalibratedOn: TypeAlias = Literal["reference", "table"]

@@ -2,21 +2,21 @@
 
 Such a filling is a random map of each row by itself, so neighbouring tables stay neighbours (PRIVACY D1, E; proved in
 docs/proofs/stability.md). An imputer that looks at other rows is not stable and has no place here.
+
+What a synthesizer does about gaps: the choices for `missing=`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.arguments import is_number
 from gapless.data import PrivateTable
 from gapless.data.filling import Filler
 from gapless.data.private_table import WhichRows
-from gapless.data.trusted import is_own
 from gapless.errors import ModelError, SchemaError
 from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
@@ -24,6 +24,70 @@ from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
 from gapless.schema import Column, Schema
 from gapless.schema.numeric import _Binned
+from gapless.types import is_number, is_own
+
+
+@runtime_checkable
+class Missing(Protocol):
+    """How to read a table with gaps."""
+
+    @property
+    def rows(self) -> WhichRows:
+        """Which rows a marginal counts: those observed on its columns, or all, gaps as cells."""
+        ...
+
+    @property
+    def share(self) -> float:
+        """Of the budget, what preparing the table may cost."""
+        ...
+
+    def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
+        """The table to measure; what it costs to prepare it comes out of the grant."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """Count every row, with the gap as one more cell; the gaps are completed afterwards, for free.
+
+    Consistent when cells are missing at random given the columns of a marginal, and the only choice that
+    can reproduce the gaps (`sample(gaps="as observed")`).
+    """
+
+    rows: ClassVar[WhichRows] = "extended"
+    share: ClassVar[float] = 0.0
+
+    def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:  # noqa: ARG002 nothing to pay for
+        """The table itself."""
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Count, in each marginal, the rows observed on its columns: [MD]'s adaptive recourse.
+
+    Unbiased when cells are missing completely at random.
+    """
+
+    rows: ClassVar[WhichRows] = "observed"
+    share: ClassVar[float] = 0.0
+
+    def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:  # noqa: ARG002 nothing to pay for
+        """The table itself."""
+        return table
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteRows:
+    """Use only rows without any gap: the baseline that throws the most away."""
+
+    rows: ClassVar[WhichRows] = "observed"
+    share: ClassVar[float] = 0.0
+
+    def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:  # noqa: ARG002 nothing to pay for
+        """The complete rows."""
+        return table.complete_rows()
+
 
 Law = NDArray[np.float64]
 

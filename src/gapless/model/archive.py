@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
-from gapless.files import replace
-from gapless.parsing import LARGEST_TEXT, MEGABYTE, parse_json, take_up_to
+from gapless.files import LARGEST_TEXT, MEGABYTE, parse_json, replace, take_up_to
 
 MODEL = "synthetic.model"  # its name in a release folder
 VERSION = 3

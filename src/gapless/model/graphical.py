@@ -46,11 +46,11 @@ from typing import ClassVar
 import numpy as np
 
 from gapless.errors import ModelError
+from gapless.model.denoise import EXPLAINED, aims_of, shown_of
 from gapless.model.junction import JunctionTree, Sizes
 from gapless.model.marginal import Marginal, Measurement, estimate_total, reconcile, sum_to
 from gapless.model.messages import Engine
 from gapless.model.sampling import Chance, sample, sample_given
-from gapless.model.targets import EXPLAINED, aims_of, shown_of
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 

@@ -9,10 +9,9 @@ from operator import itemgetter
 import numpy as np
 
 from gapless.errors import ModelError
-from gapless.model.denoise import Denoised
+from gapless.model.denoise import EXPLAINED, PATIENCE, Aim, Denoised, aims_of, pairs_of, ratio, towards, towards_pairs
 from gapless.model.junction import Sizes, junction_tree
 from gapless.model.marginal import Marginal, contract, multiply, sum_to
-from gapless.model.targets import EXPLAINED, PATIENCE, Aim, aims_of, pairs_of, ratio, towards, towards_pairs
 from gapless.types import Floats
 
 CLOSE_STEPS = tuple(2.0 ** np.linspace(1, -5, 8))  # a fit that follows its tables ends a tenth of noise from there

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias, cast
 
-from gapless.arguments import is_number
 from gapless.errors import BudgetError, SchemaError
 from gapless.text import told_up
+from gapless.types import is_number
 
 Rate: TypeAlias = float | Mapping[str, float]
 

@@ -17,10 +17,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from gapless.arguments import is_number, is_whole
 from gapless.errors import BudgetError
 from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.text import told_up
+from gapless.types import is_number, is_whole
 
 PURE = math.inf
 # Float rounding never breaks the promise: capacities are rounded down by ROUNDING, far more than the

@@ -29,9 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ReadError
-from gapless.parsing import parse_json, take_up_to
+from gapless.files import BINARY, is_at, locked, parse_json, sync_name, take_up_to
 from gapless.privacy.budget import Loss
-from gapless.privacy.file_lock import BINARY, is_at, locked, sync_name
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.private import Released
 

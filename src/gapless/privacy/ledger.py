@@ -18,12 +18,10 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from gapless.errors import BudgetError, LedgerError
-from gapless.parsing import parse_json
+from gapless.files import parse_json
 from gapless.privacy.assumptions import Assumption, Paid
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, check_percent
-from gapless.privacy.cautions import UNREGISTERED, cautions
 from gapless.privacy.first_batch import FirstBatch, GaussianBatch
-from gapless.privacy.gaps import Gaps, check_estimated
 from gapless.privacy.grant import Grant
 from gapless.privacy.ground_truth_filter import GroundTruthFilter
 from gapless.privacy.journal import journal_of
@@ -46,9 +44,9 @@ from gapless.privacy.ledger_file import (
 from gapless.privacy.ledger_text import summary, text
 from gapless.privacy.pricing import Price, Pricing, RenyiFilter, Request
 from gapless.privacy.private import Columns, Key
-from gapless.privacy.promise import GroundTruth, Guarantee
+from gapless.privacy.promise import UNREGISTERED, GroundTruth, Guarantee, cautions
 from gapless.privacy.registry import RECOMPUTED, UNKNOWN, recomputed_loss
-from gapless.privacy.snapshot import LedgerSnapshot
+from gapless.privacy.snapshot import Gaps, LedgerSnapshot, check_estimated
 from gapless.text import rounded_up, told_up
 from gapless.types import GapRule
 

@@ -29,10 +29,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless.errors import BudgetError, LedgerError, ReadError, SchemaError
-from gapless.parsing import MEGABYTE, parse_json, read_up_to, take_up_to
+from gapless.files import BINARY, MEGABYTE, locked, parse_json, read_up_to, sync_name, take_up_to
 from gapless.privacy.assumptions import from_dict, to_dict
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
-from gapless.privacy.file_lock import BINARY, locked, sync_name
 from gapless.privacy.noise import SYSTEM
 from gapless.privacy.registry import UNKNOWN
 from gapless.types import GapRule

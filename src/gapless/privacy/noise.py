@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.privacy.exact_noise import WORD, exp, rounded_cauchy
-from gapless.privacy.knorm import rounded_knorm
+from gapless.privacy.exact_noise import WORD, exp, rounded_cauchy, rounded_knorm
 from gapless.types import Floats, Integers
 
 if TYPE_CHECKING:

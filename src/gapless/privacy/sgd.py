@@ -18,13 +18,12 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.arguments import is_number, whole
 from gapless.errors import BudgetError
 from gapless.privacy.budget import PURE, Loss
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import Sampled
 from gapless.threads import one_thread
-from gapless.types import Codes, Floats, Integers
+from gapless.types import Codes, Floats, Integers, is_number, whole
 
 BLOCK = 256  # rows that are evaluated at once, always as many: then what a row adds does not depend on the others
 GRID = 20  # sums are rounded to clip·2^-GRID, so that noise on them is integer noise

@@ -17,14 +17,13 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from gapless.arguments import whole
 from gapless.errors import BudgetError
 from gapless.privacy.budget import PURE, Loss
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import Sampled
 from gapless.privacy.sgd import GRID, SLACK, between_whole_orders, least_std, within
 from gapless.threads import one_thread
-from gapless.types import Codes, Floats, Integers
+from gapless.types import Codes, Floats, Integers, whole
 
 _UP = 1 + 1e-9  # the loss is rounded up by more than its float error
 

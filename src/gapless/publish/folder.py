@@ -13,14 +13,12 @@ from typing import Any
 
 from gapless.data import Table
 from gapless.errors import ReadError
-from gapless.files import check_writable, replace
+from gapless.files import check_writable, read_up_to, replace
 from gapless.model.archive import MODEL
-from gapless.parsing import read_up_to
 from gapless.privacy import Ledger
 from gapless.privacy.journal import JournalFile, held
 from gapless.privacy.ledger_file import Entry
-from gapless.report.dictionary import dictionary
-from gapless.report.guide import analysis_guide
+from gapless.report.guide import analysis_guide, dictionary
 from gapless.report.release_page import release_page
 from gapless.report.statement import privacy_statement
 from gapless.schema import Schema

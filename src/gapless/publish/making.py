@@ -10,7 +10,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from gapless.arguments import whole
 from gapless.data import PrivateTable
 from gapless.data.io.reading import is_file
 from gapless.data.io.source import check_there
@@ -31,6 +30,7 @@ from gapless.synth.copies import COPY
 from gapless.synth.fitted import PART_ROWS, FittedModel, Gaps, Progress, seed_or_new
 from gapless.synth.fitting import Synthesizer, check_declared
 from gapless.text import nearest
+from gapless.types import whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.arguments import is_number
 from gapless.data import Table
 from gapless.errors import GaplessError, ReadError
+from gapless.files import parse_json, read_up_to
 from gapless.model.archive import MODEL
-from gapless.parsing import parse_json, read_up_to
 from gapless.privacy import Guarantee, Rows
 from gapless.privacy.ledger_file import LARGEST
 from gapless.publish.folder import (
@@ -33,6 +32,7 @@ from gapless.publish.folder import (
 from gapless.schema import Schema
 from gapless.synth import load
 from gapless.text import plural
+from gapless.types import is_number
 
 _NEEDED = (README, LEDGER, MODEL, SCHEMA, *ROWS, "dictionary.md", "privacy.md", "report.html", "structure.svg")
 

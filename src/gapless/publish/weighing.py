@@ -21,8 +21,8 @@ from gapless.privacy.ledger import check_promised
 from gapless.privacy.ledger_file import seal_of
 from gapless.publish.folder import rows_file
 from gapless.publish.opening import Balance, Tell, open_table
+from gapless.report.release_page import weights_page
 from gapless.report.statement import protection, recorded
-from gapless.report.weights_page import weights_page
 from gapless.schema import Schema
 from gapless.text import markdown
 from gapless.weights import CalibrationWeights, FewRowsWarning, Weights

@@ -10,7 +10,6 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.arguments import whole
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
 from gapless.data.row_contribution import Named, Tally, hot_deck_distance
@@ -36,7 +35,7 @@ from gapless.query.treatments import (
 )
 from gapless.schema import Schema
 from gapless.text import listing
-from gapless.types import Floats
+from gapless.types import Floats, whole
 
 Flags: TypeAlias = NDArray[np.bool_]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gapless.arguments import whole
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
 from gapless.errors import BudgetError, QuestionError, SchemaError
@@ -13,6 +12,7 @@ from gapless.privacy.budget import check_percent
 from gapless.query.questions import AnyQuestion
 from gapless.query.treatments import Preview
 from gapless.schema import Schema
+from gapless.types import whole
 
 WHOLE_TABLE = "as many as the schema expects in the whole table"
 

@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gapless.arguments import is_number
 from gapless.data import PrivateTable
 from gapless.data.sums import MOST_PARTS
 from gapless.errors import QuestionError
@@ -32,6 +31,7 @@ from gapless.query.quantiles import ByRank
 from gapless.query.treatments import Drop, Missing, names_of
 from gapless.schema import Schema
 from gapless.text import listing
+from gapless.types import is_number
 
 Bounds: TypeAlias = tuple[float, float]
 

@@ -1,4 +1,7 @@
-"""The report of a release: how much noise is in it, and what was measured; from released values only, and free."""
+"""The report of a release: how much noise is in it, and what was measured; from released values only, and free.
+
+The page of weights: how many rows they leave in effect, and what they do to columns and pairs; free.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Literal
 
 import numpy as np
 
 from gapless.data import Table
-from gapless.draw.cards import MOST_COLUMNS, Grade, footer, left_out, mark
-from gapless.draw.charts import heat_map, noisy_bars, percent
-from gapless.draw.markup import Html, join, tag
-from gapless.draw.page import page, section, side, table, titled, unbroken
-from gapless.evaluate.marginals import DENSE_CELLS, shares
-from gapless.evaluate.pairs import association, measure_of
+from gapless.draw.cards import MOST_COLUMNS, ColumnCard, Grade, NumberCard, cards, column_cards, footer, left_out, mark
+from gapless.draw.charts import bars, heat_map, key, noisy_bars, percent
+from gapless.draw.page import Html, join, page, section, side, table, tag, titled, unbroken
+from gapless.evaluate.marginals import DENSE_CELLS, association, compare_pairs, measure_of, shares
 from gapless.missing.check import crowded_bin
 from gapless.privacy import Ledger
 from gapless.schema import Column, Integer, Number
 from gapless.synth.fitted import FittedModel
 from gapless.text import listing, plural
+from gapless.types import Floats
+from gapless.weights import Weights
 
 SeenOf = Callable[[int], float]
 Clarity = Literal["clear", "rough", "lost"]
@@ -356,3 +359,89 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
             *titled("The strongest", table(("columns", "association", "", "measured"), rows, right=(2, 3))),
         ),
     )
+
+
+NAMES = ("without weights", "with weights")
+EDGES = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+MOST_PAIRS = 12
+
+_WEIGHTS_ORIGIN = (
+    "The synthetic rows and their weights, which are a function of released values. It cost nothing, and says nothing "
+    "about the private table that these do not: it shows what the weights change, not how close the rows are to the "
+    "truth."
+)
+
+
+def weights_page(rows: Table, weights: Weights, ledger: Ledger) -> str:
+    """What weights do to public rows, from these alone: free, and safe to publish.
+
+    Args:
+        rows: the synthetic rows.
+        weights: one for each.
+        ledger: whose promise is quoted.
+    """
+    mass = np.asarray(weights)
+    title = f"Weights: {rows.schema.name}"
+    return page(
+        title,
+        tag("h1", title),
+        tag("p", f"{str(weights)[0].upper()}{str(weights)[1:]}.", class_="soft"),
+        tag("div", tag("p", str(ledger.guarantee())), class_="note"),
+        tag("div", tag("p", f"Warning: {weights.caution}"), class_="note warn") if weights.caution else Html(""),
+        _spread(weights),
+        column_cards(
+            [_column(rows, place, mass) for place in range(len(rows.schema.columns))[:MOST_COLUMNS]],
+            NAMES,
+            of=len(rows.schema.columns),
+        ),
+        _pairs(rows, weights),
+        section("What this page is made from", tag("p", _WEIGHTS_ORIGIN)),
+        footer(),
+    )
+
+
+def _spread(weights: Weights) -> Html:
+    """How many rows, and how much of all weight, lie in which range."""
+    mass = np.asarray(weights)
+    places = np.searchsorted(EDGES, mass, side="right") - 1
+    names = [f"{low:g} to {high:g}" for low, high in pairwise(EDGES)]
+    laws = [np.bincount(places, given, minlength=len(EDGES)) / len(mass) for given in (None, mass)]
+    both = ("share of the rows", "share of all weight")
+    told = (
+        NumberCard("rows", len(mass), "as many as were given"),
+        NumberCard("rows in effect", round(weights.effective_rows), "a mean varies as if there were so many"),
+        NumberCard("the heaviest row", weights.largest_share, "its share of all weight"),
+    )
+    chart = bars(
+        "Weights",
+        [*names, f"{EDGES[-1]:g} or more"],
+        (laws[0].tolist(), laws[1].tolist()),
+        both,
+        ordered=True,
+    )
+    return section("Weights", cards(told), key(both), tag("div", chart, class_="card"))
+
+
+def _column(rows: Table, place: int, mass: Floats) -> ColumnCard:
+    column = rows.schema.columns[place]
+    found = (shares(rows, [place], given) for given in (None, mass))
+    plain, weighted = (np.zeros(column.size) if law is None else law for law in found)
+    missing = rows.codes[place] >= column.size
+    gaps = (float(missing.mean()), float(mass @ missing / mass.sum())) if column.gaps else None
+    return ColumnCard(
+        column.name,
+        column.cells[: column.size],
+        (tuple(plain.tolist()), tuple(weighted.tolist())),
+        float(np.abs(plain - weighted).sum() / 2),
+        gaps,
+        ordered=column.on_scale,
+    )
+
+
+def _pairs(rows: Table, weights: Weights) -> Html:
+    """The pairs of columns that weights change most."""
+    found = [pair for pair in compare_pairs(rows, rows, weights=weights) if pair.distance is not None]
+    most = sorted(found, key=lambda pair: -(pair.distance or 0.0))[:MOST_PAIRS]
+    told = "Those that weights change most: the share of all weight that moved to another combination of cells."
+    lines = [(" × ".join(pair.columns), percent(pair.distance or 0.0)) for pair in most]
+    return section("Pairs", tag("p", told), table(("columns", "moved"), lines, right=(1,))) if lines else Html("")

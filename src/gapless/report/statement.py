@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from gapless.data import Table
 from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE
-from gapless.privacy.cautions import factor
 from gapless.privacy.ledger import Coverage
 from gapless.privacy.ledger_text import pricing_note
+from gapless.privacy.promise import factor
 from gapless.privacy.registry import mechanism_of
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel

@@ -22,11 +22,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.arguments import is_number, is_whole
 from gapless.schema.bins import Bins, Scale, equal_cells, round_cells
 from gapless.schema.columns import MOST_LEVELS, Column, Outside, _plain
 from gapless.text import listing, nearest
-from gapless.types import Codes, Floats, Values
+from gapless.types import Codes, Floats, Values, is_number, is_whole
 
 DEFAULT_BINS = 10
 DEFAULT_CELLS = 1024  # about: they begin at round numbers

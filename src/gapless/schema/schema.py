@@ -8,14 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from gapless.arguments import is_number, is_whole, whole
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
 from gapless.schema.numeric import LARGEST_WHOLE, Integer, Number, _Binned, _Numeric
 from gapless.text import listing, nearest, repeated
-from gapless.types import GapRule
+from gapless.types import GapRule, is_number, is_whole, whole
 
 KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)

@@ -1,4 +1,4 @@
-"""TOML files in and out: `gapless.parsing` reads them, thirty lines write them."""
+"""TOML files in and out: `gapless.files` reads them, thirty lines write them."""
 
 import datetime as dt
 import json
@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless.errors import ReadError, SchemaError
-from gapless.files import replace
-from gapless.parsing import parse_toml, read_up_to
+from gapless.files import parse_toml, read_up_to, replace
 from gapless.text import CONTROL
 
 

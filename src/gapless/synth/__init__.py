@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gapless.missing import STRATEGIES, FromModel, ImputeFirst, Missing, Observed
-from gapless.synth.adversarial.gan import DPCGAN, DPCTGAN, DPGAN, DPautoGAN
+from gapless.synth.adversarial.gan import DPCGAN, DPCTGAN, DPGAN, PATEGAN, DPautoGAN
 from gapless.synth.adversarial.misgan import MisGAN
-from gapless.synth.adversarial.pategan import PATEGAN
 from gapless.synth.auto import Auto
 from gapless.synth.fitted import FittedModel
 from gapless.synth.fitting import Synthesizer

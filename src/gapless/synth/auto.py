@@ -11,7 +11,7 @@ from gapless.data.checks import check_private
 from gapless.data.cutting import cut_schema
 from gapless.model.marginal import LEAST_NOISE
 from gapless.privacy import L1, Loss, Rows, for_counts
-from gapless.privacy.cautions import USUAL_ROWS
+from gapless.privacy.promise import USUAL_ROWS
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Synthesizer, check_declared

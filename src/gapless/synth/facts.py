@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from gapless.arguments import is_number, is_whole
 from gapless.privacy import Guarantee, Rows
+from gapless.types import is_number, is_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

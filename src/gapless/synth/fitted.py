@@ -20,7 +20,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.arguments import whole
 from gapless.constraints.forbidden import constraints_of, soft_rules_of
 from gapless.constraints.predicates import cell_of
 from gapless.constraints.rules import rules_of
@@ -28,7 +27,7 @@ from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.data.filling import Chance, fill_given
 from gapless.data.table import write_frames
-from gapless.draw.markup import Html
+from gapless.draw.page import Html
 from gapless.draw.ring import MOST_LINES, Edge, legend_kinds, legend_text, ring
 from gapless.errors import ModelError
 from gapless.model import archive
@@ -37,8 +36,7 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import cramers_v
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
-from gapless.synth.adversarial.critic import Critic
-from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel
+from gapless.synth.adversarial.generative import Critic, GappedGenerator, GeneratorModel
 from gapless.synth.constraint_sampler import Lawful, Values, some_of
 from gapless.synth.copies import Copies
 from gapless.synth.facts import Facts
@@ -48,6 +46,7 @@ from gapless.synth.measurements import Evidence
 from gapless.synth.sequential.autoregressive import AutoregressiveModel
 from gapless.text import listing, nearest, plural, shortened
 from gapless.threads import one_thread
+from gapless.types import whole
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much

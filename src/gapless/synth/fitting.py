@@ -12,10 +12,10 @@ import numpy as np
 
 from gapless.constraints.forbidden import soft_rules_of
 from gapless.data import PrivateTable
-from gapless.data.buckets import violating_pairs
 from gapless.data.checks import check_private
 from gapless.data.cutting import cut_schema
 from gapless.data.private_table import WhichRows, check_held
+from gapless.data.workload import violating_pairs
 from gapless.errors import BudgetError, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
 from gapless.model.distribution import Distribution, Product
@@ -38,7 +38,7 @@ from gapless.privacy import (
 )
 from gapless.privacy.budget import PURE
 from gapless.schema import Schema
-from gapless.synth.adversarial.critic import Critic
+from gapless.synth.adversarial.generative import Critic
 from gapless.synth.facts import Facts
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.learning import (

@@ -18,8 +18,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.privacy.exact_noise import rounded_cauchy
-from gapless.privacy.knorm import rounded_knorm
+from gapless.privacy.exact_noise import rounded_cauchy, rounded_knorm
 from gapless.privacy.noise import NoiseSource, _source, current
 from gapless.types import Floats, Integers
 

@@ -1,8 +1,7 @@
 """Importance weights: what each synthetic row should count so that all together describe the private table."""
 
 from gapless.weights.calibration import CalibrationWeights
-from gapless.weights.discriminators import MLP, CriticWeights, LogisticWeights, LogReg, NetworkWeights
-from gapless.weights.noised import NoisedWeights
+from gapless.weights.discriminators import MLP, CriticWeights, LogisticWeights, LogReg, NetworkWeights, NoisedWeights
 from gapless.weights.weighted_learners import (
     Estimate,
     Posterior,

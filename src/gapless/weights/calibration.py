@@ -13,17 +13,15 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.arguments import whole
 from gapless.data import PrivateTable, Table
 from gapless.data.workload import Workload
 from gapless.errors import ModelError
 from gapless.model.completion import EM_STEPS
-from gapless.model.denoise import Denoised
+from gapless.model.denoise import EXPLAINED, PATIENCE, Denoised, aims_of, ratio, towards
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex, reconcile, sum_to
-from gapless.model.targets import EXPLAINED, PATIENCE, aims_of, ratio, towards
 from gapless.privacy import ExponentialChoice, Linf, Loss, for_counts
 from gapless.privacy.grant import Grant
-from gapless.types import Floats
+from gapless.types import Floats, whole
 from gapless.weights.weights import Weights, weighable
 
 CHOICE = 0.2  # of the spend goes to choosing

@@ -7,6 +7,8 @@ Network weights: a small network, trained privately, tells private rows from syn
 Critic weights: what the critic of a generative network says of its rows, for free ([IW] §3.5).
 
 Weights without privacy, between two public tables: what private ones would be without noise ([IW] LogReg, MLP).
+
+Noise on the weights themselves, in place of the coefficients that they come from ([IW] Supplement A.1).
 """
 
 from __future__ import annotations
@@ -16,22 +18,20 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from gapless.arguments import is_number, whole
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_public, comparable
-from gapless.data.private_logistic import Points, blocks_of, grid, logistic_coefficients, minimum
+from gapless.data.private_logistic import Points, blocks_of, grid, logistic_coefficients, logistic_odds, minimum
 from gapless.data.training import train
 from gapless.errors import BudgetError, ModelError
+from gapless.model.neural.descent import Adam, Cosine, Odds
 from gapless.model.neural.layers import Chain, Linear, ReLU
-from gapless.model.neural.odds import Odds
-from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Loss
 from gapless.privacy.budget import PURE
 from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.sgd import Block
 from gapless.synth import FittedModel
 from gapless.threads import one_thread
-from gapless.types import Floats, Integers
+from gapless.types import Floats, Integers, is_number, whole
 from gapless.weights.calibration import keep_columns
 from gapless.weights.weights import Weights, weighable
 
@@ -221,9 +221,9 @@ class CriticWeights:
 
     A model carries its critic only if noise protects the critic itself: `DPGAN`, `DPCGAN`, `DPCTGAN`, `DPautoGAN` and
     `MisGAN` as they are here, the student of `PATEGAN`. A critic that saw rows as they are must not be used, however
-    private the rows that came of it: those of `MisGAN(noised="generators")`, and teachers, are never handed out. How
-    the critic's numbers become odds: `gapless.synth.adversarial.critic`. Columns by themselves, which the model knows
-    from tables of their own, are then brought back to what they were.
+    private the rows that came of it: those of `MisGAN(noised="generators")`, and teachers, are never handed out. See
+    `gapless.synth.adversarial.generative` for how the critic's numbers become odds. Columns by themselves, which the
+    model knows from tables of their own, are then brought back to what they were.
 
     Guarantee: a function of the model and of public rows; nothing is released.
 
@@ -317,3 +317,47 @@ def _alike(truth: Table, fake: Table) -> tuple[Table, Table]:
     if not (truth.rows and fake.rows):
         raise ModelError("there are no rows to tell apart", hint="two tables with rows")
     return truth, fake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisedWeights:
+    r"""The odds of a logistic regression between private and synthetic rows, with noise on each of them.
+
+    .. math:: \bar w(x_i) = \min(c, e^{\hat\beta \cdot x_i}) + \zeta_i
+
+    Noise has mean 0, so these are right on average, up to the cut at c, without a factor. But there is a number of
+    noise for each row, where `LogisticWeights` has one for each coefficient: use it for few rows, or not at all. Odds
+    without a cut can move by any amount, so they have no price. Weights below 0 are set to 0 and all are brought to a
+    mean of 1, which ends that they are right on average.
+
+    Points, gaps and `regularization` are those of `LogisticWeights`.
+
+    Guarantee: a weight moves by at most c(1 - e^(-RS)), all of them by √m times that in L2, and they get integer noise
+        on a public grid: discrete Gaussian, or K-norm under a pure budget. Proved in docs/proofs/weights.md, attacked
+        by tests/property/test_weights.py.
+
+    Args:
+        largest: c, a public number: odds above it are cut. Odds are 1 on average if there are as many private rows as
+            synthetic ones.
+        regularization: Λ, as of `LogisticWeights`.
+
+    References: [IW] Supplement A.1.
+    """
+
+    largest: float = 10.0
+    regularization: float | None = None
+
+    def fit(self, table: PrivateTable, fake: Table, *, spend: Loss) -> Weights:
+        """Weights for the rows of `fake`, for which `spend` was paid."""
+        what = "NoisedWeights.fit"
+        table, fake = weighable(table, fake, what)
+        if not (is_number(self.largest) and 2.0**-10 <= self.largest <= 2.0**10):
+            raise ModelError(f"largest = {self.largest!r}", hint="a public number from 1/1024 to 1024, such as 10")
+        odds, step = logistic_odds(
+            table, fake, regularization=strength(self.regularization, fake), largest=self.largest
+        )
+        noise: Mechanism[Integers, Any, Integers]
+        noise = (KNorm if spend.order == PURE else DiscreteGaussian).for_loss(spend, odds.distance)
+        steps = table.ledger.grant(spend, to=what).release(odds, noise, what="weights").value
+        weights = np.maximum(steps.astype(np.float64) * step, 0)
+        return Weights(weights if weights.any() else np.ones(fake.rows), method="noised")

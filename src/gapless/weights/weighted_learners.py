@@ -24,13 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gapless.arguments import is_number, whole
 from gapless.data import Table
 from gapless.data.checks import check_public, check_weights
 from gapless.data.private_logistic import Points
 from gapless.errors import ModelError, ReadError, SchemaError
 from gapless.schema import Column, Integer, Number
-from gapless.types import Floats
+from gapless.types import Floats, is_number, whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from gapless.constraints.compatible import Forbidden
 from gapless.constraints.forbidden import _search, constraints_of, possible_cells
 from gapless.missing import check
 from gapless.schema import Constraint
-from gapless.testing.tables import private
+from gapless.testing.audit import private
 from helpers.fast_methods import METHODS, TRIED
 
 COLUMNS = [

@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.buckets import violating_pairs
+from gapless.data.workload import violating_pairs
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
-from gapless.testing.tables import letters_schema, private
 from helpers.open_sealed import reveal
 
 SCHEMA = letters_schema((2, 2))

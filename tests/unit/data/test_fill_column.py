@@ -5,13 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gapless.data.buckets import violating_pairs
 from gapless.data.row_contribution import Tally
 from gapless.data.sums import plain_sum, rank_scores
-from gapless.data.workload import Views, Workload
+from gapless.data.workload import Views, Workload, violating_pairs
 from gapless.errors import ModelError
 from gapless.synth.sequential.autoregressive import ColumnLaw
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 
 ROWS = [("a", "b", "a"), (None, "b", "a"), ("b", None, "b")]
 LAW = ColumnLaw((), 2, 2, 1, np.zeros(2))

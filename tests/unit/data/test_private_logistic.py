@@ -22,7 +22,7 @@ from gapless.data.private_logistic import (
     minimum,
     slopes_at,
 )
-from gapless.testing.tables import letters_schema
+from gapless.testing.audit import letters_schema
 
 SCHEMA = gl.Schema(
     "mixed",

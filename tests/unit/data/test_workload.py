@@ -8,7 +8,7 @@ import pytest
 from gapless.data.workload import Views, Workload
 from gapless.errors import ModelError, SealedError
 from gapless.privacy import L1, Linf, Rows
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 from helpers.open_sealed import reveal
 
 SCHEMA = letters_schema((2, 3, 2))
@@ -159,7 +159,7 @@ def test_a_law_of_another_shape_is_refused(tmp_path):
 
 def test_views_of_a_filled_table_read_every_row(tmp_path):
     from gapless.data.workload import Views
-    from gapless.testing.tables import letters_schema, private
+    from gapless.testing.audit import letters_schema, private
 
     schema = letters_schema([2, 2])
     table = private([("a", "b"), (None, "a")], schema, tmp_path)

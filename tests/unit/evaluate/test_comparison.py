@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.draw import charts, markup, page
+from gapless.draw import charts, page
 from gapless.evaluate.comparison import Score
 from gapless.evaluate.comparison_page import comparison_page, score_cards
 from gapless.evaluate.private_comparison import NoisyDistance, noisy_distance
@@ -18,7 +18,7 @@ from gapless.report import release_page as report
 from gapless.report.release_page import release_page
 from gapless.schema import Categorical, Integer, Schema
 from gapless.testing import noise
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 
 NASTY = '<script>alert("x")</script>'
 SCHEMA = Schema(
@@ -277,8 +277,8 @@ def test_the_share_of_noise_is_taken_off():
 
 
 def test_text_is_escaped_and_html_is_not_twice():
-    assert markup.tag("p", "<", markup.tag("b", "&"), title='"') == '<p title="&quot;">&lt;<b>&amp;</b></p>'
-    assert markup.tag("i", hidden=None) == "<i></i>"
+    assert page.tag("p", "<", page.tag("b", "&"), title='"') == '<p title="&quot;">&lt;<b>&amp;</b></p>'
+    assert page.tag("i", hidden=None) == "<i></i>"
     assert "<title>a &lt; b</title>" in page.page("a < b")
 
 

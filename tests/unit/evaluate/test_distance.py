@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.testing.tables import letters_schema
+from gapless.testing.audit import letters_schema
 
 
 def table(rows, seed, sizes=(2, 3, 2, 4)):

@@ -7,7 +7,7 @@ import pytest
 import gapless as gl
 from gapless import evaluate as ev
 from gapless.schema import Boolean, Categorical, Integer, MissingCode, Ordinal, Schema
-from gapless.testing.tables import letters_schema
+from gapless.testing.audit import letters_schema
 
 MIXED = Schema(
     "people",

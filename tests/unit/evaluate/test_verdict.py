@@ -8,7 +8,7 @@ import gapless as gl
 from gapless.evaluate.comparison_page import comparison_page
 from gapless.evaluate.verdict import SCORES, TOPICS, grade_of_difference, grade_of_score
 from gapless.schema import Categorical, Date, Integer, Number, Schema
-from gapless.testing.tables import private
+from gapless.testing.audit import private
 
 SCHEMA = Schema(
     "wide bins",

@@ -11,16 +11,14 @@ from scipy.special import ndtr
 
 import gapless as gl
 from gapless.inference import pooling
-from gapless.inference.asked import estimate
-from gapless.inference.estimates import Estimates, estimates_of
+from gapless.inference.estimates import Estimates, estimate, estimates_of
 from gapless.inference.pooling import _Intervals
 from gapless.inference.rubin import bootstrap, rubin, widened
-from gapless.inference.support import needs_of
-from gapless.inference.within_bin_sensitivity import dealt
+from gapless.inference.support import dealt, needs_of
 from gapless.schema import Categorical, Integer, Schema
 from gapless.synth.learning import signed
+from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import private
 from gapless.weights import Estimate
 
 SCHEMA = Schema(

@@ -8,8 +8,8 @@ import pytest
 
 import gapless as gl
 from gapless.missing.diagnosis import AT_ONCE, GapReport, Link
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
-from gapless.testing.tables import letters_schema, private
 
 SCHEMA = gl.Schema(
     "people",

@@ -8,8 +8,8 @@ from scipy import stats
 
 import gapless as gl
 from gapless.errors import BudgetError, SchemaError
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
-from gapless.testing.tables import letters_schema, private
 
 SCHEMA = letters_schema([2, 3])
 ROWS = [("a", "b"), ("b", None), (None, "c"), ("a", None)] * 500

@@ -8,7 +8,7 @@ import pytest
 
 import gapless as gl
 from gapless.missing.gap_mechanisms import frame_with_gaps, gappy
-from gapless.testing.tables import private
+from gapless.testing.audit import private
 
 SCHEMA = gl.Schema(
     "people",

@@ -15,7 +15,7 @@ from gapless.report.statement import privacy_statement
 from gapless.schema.schema import Constraint
 from gapless.synth import fitted
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 
 DECIDES = Constraint("t1.x0 == t2.x0 and t1.x1 != t2.x1")
 SCHEMA = replace(letters_schema([2, 3]), constraints=(DECIDES,))

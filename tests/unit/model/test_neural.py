@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gapless.model.neural.descent import FARTHEST, Cells, Descent
+from gapless.model.neural.descent import FARTHEST, SGD, Adam, Cells, Cosine, Descent
 from gapless.model.neural.gradients import Joint, Mask, Outer, Plain
 from gapless.model.neural.layers import (
     Attention,
@@ -24,7 +24,6 @@ from gapless.model.neural.layers import (
     cross_entropy,
     indicators,
 )
-from gapless.model.neural.optimizers import SGD, Adam, Cosine
 from gapless.privacy.sgd import BLOCK, FINE, Block
 from gapless.synth.adversarial.game import Game, Generator, Side
 from gapless.synth.sequential.kamino import masked

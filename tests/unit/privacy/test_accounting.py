@@ -5,7 +5,7 @@ import pytest
 
 from gapless.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Rows, for_counts
 from gapless.privacy.accounting import composed_epsilon
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 
 DELTA = 1e-6
 

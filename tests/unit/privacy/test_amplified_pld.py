@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gapless.privacy.accounting import composed_epsilon
-from gapless.privacy.amplified_pld import partition_epsilon
+from gapless.privacy.accounting import composed_epsilon, partition_epsilon
 
 bench = runpy.run_path(str(Path(__file__).parents[3] / "bench/ground_truth.py"))
 SEEN = {"a": 0.5, "b": 0.6, "c": 0.7}

@@ -3,8 +3,8 @@
 import pytest
 
 import gapless as gl
-from gapless.privacy.cautions import cautions
-from gapless.testing.tables import letters_schema, private
+from gapless.privacy.promise import cautions
+from gapless.testing.audit import letters_schema, private
 
 
 @pytest.mark.parametrize(

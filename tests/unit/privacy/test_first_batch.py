@@ -44,7 +44,7 @@ from gapless.privacy.ledger_file import hash_of, seal_of
 from gapless.privacy.ledger_text import pricing_note
 from gapless.privacy.pricing import Request
 from gapless.privacy.registry import mechanism_of
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 
 BUDGET = Budget(1.0, 1e-6)
 ROWS = [("a", "b", "a"), ("b", None, "b"), ("a", "a", None)]
@@ -360,7 +360,7 @@ def test_another_process_that_comes_first_takes_the_rule_away(tmp_path):
     noises = grant.noise_for(counts, grant.left)
     code = (
         "import sys, gapless as gl, polars as pl\n"
-        "from gapless.testing.tables import letters_schema\n"
+        "from gapless.testing.audit import letters_schema\n"
         "frame = pl.DataFrame({name: ['a'] for name in ('x0', 'x1', 'x2')})\n"
         "table = gl.read(frame, letters_schema([2, 2, 2]), protect=gl.Rows(1), ledger=sys.argv[1])\n"
         "gl.Independent().fit(table, spend=table.ledger.share(percent=5))\n"

@@ -12,15 +12,15 @@ import pytest
 
 import gapless as gl
 from gapless.errors import BudgetError
-from gapless.privacy.amplified_pld import amplified, best_partition, chance_observed
+from gapless.privacy.accounting import amplified, best_partition, chance_observed
 from gapless.privacy.assumptions import from_dict, over, to_dict
 from gapless.privacy.budget import pure_loss
-from gapless.privacy.elimination import log_mean_exp
 from gapless.privacy.ground_truth import (
     after_prefix,
     approximate,
     calibrated,
     comonotone,
+    log_mean_exp,
     mean_exp,
     merged,
     most_lost,

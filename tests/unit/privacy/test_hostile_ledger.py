@@ -10,7 +10,7 @@ from gapless.errors import LedgerError
 from gapless.privacy import ledger_file
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.ledger_file import hash_of, seal_of
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 from helpers.hostile_files import changes, text_of, works
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]

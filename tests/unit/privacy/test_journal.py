@@ -15,9 +15,8 @@ import pytest
 
 import gapless as gl
 from gapless.data.training import trainable
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.descent import SGD, Cells, Cosine, Descent
 from gapless.model.neural.layers import Linear
-from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import (
     ChoiceByGroup,
     DiscreteGaussian,
@@ -37,10 +36,10 @@ from gapless.privacy import (
 )
 from gapless.privacy.journal import Journal, _packed, _unpacked
 from gapless.privacy.pricing import Request
+from gapless.privacy.private import transform
 from gapless.privacy.registry import MECHANISMS
-from gapless.privacy.sealing import transform
 from gapless.synth import METHODS
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 from helpers import teacher_ensembles
 from helpers.repeatable_noise import RepeatableNoise, repeatable_noise
 

@@ -9,9 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from gapless.privacy import knorm
-from gapless.privacy.exact_noise import Uniform
-from gapless.privacy.knorm import _energies, _half, _happens, half_normal, rounded_knorm
+from gapless.privacy import exact_noise
+from gapless.privacy.exact_noise import Uniform, _energies, _half, _happens, half_normal, rounded_knorm
 from gapless.testing.noise import FixedNoise, NoNoise, ScaledNoise, SharedNoise
 
 ONE = 1 << 64
@@ -41,8 +40,8 @@ def test_floats_and_integers_decide_alike(k):
         digits, u = source.getrandbits(64), source.getrandbits(64)
         about = float(mpmath.mpf(chance(k, digits)) / ONE)
         said = []
-        for margin in (knorm._MARGIN, 2.0):  # a margin of 2 leaves everything to the integers
-            with mock.patch.object(knorm, "_MARGIN", margin):
+        for margin in (exact_noise._MARGIN, 2.0):  # a margin of 2 leaves everything to the integers
+            with mock.patch.object(exact_noise, "_MARGIN", margin):
                 x = Uniform(words(digits, 1 << 63))
                 said.append(_happens(about, partial(_energies, k, x), words(u, 1 << 63)))
         assert said[0] == said[1] == (u < chance(k, digits))
@@ -82,10 +81,10 @@ def test_floats_decide_beyond_twice_the_margin(far, kept):
 def test_the_first_part_falls_by_a_root_of_e():
     with mpmath.workdps(60):
         root = int(mpmath.floor(mpmath.exp(mpmath.mpf(-1) / 2) * ONE))
-    assert _happens(knorm._ROOT, _half, words(root - 1, 0))
-    assert not _happens(knorm._ROOT, _half, words(root + 1, 0))
+    assert _happens(exact_noise._ROOT, _half, words(root - 1, 0))
+    assert not _happens(exact_noise._ROOT, _half, words(root + 1, 0))
     for second, kept in ((0, True), (ONE - 1, False)):
-        assert _happens(knorm._ROOT, _half, words(root, second, second)) is kept
+        assert _happens(exact_noise._ROOT, _half, words(root, second, second)) is kept
     k, x = half_normal(words(0, 0, ONE - 1, 7, 0))  # twice below, once above; x; U = 0: kept
     assert (k, x.digits) == (2, 7)
     k, x = half_normal(words(ONE - 1, ONE - 1, ONE - 1, ONE - 1, 5, 0))  # x = 1, not kept; the next is
@@ -94,7 +93,7 @@ def test_the_first_part_falls_by_a_root_of_e():
 
 def half_normals(*some):
     """Numbers k + x in place of draws."""
-    return mock.patch.object(knorm, "half_normal", mock.Mock(side_effect=some))
+    return mock.patch.object(exact_noise, "half_normal", mock.Mock(side_effect=some))
 
 
 def test_rounding_reads_on_until_it_is_certain():

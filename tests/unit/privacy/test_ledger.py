@@ -18,17 +18,16 @@ from gapless.data.sums import neighbour_sum, rank_scores
 from gapless.data.training import trainable
 from gapless.data.workload import Workload
 from gapless.errors import BudgetError, LedgerError, SealedError
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.descent import SGD, Cells, Cosine, Descent
 from gapless.model.neural.layers import Linear
-from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import L1, MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
 from gapless.privacy.ledger_file import RESTORE, append, hash_of, seal_of
 from gapless.privacy.noise import SystemNoise
 from gapless.privacy.pricing import Request
+from gapless.privacy.private import transform
 from gapless.privacy.registry import MECHANISMS
-from gapless.privacy.sealing import transform
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import FixedNoise, _active, fixed_noise
-from gapless.testing.tables import letters_schema, private
 from helpers.teacher_ensembles import taught
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]

@@ -6,8 +6,8 @@ import pytest
 
 from gapless.privacy import for_counts
 from gapless.privacy.ledger_file import append, seal_of
-from gapless.privacy.sealing import transform
-from gapless.testing.tables import letters_schema, private
+from gapless.privacy.private import transform
+from gapless.testing.audit import letters_schema, private
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import gapless as gl
 from gapless.data import PrivateTable
 from gapless.data.engines.memory import Memory
 from gapless.data.sums import rank_scores
-from gapless.data.trusted import is_own
 from gapless.data.workload import Views, Workload
 from gapless.model.distribution import Product
 from gapless.privacy import (
@@ -29,15 +28,15 @@ from gapless.privacy import (
     SmoothCauchy,
     TeacherVotes,
 )
-from gapless.privacy.private import L1, Linf
-from gapless.privacy.sealing import gather, transform
+from gapless.privacy.private import L1, Linf, gather, transform
 from gapless.query.numbers import numbers_of
 from gapless.query.quantiles import ByRank
 from gapless.query.treatments import Drop
 from gapless.schema import Integer, Schema
 from gapless.synth import FittedModel
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import letters_schema, private
+from gapless.types import is_own
 from helpers.open_sealed import reveal
 
 ROWS = [("a", "b"), ("b", None), ("a", "a"), (None, "?")]

@@ -13,8 +13,8 @@ import pytest
 
 from gapless.errors import SealedError
 from gapless.privacy import L1, DiscreteGaussian
-from gapless.privacy.sealing import transform
-from gapless.testing.tables import letters_schema, private
+from gapless.privacy.private import transform
+from gapless.testing.audit import letters_schema, private
 from helpers.open_sealed import reveal
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]

@@ -12,8 +12,8 @@ from gapless.errors import BudgetError, SchemaError
 from gapless.privacy import L1, Budget, DiscreteLaplace, Loss, Rows, Smooth, SmoothCauchy, SmoothValue
 from gapless.privacy.smooth import LN2, joint_loss
 from gapless.schema import Boolean, Categorical, Integer, Ordinal, Schema
+from gapless.testing.audit import private
 from gapless.testing.noise import NoNoise, fixed_noise, no_noise
-from gapless.testing.tables import private
 from helpers.open_sealed import reveal
 
 PURE = math.inf

@@ -15,8 +15,8 @@ from gapless.privacy.noise import SystemNoise
 from gapless.privacy.registry import recomputed_loss
 from gapless.privacy.sgd import HIGHEST_ORDER
 from gapless.privacy.teachers import evenly, one_of_many_loss
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import _active
-from gapless.testing.tables import letters_schema, private
 from helpers.counting_noise import CountingNoise
 from helpers.teacher_ensembles import poll, taught, tutors
 

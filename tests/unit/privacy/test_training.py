@@ -12,16 +12,15 @@ from scipy.special import logsumexp
 
 import gapless as gl
 from gapless.data.training import train, trainable
-from gapless.data.trusted import all_own
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.descent import Adam, Cells, Cosine, Descent
 from gapless.model.neural.gradients import Joint, Plain
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, ReLU
-from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import L1, L2, MCAR, Budget, Ledger, PrivateTraining, Rows, Sampled
 from gapless.privacy.registry import recomputed_loss
 from gapless.privacy.sgd import BLOCK, FINE, GRID, HIGHEST_ORDER, SLACK, Block, LongSum, included, subsampled_loss
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import FixedNoise, NoNoise, fixed_noise, no_noise
-from gapless.testing.tables import letters_schema, private
+from gapless.types import all_own
 
 SCHEMA = letters_schema([2, 3, 2])
 ROWS = [("a", "b", "a"), ("b", None, "b"), (None, "-", "b"), ("a", "n/a", None), ("b", "c", "a")] * 40

@@ -7,7 +7,7 @@ import polars as pl
 import gapless as gl
 from gapless.publish import making
 from gapless.synth import fitted
-from gapless.testing.tables import letters_schema
+from gapless.testing.audit import letters_schema
 
 
 def test_a_release_with_more_rows_than_are_drawn_at_once_is_written_part_by_part(tmp_path):

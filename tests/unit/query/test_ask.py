@@ -12,8 +12,8 @@ import gapless as gl
 from gapless.errors import GaplessError, QuestionError
 from gapless.query import ask_all, parse_question
 from gapless.query.answers import Noise, _ratio_limits, ratio_interval
+from gapless.testing.audit import private
 from gapless.testing.noise import no_noise
-from gapless.testing.tables import private
 
 NOT_APPLICABLE = gl.MissingCode("-1", "not-applicable")
 SCHEMA = gl.Schema(

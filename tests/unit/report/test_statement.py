@@ -6,9 +6,8 @@ import pytest
 
 import gapless as gl
 from gapless.data.training import train
-from gapless.model.neural.descent import Cells, Descent
+from gapless.model.neural.descent import SGD, Cells, Cosine, Descent
 from gapless.model.neural.layers import Linear
-from gapless.model.neural.optimizers import SGD, Cosine
 from gapless.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -21,8 +20,8 @@ from gapless.privacy import (
 from gapless.privacy.ledger_file import seal_of
 from gapless.report.release_page import release_page
 from gapless.report.statement import privacy_statement
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
-from gapless.testing.tables import letters_schema, private
 
 SCHEMA = letters_schema([2, 3])
 ROWS = [("a", "b"), ("b", None), (None, "c"), ("a", "a")] * 50

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.report.weights_page import weights_page
-from gapless.testing.tables import letters_schema, private
+from gapless.report.release_page import weights_page
+from gapless.testing.audit import letters_schema, private
 
 SCHEMA = letters_schema([2, 3])
 

@@ -5,7 +5,7 @@ import pytest
 import gapless as gl
 from gapless.privacy import L1, for_counts
 from gapless.synth.auto import ALL_PAIRS, WIDE, signal
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 
 USUAL = gl.Budget(1.0, 1e-6)
 

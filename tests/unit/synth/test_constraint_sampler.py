@@ -15,8 +15,8 @@ from gapless.report.release_page import release_page
 from gapless.report.statement import privacy_statement
 from gapless.schema import Constraint
 from gapless.synth.constraint_sampler import Lawful
+from gapless.testing.audit import private
 from gapless.testing.noise import no_noise
-from gapless.testing.tables import private
 from helpers.fast_methods import GANS, METHODS, TRIED
 
 ROWS = 1500

@@ -14,8 +14,8 @@ from gapless.schema import Categorical, Integer, Schema
 from gapless.synth import METHODS
 from gapless.synth.marginal.bayesian_network import Begun, Node
 from gapless.synth.measurements import Evidence
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import letters_schema, private
 from helpers.chain_synthesizer import Chain
 
 SCHEMA = letters_schema([3, 2, 4])

@@ -12,8 +12,8 @@ from gapless.model import archive
 from gapless.model.distribution import Product
 from gapless.privacy import Guarantee
 from gapless.synth.facts import Facts
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import letters_schema, private
 
 ROWS = [("a", "b"), ("b", "a"), (None, "c")] * 5
 SCHEMA = letters_schema([2, 3])

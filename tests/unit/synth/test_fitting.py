@@ -9,8 +9,8 @@ import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.model.distribution import Product
 from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
-from gapless.testing.tables import letters_schema, private
 
 SCHEMA = letters_schema((2, 3, 1))
 ROWS = [("a", "b", "a"), ("b", "c", "a"), (None, "a", "a"), ("a", None, None)] * 25

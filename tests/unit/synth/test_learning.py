@@ -25,8 +25,8 @@ from gapless.synth.learning import (
     sums_of_levels,
     with_most_bins,
 )
+from gapless.testing.audit import private
 from gapless.testing.noise import no_noise
-from gapless.testing.tables import private
 from helpers.examples import examples
 from helpers.fast_methods import METHODS, TRIED, takes
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.testing.tables import private
+from gapless.testing.audit import private
 from helpers.fast_methods import METHODS
 from helpers.hostile_files import changes, npy, works, zip_of
 

@@ -9,7 +9,7 @@ import pytest
 import gapless as gl
 from gapless.draw.ring import MOST_LINES
 from gapless.synth.fitted import draw_structure
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -12,8 +12,8 @@ import pytest
 
 import gapless as gl
 from gapless.synth import fitted
+from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import private
 
 SCHEMA = gl.Schema(
     "t",

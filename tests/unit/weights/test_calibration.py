@@ -10,8 +10,8 @@ import gapless as gl
 from gapless.model.completion import complete_table
 from gapless.model.marginal import Measurement
 from gapless.privacy.budget import PURE
+from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise, no_noise
-from gapless.testing.tables import private
 from gapless.weights import calibration as raking
 from gapless.weights.calibration import _completed, rake
 

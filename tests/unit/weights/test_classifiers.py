@@ -6,10 +6,10 @@ import pytest
 
 import gapless as gl
 from gapless.data.private_logistic import Points, minimum
-from gapless.model.neural.odds import Odds
+from gapless.model.neural.descent import Odds
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
+from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise, no_noise
-from gapless.testing.tables import private
 from gapless.weights.discriminators import has_mean, log_means, log_ratios
 
 SCHEMA = gl.Schema(

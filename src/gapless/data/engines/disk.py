@@ -22,10 +22,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.engines.engine import Batch
-from gapless.data.engines.memory import BLOCK_CELLS, count
+from gapless.data.engines.memory import BLOCK_CELLS, Batch, count
 from gapless.data.io.encode import Encoder, check, check_names
-from gapless.data.io.formulas import Formulas
 from gapless.data.io.source import (
     PARQUET_ENDINGS,
     PART_ROWS,
@@ -40,6 +38,7 @@ from gapless.data.io.source import (
     within_reach,
     without_cells,
 )
+from gapless.data.io.spreadsheets import Formulas
 from gapless.errors import GaplessError, ReadError
 from gapless.privacy.sgd import Marks
 from gapless.schema import Schema

@@ -21,8 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.io.date_texts import first_year, written
-from gapless.data.io.encode import _gap_codes, _number
+from gapless.data.io.encode import _gap_codes, _number, first_year, written
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import Boolean, Categorical, Column
 from gapless.schema.calendar import _Calendar

@@ -15,8 +15,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.engines.engine import Batch
-from gapless.data.engines.memory import BLOCK_CELLS, ROWS, Memory, _cover, _sum_out
+from gapless.data.engines.memory import BLOCK_CELLS, ROWS, Batch, Memory, _cover, _sum_out
 from gapless.data.engines.sql_encoding import KINDS, Coding, Dialect, coding, complaint
 from gapless.data.io.encode import check_names
 from gapless.errors import ReadError

@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from gapless import arguments
-from gapless.data.io.date_texts import parse
+from gapless import types
+from gapless.data.io.encode import parse
 from gapless.data.io.source import file_layout, is_plain, parts, without_cells
 from gapless.errors import SchemaError
 from gapless.schema import toml
@@ -155,7 +155,7 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
     How a text file is written is looked up as well: its separator, encoding, numbers and dates. Text with more
     than `max_levels` levels is left out.
     """
-    arguments.whole("max_levels", max_levels, error=SchemaError, least=1)
+    types.whole("max_levels", max_levels, error=SchemaError, least=1)
     seen: dict[str, _Seen] = {}
     encoding, separator = file_layout(data, encoding)
     for frame in parts(data, encoding=encoding, separator=separator, for_holder=True):

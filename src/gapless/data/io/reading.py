@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless.data.engines.disk import Disk
-from gapless.data.engines.engine import Engine
-from gapless.data.engines.memory import Memory
+from gapless.data.engines.memory import Engine, Memory
 from gapless.data.engines.sql_engine import Pushed, hold
 from gapless.data.io.address import is_database
 from gapless.data.io.encode import encode

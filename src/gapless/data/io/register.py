@@ -29,7 +29,7 @@ from typing import Any
 from gapless.data.io.address import is_database
 from gapless.data.io.source import exists, names_of
 from gapless.errors import LedgerError
-from gapless.privacy.file_lock import BINARY, locked, sync_name
+from gapless.files import BINARY, locked, sync_name
 from gapless.privacy.ledger import Coverage, Ledger
 from gapless.privacy.ledger_file import identity_at
 

@@ -30,8 +30,7 @@ import numpy as np
 import polars as pl
 
 from gapless.data.io.address import ACCEPTED, is_connection_string, is_database, is_url, may_hold_password
-from gapless.data.io.excel import text_rows
-from gapless.data.io.formulas import Formulas
+from gapless.data.io.spreadsheets import Formulas, text_rows
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import Schema, toml
 from gapless.schema.columns import as_text

@@ -1,17 +1,105 @@
-"""A program for private training: one network that foretells cells of a row from cells of the same row."""
+r"""A program for private training: one network that foretells cells of a row from cells of the same row.
+
+Steps from noisy gradients. All of it is public: gradients come with their noise, and nothing else is looked at.
+
+A program for private training: one network that tells private rows from public ones by its log odds z.
+
+.. math:: \tilde g = \sum_{\text{private } x \text{ in the lot}} -\sigma(-z(x))\,\nabla z(x)\ \text{(clipped)}
+          + \text{noise} + \sum_{\text{public } x \text{ in a batch}} \sigma(z(x))\,\nabla z(x)
+
+Public rows are added between steps, where everything is public: they need neither clipping nor noise (PRIVACY G2).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import expit
 
 from gapless.model.neural.gradients import Joint
 from gapless.model.neural.layers import Layer, cross_entropy, indicators
-from gapless.model.neural.optimizers import Moments, Optimizer
 from gapless.privacy.sgd import Block, RowGradients
-from gapless.types import Floats
+from gapless.types import Codes, Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What an optimizer remembers: a mean of gradients, and means of their squares."""
+
+    first: Floats
+    second: Floats
+
+
+class Optimizer(Protocol):
+    """Where to go from a gradient."""
+
+    def move(
+        self, moments: Moments | None, gradient: Floats, step: int, shapes: Sequence[int]
+    ) -> tuple[Floats, Moments]:
+        """What to add to the parameters at this step (0, 1 …), and what to remember for the next."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cosine:
+    """The length of steps: up in a line for `warmup` steps, then down along a cosine to 0 at the last of `steps`."""
+
+    rate: float
+    steps: int
+    warmup: int = 0
+
+    def at(self, step: int) -> float:
+        """Of this step (0, 1 …)."""
+        return self.rate * min(1.0, (step + 1) / max(1, self.warmup)) * (1 + math.cos(math.pi * step / self.steps)) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SGD:
+    """Against the gradient, with momentum: m ← μ m + g."""
+
+    rate: Cosine
+    momentum: float = 0.9
+
+    def move(
+        self, moments: Moments | None, gradient: Floats, step: int, shapes: Sequence[int]
+    ) -> tuple[Floats, Moments]:
+        """-rate · m."""
+        del shapes
+        first = gradient if moments is None else self.momentum * moments.first + gradient
+        return -self.rate.at(step) * first, Moments(first, np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adam:
+    """Steps of one length whatever the scale of gradients (Kingma and Ba 2015), with one second moment for each tensor.
+
+    Noise has the same size in each coordinate, so that a second moment for each mostly follows noise: the mean over a
+    tensor says the same with less of it.
+    """
+
+    rate: Cosine
+    first: float = 0.9
+    second: float = 0.99
+    least: float = 1e-8
+
+    def move(
+        self, moments: Moments | None, gradient: Floats, step: int, shapes: Sequence[int]
+    ) -> tuple[Floats, Moments]:
+        """-rate · m̂ / (√v̂ + least)."""
+        sizes = np.array([size for size in shapes if size])
+        squares = np.add.reduceat(gradient**2, np.cumsum(sizes) - sizes) / sizes
+        before = moments or Moments(np.zeros_like(gradient), np.zeros(len(sizes)))
+        after = Moments(
+            self.first * before.first + (1 - self.first) * gradient,
+            self.second * before.second + (1 - self.second) * squares,
+        )
+        length = np.sqrt(after.second / (1 - self.second ** (step + 1))) + self.least
+        return -self.rate.at(step) * after.first / (1 - self.first ** (step + 1)) / np.repeat(length, sizes), after
+
 
 FARTHEST = 2.0**20  # parameters are kept within this, so that a training that runs away stays finite
 
@@ -101,3 +189,56 @@ def begun(network: Layer, biases: Floats, *, place: int, seed: int = 0) -> Float
     numbers = network.start(np.random.default_rng(seed))
     numbers[place : place + len(biases)] = biases
     return numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Odds:
+    """Learn the log odds that a row is private.
+
+    `sizes` are the codes of each column, gaps included; `public` the public rows, column by column; `lot` how many of
+    them are added at a step, drawn by `seed`, which also draws the first parameters. The gradient is divided by `lot`.
+    """
+
+    network: Layer
+    sizes: tuple[int, ...]
+    public: tuple[Codes, ...]
+    optimizer: Optimizer
+    lot: int
+    seed: int = 0
+
+    @property
+    def numbers(self) -> int:
+        """How many parameters the network has."""
+        return sum(self.network.shapes)
+
+    def start(self) -> Learned:
+        """The first parameters."""
+        drawn = self.network.start(np.random.default_rng(self.seed))
+        return Learned(drawn, self.network.unpack(drawn), None)
+
+    def gradients(self, state: Learned, block: Block) -> RowGradients:
+        """Of the loss of each private row."""
+        return self._slopes(state, block.columns, label=1.0)
+
+    def follow(self, state: Learned, noisy: Floats, step: int) -> Learned:
+        """A step of the optimizer, from the noisy sum of private rows and the exact one of public ones."""
+        chosen = np.random.default_rng([self.seed, step]).integers(len(self.public[0]), size=self.lot)
+        public = self._slopes(state, tuple(codes[chosen] for codes in self.public), label=0.0)
+        total = noisy + public.total(np.ones(self.lot))
+        move, moments = self.optimizer.move(state.moments, total / self.lot, step, self.network.shapes)
+        numbers = np.clip(state.numbers + move, -FARTHEST, FARTHEST)
+        return Learned(numbers, self.network.unpack(numbers), moments)
+
+    def outcome(self, state: Learned) -> Floats:
+        """The parameters."""
+        return state.numbers
+
+    def log_odds(self, numbers: Floats, columns: tuple[Codes, ...]) -> Floats:
+        """The output for each of these rows, of the network with these parameters."""
+        outputs, _ = self.network.forward(self.network.unpack(numbers), indicators(columns, self.sizes))
+        return np.asarray(outputs[:, 0])
+
+    def _slopes(self, state: Learned, columns: tuple[Codes, ...], *, label: float) -> RowGradients:
+        outputs, memory = self.network.forward(state.weights, indicators(columns, self.sizes))
+        slopes = expit(outputs) - label
+        return Joint.of(self.network.backward(state.weights, memory, slopes, to_inputs=False)[1])

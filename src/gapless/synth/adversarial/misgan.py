@@ -12,9 +12,9 @@ from gapless.data.training import teachable
 from gapless.errors import ModelError
 from gapless.missing import CompleteRows, ImputeFirst, Missing, Observed
 from gapless.model.distribution import Distribution
-from gapless.model.neural.optimizers import Adam, Cosine
+from gapless.model.neural.descent import Adam, Cosine
 from gapless.privacy import OneTeacher
-from gapless.synth.adversarial.game import Game, Generator, Side
+from gapless.synth.adversarial.game import Game, Generator, Side, Tutors
 from gapless.synth.adversarial.gan import (
     ASKED,
     HIDDEN,
@@ -27,7 +27,6 @@ from gapless.synth.adversarial.gan import (
     teachers,
 )
 from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel, network
-from gapless.synth.adversarial.teaching import Tutors
 from gapless.synth.fitting import Fitting
 from gapless.types import Floats
 

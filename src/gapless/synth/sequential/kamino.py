@@ -10,16 +10,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from gapless.arguments import whole
 from gapless.constraints.forbidden import constraints_of
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_held
 from gapless.data.training import train, trainable
 from gapless.errors import ModelError
 from gapless.missing import Observed
-from gapless.model.neural.descent import Cells, Descent, begun
+from gapless.model.neural.descent import Adam, Cells, Cosine, Descent, begun
 from gapless.model.neural.layers import Chain, Layer, MaskedLinear, ReLU, Sum
-from gapless.model.neural.optimizers import Adam, Cosine
 from gapless.privacy import Loss, PrivateTraining, Request, Sampled
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
@@ -33,7 +31,7 @@ from gapless.synth.sequential.autoregressive import (
     complete,
 )
 from gapless.threads import one_thread
-from gapless.types import Floats
+from gapless.types import Floats, whole
 
 Architecture: TypeAlias = Literal["shared", "columns"]
 

@@ -14,8 +14,8 @@ from gapless.data.engines.disk import Disk, Files
 from gapless.data.private_table import ledger_beside
 from gapless.privacy.sgd import BLOCK
 from gapless.synth import METHODS
+from gapless.testing.audit import letters_schema
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import letters_schema
 
 SCHEMA = letters_schema([2, 3, 2, 2])
 RNG = np.random.default_rng(2)

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data.engines.engine import Engine, HoldsRows
-from gapless.data.engines.memory import Memory
+from gapless.data.engines.memory import Engine, HoldsRows, Memory
 from gapless.data.neighbors import Matching
 from gapless.data.sums import neighbour_sum
 from gapless.query import ask_all
 from gapless.synth import METHODS
 from gapless.synth.sequential.autoregressive import ColumnLaw
-from gapless.testing.tables import letters_schema, private
+from gapless.testing.audit import letters_schema, private
 from helpers.chunked_engine import ChunkedEngine, chunked
 
 SCHEMA = letters_schema([2, 3, 2])

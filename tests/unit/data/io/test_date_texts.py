@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from gapless.data.io.date_texts import parse, written
+from gapless.data.io.encode import parse, written
 
 
 def read(text, form=None):

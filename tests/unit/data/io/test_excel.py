@@ -132,7 +132,7 @@ def test_a_sheet_that_declares_more_than_it_has_is_read(tmp_path):
 
 def test_the_largest_box_that_is_allowed_is_read(tmp_path):
     rows = [["a", "b"], *[["x", 1]] * 6]
-    with mock.patch("gapless.data.io.excel.MOST_CELLS", 14):
+    with mock.patch("gapless.data.io.spreadsheets.MOST_CELLS", 14):
         workbook(tmp_path / "t.xlsx", rows)
         assert len(read(tmp_path / "t.xlsx")) == 6
         workbook(tmp_path / "t.xlsx", [*rows, ["x", 1]])
@@ -272,5 +272,8 @@ def test_parts_that_nobody_reads_are_not_looked_at(tmp_path):
 
 def test_other_errors_are_not_hidden(tmp_path):
     pack(tmp_path / "t.xlsx", ROWS)
-    with mock.patch("gapless.data.io.excel._measured", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with (
+        mock.patch("gapless.data.io.spreadsheets._measured", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
         list(source.parts(tmp_path / "t.xlsx"))

@@ -15,7 +15,7 @@ import gapless as gl
 from gapless.data.io import register
 from gapless.data.io.register import REGISTER, check_not_covered, data_files
 from gapless.privacy import for_counts
-from gapless.privacy.cautions import UNREGISTERED
+from gapless.privacy.promise import UNREGISTERED
 
 SCHEMA = gl.Schema("people", [gl.Categorical("sex", ["F", "M"], may_be_missing=True)])
 ROWS = pl.DataFrame({"sex": ["F", "M", None, "F"] * 5})

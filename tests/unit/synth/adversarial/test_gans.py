@@ -9,8 +9,8 @@ from gapless.missing import STRATEGIES
 from gapless.synth import METHODS
 from gapless.synth.adversarial import gan, misgan
 from gapless.synth.adversarial.gan import Adversarial
+from gapless.testing.audit import private
 from gapless.testing.noise import _active, fixed_noise, scaled_noise
-from gapless.testing.tables import private
 from helpers.counting_noise import CountingNoise
 
 GANS = {name: method for name, method in METHODS.items() if issubclass(method, Adversarial)}

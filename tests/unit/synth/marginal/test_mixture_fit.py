@@ -11,8 +11,8 @@ import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.schema import Constraint
 from gapless.synth import measurements as evidence
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise, no_noise
-from gapless.testing.tables import letters_schema, private
 
 SCHEMA = letters_schema((2, 3, 1, 4))
 ROWS = [("a", "b", "a", "c"), ("b", "c", "a", "a"), (None, "a", "a", "d"), ("a", "-", None, "n/a")] * 250

@@ -11,8 +11,8 @@ from gapless.data.workload import Views
 from gapless.privacy import L1, Linf
 from gapless.synth.marginal import privbayes
 from gapless.synth.marginal.privbayes import _coarser
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import NoNoise, _active, fixed_noise, no_noise
-from gapless.testing.tables import letters_schema, private
 from helpers.counting_noise import CountingNoise
 from helpers.open_sealed import reveal
 

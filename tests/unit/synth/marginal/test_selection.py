@@ -16,8 +16,8 @@ from gapless.synth.fitting import noise_of
 from gapless.synth.marginal import aim
 from gapless.synth.marginal.aim import _beyond_noise, _closure, _noise_error
 from gapless.synth.marginal.selection import Survey
+from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise, no_noise
-from gapless.testing.tables import letters_schema, private
 from helpers.open_sealed import reveal
 
 SIZES = (2, 3, 2, 2)

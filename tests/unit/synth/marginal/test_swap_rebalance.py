@@ -5,9 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from gapless.synth.marginal import swap_rebalance as module
-from gapless.synth.marginal.mixture_model import MixtureModel
-from gapless.synth.marginal.swap_rebalance import balance
+from gapless.synth.marginal import mixture_model as module
+from gapless.synth.marginal.mixture_model import MixtureModel, balance
 
 SIZES = (3, 4, 2, 5)
 ENDS = np.array([0, 3, 7, 9, 14])

@@ -11,8 +11,8 @@ from gapless.schema import Constraint
 from gapless.synth import TREATMENTS
 from gapless.synth.sequential import kamino
 from gapless.synth.sequential.kamino import order_of
+from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
-from gapless.testing.tables import private
 from helpers.chunked_engine import chunked
 
 
