@@ -121,5 +121,5 @@ CALLS: dict[str, Callable[..., str | None]] = {
     "MCAR": partial(_rates, "--mcar"),
     "MissingAtLeast": partial(_rates, "--missing-at-least"),
     "compare_private": lambda *_: "--spend 5%",
-    "select": lambda *_: "ignore in the schema",
+    "people.select": lambda *_: "ignore in the schema",
 }

@@ -306,7 +306,7 @@ class Ledger:
         _, left = self.percentages()
         return BudgetError(
             f"{to}: {verb} {asked:.2f}% of the budget, but {left:.2f}% is left",
-            hint=Hint("pass ", Argument("spend"), f" of at most {left:.2f}%") if left else SPENT,
+            hint=Hint("pass a ", Argument("spend"), f" of at most {left:.2f}%") if left else SPENT,
         )
 
     def charge(self, entries: Sequence[Entry], *, run: str | None = None) -> list[int]:
@@ -504,7 +504,7 @@ def _another_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
     if not ledger.entries:
         return LedgerError(
             f"{wrong}; nothing was spent under it",
-            hint=Hint(f"delete {path} and {seal_of(path)}, and pass ", Argument("budget"), " again"),
+            hint=Hint(f"delete {path} and {seal_of(path)}, and read the table again with ", Argument("budget")),
         )
     stated, true = ledger.guarantee(), ledger.guarantee_for(unit)
     if stated.private:

@@ -292,7 +292,7 @@ def _taught(value: Teachable[S], noise: NoiseSource, *, teachers: int, answers: 
         raise BudgetError(
             f"{program.teachers} teachers with answers of {program.answers}, and noise for {teachers} with {answers} "
             "was paid for",
-            hint=Hint("pass ", Argument("teachers"), " and ", Argument("answers"), " of the program"),
+            hint=Hint("pass ", Argument("teachers"), " of the program, and the shape of its answers"),
         )
     lessons: Integers | int = 0
     with np.errstate(all="ignore"):  # a warning would tell of rows

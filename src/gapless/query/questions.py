@@ -61,7 +61,9 @@ class _Question:
         if not callable(getattr(self.missing, "answer", None)):
             raise QuestionError(
                 f"missing is {self.missing!r}",
-                hint=Hint("pass ", Argument("missing", Call("Drop")), ", Knn(…) or HotDeck(…)"),
+                hint=Hint("pass ", Argument("missing", Call("Drop")))
+                | Hint("pass ", Argument("missing", Call("Knn", ...)))
+                | Hint("pass ", Argument("missing", Call("HotDeck", ...))),
             )
 
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:

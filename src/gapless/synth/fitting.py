@@ -65,7 +65,7 @@ RULES_ROWS_SHARE = 0.1  # of that, for about how many rows there are to put into
 DRAWN = 100  # rows, to see whether constraints leave any
 FEWER_CELLS = (
     Hint("use fewer levels or bins for them")
-    | Hint("leave columns out with ", Call("select", ...))
+    | Hint("leave columns out with ", Call("people.select", ...))
     | Hint("pass a larger ", Argument("cap_cells"))
 )
 

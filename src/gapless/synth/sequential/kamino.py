@@ -104,7 +104,7 @@ class Kamino(Synthesizer):
             raise ModelError(
                 f"all columns together have {cells:,} cells, too many for one network",
                 hint=Hint("use fewer levels or bins")
-                | Hint("leave columns out with ", Call("select", ...))
+                | Hint("leave columns out with ", Call("people.select", ...))
                 | Hint("pass ", Argument("architecture", "columns")),
             )
 
