@@ -14,7 +14,118 @@
 
 Each error names the thing, the rule and the value given if it is public: never a cell, a row number or a
 count taken from private data.
+
+A hint that names arguments is a `Hint`: it keeps their names and values, so that Python and the command line can each
+write its own form.
 """
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument that a hint names; with `value`, one to pass. A value of `...` is left to the reader.
+
+    >>> print(Argument("spend"), Argument("engine", "disk"), Argument("missing", Call("Extended")))
+    spend= engine="disk" missing=Extended()
+    """
+
+    name: str
+    value: object = None
+
+    def __str__(self) -> str:
+        return f"{self.name}={'' if self.value is None else _in_python(self.value)}"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Call:
+    """A call that a hint recommends, or a value that is written as one. Arguments of `...` are left to the reader.
+
+    >>> print(Call("Rows", 3), Call("MCAR", {"income": 0.2}), Call("compare_private", ..., Argument("spend", ...)))
+    Rows(3) MCAR({"income": 0.2}) compare_private(…, spend=…)
+    """
+
+    name: str
+    arguments: tuple[object, ...]
+
+    def __init__(self, name: str, *arguments: object) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "arguments", arguments)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(_in_python, self.arguments))})"
+
+
+class Hint(str):
+    """What to do about an error: parts of a sentence, of which some are arguments or calls.
+
+    As a string it is Python's form. `|` joins alternatives: a face that has no form for an argument leaves out the
+    alternatives that name it.
+
+    >>> hint = Hint("use ", Argument("engine", "disk")) | Hint("raise ", Argument("cap_cells"))
+    >>> print(hint)
+    use engine="disk", or raise cap_cells=
+    >>> hint.written(lambda named: "--engine disk" if named.name == "engine" else None)
+    'use --engine disk'
+    """
+
+    __slots__ = ("alternatives",)
+    alternatives: tuple[tuple[str | Argument | Call, ...], ...]
+
+    def __new__(cls, *parts: str | Argument | Call) -> Self:
+        """A hint without alternatives."""
+        return cls._either((parts,))
+
+    @classmethod
+    def _either(cls, alternatives: tuple[tuple[str | Argument | Call, ...], ...]) -> Self:
+        made = super().__new__(cls, _joined(["".join(map(str, parts)) for parts in alternatives]))
+        made.alternatives = alternatives
+        return made
+
+    def __or__(self, other: Hint) -> Self:
+        """This, or else the other."""
+        return self._either(self.alternatives + other.alternatives)
+
+    def written(self, form: Callable[[Argument | Call], str | None]) -> str:
+        """The alternatives of which every argument has a form; Python's form if there are none.
+
+        Args:
+            form: how to write an argument or a call; None if that is not possible.
+        """
+        offered = []
+        for parts in self.alternatives:
+            texts = [part if isinstance(part, str) else form(part) for part in parts]
+            if None not in texts:
+                offered.append("".join(filter(None, texts)))
+        return _joined(offered) if offered else str(self)
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return ", or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def _in_python(value: object) -> str:
+    """The value as Python code, with the double quotes of this project."""
+    match value:
+        case str() | Path():
+            return json.dumps(str(value), ensure_ascii=False)
+        case list():
+            return f"[{', '.join(map(_in_python, value))}]"
+        case tuple():
+            return f"({', '.join(map(_in_python, value))}{',' if len(value) == 1 else ''})"
+        case Mapping():
+            return f"{{{', '.join(f'{_in_python(key)}: {_in_python(value[key])}' for key in value)}}}"
+        case float():
+            return float.__repr__(value).replace("e-0", "e-")
+        case Argument() | Call():
+            return str(value)
+    return "…" if value is ... else repr(value)
 
 
 class GaplessError(Exception):

@@ -193,7 +193,7 @@ WRONG = {
     "a median that is filled": (
         (*ASK, "median(income)", "--missing", "hot-deck", "--on", "age"),
         2,
-        "cannot be filled for a quantile Try: --missing drop, or a mean",
+        "cannot be filled for a quantile Try: pass --missing drop, or ask for a mean",
     ),
     "bounds reversed": ((*ASK, "mean(income, 9, 1)"), 2, "bounds (9, 1) are empty"),
     "unknown treatment": ((*ASK, "count()", "--missing", "guess"), 2, "Try: drop, knn, hot-deck"),
@@ -219,7 +219,7 @@ WRONG = {
     "too small for knn": (
         (*ASK, "mean(income)", "--missing", "knn", "--on", "age"),
         3,
-        "needs more than ln 2 = 0.6931 Try: --missing hot-deck",
+        "needs more than ln 2 = 0.6931 Try: use --missing hot-deck",
     ),
 }
 

@@ -297,7 +297,7 @@ WRONG = {
     "no epsilon": (
         (*SYNTH, "-o", "out"),
         3,
-        "people.ledger is new and has no budget\n  Try: --epsilon 1 --delta 1e-6 for a table that was never released",
+        "people.ledger is new and has no budget\n  Try: pass --epsilon 1 --delta 1e-6 if nothing was released",
     ),
     "delta is one": ((*SYNTH, "--epsilon", "1", "--delta", "1", "-o", "out"), 3, "BudgetError: delta = 1"),
     "unknown method": ((*SYNTH, "--epsilon", "1", "-m", "independant", "-o", "out"), 2, "Try: independent"),
@@ -306,7 +306,7 @@ WRONG = {
     "gaps not measured": (
         (*SYNTH, "--epsilon", "1", "--gaps", "as-observed", "--missing", "observed", "-o", "out"),
         1,
-        "--missing extended, or --gaps filled",
+        "pass --missing extended, or pass --gaps filled",
     ),
     "negative rows": ((*SYNTH, "--epsilon", "1", "--rows", "-1", "-o", "out"), 2, "--rows"),
     "negative seed": ((*SYNTH, "--epsilon", "1", "--seed", "-1", "-o", "out"), 2, "--seed"),
@@ -328,7 +328,7 @@ WRONG = {
     "new ledger for a comparison": (
         ("evaluate", "people.csv", "people.csv", "-s", "people.toml", "--ledger", "p.ledger", "--spend", "5%"),
         3,
-        "p.ledger is new and has no budget\n  Try: --ledger PATH, the ledger of the releases from this table",
+        "p.ledger is new and has no budget\n  Try: add --ledger and the path of the ledger of the releases",
     ),
     "ledger among the files": (
         (*SYNTH, "--epsilon", "1", "--ledger", "out/synthetic.csv", "-o", "out"),
@@ -440,7 +440,7 @@ def test_the_ledger_lies_beside_the_data_whatever_is_made_from_them(folder, run_
     code, _, err = run_here(*SYNTH, "--epsilon", 5, "-o", "two")
     assert code == 1
     assert "the ledger of budget 'ε = 1, δ = 1e-06', not 'ε = 5, δ = 0'" in err
-    assert "20.00% of it is left" in err
+    assert "of which 20.00% is left" in err
     assert run_here(*SYNTH, *promise, "-o", "two")[0] == 0
     assert run_here(*SYNTH, *promise, "-o", "three")[0] == 3
     assert [path.name for path in folder.rglob("*.ledger")] == ["people.ledger"]
@@ -456,7 +456,7 @@ def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_he
     for finished in (True, False):
         code, _, err = run_here(*SYNTH, "--epsilon", 1, "-o", "old")
         assert code == 1
-        assert f"people.ledger would be a second budget\n  Try: --ledger {Path('old', 'people.ledger')}" in err
+        assert f"people.ledger would be a second budget\n  Try: pass --ledger {Path('old', 'people.ledger')}" in err
         if finished:
             (folder / "old" / "manifest.json").unlink()
             (folder / "old" / "README.txt").write_text("This release is not finished: manifest.json is written last.\n")
@@ -499,7 +499,7 @@ def test_a_share_within_the_printed_rounding_is_all_that_is_left(share, folder, 
     assert run_here(*fit, "33.33333%", "-o", "first.model")[0] == 0
     code, out, err = run_here(*fit, "66.68%", "-o", "more.model")
     assert (code, out) == (3, "")
-    assert "asks for 66.68% of the budget, but 66.66% is left\n  Try: a --spend of at most 66.66%" in err
+    assert "asks for 66.68% of the budget, but 66.66% is left\n  Try: pass a --spend of at most 66.66%" in err
     code, out, _ = run_here(*fit, share, "-o", "rest.model", "--json")
     account = json.loads(out)
     assert (code, account["spent"], account["left"], account["ledger"]) == (0, 100, 0, "people.ledger")
@@ -561,7 +561,10 @@ def test_a_release_is_finished_with_the_method_it_was_begun_with_or_not_at_all(f
     for other in (("--method", "independent"), ("--missing", "extended"), (*begun[:3], "complete-rows")):
         code, _, err = run_here(*SYNTH, *other, "-o", "out")
         assert code == 1
-        assert "out was begun with mst, Observed()\n  Try: the same --method and --missing, or neither\n" in err
+        assert (
+            "out was begun with mst, Observed()\n  Try: pass the same --method and --missing, or leave both out\n"
+            in err
+        )
         assert sorted(folder.rglob("*")) == before
     code, _, err = run_here(*SYNTH, *begun, "-o", "out")
     assert code == 0
@@ -718,11 +721,11 @@ HINTS = {
         ("fit", "wide.csv", "-s", "wide.toml", "--epsilon", 1, "-m", "mst", "-o", "m"),
         "ignore in the schema",
     ),
-    "more than is left": (("fit", *SYNTH[1:], "--spend", "60%", "-o", "m"), "Try: a --spend of at most 50.00%"),
+    "more than is left": (("fit", *SYNTH[1:], "--spend", "60%", "-o", "m"), "Try: pass a --spend of at most 50.00%"),
     "another budget": (("fit", *SYNTH[1:], "--epsilon", 2, "-o", "m"), "Try: leave --epsilon and --delta out"),
     "too little for knn": (
         ("ask", *SYNTH[1:], "--spend", "1%", "mean(income)", "--missing", "knn", "--on", "age"),
-        "Try: --missing hot-deck, which works at any ε, or a larger --spend",
+        "Try: use --missing hot-deck, which works at any ε, or pass a larger --spend",
     ),
     "matched and asked": (
         ("ask", *SYNTH[1:], "--spend", "9%", "mean(income)", "--missing", "hot-deck", "--on", "income"),
@@ -732,7 +735,7 @@ HINTS = {
         ("sample", "p.model", "--gaps", "as-observed", "-o", "x.csv"),
         "--missing extended",
     ),
-    "another encoding": (("check", "latin.csv", "-s", "people.toml"), "Try: name its encoding: --encoding latin-1"),
+    "another encoding": (("check", "latin.csv", "-s", "people.toml"), "Try: pass its encoding: --encoding latin-1"),
     "more rows per person": (
         ("fit", "people.csv", "-s", "three.toml", "-o", "m"),
         "Try: release nothing more under this",
@@ -843,7 +846,7 @@ def test_evaluate_reads_each_file_in_its_own_encoding(tmp_path, folder, run_here
         assert {score["name"]: score["value"] for score in json.loads(out)["scores"]}["one-way distance"] == 0
     code, _, err = run_here("evaluate", "utf-8.csv", "latin-1.csv", *compared)
     assert code == 1
-    assert "latin-1.csv is not utf-8 text\n  Try: name its encoding: --fake-encoding latin-1" in err
+    assert "latin-1.csv is not utf-8 text\n  Try: pass its encoding: --fake-encoding latin-1" in err
 
 
 def test_data_that_are_not_there_are_told_before_a_finished_release(released, run_here, monkeypatch):

@@ -112,7 +112,9 @@ def of_six_columns(method, missing):
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair not in DECLARED])
 def test_a_treatment_of_gaps_that_is_not_declared_is_refused_before_anything_is_spent(pair, tmp_path):
     table = private(people(20), schema(), tmp_path)
-    with pytest.raises(gl.ModelError, match=r"\.fit: this method does not take missing = .*\n  Try: missing=\w+\(\)"):
+    with pytest.raises(
+        gl.ModelError, match=r"\.fit: this method does not take missing = .*\n  Try: pass missing=\w+\(\)"
+    ):
         fitted(*pair, table)
     assert not table.ledger.entries
 
@@ -120,7 +122,7 @@ def test_a_treatment_of_gaps_that_is_not_declared_is_refused_before_anything_is_
 @pytest.mark.parametrize("method", [method for method in METHODS if not METHODS[method].pure])
 def test_a_pure_budget_that_is_not_declared_is_refused_before_anything_is_spent(method, tmp_path):
     table = private(people(20), schema(), tmp_path, budget=BUDGETS["pure"])
-    with pytest.raises(gl.BudgetError, match=r"\.fit: this method cannot promise δ = 0\n  Try: another method"):
+    with pytest.raises(gl.BudgetError, match=r"\.fit: this method cannot promise δ = 0\n  Try: choose another method"):
         fitted(method, taken(method), table)
     assert not table.ledger.entries
 
@@ -200,7 +202,7 @@ def test_a_saved_model_is_the_same_model(method, missing, tmp_path):
 def test_a_model_that_was_paid_for_is_not_replaced(tmp_path):
     model = fitted("independent", "extended", private(people(20), schema(), tmp_path))
     (tmp_path / "m").write_text("paid for")
-    with pytest.raises(gl.ModelError, match=r"m exists\n  Try: another name; overwrite=True"):
+    with pytest.raises(gl.ModelError, match=r"m exists\n  Try: choose another name, or pass overwrite=True"):
         model.save(tmp_path / "m")
     assert (tmp_path / "m").read_text() == "paid for"
     model.save(tmp_path / "m", overwrite=True)

@@ -231,7 +231,9 @@ def test_slips_with_copies_are_told_before_anything_is_spent(folder, monkeypatch
     other = gl.Schema.from_toml(TABLE.replace("column.sex", "column.copy"))
     with pytest.raises(gl.ModelError, match="the schema has a column 'copy' of its own"):
         gl.make_release("people.csv", other, "out", **promise, copies=5)
-    with pytest.raises(gl.ModelError, match="no estimate from copies would have an interval\n  Try: missing=Extended"):
+    with pytest.raises(
+        gl.ModelError, match="no estimate from copies would have an interval\n  Try: pass missing=Extended"
+    ):
         gl.make_release(
             "people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=5, method="mst", missing=gl.Observed()
         )

@@ -143,10 +143,14 @@ SLIPS = {
     "rows": ({"rows": -1}, gl.ModelError, "rows = -1"),
     "part of a row": ({"rows": 2.5}, gl.ModelError, "rows = 2.5"),
     "a seed": ({"seed": -1}, gl.ModelError, "seed = -1"),
-    "a bare ε": ({"budget": 1.0}, gl.BudgetError, r"budget is 1.0\n  Try: budget=Budget\(epsilon=1.0"),
+    "a bare ε": ({"budget": 1.0}, gl.BudgetError, r"budget is 1.0\n  Try: pass budget=Budget\(epsilon=1.0"),
     "a share": ({"percent": 0}, gl.BudgetError, "0 percent of the budget"),
     "a large share": ({"percent": 101}, gl.BudgetError, "101 percent of the budget"),
-    "no budget": ({"budget": None}, gl.BudgetError, r"people.ledger is new and has no budget\n  Try: budget=Budget\("),
+    "no budget": (
+        {"budget": None},
+        gl.BudgetError,
+        r"people.ledger is new and has no budget\n  Try: pass budget=Budget\(",
+    ),
     "no unit": ({"protect": 1}, gl.SchemaError, "protect is 1"),
     "no schema": ({"schema": "people.toml"}, gl.SchemaError, "schema is a str"),
     "no data": ({"data": "none.csv"}, gl.ReadError, "no file none.csv"),
@@ -241,7 +245,7 @@ def test_a_release_is_taken_up_when_the_budget_is_spent_and_under_its_own_ledger
         with pytest.raises(Crash):
             gl.make_release("people.csv", schema(), "out", budget=gl.Budget(1.0), **arguments)
     with pytest.raises(
-        gl.ReadError, match="begun with independent, Extended\\(\\)\n  Try: the same method= and missing="
+        gl.ReadError, match="begun with independent, Extended\\(\\)\n  Try: pass the same method= and missing="
     ):
         gl.make_release("people.csv", schema(), "out", protect=gl.Rows(1), method="mst")
     monkeypatch.setattr("secrets.token_hex", lambda *_: "another")

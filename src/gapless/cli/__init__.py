@@ -6,8 +6,9 @@ import sys
 import traceback
 from pathlib import Path
 
+from gapless.cli.hints import to_cli_hint
 from gapless.cli.stopping import Stopped, stoppable, told
-from gapless.cli.words import spoken, without_passwords
+from gapless.cli.terminal import without_passwords
 from gapless.errors import BudgetError, GaplessError, QuestionError, SchemaError
 from gapless.text import visible
 
@@ -28,7 +29,7 @@ def main() -> None:
 
             app()
     except GaplessError as error:
-        text = f"{type(error).__name__}: {error.wrong}\n  Try: {spoken(error.hint)}"
+        text = f"{type(error).__name__}: {error.wrong}\n  Try: {to_cli_hint(error.hint)}"
         print(visible(without_passwords(text, sys.argv[1:]), lines=True), file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
     except Stopped as stopped:

@@ -15,11 +15,11 @@ import typer
 from typer.core import TyperGroup
 
 from gapless import __version__
+from gapless.cli.hints import to_cli_hint
 from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.cli.methods import FitCommand
 from gapless.cli.stopping import watch
-from gapless.cli.terminal import console, label, notes
-from gapless.cli.words import spoken, without_passwords
+from gapless.cli.terminal import console, label, notes, without_passwords
 from gapless.errors import BudgetError, ReadError, SchemaError
 
 if TYPE_CHECKING:
@@ -436,7 +436,7 @@ def _account(
         "encoding": encoding,
         "engine": engine,
         "query": query,
-        "tell": lambda sentence: notes.print(spoken(sentence)),
+        "tell": lambda sentence: notes.print(to_cli_hint(sentence)),
     }
 
 

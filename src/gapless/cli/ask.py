@@ -29,7 +29,6 @@ from gapless.cli.app import (
     app,
 )
 from gapless.cli.terminal import console, notes
-from gapless.cli.words import shared_notes
 from gapless.errors import GaplessError, QuestionError, ReadError
 from gapless.files import MEGABYTE, read_up_to
 
@@ -161,6 +160,8 @@ class _Shown:
 
     def end(self, balance: Balance) -> None:
         """Print what all answers share, what is left of the budget, and which questions have no answer."""
+        from gapless.query.answers import shared_notes
+
         if self.as_json:
             answers = [answer.to_dict() for answer in self.answers]
             each = {"percent_each": self.percent / len(self.questions)}

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from gapless.cli.app import Json, ReleaseOrModel, Seed, _progress, app
+from gapless.cli.hints import to_cli_hint
 from gapless.cli.terminal import console
-from gapless.cli.words import shared_notes, spoken
 
 Many = Annotated[int, typer.Option("--copies", min=2, help="How many; 5 will do, 20 are better.")]
 
@@ -58,6 +58,7 @@ def estimate(
     from gapless.inference.pooling import FREE
     from gapless.publish import model_of
     from gapless.query import parse_question
+    from gapless.query.answers import shared_notes
 
     model = model_of(release)
     asked = [parse_question(text) for text in questions]
@@ -71,7 +72,7 @@ def estimate(
     else:
         for each in pooled:
             console.print("\n".join(each.answers))
-        notes = [(note, each.question) for each in pooled for note in each.told]
+        notes = [(note, each.question) for each in pooled for note in each.remarks(to_cli_hint)]
         notes.sort(key=lambda pair: pair[0] == FREE)  # the last of each, and of all
         for note in shared_notes(notes, len(pooled)):
-            console.print(f"  {spoken(note)}")
+            console.print(f"  {note}")

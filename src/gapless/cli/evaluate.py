@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gapless.cli.app import Json, SchemaOption, _account, _ledger, _percent, _progress, _working, app
+from gapless.cli.hints import to_cli_hint
 from gapless.cli.terminal import console
-from gapless.cli.words import spoken
 from gapless.errors import ReadError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def evaluate(
     else:
         other = _fake(fake, public, fake_encoding)
         percent, place = _percent(spend), _ledger(truth, ledger)
-        check_promised(place, None, hint="ledger=PATH, the ledger of the releases from this table")
+        check_promised(place, None, hint="add --ledger and the path of the ledger of the releases from this table")
         with _working("reading"):
             people = open_table(truth, public, **_account(public, place, None, 0.0, encoding))
         with _working("comparing"):
@@ -97,4 +97,4 @@ def _fake(path: Path, schema: Schema, encoding: str | None) -> Table:
     try:
         return Table.read(path, schema, encoding=encoding)
     except ReadError as error:  # the option of the other file would not help
-        raise ReadError(error.wrong, hint=spoken(error.hint).replace("--encoding", "--fake-encoding")) from None
+        raise ReadError(error.wrong, hint=to_cli_hint(error.hint, encoding="--fake-encoding")) from None

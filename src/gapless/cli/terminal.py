@@ -1,7 +1,9 @@
-"""The consoles of the command line: text from files and schemas cannot give commands to the terminal."""
+"""The consoles of the command line: no control characters from files and schemas, no passwords in errors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -26,6 +28,21 @@ class SafeConsole(Console):
 def label(text: str) -> str:
     """A text for the description of a progress bar, which takes markup."""
     return escape(visible(text))
+
+
+def without_passwords(message: str, words: Sequence[str]) -> str:
+    """A message without those words of the command that may hold a password, however they are quoted in it.
+
+    >>> without_passwords("no file 'host=db password=x y'", ["synth", "host=db password=x y"])
+    "no file '…'"
+    """
+    from gapless.data.io.address import may_hold_password
+
+    values = [word.partition("=")[2] for word in words if word.startswith("-")]
+    hidden = {form for word in (*words, *values) if may_hold_password(word) for form in (word, str(Path(word)))}
+    for word in sorted({*hidden, *(repr(word)[1:-1] for word in hidden)}, key=len, reverse=True):
+        message = message.replace(word, "…")
+    return message
 
 
 console, notes = SafeConsole(), SafeConsole(stderr=True)

@@ -8,11 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 from gapless.data.cutting import cut_schema
 from gapless.data.private_table import PrivateTable
 from gapless.data.table import WEIGHT, Table, checked_weights
-from gapless.errors import ReadError, SchemaError, SealedError
+from gapless.errors import Argument, Call, Hint, ReadError, SchemaError, SealedError
 from gapless.schema import Schema
 from gapless.schema.numeric import DEFAULT_BINS, _Binned
 
-READ = "people = gapless.read(data, schema, protect=Rows(1), budget=…, ledger=…)"
+READ = Hint("read it with ", Call("gapless.read", ..., Argument("protect", Call("Rows", 1)), Argument("budget", ...)))
+READ_PUBLIC = Hint("read it with ", Call("Table.read", ...), ", if the data are public")
 
 
 def check_public(table: object, what: str, *, private: str) -> None:
@@ -22,7 +23,7 @@ def check_public(table: object, what: str, *, private: str) -> None:
     wrong = f"{what} a public Table, not a {type(table).__name__}"
     if isinstance(table, PrivateTable):
         raise SealedError(wrong, hint=private)
-    raise ReadError(wrong, hint="Table.read(data, schema), for data that are nobody's secret")
+    raise ReadError(wrong, hint=READ_PUBLIC)
 
 
 def check_private(table: object, what: str, *, public: str = READ) -> None:
@@ -50,7 +51,9 @@ def comparable(truth: Table, other: Table) -> tuple[Table, Table]:
     """
     for table in (truth, other):
         check_public(
-            table, "cells are compared in", private="compare_private(table, fake, spend=…) compares it for a price"
+            table,
+            "cells are compared in",
+            private=Hint("compare it with ", Call("compare_private", ..., Argument("spend", ...))),
         )
     if truth.weights is not None:
         raise SchemaError(

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import SchemaError
+from gapless.errors import Argument, Hint, SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Column
 from gapless.text import nearest
@@ -66,10 +66,12 @@ class Matching:
             if given is None and name == "cover":
                 continue
             if isinstance(given, str) or not all(isinstance(column, str) for column in given):
-                raise SchemaError(f"{name} = {given!r} is not a list of columns", hint=f'{name}=["age", "sex"]')
+                raise SchemaError(
+                    f"{name} = {given!r} is not a list of columns", hint=Hint("pass ", Argument(name, ["age", "sex"]))
+                )
             object.__setattr__(self, name, tuple(given))
         if not self.on:
-            raise SchemaError("no column to compare rows on", hint='on=["age", "sex"]')
+            raise SchemaError("no column to compare rows on", hint=Hint("pass ", Argument("on", ["age", "sex"])))
         neighbors = whole("neighbors", self.neighbors, error=SchemaError, least=1, most=1000)
         object.__setattr__(self, "neighbors", neighbors)
         for name, known in (("scheme", ("nearest", "mean", "majority")), ("distance", ("gower", "euclidean"))):
@@ -79,7 +81,10 @@ class Matching:
                 )
         if self.scheme == "nearest" and self.neighbors > 1:
             raise SchemaError(
-                f"the nearest row is one, not {self.neighbors}", hint='scheme="mean" or "majority", or neighbors=1'
+                f"the nearest row is one, not {self.neighbors}",
+                hint=Hint("pass ", Argument("scheme", "mean"))
+                | Hint("pass ", Argument("scheme", "majority"))
+                | Hint("pass ", Argument("neighbors", 1)),
             )
         if self.cover is not None and (odd := [name for name in self.cover if name not in self.on]):
             raise SchemaError(f"cover has {odd[0]!r}, which is not matched on", hint=nearest(odd[0], self.on))
@@ -91,9 +96,12 @@ class Matching:
         if not targets:
             raise SchemaError("no target column", hint="the columns of the question that may be missing")
         if both := sorted(set(self.on) & set(targets)):
-            raise SchemaError(f"{both[0]!r} is matched on and asked for", hint="leave it out of on=")
+            raise SchemaError(f"{both[0]!r} is matched on and asked for", hint=Hint("leave it out of ", Argument("on")))
         if self.scheme == "majority" and len(targets) > 1:
-            raise SchemaError(f"a majority for {len(targets)} columns at once", hint='scheme="nearest" or "mean"')
+            raise SchemaError(
+                f"a majority for {len(targets)} columns at once",
+                hint=Hint("pass ", Argument("scheme", "nearest")) | Hint("pass ", Argument("scheme", "mean")),
+            )
         chosen = [schema[name] for name in self.on]
         if wide := [column for column in chosen if column.extended_size > MOST_CELLS]:
             raise SchemaError(
@@ -101,7 +109,10 @@ class Matching:
                 hint=f"at most {MOST_CELLS}: fewer bins or levels",
             )
         if math.prod(column.extended_size for column in chosen) > LARGEST_DOMAIN:
-            raise SchemaError("the matching columns have too many combinations of cells", hint="fewer columns in on=")
+            raise SchemaError(
+                "the matching columns have too many combinations of cells",
+                hint=Hint("pass fewer columns as ", Argument("on")),
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,17 @@ from gapless.data.io.reading import opened
 from gapless.data.io.register import check_not_covered, data_files, register
 from gapless.data.io.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, exists, is_pattern, split_pattern
 from gapless.data.neighbors import Links, Matching
-from gapless.errors import EngineError, LedgerError, ModelError, QuestionError, SchemaError, SealedError
+from gapless.errors import (
+    Argument,
+    Call,
+    EngineError,
+    Hint,
+    LedgerError,
+    ModelError,
+    QuestionError,
+    SchemaError,
+    SealedError,
+)
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Loss, Rows, check_budget
@@ -39,6 +49,8 @@ from gapless.text import plural
 from gapless.types import Codes, Integers, all_own, is_own
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
+LEDGER = Hint("pass ", Argument("ledger", "people.ledger"), ", the same file whenever this table is read")
+
 T = TypeVar("T")
 D = TypeVar("D")
 A = TypeVar("A")
@@ -153,7 +165,10 @@ class PrivateTable(Sealed):
     ) -> tuple[Private[list[Integers], None], list[Private[Integers, L1]]]:
         """Several marginals as one sealed value without a distance, and each of them by itself."""
         if rows not in ("observed", "extended"):
-            raise SchemaError(f"no rows called {rows!r}", hint='pass rows="observed" or rows="extended"')
+            raise SchemaError(
+                f"no rows called {rows!r}",
+                hint=Hint("pass ", Argument("rows", "observed")) | Hint("pass ", Argument("rows", "extended")),
+            )
         chosen = [self.schema.positions((names,) if isinstance(names, str) else names) for names in columns]
         sizes = [column.extended_size for column in self.schema.columns]
         shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
@@ -254,7 +269,10 @@ class PrivateTable(Sealed):
         a column reads.
         """
         if not (is_own(schema) and all(map(is_own, schema.columns))):
-            raise SchemaError("this schema, or a column of it, is not of this library", hint="a Schema of gapless")
+            raise SchemaError(
+                "this schema, or a column of it, is not of this library",
+                hint=Hint("pass a schema from ", Call("Schema.read", "people.toml")),
+            )
         if schema.fine.columns != self.schema.fine.columns:
             raise SchemaError("this schema has other columns or cells than the table", hint="the same, in other bins")
         if schema == self.schema:
@@ -305,7 +323,8 @@ class PrivateTable(Sealed):
         if not (is_own(model) and is_own(model.filled)):
             raise ModelError(
                 "this model was neither fitted nor loaded here, and would see every row",
-                hint="FromModel(MST()), or FromModel(load('people.model'))",
+                hint=Hint("use ", Call("FromModel", Call("MST")))
+                | Hint("use ", Call("FromModel", Call("load", "people.model"))),
             )
         model = type(model).remade(model)  # a spy among its arrays, or in place of its methods, stays behind
         sizes = [(column.name, column.size) for column in self.schema.columns]
@@ -442,7 +461,7 @@ def check_question(question: object) -> None:
         shown = repr(question) if isinstance(question, str | type) else f"a {type(question).__name__}"  # never a table
         raise QuestionError(
             f"{shown} is not a question",
-            hint='Mean("income") or, for text, gapless.query.parse_question("mean(income)")',
+            hint=Hint("ask ", Call("Mean", "income")) | Hint("read text with ", Call("parse_question", "mean(income)")),
         )
 
 
@@ -459,7 +478,8 @@ def check_held(table: PrivateTable, what: str) -> None:
     if not issubclass(engine, HoldsRows):
         raise EngineError(
             f"{what} needs all rows at hand, and the engine {engine.__name__.lower()} does not hold them",
-            hint='engine="memory", or a treatment of gaps that needs counts alone',
+            hint=Hint("pass ", Argument("engine", "memory"))
+            | Hint("choose a treatment of gaps that needs counts alone"),
         )
 
 
@@ -523,14 +543,19 @@ def read(
             hint="check each marked fact against a codebook, then take the line 'unchecked = true' away",
         )
     if not isinstance(schema, Schema):
-        raise SchemaError(f"schema is a {type(schema).__name__}", hint="Schema.read('people.toml')")
+        raise SchemaError(
+            f"schema is a {type(schema).__name__}", hint=Hint("pass ", Call("Schema.read", "people.toml"))
+        )
     if not isinstance(protect, Rows):
-        raise SchemaError(f"protect is {protect!r}", hint="protect=Rows(1): the unit of privacy is always said")
+        raise SchemaError(
+            f"protect is {protect!r}",
+            hint=Hint("pass ", Argument("protect", Call("Rows", 1)), ", or the most rows that one person has"),
+        )
     check_budget(budget)
     if protect.at_most < schema.rows_per_person:
         raise SchemaError(
             f"the schema says {plural(schema.rows_per_person, 'row')} per person, but {protect} would be protected",
-            hint=f"protect=Rows({schema.rows_per_person})",
+            hint=Hint("pass ", Argument("protect", Call("Rows", schema.rows_per_person))),
         )
     if budget is not None and budget.ground_truth is not None:
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
@@ -557,7 +582,7 @@ def ledger_beside(data: Any) -> Path:
     if not isinstance(data, str | Path) or is_database(data) or (is_url(data) and not exists(data)):
         raise LedgerError(
             f"a {'database' if is_database(data) else type(data).__name__} has no place beside it for its ledger",
-            hint='ledger="people.ledger", the same file whenever this table is read',
+            hint=LEDGER,
         )
     path = Path(data)
     if is_pattern(data):
@@ -565,14 +590,12 @@ def ledger_beside(data: Any) -> Path:
         if os.path.islink(folder) or folder.name in ("", ".."):  # noqa: PTH114 as below
             folder = folder.resolve()
         if not folder.name:
-            raise LedgerError(
-                "these files lie in no folder that has a name", hint='ledger="people.ledger", whenever they are read'
-            )
+            raise LedgerError("these files lie in no folder that has a name", hint=LEDGER)
         return folder.with_name(f"{folder.name}.ledger")
     if os.path.islink(path) or not path.name:  # noqa: PTH114 Path.is_symlink raises for a name that is too long
         path = path.resolve()  # a link to the data is no other table
     if not path.name:
-        raise LedgerError(f"{path} is a folder without a name", hint='pass ledger="people.ledger", and a file')
+        raise LedgerError(f"{path} is a folder without a name", hint="pass a file")
     known = [
         ending for ending in (*TEXT_ENDINGS, *PARQUET_ENDINGS, *EXCEL_ENDINGS) if path.name.lower().endswith(ending)
     ]

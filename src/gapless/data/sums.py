@@ -39,7 +39,7 @@ from gapless.data.row_contribution import (
     in_bins,
     tally_distance,
 )
-from gapless.errors import SchemaError
+from gapless.errors import Call, Hint, SchemaError
 from gapless.privacy.private import L1, LinfByGroup, Private, Smooth, gather, transform
 from gapless.privacy.smooth import SmoothValue
 from gapless.schema import Schema
@@ -254,7 +254,7 @@ def hot_deck_sum(
     limit = whole("limit", limit, error=SchemaError, least=1)
     sizes = {name: schema[name].size for name in targets}
     if not sizes:
-        raise SchemaError("no column to fill", hint="plain_sum: a sum without filling")
+        raise SchemaError("no column to fill", hint=Hint("use ", Call("plain_sum", ...), ", which fills nothing"))
 
     matched = {name: in_bins(schema[name], (bins or schema)[name]) for name in cells}
 

@@ -15,7 +15,7 @@ import numpy as np
 from gapless.data.checks import check_private
 from gapless.data.engines.memory import Engine
 from gapless.data.private_table import PrivateTable, lacking
-from gapless.errors import ModelError
+from gapless.errors import Argument, Hint, ModelError
 from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant
 from gapless.privacy.private import Columns, Private, Released, Sampled
@@ -178,7 +178,7 @@ def _try(program: Program[S], sizes: Sequence[int]) -> None:
             length = gradients.integer_total(np.ones(BLOCK)).size
     except (IndexError, ValueError) as error:
         raise _not_taken(
-            sizes, error, hint="gaps are codes of their own, except in columns that needs= names"
+            sizes, error, hint=Hint("take gaps as further codes, except in the columns of ", Argument("needs"))
         ) from None
     if length != program.numbers:
         raise ModelError(f"a gradient has {length} numbers, not {program.numbers}", hint="numbers of all parameters")

@@ -19,7 +19,7 @@ from gapless.constraints.violations import Numbers, Violations, violations
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_weights, comparable
 from gapless.data.points import alike
-from gapless.errors import SchemaError, SealedError
+from gapless.errors import Argument, Call, Hint, SchemaError, SealedError
 from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
 from gapless.evaluate.marginals import (
     Pair,
@@ -189,7 +189,8 @@ class Comparison:
         if self.spent is None and (Path(path).resolve().parent / "manifest.json").exists():
             raise SealedError(
                 "exact numbers from the cells of the truth do not belong into a release folder",
-                hint="another folder; or compare_private(…, spend=…) for numbers that may be released",
+                hint=Hint("choose another folder")
+                | Hint("use ", Call("compare_private", ..., Argument("spend", ...)), ", whose numbers may be released"),
             )
         from gapless.evaluate.comparison_page import comparison_page  # noqa: PLC0415 pages are drawn only when asked for
 
@@ -319,10 +320,14 @@ def _table(data: Any, schema: Schema | None) -> Table:
     if isinstance(data, Table):
         return data
     if isinstance(data, PrivateTable):
-        raise SealedError("compare() looks at cells, and a PrivateTable is sealed", hint="compare_private(…, spend=…)")
+        raise SealedError(
+            "compare() looks at cells, and a PrivateTable is sealed",
+            hint=Hint("use ", Call("compare_private", ..., Argument("spend", ...))),
+        )
     if schema is None:
         raise SchemaError(
-            "a path or frame cannot be compared without a schema", hint="schema=Schema.read('people.toml')"
+            "a path or frame cannot be compared without a schema",
+            hint=Hint("pass ", Argument("schema", Call("Schema.read", "people.toml"))),
         )
     return Table.read(data, schema)
 

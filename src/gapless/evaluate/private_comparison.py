@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, check_weights, shared_bins
-from gapless.errors import SchemaError
+from gapless.errors import Argument, Call, Hint, SchemaError
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows
 from gapless.evaluate.marginals import Pair, half_l1, measure_of, shares
 from gapless.model.marginal import Measurement, estimate_total
@@ -59,7 +59,7 @@ def compare_private(
             spread evenly over all pairs of at most 10,000 cells.
         weights: one for each row of `other`; by default those that it carries, if it does.
     """
-    check_private(table, "compare_private()", public="compare(truth, fake), for a truth that is public")
+    check_private(table, "compare_private()", public=Hint("use ", Call("compare", ...), ", if the truth is public"))
     check_public(other, "the other table is", private="a public table, such as a sample")
     checked = check_weights(other, weights)
     if not other.rows:
@@ -117,7 +117,9 @@ def _chosen(table: PrivateTable, pairs: Sequence[tuple[str, str]] | None) -> lis
     if pairs is not None:
         for pair in pairs:
             if isinstance(pair, str) or len(pair) != 2:
-                raise SchemaError(f"{pair!r} is not a pair of columns", hint='pairs=[("age", "sex")]')
+                raise SchemaError(
+                    f"{pair!r} is not a pair of columns", hint=Hint("pass ", Argument("pairs", [("age", "sex")]))
+                )
             table.schema.positions(pair)
         return [(one, two) for one, two in pairs]
     fitting = [

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from gapless.data import Table
 from gapless.data.checks import check_weights, comparable
 from gapless.data.points import Flags, alike, points, positions
-from gapless.errors import ReadError, SchemaError
+from gapless.errors import Argument, Hint, ReadError, SchemaError
 from gapless.threads import one_thread
 from gapless.types import Floats
 
@@ -271,12 +271,15 @@ def _tasks(
     mass = _whole(other, check_weights(other, weights))
     needs_sklearn()
     if isinstance(labels, str):
-        raise SchemaError(f"labels = {labels!r} is one name", hint=f"labels=[{labels!r}]")
+        raise SchemaError(f"labels = {labels!r} is one name", hint=Hint("pass ", Argument("labels", [labels])))
     positive, labels = positive or {}, truth.schema.names if labels is None else labels
     places = dict(zip(labels, truth.schema.positions(labels), strict=True))
     truth.schema.positions(positive)  # an unknown name is told
     if unasked := [name for name in positive if name not in places]:
-        raise SchemaError(f"positive cells of {unasked[0]!r}, which is no label", hint=f"labels=[…, {unasked[0]!r}]")
+        raise SchemaError(
+            f"positive cells of {unasked[0]!r}, which is no label",
+            hint=Hint("pass ", Argument("labels", [..., unasked[0]])),
+        )
     if truth.rows == 0 or other.rows == 0:
         raise SchemaError("nothing can be learned from a table without rows", hint="a table with rows")
     test, train = _sample(np.arange(truth.rows), seed), _sample(np.arange(other.rows), seed)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gapless.data import Table
-from gapless.errors import ModelError
+from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.inference.estimates import (
     FORMS,
     Estimates,
@@ -115,7 +115,7 @@ class Pooled:
         }
 
     def __str__(self) -> str:
-        return "\n".join([*self.answers, *(f"  {note}" for note in self.told)])
+        return "\n".join([*self.answers, *(f"  {note}" for note in self.remarks())])
 
     @property
     def answers(self) -> list[str]:
@@ -127,15 +127,18 @@ class Pooled:
             lines = [self.question, *(f"  {each.name:<{width}}  {each}" for each in self.estimates)]
         return lines
 
-    @property
-    def told(self) -> tuple[str, ...]:
-        """What goes for several estimates, once: why some have no interval, and what the others do not cover."""
+    def remarks(self, form: Callable[[str], str] = str) -> tuple[str, ...]:
+        """Why some estimates have no interval, and what the other intervals do not cover; each reason once.
+
+        Args:
+            form: how to write a reason, which may be a `Hint` that names arguments; by default as in Python.
+        """
         reasons: dict[str, list[str]] = {}
         for each in self.estimates:
             if each.unsupported:
                 reasons.setdefault(each.unsupported, []).append(each.name)
         of_all = len(reasons) == 1 and all(each.unsupported for each in self.estimates)
-        why = [why if of_all else f"{listing(names)}: {why}" for why, names in reasons.items()]
+        why = [form(why) if of_all else f"{listing(names)}: {form(why)}" for why, names in reasons.items()]
         return (*why, *(self.notes if any(each.interval for each in self.estimates) else ()))
 
 
@@ -151,7 +154,9 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
             from a table to estimates and their variances, or to a fitted model of statsmodels.
     """
     if not isinstance(copies, Copies):
-        raise ModelError(f"pool() takes copies, not a {type(copies).__name__}", hint="model.copies(20)")
+        raise ModelError(
+            f"pool() takes copies, not a {type(copies).__name__}", hint=Hint("pass ", Call("model.copies", 20))
+        )
     model, ask = copies.model, _asker(estimator)
     columns: list[frozenset[int]] = []
     if isinstance(estimator, _Question):  # what cannot be answered is told before anything is learned
@@ -340,12 +345,14 @@ def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
         tables = [tuple(names[c] for c in sorted(columns)) for columns in lacking]
         was, them = ("was", "it") if len(told) == 1 else ("were", "them")
         kept = " in a table that rows of a network keep" if evidence.nodes else ""
-        return (
-            f"not supported by this release: {listing(told)} {was} not measured{kept}; "
-            f"AIM(always={tables}) measures {them}"
+        return Hint(
+            f"not supported by this release: {listing(told)} {was} not measured{kept}; ",
+            Call("AIM", Argument("always", tables)),
+            f" measures {them}",
         )
     if not evidence.extended and any(column.gaps for column in model.schema.columns):
-        return "not supported by this release: gaps were not measured; missing=Extended() measures them"
+        extended = Argument("missing", Call("Extended"))
+        return Hint("not supported by this release: gaps were not measured; ", extended, " measures them")
     columns = sorted(frozenset().union(*needs))
     hidden = [names[c] for c in columns if model.schema.columns[c].gaps and evidence.lost(model.schema, c)]
     if hidden:

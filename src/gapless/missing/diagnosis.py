@@ -38,7 +38,7 @@ from scipy.special import chndtr, gammainccinv
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.data.workload import Views
-from gapless.errors import BudgetError, SchemaError
+from gapless.errors import BudgetError, Call, Hint, SchemaError
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import MCAR, DiscreteGaussian, DiscreteLaplace, Grant, Loss, for_counts
 from gapless.schema import Column
@@ -179,7 +179,7 @@ def describe_gaps(table: PrivateTable, *, spend: Loss) -> GapReport:
     shared evenly by its counts, all of distance 1 for a row. What is computed from them is free. All noise of the rates
     and the check is fixed before anything is read.
     """
-    check_private(table, "describe_gaps()", public="patterns(table), for free")
+    check_private(table, "describe_gaps()", public=Hint("use ", Call("patterns", ...), ", which is free"))
     columns = table.schema.columns
     gappy = [place for place, column in enumerate(columns) if column.gaps]
     if not gappy:
@@ -403,12 +403,15 @@ def gap_rates(
         failure: the probability β that some bound is wrong.
         columns: what is assumed of columns: "independent" of each other, or "dependent".
     """
-    check_private(table, "gap_rates()", public="patterns(table), for free")
+    check_private(table, "gap_rates()", public=Hint("use ", Call("patterns", ...), ", which is free"))
     if not 0 < failure < 1:
         raise BudgetError(f"failure = {failure} is not a probability", hint="a small one, such as 1e-6")
     lacking = [column for column in table.schema.columns if column.gaps]
     if not lacking:
-        raise SchemaError("no column of this schema may be missing", hint="nothing needs to be estimated: MCAR({})")
+        raise SchemaError(
+            "no column of this schema may be missing",
+            hint=Hint("use ", Call("MCAR", {}), ": there is nothing to estimate"),
+        )
     grant = table.ledger.grant(spend, to="gap_rates")
     counts = [table.where(column.name, column.cells[: column.size]).marginal(()) for column in lacking]
     counts.append(table.marginal(()))

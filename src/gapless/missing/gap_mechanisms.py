@@ -29,8 +29,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gapless.data import Table
-from gapless.data.checks import check_public
-from gapless.errors import SchemaError
+from gapless.data.checks import READ_PUBLIC, check_public
+from gapless.errors import Argument, Hint, SchemaError
 from gapless.privacy import assumptions
 from gapless.privacy.assumptions import Rate, checked_rate
 from gapless.schema import Column, MissingCode, Schema
@@ -38,8 +38,6 @@ from gapless.types import Floats, is_number, whole
 
 Flags: TypeAlias = NDArray[np.bool_]
 CalibratedOn: TypeAlias = Literal["reference", "table"]
-
-_EXPERIMENTS = "Table.read(data, schema), for data that are nobody's secret"
 
 
 class MCAR(assumptions.MCAR):
@@ -110,7 +108,7 @@ class MAR:
             raise SchemaError(f"the column {both[0]!r} stays observed and has a rate", hint="one of the two")
         if not drivers:
             raise SchemaError(
-                "no column stays observed to drive the gaps", hint="leave a column without a rate, or MCAR"
+                "no column stays observed to drive the gaps", hint="leave a column without a rate, or use MCAR"
             )
         rates[list(drivers)] = 0.0
         return _logistic(table, reference, rates, dict.fromkeys(range(len(rates)), drivers), rng)
@@ -154,7 +152,8 @@ class MNAR:
         if self.how == "quantile" and highest > 2 * self.quantile:
             raise SchemaError(
                 f"a rate of {highest:g} does not fit into two tails of {self.quantile:g}",
-                hint=f"quantile={min(0.5, highest / 2):g} or more",
+                hint=Hint("pass ", Argument("quantile", min(0.5, highest / 2)), " or more")
+                | Hint("pass a smaller ", Argument("rate")),
             )
 
     @property
@@ -241,7 +240,7 @@ def _begin(
     rate: Rate, table: Table, reference: Table | None, seed: int | None
 ) -> tuple[Table, Floats, np.random.Generator]:
     """The table to calibrate on, the rate of each column, and chance."""
-    check_public(table, "gaps are made in", private=_EXPERIMENTS)
+    check_public(table, "gaps are made in", private=READ_PUBLIC)
     schema = table.schema
     if isinstance(rate, Mapping):
         schema.positions(rate)
@@ -259,7 +258,7 @@ def _rate_of(rate: Rate, column: str) -> float:
 
 def _check_reference(reference: Table | None) -> None:
     if reference is not None:
-        check_public(reference, "reference= is", private=_EXPERIMENTS)
+        check_public(reference, "reference is", private=READ_PUBLIC)
 
 
 def _checked_share(name: str, share: Any) -> Any:
@@ -268,7 +267,10 @@ def _checked_share(name: str, share: Any) -> Any:
     names = list(share) if isinstance(share, Sequence) and not isinstance(share, str) else []
     if names and all(isinstance(column, str) for column in names):
         return tuple(share)
-    raise SchemaError(f"{name} = {share!r}", hint=f"a share of the columns, {name}=0.5, or a list of their names")
+    raise SchemaError(
+        f"{name} = {share!r}",
+        hint=Hint("pass a share of the columns, ", Argument(name, 0.5)) | Hint("pass a list of their names"),
+    )
 
 
 def _chosen(share: float | Sequence[str], rate: Rate, schema: Schema, rng: np.random.Generator) -> tuple[int, ...]:

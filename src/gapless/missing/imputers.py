@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gapless.data import PrivateTable
 from gapless.data.filling import Filler
 from gapless.data.private_table import WhichRows
-from gapless.errors import ModelError, SchemaError
+from gapless.errors import Call, Hint, ModelError, SchemaError
 from gapless.model.distribution import CanFill
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
@@ -168,7 +168,9 @@ class FromModel:
         fitted = is_own(self.model) and isinstance(self.model, Filler)
         if isinstance(self.model, type) or not (fitted or hasattr(self.model, "fit")):
             raise ModelError(
-                f"the model is {self.model!r}", hint="FromModel(MST()), or FromModel(load('people.model'))"
+                f"the model is {self.model!r}",
+                hint=Hint("use ", Call("FromModel", Call("MST")))
+                | Hint("use ", Call("FromModel", Call("load", "people.model"))),
             )
 
     def check(self, schema: Schema) -> None:
@@ -211,9 +213,13 @@ class ImputeFirst:
 
     def __post_init__(self) -> None:
         if isinstance(self.imputer, Filler):  # its impute() is for public tables
-            raise ModelError(f"the imputer is {self.imputer!r}", hint="ImputeFirst(FromModel(model))")
+            raise ModelError(
+                f"the imputer is {self.imputer!r}", hint=Hint("use ", Call("ImputeFirst", Call("FromModel", ...)))
+            )
         if isinstance(self.imputer, type) or not hasattr(self.imputer, "impute"):
-            raise ModelError(f"the imputer is {self.imputer!r}", hint="ImputeFirst(FromMean()), FromModel(MST()), …")
+            raise ModelError(
+                f"the imputer is {self.imputer!r}", hint=Hint("use ", Call("ImputeFirst", Call("FromMean")))
+            )
         if not (is_number(self.share) and 0 < self.share < 1):
             raise ModelError(f"share = {self.share!r} of the budget for filling gaps", hint="between 0 and 1: 0.25")
 
@@ -226,7 +232,7 @@ def _check_fills(*, can_fill: bool) -> None:
     if not can_fill:
         raise ModelError(
             "this model cannot be drawn from given some cells of a row",
-            hint="use FromModel(MST()) or FromModel(AIM())",
+            hint=Hint("use ", Call("FromModel", Call("MST"))) | Hint("use ", Call("FromModel", Call("AIM"))),
         )
 
 

@@ -12,7 +12,7 @@ from scipy.special import chdtrc
 
 from gapless.data import Table
 from gapless.data.checks import check_public
-from gapless.errors import ModelError
+from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.text import plural
 from gapless.types import Floats
 
@@ -66,7 +66,11 @@ def little_test(table: Table) -> LittleTest:
 
     References: Little 1988.
     """
-    check_public(table, "little_test() looks at", private="describe_gaps(table, spend=…) has a check for it")
+    check_public(
+        table,
+        "little_test() looks at",
+        private=Hint("use ", Call("describe_gaps", ..., Argument("spend", ...)), ", which has a check for it"),
+    )
     values, owner = _variables(table)
     observed = np.stack([codes < c.size for codes, c in zip(table.codes, table.schema.columns, strict=True)], axis=1)
     seen = observed[:, owner]

@@ -13,7 +13,7 @@ from math import prod, sqrt
 
 import numpy as np
 
-from gapless.errors import ModelError
+from gapless.errors import Argument, Hint, ModelError
 from gapless.types import Floats
 
 __all__ = [
@@ -53,7 +53,7 @@ class Measurement:
         if not (self.noise_std >= 0 and np.isfinite(self.counts).all()):
             raise ModelError(
                 f"a measurement of columns {self.columns} with noise_std={self.noise_std} or counts not finite",
-                hint="finite counts and a noise_std of 0 or more",
+                hint=Hint("pass finite counts, and ", Argument("noise_std"), " of 0 or more"),
             )
         object.__setattr__(self, "noise_std", max(float(self.noise_std), LEAST_NOISE))
 

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from gapless.errors import ModelError
+from gapless.errors import Argument, Hint, ModelError
 from gapless.model.denoise import EXPLAINED, PATIENCE, Aim, Denoised, aims_of, pairs_of, ratio, towards, towards_pairs
 from gapless.model.junction import Sizes, junction_tree
 from gapless.model.marginal import Marginal, contract, multiply, sum_to
@@ -31,8 +31,9 @@ class Engine:
         if cap_cells is not None and tree.cells > cap_cells:
             raise ModelError(
                 f"these marginals need a junction tree of {tree.cells:,} cells; the cap is {cap_cells:,}",
-                hint=f"measure fewer marginals among columns {sorted(tree.largest)}, coarsen those with many levels, "
-                "or raise cap_cells",
+                hint=Hint(f"measure fewer marginals among columns {sorted(tree.largest)}")
+                | Hint("coarsen those with many levels")
+                | Hint("pass a larger ", Argument("cap_cells")),
             )
         self.tables = [np.zeros([sizes[column] for column in bag]) for bag in tree.bags]
         self.flat = [table.reshape(tree.cells_of(tree.link(place)), -1) for place, table in enumerate(self.tables)]
@@ -246,7 +247,7 @@ class Engine:
                     raise ModelError(
                         f"the marginal of columns {columns} needs a table of {tree.cells_of(out):,} cells; "
                         f"the cap is {cap_cells:,}",
-                        hint="ask for fewer columns, or raise cap_cells",
+                        hint=Hint("ask for fewer columns") | Hint("pass a larger ", Argument("cap_cells")),
                     )
                 table, axes = contract(table, axes, messages.pop(kid), tree.link(kid) + below[kid], out), out
             if below[place]:

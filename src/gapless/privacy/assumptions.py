@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias, cast
 
-from gapless.errors import BudgetError, SchemaError
+from gapless.errors import Argument, BudgetError, Call, Hint, SchemaError
 from gapless.text import told_up
 from gapless.types import is_number
 
@@ -58,7 +58,9 @@ class MCAR:
         object.__setattr__(self, "rate", checked_rate(self.rate, "MCAR"))
         if self.columns not in ("independent", "dependent"):
             raise SchemaError(
-                f"no columns called {self.columns!r}", hint='columns="independent" or columns="dependent"'
+                f"no columns called {self.columns!r}",
+                hint=Hint("pass ", Argument("columns", "independent"))
+                | Hint("pass ", Argument("columns", "dependent")),
             )
         if not 0 <= self.failure < 1:
             raise BudgetError(f"failure = {self.failure} is not a probability below 1", hint="0 for public rates")
@@ -144,7 +146,9 @@ def over(assumption: Assumption, columns: Iterable[str]) -> Assumption:
     {'age': 0.2, 'sex': 0.2}
     """
     if not isinstance(assumption, MCAR | MissingAtLeast):
-        raise BudgetError(f"{assumption!r} is no assumption about gaps", hint='MCAR({"income": 0.2})')
+        raise BudgetError(
+            f"{assumption!r} is no assumption about gaps", hint=Hint("pass ", Call("MCAR", {"income": 0.2}))
+        )
     if isinstance(assumption.rates, Mapping):
         return assumption
     named = dict.fromkeys(columns, assumption.rates)
@@ -154,11 +158,13 @@ def over(assumption: Assumption, columns: Iterable[str]) -> Assumption:
 def named_rates(assumption: Assumption) -> Mapping[str, float]:
     """The probability of a gap in each named column."""
     if not isinstance(assumption, MCAR | MissingAtLeast):
-        raise BudgetError(f"{assumption!r} is no assumption about gaps", hint='MCAR({"income": 0.2})')
+        raise BudgetError(
+            f"{assumption!r} is no assumption about gaps", hint=Hint("pass ", Call("MCAR", {"income": 0.2}))
+        )
     if not isinstance(assumption.rates, Mapping):
         raise BudgetError(
             "one rate for all columns, but a ledger does not know which of them may be missing",
-            hint='name them: MCAR({"income": 0.2})',
+            hint=Hint("name them: ", Call("MCAR", {"income": 0.2})),
         )
     if always := [column for column, rate in assumption.rates.items() if rate == 1]:
         raise BudgetError(f"{always[0]!r} is always missing: nothing is learned from it", hint="leave it out")
@@ -189,7 +195,9 @@ def checked_rate(rate: Any, name: str) -> Rate:
     if isinstance(rate, Mapping) and all(isinstance(column, str) for column in rate):
         return {column: float(cast("float", checked_rate(rate[column], name))) for column in sorted(rate)}
     if not (is_number(rate) and 0 <= rate <= 1):
-        raise SchemaError(f"a rate of {rate!r}", hint=f'probabilities of a gap, from 0 to 1: {name}({{"income": 0.2}})')
+        raise SchemaError(
+            f"a rate of {rate!r}", hint=Hint("pass probabilities of a gap, from 0 to 1: ", Call(name, {"income": 0.2}))
+        )
     return float(rate)
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from gapless.errors import BudgetError
+from gapless.errors import Argument, BudgetError, Call, Hint
 from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
 from gapless.text import told_up
 from gapless.types import is_number, is_whole
@@ -28,6 +28,7 @@ PURE = math.inf
 ROUNDING = 1e-9
 SLACK = 1e-12
 MOST_ROWS = 1 << 53  # of one person: whole numbers up to here are exact floats
+USUAL = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # what hints recommend
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class Loss:
     def _same_unit(self, other: Loss) -> float:
         if not isinstance(other, Loss) or other.order != self.order:
             raise BudgetError(
-                "these losses have different units", hint="take spend= from the ledger of this very table"
+                "these losses have different units",
+                hint=Hint("take ", Argument("spend"), " from the ledger of the same table"),
             )
         return other.value
 
@@ -94,7 +96,7 @@ class Budget:
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
             if not is_number(value):
-                raise BudgetError(f"{name} = {value!r} is not a number", hint="Budget(epsilon=1.0, delta=1e-6)")
+                raise BudgetError(f"{name} = {value!r} is not a number", hint=Hint("pass ", USUAL))
             object.__setattr__(self, name, float(value))
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise BudgetError(
@@ -109,12 +111,16 @@ class Budget:
         if self.ground_truth is not None:
             if not isinstance(self.ground_truth, MCAR | MissingAtLeast):
                 raise BudgetError(
-                    f"ground_truth = {self.ground_truth!r} is no assumption about gaps", hint='MCAR({"income": 0.2})'
+                    f"ground_truth = {self.ground_truth!r} is no assumption about gaps",
+                    hint=Hint("pass ", Call("MCAR", {"income": 0.2})),
                 )
             if self.delta > 0:
                 raise BudgetError(
                     "a filter on the promise to the people behind the gaps is proved for pure budgets only",
-                    hint="delta=0, or a budget without ground_truth and ledger.ground_truth(…) afterwards",
+                    hint=Hint("pass ", Argument("delta", 0))
+                    | Hint(
+                        "leave ", Argument("ground_truth"), " out, and use ", Call("ledger.ground_truth", ...), " later"
+                    ),
                 )
 
     def __str__(self) -> str:
@@ -156,7 +162,7 @@ class Rows:
         if not is_whole(self.at_most, least=1, most=MOST_ROWS):
             raise BudgetError(
                 f"Rows({self.at_most!r}) is not a number of rows from 1 to 2^53",
-                hint="pass Rows(1), or the most rows per person",
+                hint=Hint("pass ", Call("Rows", 1), ", or the most rows that one person has"),
             )
         object.__setattr__(self, "at_most", int(self.at_most))
 
@@ -173,7 +179,7 @@ def check_percent(percent: float) -> None:
 def check_budget(budget: Budget | None) -> None:
     """Refuse what is no budget, such as a bare ε; none may be right for a ledger that has one."""
     if not (budget is None or isinstance(budget, Budget)):
-        raise BudgetError(f"budget is {budget!r}", hint="budget=Budget(epsilon=1.0, delta=1e-6)")
+        raise BudgetError(f"budget is {budget!r}", hint=Hint("pass ", Argument("budget", USUAL)))
 
 
 def epsilon_of(loss: Loss, delta: float) -> float:

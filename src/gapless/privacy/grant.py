@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gapless.errors import BudgetError
+from gapless.errors import Argument, BudgetError, Hint
 from gapless.privacy import noise
 from gapless.privacy.budget import Loss
 from gapless.privacy.ledger_file import Entry, entries_of
@@ -47,7 +47,9 @@ class Grant:
     def lend(self, spend: Loss) -> Loss:
         """Hand a part of this grant on, as the `spend=` of another: it is no longer in this one, spent or not."""
         if not spend.fits_in(self._left):
-            raise BudgetError(f"{self.to}: more is lent than this grant has left", hint="pass a larger spend=")
+            raise BudgetError(
+                f"{self.to}: more is lent than this grant has left", hint=Hint("pass a larger ", Argument("spend"))
+            )
         self._left -= spend
         return spend
 
@@ -84,7 +86,7 @@ class Grant:
             raise BudgetError(
                 f"{self.to}: a release costs {self._ledger.percent(price.total)} of the budget, but "
                 f"{self._ledger.percent(self._left)} of this grant is left",
-                hint="pass a larger spend=",
+                hint=Hint("pass a larger ", Argument("spend")),
             )
         numbers = self._charge(entries_of(price, to=self.to, noise_name=noise.origin(source)))
         self._left -= price.total

@@ -31,7 +31,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import BudgetError
+from gapless.errors import BudgetError, Call, Hint
 from gapless.privacy.assumptions import Assumption, named_rates, over
 from gapless.privacy.budget import PURE
 from gapless.types import is_number
@@ -180,7 +180,8 @@ def ground_truth(releases: Iterable[Release], assumption: Assumption) -> float:
     if named.failure:
         raise BudgetError(
             f"these rates fail with probability {named.failure:g}, so no ε holds without a δ",
-            hint="public rates, or ledger.ground_truth(…), which adds the probability to δ",
+            hint=Hint("pass public rates")
+            | Hint("use ", Call("ledger.ground_truth", ...), ", which adds the probability to δ"),
         )
     return mean_exp(sets, named)
 
@@ -196,7 +197,10 @@ def merged(releases: Iterable[Release]) -> dict[frozenset[str], float]:
     sets: dict[frozenset[str], float] = {}
     for release in releases:
         if not (isinstance(release, tuple) and len(release) == 2):
-            raise BudgetError(f"{release!r} is no release", hint='a loss and its columns: (0.1, {"age"}), (0.1, None)')
+            raise BudgetError(
+                f"{release!r} is no release",
+                hint='pass a loss and its columns: (0.1, {"age"}), or (0.1, ()) if it needs none',
+            )
         loss, columns = release
         if isinstance(columns, str) or not is_number(loss):
             raise BudgetError(f"({loss!r}, {columns!r}) is no release", hint='a loss and its columns: (0.1, {"age"})')

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from gapless.errors import BudgetError, LedgerError
+from gapless.errors import Argument, BudgetError, Call, Hint, LedgerError
 from gapless.files import parse_json
 from gapless.privacy.assumptions import Assumption, Paid
-from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss, Rows, check_percent
+from gapless.privacy.budget import PURE, ROUNDING, USUAL, Budget, Loss, Rows, check_percent
 from gapless.privacy.first_batch import FirstBatch, GaussianBatch
 from gapless.privacy.grant import Grant
 from gapless.privacy.ground_truth_filter import GroundTruthFilter
@@ -50,7 +50,9 @@ from gapless.privacy.snapshot import Gaps, LedgerSnapshot, check_estimated
 from gapless.text import rounded_up, told_up
 from gapless.types import GapRule
 
-FIRST = "budget=Budget(epsilon=1.0, delta=1e-6) for a table that was never released from; else ledger=PATH, its ledger"
+FIRST = Hint("pass ", Argument("budget", USUAL), " if nothing was released from the table before") | Hint(
+    "pass the path of its ledger as ", Argument("ledger")
+)
 SPENT = "use the releases that were paid for: the budget of this table is spent"
 
 _NOTHING: Mapping[str, GapRule] = MappingProxyType({})
@@ -275,7 +277,10 @@ class Ledger:
     def grant(self, spend: Loss, *, to: str) -> Grant:
         """Permission to spend up to `spend`, if that much is left."""
         if not isinstance(spend, Loss) or spend.order != self.order:
-            raise BudgetError(f"{to}: spend is not a loss of this ledger", hint="spend=table.ledger.share(percent=50)")
+            raise BudgetError(
+                f"{to}: spend is not a loss of this ledger",
+                hint=Hint("pass ", Argument("spend", Call("table.ledger.share", ...))),
+            )
         journal = journal_of(self)
         if journal is not None and (begun := journal.granted(to)) is not None:
             self.refresh()
@@ -299,7 +304,7 @@ class Ledger:
         _, left = self.percentages()
         return BudgetError(
             f"{to}: {verb} {asked:.2f}% of the budget, but {left:.2f}% is left",
-            hint=f"a spend= of at most {left:.2f}%" if left else SPENT,
+            hint=Hint("pass a ", Argument("spend"), f" of at most {left:.2f}%") if left else SPENT,
         )
 
     def charge(self, entries: Sequence[Entry], *, run: str | None = None) -> list[int]:
@@ -478,8 +483,11 @@ def _go_on(ledger: Ledger, name: str) -> str:
     if ledger.left.value == 0:
         return SPENT
     if not ledger.entries:
-        return "leave budget= out: the ledger knows it; or delete it and its .seal, since nothing was spent under it"
-    return f"leave budget= out: the ledger knows it, and {ledger.percentages()[1]:.2f}% of it is left"
+        return Hint("leave ", Argument("budget"), " out: the ledger has the budget") | Hint(
+            "delete the ledger and its .seal: nothing was spent under it"
+        )
+    left = f"{ledger.percentages()[1]:.2f}%"
+    return Hint("leave ", Argument("budget"), f" out: the ledger has the budget, of which {left} is left")
 
 
 def _another_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
@@ -489,12 +497,12 @@ def _another_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
     """
     wrong = f"{path} protects {ledger.protect} of each person, and now it would be {unit}"
     if unit.at_most < ledger.protect.at_most:
-        kept = f"protect=Rows({ledger.protect.at_most})"
-        return LedgerError(wrong, hint=f"keep {kept}: a promise for more rows covers fewer as well")
+        kept = Argument("protect", Call("Rows", ledger.protect.at_most))
+        return LedgerError(wrong, hint=Hint("keep ", kept, ": a promise for more rows covers fewer as well"))
     if not ledger.entries:
         return LedgerError(
             f"{wrong}; nothing was spent under it",
-            hint=f"delete {path} and {seal_of(path)}, and read the table again with a budget=",
+            hint=Hint(f"delete {path} and {seal_of(path)}, and read the table again with ", Argument("budget")),
         )
     stated, true = ledger.guarantee(), ledger.guarantee_for(unit)
     if stated.private:

@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapless.errors import BudgetError, LedgerError, ReadError, SchemaError
+from gapless.errors import Argument, BudgetError, Hint, LedgerError, ReadError, SchemaError
 from gapless.files import BINARY, MEGABYTE, locked, parse_json, read_up_to, sync_name, take_up_to
 from gapless.privacy.assumptions import from_dict, to_dict
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
@@ -226,9 +226,9 @@ def _open_same(path: Path) -> int:
             return os.open(path, os.O_RDONLY | BINARY)
     raise LedgerError(
         f"cannot open the ledger {path}: {why.strerror}",
-        hint="whoever keeps it: a table has one ledger"
+        hint="ask whoever keeps it for the right to write: a table has one ledger"
         if path.exists()
-        else "ledger=PATH in a folder that is yours, kept for good and named whenever this table is read",
+        else Hint("pass a path in a folder that is yours as ", Argument("ledger"), ", and always the same one"),
     )
 
 

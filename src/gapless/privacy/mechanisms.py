@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from gapless.errors import BudgetError
+from gapless.errors import Argument, BudgetError, Call, Hint
 from gapless.privacy.budget import PURE, Loss, pure_loss
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Numbers
@@ -148,7 +148,8 @@ class DiscreteGaussian(_Described):
         if order == PURE:
             raise BudgetError(
                 "Gaussian noise has no finite loss under a pure budget",
-                hint="a Budget with delta > 0, or DiscreteLaplace",
+                hint=Hint("choose a ", Argument("delta"), " above 0 for a new ledger")
+                | Hint("use ", Call("DiscreteLaplace", ...)),
             )
         return Loss(order * distance.at_most**2 / (2 * self.std**2), order)
 
@@ -234,7 +235,9 @@ class ExponentialChoice(_Described):
         """The sharpest choice that costs at most `loss`."""
         epsilon = (_range_of_choice(loss) - _ABSOLUTE) / (1 + _RELATIVE)
         if epsilon <= 0:
-            raise BudgetError("this share of the budget is too small for a choice", hint="a larger spend=")
+            raise BudgetError(
+                "this share of the budget is too small for a choice", hint=Hint("pass a larger ", Argument("spend"))
+            )
         return cls(2 * distance.at_most / epsilon * _UP)
 
     def __call__(self, value: Floats, noise: NoiseSource) -> int:

@@ -59,7 +59,7 @@ class Request:
         if not (plain and names):  # other types could claim to be equal to what was charged
             raise BudgetError(
                 "the distance or the columns of a release are not plain numbers and names",
-                hint="pass int or float distances, and a frozenset of str or None as reads",
+                hint="pass numbers as distances, and the columns to read as a frozenset of str",
             )
 
     def loss(self, order: float) -> Loss:

@@ -15,7 +15,7 @@ from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import SealedError
+from gapless.errors import Argument, Call, Hint, SealedError
 
 Columns: TypeAlias = frozenset[str]
 Numbers: TypeAlias = int | float | NDArray[np.int64] | NDArray[np.float64]  # what an answer is: a journal keeps no else
@@ -79,7 +79,9 @@ def _refuse(attempt: str) -> Callable[..., NoReturn]:
     def refuse(self: object, *_: object, **__: object) -> NoReturn:
         raise SealedError(
             f"{type(self).__name__}: {attempt} would look at private data",
-            hint="release something from it under a budget: Independent().fit(table, spend=…)",
+            hint=Hint(
+                "release something from it under a budget: ", Call("Independent().fit", ..., Argument("spend", ...))
+            ),
         )
 
     return refuse
@@ -138,7 +140,8 @@ class Private(Sealed, Generic[T_co, D_co]):
     def _check(self, key: Key) -> None:
         if key is not self.__key:
             raise SealedError(
-                "this value belongs to another ledger", hint="spend= from the ledger of the very table it came from"
+                "this value belongs to another ledger",
+                hint=Hint("take ", Argument("spend"), " from the ledger of the table it came from"),
             )
 
     def _open(self, key: Key) -> T_co:

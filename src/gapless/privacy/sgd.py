@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import BudgetError
+from gapless.errors import Argument, BudgetError, Call, Hint
 from gapless.privacy.budget import PURE, Loss
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import Sampled
@@ -163,7 +163,10 @@ class PrivateTraining:
         """T times the loss of one step; each draw hides an even part of a person's rows."""
         _measured_sampled(distance)
         if order == PURE:
-            raise BudgetError("private training has no finite loss under a pure budget", hint="a Budget with delta > 0")
+            raise BudgetError(
+                "private training has no finite loss under a pure budget",
+                hint=Hint("choose a ", Argument("delta"), " above 0 for a new ledger"),
+            )
         rows = -(-distance.at_most // self.draws)
         rate = -math.expm1(rows * math.log1p(-self.rate)) if self.rate < 1 else 1.0
         shift = rows * (1 + math.sqrt(self.numbers) * 2.0**-GRID + SLACK) * math.sqrt(self.draws) / self.std
@@ -189,7 +192,7 @@ class PrivateTraining:
         if program.numbers != self.numbers:
             raise BudgetError(
                 f"a gradient has {program.numbers} numbers, and noise for {self.numbers} was paid for",
-                hint="numbers=program.numbers",
+                hint=Hint("pass ", Argument("numbers"), " of the program"),
             )
         state = program.start()
         for step in range(self.steps):
@@ -248,7 +251,9 @@ def least_std(loss: Loss, cost: Callable[[float], Loss], most: float) -> float:
         return cost(std).value <= loss.value
 
     if not fits(most):
-        raise BudgetError("this share of the budget is too small for training", hint="a larger spend=")
+        raise BudgetError(
+            "this share of the budget is too small for training", hint=Hint("pass a larger ", Argument("spend"))
+        )
     low, high = math.log(2.0**-10), math.log(most)
     while high - low > 1e-12:  # the loss falls as noise grows
         middle = (low + high) / 2
@@ -276,7 +281,7 @@ def between_whole_orders(log_moment: Callable[[int], float], order: float) -> fl
     if order > HIGHEST_ORDER:
         raise BudgetError(
             f"this budget is accounted for at the order {order:.6g}, and training up to {HIGHEST_ORDER}",
-            hint="a budget with a larger epsilon",
+            hint=Hint("choose a larger ", Argument("epsilon"), " for a new ledger"),
         )
     below = math.floor(order)
     part = order - below
@@ -308,5 +313,5 @@ def _measured_sampled(distance: object) -> None:
     if not isinstance(distance, Sampled):
         raise BudgetError(
             f"training is for rows that are drawn into lots, not for values with a distance {distance}",
-            hint="trainable(table, program); counts take DiscreteLaplace or DiscreteGaussian",
+            hint=Hint("use ", Call("trainable", ...)) | Hint("use ", Call("DiscreteLaplace", ...), " for counts"),
         )

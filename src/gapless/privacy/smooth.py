@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import BudgetError
+from gapless.errors import Argument, BudgetError, Call, Hint
 from gapless.privacy.budget import Loss, pure_loss
 from gapless.privacy.mechanisms import _pure_epsilon
 from gapless.privacy.noise import NoiseSource
@@ -95,7 +95,8 @@ class SmoothCauchy:
         if found is None:
             raise BudgetError(
                 f"ε = {epsilon:.4g} for one row: noise by smooth sensitivity needs more than ln 2 = 0.6931",
-                hint="missing=HotDeck(…), which works at any ε, or a larger spend=",
+                hint=Hint("use ", Argument("missing", Call("HotDeck", ...)), ", which works at any ε")
+                | Hint("pass a larger ", Argument("spend")),
             )
         exponent, alpha = found
         return cls(exponent, alpha, 2.0 ** math.floor(math.log2(distance.least * max(_FINE / alpha, _FINEST))))
@@ -190,5 +191,5 @@ def _measured_smooth(distance: object) -> None:
     if not isinstance(distance, Smooth):
         raise BudgetError(
             f"this noise is for values with a smooth bound, not {distance}",
-            hint="neighbour_sum(table, …); counts take DiscreteLaplace or DiscreteGaussian",
+            hint=Hint("use ", Call("neighbour_sum", ...)) | Hint("use ", Call("DiscreteLaplace", ...), " for counts"),
         )

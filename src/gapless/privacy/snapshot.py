@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapless.errors import BudgetError, SchemaError
+from gapless.errors import BudgetError, Call, Hint, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon, partition_epsilon
 from gapless.privacy.assumptions import MCAR, Assumption, Paid, named_rates, over
@@ -244,7 +244,7 @@ class LedgerSnapshot:
         promised = self.budget.ground_truth
         stated = assumption or promised
         if stated is None:
-            raise BudgetError("nothing is assumed about gaps", hint='ledger.ground_truth(MCAR({"income": 0.2}))')
+            raise BudgetError("nothing is assumed about gaps", hint=Hint("pass ", Call("MCAR", {"income": 0.2})))
         if promised is not None and stated == promised:
             stated = promised  # which also says where its rates come from
         elif isinstance(stated, MCAR) and stated.paid is not None and stated.paid.ledger == self.identity:

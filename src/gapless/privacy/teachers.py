@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from gapless.errors import BudgetError
+from gapless.errors import Argument, BudgetError, Call, Hint
 from gapless.privacy.budget import PURE, Loss
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import Sampled
@@ -291,7 +291,7 @@ def _taught(value: Teachable[S], noise: NoiseSource, *, teachers: int, answers: 
         raise BudgetError(
             f"{program.teachers} teachers with answers of {program.answers}, and noise for {teachers} with {answers} "
             "was paid for",
-            hint="teachers=program.teachers and the shape of its answers",
+            hint=Hint("pass ", Argument("teachers"), " of the program, and the shape of its answers"),
         )
     lessons: Integers | int = 0
     with np.errstate(all="ignore"):  # a warning would tell of rows
@@ -304,7 +304,10 @@ def _check(distance: object, order: float) -> None:
     if not isinstance(distance, Sampled):
         raise BudgetError(
             f"teachers are for rows that are drawn by chance, not for values with a distance {distance}",
-            hint="teachable(table, program); counts take DiscreteLaplace or DiscreteGaussian",
+            hint=Hint("use ", Call("teachable", ...)) | Hint("use ", Call("DiscreteLaplace", ...), " for counts"),
         )
     if order == PURE:
-        raise BudgetError("teachers have no finite loss under a pure budget", hint="a Budget with delta > 0")
+        raise BudgetError(
+            "teachers have no finite loss under a pure budget",
+            hint=Hint("choose a ", Argument("delta"), " above 0 for a new ledger"),
+        )

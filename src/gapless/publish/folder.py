@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless.data import Table
-from gapless.errors import ReadError
+from gapless.errors import Argument, Hint, ReadError
 from gapless.files import check_writable, read_up_to, replace
 from gapless.model.archive import MODEL
 from gapless.privacy import Ledger
@@ -69,7 +69,7 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[JournalFile]:
     if ledger.resolve().parent == folder.resolve() and not ledger.name.endswith(LEDGERS[0]):
         raise ReadError(
             f"{ledger} might take the place of a file of the release",
-            hint="leave ledger= out: it lies beside the data",
+            hint=Hint("leave ", Argument("ledger"), " out: it is then beside the data"),
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,8 @@ def _check_folder(folder: Path, ledger: Path) -> None:
         for other in folder.glob(f"*{LEDGERS[0]}"):  # where earlier versions kept it
             if not (ledger.exists() and other.samefile(ledger)):
                 raise ReadError(
-                    f"{folder} holds a ledger, and {ledger} would be a second budget", hint=f'ledger="{other}"'
+                    f"{folder} holds a ledger, and {ledger} would be a second budget",
+                    hint=Hint("pass ", Argument("ledger", other)),
                 )
         if begun and not ledger.exists():
             raise ReadError(f"{folder} was begun under another schema or ledger", hint=BEGUN)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from gapless.data import PrivateTable, read
+from gapless.errors import Argument, Hint
 from gapless.privacy import Budget, Ledger, Rows
 from gapless.privacy.ledger import Coverage
 from gapless.schema import Schema
@@ -69,7 +70,8 @@ def open_table(
     )
     if tell is not None:
         if new and people.ledger.budget.delta == 0:
-            tell(f"{ledger} is new, and for pure differential privacy: without delta= its δ is 0 for good.")
+            new_ledger = f"{ledger} is new, and for pure differential privacy: without "
+            tell(Hint(new_ledger, Argument("delta"), " its δ is 0 for good."))
         for caution in people.ledger.cautions(expected_rows=schema.expected_rows):
             tell(f"Warning: {caution}")
     return people

@@ -8,6 +8,7 @@ says nothing about how the people in the table were drawn, nor about what the ga
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace
+from gapless.text import listing
 from gapless.types import Floats
 
 MISS = 0.05  # how often an interval may miss
@@ -267,3 +269,19 @@ class Answer:
 def indented(*notes: str) -> list[str]:
     """The lines of notes below what they are about: a note may have several, and an empty one has none."""
     return [f"  {line}" for note in notes for line in note.splitlines()]
+
+
+def shared_notes(notes: Iterable[tuple[str, str]], answers: int) -> list[str]:
+    """Each note once: as it is if all answers have it, else with the questions that it is about.
+
+    Args:
+        notes: each with the question of its answer.
+        answers: how many there are.
+
+    >>> shared_notes([("Free.", "count()"), ("No interval.", "median(age)"), ("Free.", "median(age)")], 2)
+    ['Free.', 'median(age): No interval.']
+    """
+    questions: dict[str, list[str]] = {}
+    for note, question in notes:
+        questions.setdefault(note, []).append(question)
+    return [note if len(asked) == answers else f"{listing(asked)}: {note}" for note, asked in questions.items()]

@@ -14,7 +14,7 @@ from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
 from gapless.data.row_contribution import Named, Tally, hot_deck_distance
 from gapless.data.sums import hot_deck_sum
-from gapless.errors import QuestionError
+from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled, check_bins
@@ -62,7 +62,7 @@ class HotDeck:
     limit: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cells", names_of(self.cells, "cells", "HotDeck(cells=['age', 'sex'])"))
+        object.__setattr__(self, "cells", names_of(self.cells, "cells"))
         object.__setattr__(self, "limit", whole("limit", self.limit, error=QuestionError, least=1))
 
     def sums(self, question: Asked, table: PrivateTable) -> Sums:
@@ -94,9 +94,11 @@ class HotDeck:
         From the deck that comes out any number of questions about `cells` and `columns` is answered for free. One
         release: the counts of all combinations, gaps as cells; a row is in one of them.
         """
-        columns = names_of(columns, "columns", "release(people, ['income'], spend=…)")
+        columns = names_of(columns, "columns")
         if not columns:
-            raise QuestionError("a deck without a column to ask about", hint="release(people, ['income'], spend=…)")
+            raise QuestionError(
+                "a deck without a column to ask about", hint=Hint("pass ", Argument("columns", ["income"]))
+            )
         if both := sorted(set(self.cells) & set(columns)):
             raise QuestionError(f"column {both[0]!r} is filled, so rows cannot be matched on it", hint="name it once")
         names = (*self.cells, *columns)
@@ -140,12 +142,13 @@ class Deck:
         check_question(question)
         if not isinstance(question.treatment(self.schema, filled=True), Drop):
             raise QuestionError(
-                f"a deck has no answer to {question}", hint="people.ask(…); a deck answers what is made of sums"
+                f"a deck has no answer to {question}",
+                hint=Hint("use ", Call("people.ask", ...), "; a deck answers what is made of sums"),
             )
         if question.missing not in (Drop(), self.treatment):
             raise QuestionError(
                 f"the question says missing={question.missing}, but this deck fills gaps in its own way",
-                hint="leave missing= out, or people.ask(…)",
+                hint=Hint("leave ", Argument("missing"), " out") | Hint("use ", Call("people.ask", ...)),
             )
         asked = compiled(question, self.schema, cells=False)  # bins are all that was released
         if asked.targets:

@@ -68,9 +68,9 @@ class Knn:
     cover: Sequence[str] | None = None  # kept as a tuple
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "on", names_of(self.on, "on", "Knn(on=['age', 'sex'])"))
+        object.__setattr__(self, "on", names_of(self.on, "on"))
         if self.cover is not None:
-            object.__setattr__(self, "cover", names_of(self.cover, "cover", "Knn(on=['age', 'sex'], cover=['age'])"))
+            object.__setattr__(self, "cover", names_of(self.cover, "cover"))
         self._with_cover(self.cover)
 
     @property

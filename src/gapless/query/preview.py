@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
-from gapless.errors import BudgetError, QuestionError, SchemaError
+from gapless.errors import Argument, BudgetError, Call, Hint, QuestionError, SchemaError
 from gapless.privacy import Budget, Loss
-from gapless.privacy.budget import check_percent
+from gapless.privacy.budget import USUAL, check_percent
 from gapless.query.questions import AnyQuestion
 from gapless.query.treatments import Preview
 from gapless.schema import Schema
@@ -43,10 +43,14 @@ def preview(
     check_percent(percent)
     check_question(question)
     if not isinstance(schema, Schema):
-        hint = "people.schema" if isinstance(schema, PrivateTable) else 'Schema.read("people.toml")'
+        hint = (
+            "pass people.schema"
+            if isinstance(schema, PrivateTable)
+            else Hint("pass ", Call("Schema.read", "people.toml"))
+        )
         raise SchemaError(f"schema is a {type(schema).__name__}", hint=hint)
     if not isinstance(budget, Budget):
-        raise BudgetError(f"budget is {budget!r}", hint="budget=Budget(epsilon=1.0), or people.ledger.budget")
+        raise BudgetError(f"budget is {budget!r}", hint=Hint("pass ", Argument("budget", USUAL)))
     loss = budget.capacity * (percent / 100)
     if rows is not None:
         return look_ahead(question, schema, loss, rows=whole("rows", rows, error=QuestionError, least=1))

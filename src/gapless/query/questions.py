@@ -12,7 +12,7 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.data.sums import MOST_PARTS
-from gapless.errors import QuestionError
+from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import Grant
 from gapless.query.answers import Answer
 from gapless.query.compiled import (
@@ -51,13 +51,19 @@ class _Question:
     def __post_init__(self) -> None:
         parse_condition(self.where)
         if not (self.by is None or isinstance(self.by, str)):
-            names = names_of(self.by, "by", 'by=["sex", "region"]')
+            names = names_of(self.by, "by")
             if not names:
-                raise QuestionError("by has no column", hint='by="sex", or leave it out')
+                raise QuestionError(
+                    "by has no column",
+                    hint=Hint("pass ", Argument("by", "sex")) | Hint("leave ", Argument("by"), " out"),
+                )
             object.__setattr__(self, "by", names if len(names) > 1 else names[0])
         if not callable(getattr(self.missing, "answer", None)):
             raise QuestionError(
-                f"missing is {self.missing!r}", hint="Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])"
+                f"missing is {self.missing!r}",
+                hint=Hint("pass ", Argument("missing", Call("Drop")))
+                | Hint("pass ", Argument("missing", Call("Knn", ...)))
+                | Hint("pass ", Argument("missing", Call("HotDeck", ...))),
             )
 
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:
@@ -235,7 +241,8 @@ class Quantile(_Question):
         asked = self.compile(schema)
         if asked.targets and not filled and not isinstance(self.missing, Drop):
             raise QuestionError(
-                f"gaps in {listing(asked.targets)} cannot be filled for a quantile", hint="missing=Drop(), or a mean"
+                f"gaps in {listing(asked.targets)} cannot be filled for a quantile",
+                hint=Hint("pass ", Argument("missing", Call("Drop"))) | Hint("ask for a mean"),
             )
         numbers = numbers_of(asked.schema, self.column, None)
         if (np.diff(numbers.values) <= 0).any():

@@ -9,7 +9,7 @@ from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.data.private_table import check_held, check_question
 from gapless.data.sums import FILLING
-from gapless.errors import QuestionError
+from gapless.errors import Call, Hint, QuestionError
 from gapless.privacy import Loss
 from gapless.query.answers import Answer
 from gapless.query.knn import Knn
@@ -41,10 +41,15 @@ def ask_all(
     """
     check_private(table, "ask_all")
     if isinstance(questions, str) or not isinstance(questions, Iterable):
-        raise QuestionError("ask_all takes a list of questions", hint='[Count(), Mean("income")]')
+        raise QuestionError(
+            "ask_all takes a list of questions",
+            hint=Hint("pass a list, such as [", Call("Count"), ", ", Call("Mean", "income"), "]"),
+        )
     questions = tuple(questions)
     if not questions:
-        raise QuestionError("no question", hint='[Count(), Mean("income")]')
+        raise QuestionError(
+            "no question", hint=Hint("pass a list, such as [", Call("Count"), ", ", Call("Mean", "income"), "]")
+        )
     grant = table.ledger.grant(spend, to="ask")
     share = spend / len(questions)
     protected = replace(table.schema, rows_per_person=table.protect.at_most)

@@ -11,7 +11,7 @@ from gapless.data.checks import check_private
 from gapless.data.private_table import check_question
 from gapless.data.row_contribution import Tally, tally_distance
 from gapless.data.sums import plain_sum
-from gapless.errors import QuestionError
+from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import L1, Grant, Loss, Private, for_counts
 from gapless.query.answers import Answer, Noise
 from gapless.query.compiled import Compiled
@@ -212,10 +212,10 @@ def protects(table: PrivateTable) -> str:
     return str(ledger.guarantee() if ledger.budget.ground_truth is None else ledger.ground_truth())
 
 
-def names_of(names: Sequence[str], key: str, example: str) -> tuple[str, ...]:
+def names_of(names: Sequence[str], key: str) -> tuple[str, ...]:
     """A list of columns, kept as a tuple."""
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise QuestionError(f"{key} is {names!r}", hint=f"a list of columns: {example}")
+        raise QuestionError(f"{key} is {names!r}", hint=Hint("pass a list of columns: ", Argument(key, ["age", "sex"])))
     if len(set(names)) < len(names):
         raise QuestionError(f"{key} names a column twice", hint="name it once")
     return tuple(names)
@@ -228,10 +228,10 @@ def check_filling(asked: Compiled, matching: Sequence[str], schema: Schema) -> N
     if both := sorted(set(asked.targets) & set(matching)):
         raise QuestionError(
             f"the question fills the gaps of {both[0]!r}, so rows cannot be matched on it",
-            hint="match on other columns, or ask with missing=Drop()",
+            hint=Hint("match on other columns") | Hint("pass ", Argument("missing", Call("Drop"))),
         )
     if both := sorted(set(asked.targets) & asked.tests):
         raise QuestionError(
             f"the question looks at the values of {both[0]!r} and at its gaps, which would be filled",
-            hint="two questions, or missing=Drop()",
+            hint=Hint("ask two questions") | Hint("pass ", Argument("missing", Call("Drop"))),
         )

@@ -29,7 +29,7 @@ from gapless.data.filling import Chance, fill_given
 from gapless.data.table import write_frames
 from gapless.draw.page import Html
 from gapless.draw.ring import MOST_LINES, Edge, legend_kinds, legend_text, ring
-from gapless.errors import ModelError
+from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.model import archive
 from gapless.model.distribution import CanFill, Distribution, HasMarginal, Product
 from gapless.model.graphical import GraphicalModel
@@ -274,8 +274,12 @@ class FittedModel:
 
         For a private table: `ImputeFirst(FromModel(model))` before a synthesizer.
         """
-        told = "missing=ImputeFirst(FromModel(model)) fills a private one, and never shows it"
-        check_public(table, "impute() fills", private=told)
+        private = Call("ImputeFirst", Call("FromModel", ...))
+        check_public(
+            table,
+            "impute() fills",
+            private=Hint("pass ", Argument("missing", private), " to fill a private table unseen"),
+        )
         if [(c.name, c.size) for c in self.schema.columns] != [(c.name, c.size) for c in table.schema.columns]:
             if self.schema.fine.columns != table.schema.fine.columns:
                 raise ModelError(
@@ -331,11 +335,16 @@ class FittedModel:
         if gaps == "filled":
             return self.filled
         if gaps.replace("-", " ") != "as observed":  # the command line has as-observed
-            raise ModelError(f"no gaps called {gaps!r}", hint='gaps="filled" or gaps="as observed"')
+            raise ModelError(
+                f"no gaps called {gaps!r}",
+                hint=Hint("pass ", Argument("gaps", "filled")) | Hint("pass ", Argument("gaps", "as observed")),
+            )
         if not any(column.gaps for column in self.schema.columns):
             return self.filled
         if self.gapped is None:
-            raise ModelError("this model did not measure the gaps", hint="fit it with missing=Extended()")
+            raise ModelError(
+                "this model did not measure the gaps", hint=Hint("fit it with ", Argument("missing", Call("Extended")))
+            )
         return self.gapped
 
     def _known(self, given: Mapping[int, int], gaps: Gaps, rows: int, rules: Lawful) -> NDArray[np.int64]:
@@ -442,7 +451,11 @@ class FittedModel:
         What lies there was perhaps paid for, so that only `overwrite` replaces it.
         """
         if not overwrite and os.path.lexists(path):
-            raise ModelError(f"{path} exists", hint="another name; overwrite=True if nobody needs what lies there")
+            raise ModelError(
+                f"{path} exists",
+                hint=Hint("choose another name")
+                | Hint("pass ", Argument("overwrite", True), " if nobody needs the old file"),
+            )
         archive.save(Path(path), *self._parts())
 
     def remade(self) -> FittedModel:

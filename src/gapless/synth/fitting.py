@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import combinations
+from operator import or_
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -16,7 +18,7 @@ from gapless.data.checks import check_private
 from gapless.data.cutting import cut_schema
 from gapless.data.private_table import WhichRows, check_held
 from gapless.data.workload import violating_pairs
-from gapless.errors import BudgetError, ModelError, SchemaError
+from gapless.errors import Argument, BudgetError, Call, Hint, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
 from gapless.model.distribution import Distribution, Product
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
@@ -60,6 +62,11 @@ Counts: TypeAlias = Private[Integers, L1]
 RULE_SHARE, RULES_SHARE = 0.03, 0.1  # of the budget, to learn how often a constraint is broken; at the most, for all
 RULES_ROWS_SHARE = 0.1  # of that, for about how many rows there are to put into pairs
 DRAWN = 100  # rows, to see whether constraints leave any
+FEWER_CELLS = (
+    Hint("use fewer levels or bins for them")
+    | Hint("leave columns out with ", Call("people.select", ...))
+    | Hint("pass a larger ", Argument("cap_cells"))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +112,20 @@ def check_declared(synthesizer: Synthesizer, budget: Budget) -> None:
     """Refuse a treatment of gaps or a budget that the method does not declare: from public facts, before any charge."""
     to, missing = f"{type(synthesizer).__name__}.fit", synthesizer.missing
     if isinstance(missing, type) or not isinstance(missing, Missing):
-        imputer = hasattr(missing, "impute") and not isinstance(missing, type)
-        hint = f"missing=ImputeFirst({missing!r})" if imputer else "missing=Extended(), Observed(), CompleteRows(), …"
-        hint = "missing=ImputeFirst(FromModel(model))" if isinstance(missing, FittedModel) else hint
-        raise ModelError(f"{to}: missing = {missing!r}", hint=hint)
+        treatment = Call("Extended")
+        if isinstance(missing, FittedModel):
+            treatment = Call("ImputeFirst", Call("FromModel", ...))
+        elif hasattr(missing, "impute") and not isinstance(missing, type):
+            treatment = Call("ImputeFirst", missing)
+        raise ModelError(f"{to}: missing = {missing!r}", hint=Hint("pass ", Argument("missing", treatment)))
     if not isinstance(missing, synthesizer.treatments):
-        taken = " or ".join(f"missing={treatment.__name__}()" for treatment in synthesizer.treatments)
-        raise ModelError(f"{to}: this method does not take missing = {missing!r}", hint=taken)
+        choices = [Hint("pass ", Argument("missing", Call(kind.__name__))) for kind in synthesizer.treatments]
+        raise ModelError(f"{to}: this method does not take missing = {missing!r}", hint=reduce(or_, choices))
     if budget.order == PURE and not synthesizer.pure:
-        raise BudgetError(f"{to}: this method cannot promise δ = 0", hint="another method, or a budget with delta=1e-6")
+        raise BudgetError(
+            f"{to}: this method cannot promise δ = 0",
+            hint=Hint("choose another method") | Hint("pass ", Argument("delta", 1e-6), " for a new ledger"),
+        )
     imputing = getattr(getattr(missing, "imputer", None), "model", None)
     if isinstance(imputing, Synthesizer):  # it pays from the same budget, but later
         check_declared(imputing, budget)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gapless.data import PrivateTable, Table
 from gapless.data.workload import Workload
-from gapless.errors import ModelError
+from gapless.errors import Argument, Hint, ModelError
 from gapless.model.completion import EM_STEPS
 from gapless.model.denoise import EXPLAINED, PATIENCE, Denoised, aims_of, ratio, towards
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex, reconcile, sum_to
@@ -66,7 +66,7 @@ class CalibrationWeights:
         if not candidates:
             raise ModelError(
                 f"no two columns with several cells each and {self.cap_cells:,} together",
-                hint="fewer levels or bins, or raise cap_cells",
+                hint=Hint("use fewer levels or bins") | Hint("pass a larger ", Argument("cap_cells")),
             )
         grant = table.ledger.grant(spend, to="CalibrationWeights.fit")
         measured = _measure(table, fake, candidates, min(many, len(candidates)), grant, spend)

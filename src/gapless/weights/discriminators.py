@@ -22,7 +22,7 @@ from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_public, comparable
 from gapless.data.private_logistic import Points, blocks_of, grid, logistic_coefficients, logistic_odds, minimum
 from gapless.data.training import train
-from gapless.errors import BudgetError, ModelError
+from gapless.errors import Argument, BudgetError, Call, Hint, ModelError
 from gapless.model.neural.descent import Adam, Cosine, Odds
 from gapless.model.neural.layers import Chain, Linear, ReLU
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Loss
@@ -90,7 +90,10 @@ class LogisticWeights:
         if self.debias and not has_mean(noise, step, points.radius):
             raise ModelError(
                 f"{what}: with this noise the mean of a weight is infinite, and cannot be divided by",
-                hint='a larger regularization= or spend=, noise="gaussian", or debias=False',
+                hint=Hint("pass a larger ", Argument("regularization"))
+                | Hint("pass a larger ", Argument("spend"))
+                | Hint("pass ", Argument("noise", "gaussian"))
+                | Hint("pass ", Argument("debias", False)),
             )
         gate: Mechanism[Integers, Any, Integers] = noise
         steps = table.ledger.grant(spend, to=what).release(coefficients, gate, what="coefficients").value
@@ -101,7 +104,7 @@ class LogisticWeights:
         if self.noise not in NOISES:
             raise ModelError(f"noise = {self.noise!r}", hint=f"one of: {', '.join(NOISES)}")
         if self.noise == "gaussian" and spend.order == PURE:
-            raise BudgetError("Gaussian noise cannot promise δ = 0", hint='noise="knorm"')
+            raise BudgetError("Gaussian noise cannot promise δ = 0", hint=Hint("pass ", Argument("noise", "knorm")))
 
 
 def strength(regularization: float | None, fake: Table) -> float:
@@ -236,7 +239,10 @@ class CriticWeights:
     def fit(self, fake: Table) -> Weights:
         """Weights for the rows of `fake`, a sample of the model."""
         if not isinstance(self.model, FittedModel):
-            raise ModelError(f"a {type(self.model).__name__} is no fitted model", hint="MisGAN().fit(…)")
+            raise ModelError(
+                f"a {type(self.model).__name__} is no fitted model",
+                hint=Hint("pass what ", Call("MisGAN().fit", ...), " returns"),
+            )
         critic = self.model.critic
         if critic is None and len(self.model.schema.columns) == 1:
             raise ModelError(
@@ -246,7 +252,8 @@ class CriticWeights:
         if critic is None:
             raise ModelError(
                 f"this model by {self.model.method} carries no critic that was paid for",
-                hint="a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget",
+                hint=Hint("use a model whose critic gets the noise, such as dpgan")
+                | Hint("use ", Call("LogisticWeights"), ", for a part of the budget"),
             )
         check_public(fake, "CriticWeights.fit weights", private="a public table, such as a sample")
         if not fake.rows:

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from gapless.data import Table
 from gapless.data.checks import check_public, check_weights
 from gapless.data.private_logistic import Points
-from gapless.errors import ModelError, ReadError, SchemaError
+from gapless.errors import Argument, Call, Hint, ModelError, ReadError, SchemaError
 from gapless.schema import Column, Integer, Number
 from gapless.types import Floats, is_number, whole
 
@@ -91,7 +91,11 @@ def _observed(table: Table, column: str, weights: ArrayLike | None) -> tuple[Flo
 
 
 def _mass(table: Table, weights: ArrayLike | None) -> Floats:
-    check_public(table, "weighted estimates are of", private="table.ask(Mean(…), spend=…)")
+    check_public(
+        table,
+        "weighted estimates are of",
+        private=Hint("use ", Call("table.ask", Call("Mean", ...), Argument("spend", ...))),
+    )
     checked = check_weights(table, weights)
     return np.ones(table.rows) if checked is None else checked
 
@@ -208,7 +212,9 @@ def _values_of(column: Column) -> int:
     if not isinstance(column, Integer | Number):
         raise SchemaError(
             f"column {column.name!r} holds no numbers",
-            hint=f"positive={column.cells[0]!r}, which foretells this cell by a logistic regression",
+            hint=Hint(
+                "pass ", Argument("positive", column.cells[0]), ", to predict this cell by a logistic regression"
+            ),
         )
     return column.values_size
 

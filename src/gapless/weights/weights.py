@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, shared_bins
-from gapless.errors import ModelError
+from gapless.errors import Call, Hint, ModelError
 from gapless.text import plural
 from gapless.types import Floats
 
@@ -100,7 +100,7 @@ def weighable(table: object, fake: object, what: str) -> tuple[PrivateTable, Tab
 
     Bins to be learned are those of the public rows, or cut by these: nothing is read of the sealed table.
     """
-    check_private(table, what, public="a PrivateTable; LogReg().fit(truth, fake) is for two public tables")
+    check_private(table, what, public=Hint("use ", Call("LogReg().fit", ...), ", which takes two public tables"))
     check_public(fake, f"{what} weights", private="a public table, such as a sample")
     assert isinstance(table, PrivateTable)  # noqa: S101 for mypy: checked above
     assert isinstance(fake, Table)  # noqa: S101 for mypy: checked above

@@ -1,13 +1,22 @@
-"""Hints in the words of whoever reads them: options on the command line, arguments in Python."""
+"""A hint names arguments: each exists, Python and the command line have their own forms, and both can be followed."""
 
 import ast
 import inspect
 import re
+from importlib import import_module
+from pathlib import Path
 
 import pytest
+import typer
 
 import gapless as gl
-from gapless.cli.words import spoken
+from gapless import data, evaluate, missing, privacy, query, synth, weights
+from gapless.cli.app import app
+from gapless.cli.hints import ARGUMENTS, CALLS, OPTIONS, TREATMENTS, to_cli_hint
+from gapless.data import neighbors, sums, training
+from gapless.errors import Argument, Call, Hint
+from gapless.model.marginal import Measurement
+from gapless.synth.fitted import FittedModel
 from helpers.package_sources import sources
 
 QUESTIONS = ("count", "sum", "mean", "proportion", "variance")  # the language of `gapless ask`
@@ -17,71 +26,137 @@ PYTHON = re.compile(
     rf"(?<![\w-])(?!(?:{'|'.join(QUESTIONS)})\()[\w.]+\("  # a call
     r"|(?<![\w-])(?!income)[a-z_]+=(?!=)"  # an argument
     rf"|\b(?!{'|'.join(KEYS)})[a-z]+_[a-z_]+\b"  # a name
-    rf"|\b(?:{'|'.join(CLASSES)}|True|False|None)\b"
+    rf"|\b(?:{'|'.join(name for name in CLASSES if name != 'MCAR')}|True|False|None)\b"
 )
+VERBS = [
+    "ask",
+    "choose",
+    "coarsen",
+    "compare",
+    "delete",
+    "fit",
+    "keep",
+    "leave",
+    "match",
+    "measure",
+    "name",
+    "pass",
+    "raise",
+    "read",
+    "release",
+    "rename",
+    "restore",
+    "run",
+    "take",
+    "use",
+]
+NOTES = ("inference.pooling", "publish.open_table")  # what they say of results is written as hints are
+
+# Where the names that hints use are: what users import, and what only the library itself passes to each other.
+MODULES = (gl, data, evaluate, missing, privacy, query, synth, weights, neighbors, sums, training)
+INSTANCES = {"table": gl.PrivateTable, "people": gl.PrivateTable, "ledger": gl.Ledger, "model": FittedModel}
+INTERNAL = (Measurement, privacy.PrivateTraining, privacy.TeacherVotes, training.trainable)
 
 # Hints for slips that only Python allows: the command line checks, makes or leaves out what they are about.
 ONLY_IN_PYTHON = """
-data.checks: Table.read(data, schema), for data that are nobody's secret
-data.checks: compare_private(table, fake, spend=…) compares it for a price
-data.private_table: FromModel(MST()), or FromModel(load('people.model'))
-data.private_table: Mean("income") or, for text, gapless.query.parse_question("mean(income)")
-data.private_table: Schema.read('people.toml')
-data.private_table: a Schema of gapless
-data.private_table: protect=Rows(?)
-data.io.source: collect() it yourself to see why
-data.sums: plain_sum: a sum without filling
-data.training: gaps are codes of their own, except in columns that needs= names
-evaluate.comparison: schema=Schema.read('people.toml')
-evaluate.private_comparison: compare(truth, fake), for a truth that is public
-evaluate.private_comparison: pairs=[("age", "sex")]
-evaluate.tasks: labels=[?]
-evaluate.tasks: labels=[…, ?]
-inference.pooling: model.copies(20)
-missing.diagnosis: patterns(table), for free
-missing.imputers: FromModel(MST()), or FromModel(load('people.model'))
-missing.imputers: ImputeFirst(FromMean()), FromModel(MST()), …
-missing.imputers: ImputeFirst(FromModel(model))
-missing.imputers: use FromModel(MST()) or FromModel(AIM())
-missing.little: describe_gaps(table, spend=…) has a check for it
-missing.diagnosis: nothing needs to be estimated: MCAR({})
-missing.diagnosis: patterns(table), for free
-model.marginal: finite counts and a noise_std of 0 or more
-privacy.assumptions: columns="independent" or columns="dependent"
-privacy.budget: delta=0, or a budget without ground_truth and ledger.ground_truth(…) afterwards
-privacy.budget: pass Rows(1), or the most rows per person
-privacy.ground_truth: a loss and its columns: (0.1, {"age"}), (0.1, None)
-privacy.ground_truth: public rates, or ledger.ground_truth(…), which adds the probability to δ
-privacy.ledger: spend=table.ledger.share(percent=50)
-privacy.mechanisms: a Budget with delta > 0, or DiscreteLaplace
-privacy.private: release something from it under a budget: Independent().fit(table, spend=…)
-privacy.sgd: a Budget with delta > 0
-privacy.sgd: numbers=program.numbers
-privacy.sgd: trainable(table, program); counts take DiscreteLaplace or DiscreteGaussian
-privacy.smooth: neighbour_sum(table, …); counts take DiscreteLaplace or DiscreteGaussian
-privacy.teachers: a Budget with delta > 0
-privacy.teachers: teachable(table, program); counts take DiscreteLaplace or DiscreteGaussian
-privacy.teachers: teachers=program.teachers and the shape of its answers
-query.hot_deck: leave missing= out, or people.ask(…)
-query.hot_deck: people.ask(…); a deck answers what is made of sums
-query.hot_deck: release(people, ['income'], spend=…)
-query.preview: budget=Budget(epsilon=1.0), or people.ledger.budget
-query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
-query.questions: by="sex", or leave it out
-query.several: [Count(), Mean("income")]
-synth.sequential.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
-weights.discriminators: MisGAN().fit(…)
-weights.discriminators: a model whose critic gets the noise, such as dpgan; LogisticWeights, for a part of the budget
-weights.weighted_learners: table.ask(Mean(…), spend=…)
-weights.discriminators: a larger regularization= or spend=, noise="gaussian", or debias=False
-weights.discriminators: noise="knorm"
-weights.weighted_learners: positive=?, which foretells this cell by a logistic regression
-weights.weights: a PrivateTable; LogReg().fit(truth, fake) is for two public tables
+data.checks: read it with Table.read(…), if the data are public
+data.checks: read it with gapless.read(…, protect=Rows(1), budget=…)
+data.private_table: ask Mean("income"), or read text with parse_question("mean(income)")
+data.private_table: pass Schema.read("people.toml")
+data.private_table: pass a schema from Schema.read("people.toml")
+data.private_table: pass rows="observed", or pass rows="extended"
+data.private_table: use FromModel(MST()), or use FromModel(load("people.model"))
+data.sums: use plain_sum(…), which fills nothing
+data.training: take gaps as further codes, except in the columns of needs=
+evaluate.comparison: pass schema=Schema.read("people.toml")
+evaluate.private_comparison: pass pairs=[("age", "sex")]
+evaluate.private_comparison: use compare(…), if the truth is public
+evaluate.tasks: pass labels=["?"]
+evaluate.tasks: pass labels=[…, "?"]
+inference.pooling: pass model.copies(20)
+missing.diagnosis: use MCAR({}): there is nothing to estimate
+missing.diagnosis: use patterns(…), which is free
+missing.imputers: use FromModel(MST()), or use FromModel(AIM())
+missing.imputers: use FromModel(MST()), or use FromModel(load("people.model"))
+missing.imputers: use ImputeFirst(FromMean())
+missing.imputers: use ImputeFirst(FromModel(…))
+missing.little: use describe_gaps(…, spend=…), which has a check for it
+model.marginal: pass finite counts, and noise_std= of 0 or more
+privacy.assumptions: pass columns="independent", or pass columns="dependent"
+privacy.budget: pass Rows(1), or the most rows that one person has
+privacy.ledger: pass spend=table.ledger.share(…)
+privacy.private: release something from it under a budget: Independent().fit(…, spend=…)
+privacy.sgd: pass numbers= of the program
+privacy.sgd: use trainable(…), or use DiscreteLaplace(…) for counts
+privacy.smooth: use neighbour_sum(…), or use DiscreteLaplace(…) for counts
+privacy.teachers: pass teachers= of the program, and the shape of its answers
+privacy.teachers: use teachable(…), or use DiscreteLaplace(…) for counts
+query.hot_deck: pass columns=["income"]
+query.hot_deck: use people.ask(…); a deck answers what is made of sums
+query.preview: pass Schema.read("people.toml")
+query.questions: pass by="sex", or leave by= out
+query.several: pass a list, such as [Count(), Mean("income")]
+weights.discriminators: pass noise="knorm"
+weights.discriminators: pass what MisGAN().fit(…) returns
+weights.weighted_learners: pass positive="?", to predict this cell by a logistic regression
+weights.weighted_learners: use table.ask(Mean(…), spend=…)
+weights.weights: use LogReg().fit(…), which takes two public tables
 """
 
 
+NAMES = {"Hint": Hint, "Argument": Argument, "Call": Call}
+
+
+class Fixed(ast.NodeTransformer):
+    """An expression with everything that is known only when it runs put as ?."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def visit_Call(self, node):
+        if isinstance(node.func, ast.Name) and node.func.id in NAMES:
+            return ast.Call(node.func, [self.visit(part) for part in node.args], [])
+        return ast.Constant("?")
+
+    def visit_Name(self, node):
+        known = isinstance(getattr(self.module, node.id, None), Argument | Call | Hint)
+        return node if known else ast.Constant("?")
+
+    def visit_JoinedStr(self, node):
+        return ast.Constant("".join(part.value if isinstance(part, ast.Constant) else "?" for part in node.values))
+
+    def visit_IfExp(self, node):
+        return self.visit(node.body)
+
+    def generic_visit(self, node):
+        known = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.BitOr, ast.Load)
+        return super().generic_visit(node) if isinstance(node, known) else ast.Constant("?")
+
+
+def is_made(node):
+    """Whether it is a `Hint(…)`, or alternatives of which one is."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return is_made(node.left) or is_made(node.right)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Hint"
+
+
+def evaluated(node, module):
+    """A hint, argument or call, from the expression in a module."""
+    fixed = ast.fix_missing_locations(ast.Expression(Fixed(module).visit(node)))
+    return eval(compile(fixed, "hint", "eval"), vars(module) | NAMES)  # noqa: S307 our own source
+
+
+def made_in(node, module):
+    """All hints that name arguments below a node, each with all its alternatives."""
+    if is_made(node):
+        yield evaluated(node, module)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from made_in(child, module)
+
+
 def texts(node):
-    """The texts that an expression can be, with ? for what is put in."""
+    """The plain texts that an expression can be, with ? for what is put in."""
     match node:
         case ast.Constant(value=str(text)):
             yield text
@@ -91,43 +166,199 @@ def texts(node):
             yield from (*texts(first), *texts(second))
 
 
-def hints():
-    for module, source in sources():
-        for node in ast.walk(ast.parse(source)):
+def module_of(name):
+    return import_module(f"gapless.{name}" if name else "gapless")
+
+
+TREES = {name: ast.parse(source) for name, source in sources() if name not in ("errors", "cli.hints", "__main__")}
+HINTS = [(name, hint) for name, tree in TREES.items() for hint in made_in(tree, module_of(name))]
+
+
+def plain_hints():
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
             for keyword in node.keywords if isinstance(node, ast.Call) else ():
                 if keyword.arg in ("hint", "private", "public"):  # the latter two are passed on as one
-                    yield from ((module, text) for text in texts(keyword.value))
+                    yield from ((name, text) for text in texts(keyword.value))
+
+
+def named(kind):
+    """All arguments, or calls, that hints name, wherever they are made."""
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind.__name__:
+                yield evaluated(node, module_of(name))
+
+
+def found(name):
+    """What a call in a hint calls."""
+    first, *rest = name.replace("()", "").split(".")
+    if first == "gapless":
+        return getattr(gl, rest[0])
+    if rest == ["ledger", "share"]:
+        return gl.Ledger.share
+    owner = INSTANCES.get(first) or next(getattr(module, first) for module in MODULES if hasattr(module, first))
+    return getattr(owner, rest[0]) if rest else owner
+
+
+def parameters():
+    """The names of all arguments that there are."""
+    public = [getattr(module, name) for module in (gl, weights, query, synth) for name in module.__all__]
+    classes = [kind for kind in public if inspect.isclass(kind) and not issubclass(kind, Exception)]
+    functions = [function for kind in classes for _, function in inspect.getmembers(kind, inspect.isfunction)]
+    for thing in (*classes, *functions, *filter(inspect.isfunction, public), *INTERNAL):
+        yield from inspect.signature(thing).parameters
+
+
+def commands(command):
+    for child in getattr(command, "commands", {}).values():
+        yield child
+        yield from commands(child)
+
+
+FLAGS = {
+    flag
+    for command in commands(typer.main.get_command(app))
+    for option in command.params
+    for flag in option.opts
+    if flag.startswith("--")
+}
+
+
+def has_option(hint):
+    """Whether the command line has a form of its own for one of the alternatives."""
+    return any(
+        to_cli_hint(Hint(*parts)) != str(Hint(*parts)) or not PYTHON.search(Hint(*parts)) for parts in hint.alternatives
+    )
+
+
+def test_there_are_hints_to_check():
+    assert len(HINTS) > 80
+    assert len(list(plain_hints())) > 300
+
+
+def test_every_argument_that_a_hint_names_is_one():
+    known = set(parameters())
+    assert sorted({argument.name for argument in named(Argument)} - known - {"?"}) == []
+
+
+def test_every_call_that_a_hint_recommends_can_be_made():
+    for call in named(Call):
+        if call.name != "?":
+            given = inspect.signature(found(call.name)).parameters
+            keywords = {part.name for part in call.arguments if isinstance(part, Argument)}
+            assert keywords <= set(given), call
 
 
 def test_every_hint_speaks_the_language_of_the_command_line_or_is_for_python_only():
-    found = {f"{module}: {hint}" for module, hint in hints() if PYTHON.search(spoken(hint))}
-    assert found == set(ONLY_IN_PYTHON.strip().splitlines())
+    known = [(module, hint) for module, hint in HINTS if "?(" not in hint]  # else the tests of errors have it
+    silent = {f"{module}: {hint}" for module, hint in known if not has_option(hint)}
+    assert silent == set(ONLY_IN_PYTHON.strip().splitlines())
+    for _, hint in known:
+        assert not has_option(hint) or not PYTHON.search(to_cli_hint(hint)), hint
+
+
+def test_a_hint_that_names_no_argument_speaks_neither_language():
+    assert sorted(f"{module}: {text}" for module, text in plain_hints() if PYTHON.search(text)) == []
+
+
+def test_a_hint_begins_with_what_to_do():
+    firsts = {parts[0].split()[0] for module, hint in HINTS if module not in NOTES for parts in hint.alternatives}
+    assert sorted(firsts - set(VERBS)) == []
+
+
+def test_every_option_that_a_hint_names_is_one():
+    printed = {flag for _, hint in HINTS for flag in re.findall(r"--[a-z-]+", to_cli_hint(hint))}
+    assert printed
+    assert sorted(printed - FLAGS) == []
+    assert sorted({f"--{name}" for name in OPTIONS} - FLAGS) == []
+
+
+def test_the_tables_of_the_command_line_are_about_arguments_and_calls_that_there_are():
+    assert sorted((OPTIONS | set(ARGUMENTS)) - set(parameters())) == []
+    assert all(map(found, CALLS))
+    assert set(TREATMENTS.values()) <= {*synth.TREATMENTS, "drop", "knn", "hot-deck"}
+    for written, word in TREATMENTS.items():
+        if word in synth.TREATMENTS:
+            assert type(synth.TREATMENTS[word]()).__name__ == written.partition("(")[0]
 
 
 @pytest.mark.parametrize(
-    ("hint", "shown"),
+    ("hint", "python", "command_line"),
     [
-        ("a larger spend=", "a larger --spend"),
-        ("budget=Budget(epsilon=1.0, delta=1e-6)", "--epsilon 1 --delta 1e-6"),
-        ("ledger=PATH names another place", "--ledger PATH names another place"),
-        ('pass ledger="big/2024.ledger"', "pass --ledger big/2024.ledger"),
-        ('pass ledger="my data/p.ledger"', "pass --ledger 'my data/p.ledger'"),
-        ("read the table again with a budget=", "read the table again with --epsilon and --delta"),
+        (Hint("pass a larger ", Argument("spend")), "pass a larger spend=", "pass a larger --spend"),
         (
-            "fewer bins, leave them out with select(), or raise cap_cells",
-            "fewer bins, leave them out with ignore in the schema",
+            Hint("pass ", Argument("budget", Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6)))),
+            "pass budget=Budget(epsilon=1.0, delta=1e-6)",
+            "pass --epsilon 1 --delta 1e-6",
+        ),
+        (Hint("leave ", Argument("budget"), " out"), "leave budget= out", "leave --epsilon and --delta out"),
+        (
+            Hint("pass ", Argument("ledger", Path("my data/p.ledger"))),
+            'pass ledger="my data/p.ledger"',
+            "pass --ledger 'my data/p.ledger'",
         ),
         (
-            "keep protect=Rows(3): a promise for more rows covers fewer as well",
-            "keep rows_per_person = 3 in the schema: a promise for more rows covers fewer as well",
+            Hint("use fewer bins")
+            | Hint("leave columns out with ", Call("people.select", ...))
+            | Hint("raise ", Argument("cap_cells")),
+            "use fewer bins, leave columns out with people.select(…), or raise cap_cells=",
+            "use fewer bins, or leave columns out with ignore in the schema",
         ),
-        ('gaps="filled" or gaps="as observed"', "--gaps filled or --gaps as-observed"),
-        ('scheme="mean" or "majority", or neighbors=1', '--scheme mean or "majority", or --neighbors 1'),
-        ("match on other columns, or ask with missing=Drop()", "match on other columns, or ask with --missing drop"),
-        ("one of: .csv, .parquet; or a data frame", "one of: .csv, .parquet"),
-        ('missing = ["", "NA"]', 'missing = ["", "NA"]'),
-        ("--mcar income=0.2", "--mcar income=0.2"),
+        (
+            Hint("keep ", Argument("protect", Call("Rows", 3))),
+            "keep protect=Rows(3)",
+            "keep rows_per_person = 3 in the schema",
+        ),
+        (
+            Hint("pass ", Argument("gaps", "filled")) | Hint("pass ", Argument("gaps", "as observed")),
+            'pass gaps="filled", or pass gaps="as observed"',
+            "pass --gaps filled, or pass --gaps as-observed",
+        ),
+        (
+            Hint("match on ", Argument("on", ["age", "sex"]), " with ", Argument("neighbors", 1)),
+            'match on on=["age", "sex"] with neighbors=1',
+            "match on --on age,sex with --neighbors 1",
+        ),
+        (
+            Hint("use ", Call("AIM", Argument("always", [("age", "income"), ("a b", "sex")]))),
+            'use AIM(always=[("age", "income"), ("a b", "sex")])',
+            "use --method aim --always age+income --always 'a b+sex'",
+        ),
+        (
+            Hint("pass ", Argument("query", "select age from people")),
+            'pass query="select age from people"',
+            "pass --query 'select age from people'",
+        ),
+        (
+            Hint("assume ", Call("MissingAtLeast", {"income": 0.2, "age": 0.1})),
+            'assume MissingAtLeast({"income": 0.2, "age": 0.1})',
+            "assume --missing-at-least income=0.2 --missing-at-least age=0.1",
+        ),
+        (
+            Hint("fill with ", Argument("missing", Call("ImputeFirst", Call("FromModel", ...)))),
+            "fill with missing=ImputeFirst(FromModel(…))",
+            "fill with missing=ImputeFirst(FromModel(…))",  # there is no option for it
+        ),
+        (
+            Hint("rename ", "{0} %s '\x1b", " or pass ", Argument("labels", ['"\n'])),
+            'rename {0} %s \'\x1b or pass labels=["\\"\\n"]'.replace('\\"', '\\"'),
+            None,
+        ),
+        ('missing = ["", "NA"]', 'missing = ["", "NA"]', 'missing = ["", "NA"]'),
     ],
 )
-def test_what_an_argument_is_on_the_command_line(hint, shown):
-    assert spoken(hint) == shown
+def test_the_two_forms_of_a_hint(hint, python, command_line):
+    assert str(hint) == python
+    assert to_cli_hint(hint) == (command_line or python)
+    assert gl.GaplessError("it is wrong", hint=hint).hint == python
+
+
+def test_an_argument_whose_name_varies_has_both_forms_too():
+    with pytest.raises(gl.QuestionError) as caught:
+        gl.Knn(on="age")
+    assert caught.value.hint == 'pass a list of columns: on=["age", "sex"]'
+    assert to_cli_hint(caught.value.hint) == "pass a list of columns: --on age,sex"
+    with pytest.raises(gl.SchemaError) as caught:
+        gl.MissingAtLeast({"income": 2})
+    assert to_cli_hint(caught.value.hint).endswith("from 0 to 1: --missing-at-least income=0.2")

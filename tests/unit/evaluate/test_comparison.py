@@ -228,7 +228,7 @@ def test_pairs_can_be_chosen_and_what_is_wrong_costs_nothing(tmp_path):
         gl.compare_private(table, fake, spend=table.ledger.left, weights=[1])
     with pytest.raises(gl.SealedError, match="PrivateTable is sealed"):
         gl.compare(table, fake)
-    with pytest.raises(gl.SealedError, match=r"takes a PrivateTable, not a Table\n  Try: compare\(truth, fake\)"):
+    with pytest.raises(gl.SealedError, match=r"takes a PrivateTable, not a Table\n  Try: use compare\("):
         gl.compare_private(fake, fake, spend=table.ledger.left)
     with pytest.raises(gl.SchemaError, match="no rows"):
         gl.compare_private(table, people(0, 1), spend=table.ledger.left)

@@ -303,7 +303,7 @@ def test_wrong_arguments_are_told(tmp_path):
     for metric in (ev.kway_distance, ev.compare_pairs, ev.compare_subgroups, ev.compare_gaps, ev.wasserstein_distance):
         with pytest.raises(gl.SealedError, match="a public Table, not a PrivateTable"):
             metric(sealed, a)
-        with pytest.raises(gl.ReadError, match=r"a public Table, not a DataFrame\n  Try: Table.read\(data, sch"):
+        with pytest.raises(gl.ReadError, match=r"a public Table, not a DataFrame\n  Try: read it with Table.read\("):
             metric(pl.DataFrame({"x0": ["a"]}), a)
     for slip in ({"k": 1.5}, {"k": 0}, {"k": 6}, {"most_sets": 2.5}):
         with pytest.raises(gl.SchemaError, match=r"k = |most_sets = "):
@@ -312,7 +312,7 @@ def test_wrong_arguments_are_told(tmp_path):
         gl.compare(a, b, weights="a")
     pytest.importorskip("sklearn")
     assert ev.f1_scores(a, b, labels=[]) == {}
-    with pytest.raises(gl.SchemaError, match=r"labels = 'grade' is one name\n  Try: labels=\['grade'\]"):
+    with pytest.raises(gl.SchemaError, match=r"labels = 'grade' is one name\n  Try: pass labels=\[.grade.\]"):
         ev.f1_scores(a, b, labels="grade")
     with pytest.raises(gl.SchemaError, match="every cell is positive"):
         ev.f1_scores(a, b, labels=["grade"], positive={"grade": ["low", "middle", "high"]})

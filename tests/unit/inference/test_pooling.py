@@ -80,7 +80,7 @@ def test_what_was_not_measured_has_no_interval_and_says_what_to_measure(copies):
     for each in pooled.estimates:
         assert each.interval is None
         assert "not supported by this release: income × town was not measured" in each.unsupported
-        assert "AIM(always=[('income', 'town')])" in each.unsupported
+        assert 'AIM(always=[("income", "town")])' in each.unsupported
     assert "not supported" in str(pooled)
     assert pooled.to_dict()["estimates"][0]["interval"] is None
 

@@ -312,7 +312,7 @@ def test_nothing_missing_nothing_gained():
 @pytest.mark.parametrize("kind", [gl.MCAR, gl.MissingAtLeast])
 @pytest.mark.parametrize("rates", [{"a": 1.1}, {"a": -0.1}, {"a": True}, {"a": "0.2"}, {3: 0.2}, 1.5, None, math.nan])
 def test_rates_are_probabilities(kind, rates):
-    with pytest.raises(gl.SchemaError, match="Try: probabilities of a gap"):
+    with pytest.raises(gl.SchemaError, match="Try: pass probabilities of a gap"):
         kind(rates)
 
 

@@ -177,11 +177,11 @@ def test_a_larger_unit_before_anything_is_spent_starts_anew(table):
     path = table.ledger.path
     error = another_unit(table, 14)
     assert error.wrong.endswith("; nothing was spent under it")
-    assert error.hint == f"delete {path} and {path}.seal, and read the table again with a budget="
+    assert error.hint == f"delete {path} and {path}.seal, and read the table again with budget="
 
 
 def test_another_budget_before_anything_is_spent_may_start_anew(table):
-    with pytest.raises(LedgerError, match=r"leave budget= out: .*; or delete it and its .seal, since nothing"):
+    with pytest.raises(LedgerError, match=r"leave budget= out: .*, or delete the ledger and its .seal: nothing"):
         Ledger.attach(table.ledger.path, table="letters", protect=Rows(1), budget=Budget(2.0, 1e-6))
 
 

@@ -461,7 +461,7 @@ BAD = {
     "a code is no value": (lambda: gl.Count(where="children == -1"), "Try: children is not applicable"),
     "a code is no number": (lambda: gl.Count(where="children >= -1"), "a code for not applicable"),
     "always applicable": (lambda: gl.Count(where="age is not applicable"), "age is missing"),
-    "a text": (lambda: "mean(income)", "gapless.query.parse_question"),
+    "a text": (lambda: "mean(income)", 'parse_question("mean(income)")'),
     "a class": (lambda: gl.Mean, "is not a question"),
     "a table": (lambda: pl.DataFrame({"income": [60]}), "a DataFrame is not a question"),
     "no condition": (lambda: gl.Proportion(" "), "a proportion of what?"),
@@ -746,7 +746,7 @@ def test_a_preview_of_what_is_none_is_refused(table):
         (("count()", SCHEMA), gl.Budget(1.0), "parse_question"),
         ((gl.Count(), "people.toml"), gl.Budget(1.0), "Schema.read"),
         ((gl.Count(), table), gl.Budget(1.0), "people.schema"),
-        ((gl.Count(), SCHEMA), 1.0, "Budget(epsilon=1.0)"),
+        ((gl.Count(), SCHEMA), 1.0, "Budget(epsilon=1.0, delta=1e-6)"),
     ):
         with pytest.raises(GaplessError) as error:
             gl.preview(*arguments, budget=budget, percent=10)

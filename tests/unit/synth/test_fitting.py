@@ -93,7 +93,8 @@ def test_what_is_not_declared_is_refused_before_an_imputer_spends(missing, tmp_p
     with pytest.raises(gl.ModelError) as error:
         Trained(missing=missing).fit(table, spend=table.ledger.left)
     assert str(error.value) == (
-        f"Trained.fit: this method does not take missing = {missing!r}\n  Try: missing=Extended() or missing=Observed()"
+        f"Trained.fit: this method does not take missing = {missing!r}\n"
+        "  Try: pass missing=Extended(), or pass missing=Observed()"
     )
     assert not table.ledger.entries
 
@@ -104,7 +105,8 @@ def test_a_pure_budget_is_refused_by_what_cannot_keep_it(budget, tmp_path):
     with pytest.raises(gl.BudgetError) as error:
         Trained().fit(table, spend=table.ledger.left)
     assert str(error.value) == (
-        "Trained.fit: this method cannot promise δ = 0\n  Try: another method, or a budget with delta=1e-6"
+        "Trained.fit: this method cannot promise δ = 0\n"
+        "  Try: choose another method, or pass delta=1e-6 for a new ledger"
     )
     assert not table.ledger.entries
 
@@ -129,9 +131,9 @@ def test_a_model_in_place_of_an_imputer_is_refused_when_it_is_named(tmp_path):
     table = table_of(tmp_path)
     with no_noise():
         model = gl.MST().fit(table, spend=table.ledger.share(percent=50))
-    with pytest.raises(gl.ModelError, match=r"the imputer is .*\n  Try: ImputeFirst\(FromModel\(model\)\)"):
+    with pytest.raises(gl.ModelError, match=r"the imputer is .*\n  Try: use ImputeFirst\(FromModel\(…\)\)"):
         gl.ImputeFirst(model)
     paid = len(table.ledger.entries)
-    with pytest.raises(gl.ModelError, match=r"\n  Try: missing=ImputeFirst\(FromModel\(model\)\)"):
+    with pytest.raises(gl.ModelError, match=r"\n  Try: pass missing=ImputeFirst\(FromModel\(…\)\)"):
         gl.MST(missing=model).fit(table, spend=table.ledger.left)
     assert len(table.ledger.entries) == paid

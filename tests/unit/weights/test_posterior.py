@@ -83,7 +83,7 @@ def test_what_cannot_be_foretold_is_refused(tmp_path):
     table = people(50)
     with pytest.raises(gl.SchemaError, match="'group' holds no numbers") as refused:
         gl.weighted_posterior(table, "group")
-    assert "positive='a'" in refused.value.hint
+    assert 'positive="a"' in refused.value.hint
     with pytest.raises(gl.SchemaError, match="no column beside 'y'"):
         gl.weighted_posterior(table[["y"]], "y")
     with pytest.raises(gl.SchemaError, match="no row with a weight"):

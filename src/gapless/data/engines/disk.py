@@ -39,7 +39,7 @@ from gapless.data.io.source import (
     without_cells,
 )
 from gapless.data.io.spreadsheets import Formulas
-from gapless.errors import GaplessError, ReadError
+from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.privacy.sgd import Marks
 from gapless.schema import Schema
 from gapless.text import listing
@@ -268,7 +268,9 @@ def _duckdb() -> Any:
         import duckdb  # noqa: PLC0415 an extra
         import pyarrow  # noqa: F401, ICN001, PLC0415 an extra: batches of DuckDB are its
     except ModuleNotFoundError as error:
-        hint = "pip install 'gapless[sql]', or engine=\"disk\", which needs no more than gapless"
+        hint = Hint("run pip install 'gapless[sql]'") | Hint(
+            "pass ", Argument("engine", "disk"), ", which needs no extra"
+        )
         raise ReadError(f"{error.name} is not installed", hint=hint) from None
     return duckdb
 
@@ -280,7 +282,10 @@ def _duckdb_name(path: Path, connection: Any) -> str:
         found = connection.execute("FROM glob(?)", [name]).fetchall()
         if len(found) == 1 and path.samefile(found[0][0]):
             return name
-    raise ReadError(f"DuckDB does not take the name {path} literally", hint='rename the file, or pass engine="disk"')
+    raise ReadError(
+        f"DuckDB does not take the name {path} literally",
+        hint=Hint("rename the file") | Hint("pass ", Argument("engine", "disk")),
+    )
 
 
 def _duckdb_frames(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:

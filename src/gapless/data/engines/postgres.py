@@ -19,7 +19,7 @@ from gapless.data.engines.memory import ROWS
 from gapless.data.engines.sql_encoding import Kind
 from gapless.data.engines.sql_engine import Pushed
 from gapless.data.io.address import ACCEPTED, redacted_url
-from gapless.errors import ReadError
+from gapless.errors import Argument, Hint, ReadError
 from gapless.types import Integers
 
 T = TypeVar("T")
@@ -184,7 +184,7 @@ class Postgres:
             raise ReadError("the URL of a database is a text, not a path", hint='"postgresql://ada@localhost/registry"')
         if not (isinstance(query, str) and query.strip(" \n\t;")):
             what = f"what is to be read from {redacted_url(url)} is not said"
-            raise ReadError(what, hint='pass query="select age, income from people"')
+            raise ReadError(what, hint=Hint("pass ", Argument("query", "select age, income from people")))
         self._query = query.strip().rstrip(";")
         self._connection = _quiet(lambda: _connect(url), lambda error: _not_connected(url, error))
         # A connection that is still open when it is collected would be complained about.
@@ -245,7 +245,10 @@ class Postgres:
         if state == "42601":
             place = error.diag.statement_position
             where = "" if place is None else f" near letter {max(1, int(place) - len('SELECT * FROM ('))}"
-            return ReadError(f"the query is not understood{where}", hint='one SELECT: query="select * from people"')
+            return ReadError(
+                f"the query is not understood{where}",
+                hint=Hint("pass one SELECT: ", Argument("query", "select * from people")),
+            )
         if state in _TOLD:
             return ReadError(_TOLD[state], hint="try the query yourself, as the same user")
         return self._failed(error)

@@ -11,7 +11,7 @@ from gapless.data.engines.sql_engine import Pushed, hold
 from gapless.data.io.address import is_database
 from gapless.data.io.encode import encode
 from gapless.data.io.source import is_pattern, parts
-from gapless.errors import EngineError, ReadError
+from gapless.errors import Argument, EngineError, Hint, ReadError
 from gapless.schema import Schema
 
 ENGINES = ("memory", "disk", "duckdb", "sql", "spark")
@@ -24,10 +24,16 @@ def opened(data: Any, schema: Schema, *, engine: str | None, query: str | None, 
         raise EngineError(f"no engine {engine!r}", hint=f"one of: {', '.join(ENGINES)}")
     own = own_engine(data)
     if query is not None and own != "sql":
-        raise ReadError("a query is for a database", hint='"postgresql://ada@localhost/registry", or no query')
+        raise ReadError(
+            "a query is for a database",
+            hint=Hint("pass the URL of a database") | Hint("leave ", Argument("query"), " out"),
+        )
     engine = engine or own
     if engine not in ("memory", own) and not (is_file(data) and engine in (*FILES, "spark")):
-        raise EngineError(f"the engine {engine} does not read this", hint=f'engine="{own}", or leave it out')
+        raise EngineError(
+            f"the engine {engine} does not read this",
+            hint=Hint("pass ", Argument("engine", own)) | Hint("leave ", Argument("engine"), " out"),
+        )
     rows: Pushed
     if own == "sql":
         from gapless.data.engines.postgres import Postgres, Sql  # noqa: PLC0415 an extra

@@ -28,7 +28,7 @@ from typing import Any
 
 from gapless.data.io.address import is_database
 from gapless.data.io.source import exists, names_of
-from gapless.errors import LedgerError
+from gapless.errors import Argument, Hint, LedgerError
 from gapless.files import BINARY, locked, sync_name
 from gapless.privacy.ledger import Coverage, Ledger
 from gapless.privacy.ledger_file import identity_at
@@ -225,14 +225,19 @@ def _refused(file: DataFile, owner: Covered, place: Path) -> LedgerError:
     if found is None:
         return LedgerError(
             f"{file.called}{same} is covered by the ledger {owner.ledger}, which is gone",
-            hint=f"pass ledger=PATH if it was moved, or restore it and its .seal from a backup; {others}; only if "
-            f"nothing that was released under it was ever shared, {lines}",
+            hint=Hint("pass its path as ", Argument("ledger"), " if it was moved")
+            | Hint(
+                f"restore it and its .seal from a backup; {others}; only if nothing that was released under it was "
+                f"ever shared, {lines}"
+            ),
         )
     unspent = _is_unspent(found)
     return LedgerError(
         f"{file.called}{same} is covered by the ledger {found}, and {place} would be a second budget for the same rows"
         + ("; nothing was spent so far" if unspent else ""),
-        hint=f'pass ledger="{found}"; ' + (f"to use {place} instead, {lines}; " if unspent else "") + others,
+        hint=Hint(
+            "pass ", Argument("ledger", found), "; ", f"to use {place} instead, {lines}; " if unspent else "", others
+        ),
     )
 
 

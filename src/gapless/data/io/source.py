@@ -31,7 +31,7 @@ import polars as pl
 
 from gapless.data.io.address import ACCEPTED, is_connection_string, is_database, is_url, may_hold_password
 from gapless.data.io.spreadsheets import Formulas, text_rows
-from gapless.errors import GaplessError, ReadError
+from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema, toml
 from gapless.schema.columns import as_text
 from gapless.schema.schema import SEPARATORS
@@ -125,7 +125,7 @@ def _frames(
     try:
         return [data.collect()]
     except pl.exceptions.PolarsError:  # its text may quote cells
-        raise ReadError("this LazyFrame cannot be computed", hint="collect() it yourself to see why") from None
+        raise ReadError("this LazyFrame cannot be computed", hint="collect it yourself to see why") from None
 
 
 def is_plain(series: pl.Series) -> bool:
@@ -234,7 +234,7 @@ def check_there(path: Path) -> None:
     """Refuse a path or a pattern at which no file lies."""
     if is_database(path):  # its URL may have a password
         raise ReadError(
-            "a database is not read here", hint='a release takes it, with query="select age, sex from people"'
+            "a database is not read here", hint="pass a file; `gapless synth` and `gapless ask` read databases"
         )
     if is_pattern(path):
         files_of(path)
@@ -283,7 +283,9 @@ def _file_frames(
             yield _sheet(path, for_holder=for_holder)
         else:
             raise ReadError(
-                f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet, .xlsx; or a data frame"
+                f"{path}: unknown ending",
+                hint=Hint(f"use one of: {listing(TEXT_ENDINGS)}, .parquet, .xlsx")
+                | Hint("pass a data frame as ", Argument("data")),
             )
 
 
@@ -522,8 +524,7 @@ def wide_encoding(path: Path) -> str | None:
 def _not_text(path: Path, encoding: str) -> ReadError:
     """Only the mark at the start, or the first letter of the header, tells the encoding: no cell does."""
     shown = wide_encoding(path) or "latin-1"
-    hint = f'name its encoding: encoding="{shown}" (--encoding {shown})'
-    return ReadError(f"{path} is not {encoding} text", hint=hint)
+    return ReadError(f"{path} is not {encoding} text", hint=Hint("pass its encoding: ", Argument("encoding", shown)))
 
 
 def _check_header(header: Sequence[str], path: Path, separator: str, *, for_holder: bool) -> None:

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from gapless.data import PrivateTable
-from gapless.errors import ModelError
+from gapless.errors import Argument, Hint, ModelError
 from gapless.model.junction import JunctionTree, cells, junction_tree, pair_growth
 from gapless.model.marginal import Marginal, Measurement
 from gapless.privacy import Linf, Loss, Private, for_counts
@@ -67,7 +67,9 @@ class AIM(Synthesizer):
             raise ModelError(
                 f"AIM.fit: the tables that are always measured need a junction tree of {price:,} cells; "
                 f"the cap is {self.cap_cells:,}",
-                hint="fewer of them, fewer levels or bins for their columns, or raise cap_cells",
+                hint=Hint("pass fewer of them as ", Argument("always"))
+                | Hint("use fewer levels or bins for their columns")
+                | Hint("pass a larger ", Argument("cap_cells")),
             )
         if within_cap(fitting, _closure(fitting.schema, self.workload), self.cap_cells):
             rest = (1 - COLUMNS_SHARE) * (1 - ALWAYS_SHARE if always else 1)
@@ -76,7 +78,9 @@ class AIM(Synthesizer):
     def certain(self, schema: Schema) -> list[Marginal]:
         """The tables that are measured for certain, by position."""
         if isinstance(self.always, str) or any(isinstance(names, str) for names in self.always):
-            raise ModelError(f"AIM.fit: always = {self.always!r}", hint='always=[("age", "income")]')
+            raise ModelError(
+                f"AIM.fit: always = {self.always!r}", hint=Hint("pass ", Argument("always", [("age", "income")]))
+            )
         return list(dict.fromkeys(tuple(sorted(schema.positions(names))) for names in self.always))
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:

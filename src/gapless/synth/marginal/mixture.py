@@ -7,10 +7,10 @@ from itertools import combinations
 from math import prod
 
 from gapless.data import PrivateTable
-from gapless.errors import ModelError
+from gapless.errors import Hint, ModelError
 from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.fitting import FEWER_CELLS, Fitting, Synthesizer
 from gapless.synth.marginal.mixture_model import MixtureModel
 
 POWER = 1 / 6  # of a pair's cells, for its part of the budget
@@ -44,7 +44,7 @@ class Mixture(Synthesizer):
             raise ModelError(
                 f"Mixture.fit: {sum(fitting.sizes):,} cells in all columns make {cells:,} of pairs; "
                 f"the cap is {self.cap_cells:,}",
-                hint="another method, fewer levels or bins for them, leave them out with select(), or raise cap_cells",
+                hint=Hint("choose another method") | FEWER_CELLS,
             )
 
     def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:

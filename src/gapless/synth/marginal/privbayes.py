@@ -19,7 +19,7 @@ from gapless.privacy import Loss, for_counts
 from gapless.privacy.budget import PURE
 from gapless.schema import Column, Schema
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Counts, Fitting, Synthesizer
+from gapless.synth.fitting import FEWER_CELLS, Counts, Fitting, Synthesizer
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
 from gapless.types import Integers
 
@@ -67,16 +67,15 @@ class PrivBayes(Synthesizer):
     def check(self, fitting: Fitting) -> None:
         """Refuse columns and rules that fit in no table, and a budget that pays for no choice."""
         columns = fitting.schema.columns
-        hint = "fewer levels or bins for them, leave them out with select(), or raise cap_cells"
         if wide := [column for column in columns if column.size > self.cap_cells]:
             names = ", ".join(f"{column.name} ({column.size} cells)" for column in wide)
-            raise ModelError(f"these columns do not fit into {self.cap_cells:,} cells: {names}", hint=hint)
+            raise ModelError(f"these columns do not fit into {self.cap_cells:,} cells: {names}", hint=FEWER_CELLS)
         for rule in _dependencies(fitting.schema):
             if (cells := math.prod(fitting.sizes[place] for place in rule.columns)) > self.cap_cells:
                 names = ", ".join(fitting.schema.names[place] for place in rule.columns)
                 raise ModelError(
                     f"a rule needs a table of {cells:,} cells of {names}; the cap is {self.cap_cells:,}",
-                    hint="fewer levels or bins for them, or raise cap_cells",
+                    hint=FEWER_CELLS,
                 )
         fitting.can_choose(CHOICE_SHARE / max(1, len(fitting.columns) - 1), distance=2.0)
 

@@ -13,7 +13,7 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal
 from gapless.privacy import Loss
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Counts, Fitting, Synthesizer
+from gapless.synth.fitting import FEWER_CELLS, Counts, Fitting, Synthesizer
 from gapless.synth.measurements import ENGINE_CELLS
 
 
@@ -103,6 +103,6 @@ def within_cap(fitting: Fitting, marginals: Iterable[Marginal], cap_cells: int) 
         names = ", ".join(f"{fitting.schema.names[c]} ({fitting.sizes[c]} cells)" for c in lost)
         raise ModelError(
             f"no marginal of these columns fits into {cap_cells:,} cells: {names}",
-            hint="fewer levels or bins for them, leave them out with select(), or raise cap_cells",
+            hint=FEWER_CELLS,
         )
     return kept

@@ -14,7 +14,7 @@ from gapless.constraints.forbidden import constraints_of
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_held
 from gapless.data.training import train, trainable
-from gapless.errors import ModelError
+from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.missing import Observed
 from gapless.model.neural.descent import Adam, Cells, Cosine, Descent, begun
 from gapless.model.neural.layers import Chain, Layer, MaskedLinear, ReLU, Sum
@@ -101,7 +101,9 @@ class Kamino(Synthesizer):
         if cells**2 > MOST_NUMBERS and self.architecture == "shared":
             raise ModelError(
                 f"all columns together have {cells:,} cells, too many for one network",
-                hint='fewer levels or bins, leave columns out with select(), or architecture="columns"',
+                hint=Hint("use fewer levels or bins")
+                | Hint("leave columns out with ", Call("people.select", ...))
+                | Hint("pass ", Argument("architecture", "columns")),
             )
 
     @one_thread()

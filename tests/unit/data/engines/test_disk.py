@@ -226,7 +226,7 @@ def test_filling_is_refused_before_bins_are_paid_for(tmp_path):
 def test_engines_that_are_none_and_frames_on_no_disk_are_refused(folder):
     with pytest.raises(gl.EngineError, match=r"no engine 'paper'\n  Try"):
         opened(folder / "0.parquet", "paper")
-    with pytest.raises(gl.EngineError, match=r'the engine disk does not read this\n  Try: engine="memory"'):
+    with pytest.raises(gl.EngineError, match=r'the engine disk does not read this\n  Try: pass engine="memory"'):
         opened(FRAME, "disk", ledger=folder / "l.ledger")
 
 

@@ -210,7 +210,7 @@ def test_no_weights_without_a_critic_that_was_paid_for(tmp_path):
     table = private(people(50), schema(), tmp_path)
     model = gl.Independent().fit(table, spend=table.ledger.share(percent=50))
     with pytest.raises(
-        gl.ModelError, match="by independent carries no critic that was paid for\n  Try: a model whose critic"
+        gl.ModelError, match="by independent carries no critic that was paid for\n  Try: use a model whose critic"
     ):
         gl.CriticWeights(model).fit(model.sample(5, seed=0))
     alone = private(people(50).select("b"), schema().select(["b"]), tmp_path)

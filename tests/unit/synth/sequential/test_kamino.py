@@ -255,7 +255,7 @@ def test_wrong_settings_are_refused_before_anything_is_spent(settings, said, tmp
 def test_too_many_cells_for_one_network_are_refused_before_anything_is_spent(tmp_path, monkeypatch):
     monkeypatch.setattr(kamino, "MOST_NUMBERS", 100)
     table = private(people(20), schema(), tmp_path, budget=gl.Budget(1.0, 1e-6))
-    with pytest.raises(gl.ModelError, match=r"have 15 cells, too many for one network\n  Try: fewer levels"):
+    with pytest.raises(gl.ModelError, match=r"have 15 cells, too many for one network\n  Try: use fewer levels"):
         gl.Kamino(steps=1).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 

@@ -1,0 +1,125 @@
+"""The command line's form of a hint: an option in place of an argument, a word in place of an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from shlex import quote
+from typing import Any
+
+from gapless.errors import Argument, Call, Hint
+
+# Options that are called as the argument is in Python.
+OPTIONS = frozenset(
+    [
+        "copies",
+        "cover",
+        "delta",
+        "encoding",
+        "engine",
+        "epsilon",
+        "ledger",
+        "limit",
+        "method",
+        "missing",
+        "neighbors",
+        "on",
+        "query",
+        "scheme",
+        "spend",
+    ]
+)
+# What --missing takes for an object.
+TREATMENTS = {
+    "Drop()": "drop",
+    "Knn(…)": "knn",
+    "HotDeck(…)": "hot-deck",
+    "Extended()": "extended",
+    "Observed()": "observed",
+    "CompleteRows()": "complete-rows",
+    "ImputeFirst()": "impute-random",
+}
+
+
+def to_cli_hint(hint: str, **renamed: str) -> str:
+    """The hint as somebody at a terminal can follow it.
+
+    Args:
+        hint: of an error; a plain text stays as it is.
+        renamed: options of this command that are not called as the argument is.
+
+    >>> to_cli_hint(Hint("use ", Argument("missing", Call("HotDeck", ...))) | Hint("pass a larger ", Argument("spend")))
+    'use --missing hot-deck, or pass a larger --spend'
+    >>> to_cli_hint(Hint("pass ", Argument("encoding", "latin-1")), encoding="--fake-encoding")
+    'pass --fake-encoding latin-1'
+    """
+
+    def form(named: Argument | Call) -> str | None:
+        if isinstance(named, Call):
+            return CALLS[named.name](*named.arguments) if named.name in CALLS else None
+        if named.name in ARGUMENTS:
+            return ARGUMENTS[named.name](named.value)
+        if named.name not in OPTIONS:
+            return None
+        return _option(renamed.get(named.name, f"--{named.name}"), named.value)
+
+    return hint.written(form) if isinstance(hint, Hint) else hint
+
+
+def _option(option: str, value: object) -> str | None:
+    match value:
+        case None:
+            return option
+        case Call():
+            word = TREATMENTS.get(str(value))
+        case list() | tuple():
+            word = quote(",".join(map(str, value)))
+        case float():
+            word = f"{value:g}".replace("e-0", "e-")
+        case _:
+            word = quote(str(value))
+    return None if word is None else f"{option} {word}"
+
+
+def _budget(value: Call | None) -> str:
+    if value is None:
+        return "--epsilon and --delta"
+    return " ".join(
+        f"{_option(f'--{part.name}', part.value)}" for part in value.arguments if isinstance(part, Argument)
+    )
+
+
+def _gaps(value: str | None) -> str | None:
+    return _option("--gaps", value and value.replace(" ", "-"))
+
+
+def _always(value: Any) -> str:
+    return " ".join(f"--always {quote('+'.join(names))}" for names in value) if value else "--always"
+
+
+def _rates(option: str, rates: object) -> str | None:
+    if not (isinstance(rates, Mapping) and rates):
+        return None
+    return " ".join(f"{option} {quote(f'{column}={rate:g}')}" for column, rate in rates.items())
+
+
+def _rows(value: Call | None) -> str:
+    return f"rows_per_person{'' if value is None else f' = {value.arguments[0]}'} in the schema"
+
+
+# Arguments that are more, or less, than an option of their name.
+ARGUMENTS: dict[str, Callable[[Any], str | None]] = {
+    "always": _always,
+    "budget": _budget,
+    "gaps": _gaps,
+    "protect": _rows,
+    "rate": lambda value: _option("--rate", value),
+}
+CALLS: dict[str, Callable[..., str | None]] = {
+    "AIM": lambda always: f"--method aim {_always(always.value)}",
+    "Budget": lambda *arguments: _budget(Call("Budget", *arguments)),
+    "MCAR": partial(_rates, "--mcar"),
+    "MissingAtLeast": partial(_rates, "--missing-at-least"),
+    "compare_private": lambda *_: "--spend 5%",
+    "people.select": lambda *_: "ignore in the schema",
+}
