@@ -121,11 +121,13 @@ def locked(descriptor: int, path: Path) -> Iterator[bool]:
 
     Gives whether the path names this very file, now that it is locked.
     """
+    process = os.getpid()
     try:
         _lock(descriptor)
         yield is_at(descriptor, path)
     finally:
-        _unlock(descriptor)  # explicitly: a child forked meanwhile would keep it
+        if os.getpid() == process:  # a child forked meanwhile shares the lock, and must leave it to its parent
+            _unlock(descriptor)  # explicitly: such a child would keep it
         os.close(descriptor)
 
 

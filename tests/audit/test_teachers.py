@@ -115,7 +115,7 @@ class Rows:
     def parts(self, drawn):
         yield (np.zeros(self.many, dtype=np.uint8),), drawn(self.many)
 
-    def done(self, steps, state):
+    def done(self, steps):
         pass
 
 

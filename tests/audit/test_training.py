@@ -63,7 +63,7 @@ class Rows:
             some = chosen[start : start + BLOCK]
             yield Block((np.concatenate([some, np.zeros(BLOCK - len(some), dtype=np.int64)]),), len(some))
 
-    def done(self, steps, state):
+    def done(self, steps):
         pass
 
 

@@ -81,7 +81,7 @@ class Watched:
     def lot(self, marks):
         return iter(())
 
-    def done(self, steps, state):
+    def done(self, steps):
         pass
 
 

@@ -25,7 +25,7 @@ from gapless.types import Codes, Floats, Integers, all_own
 
 S = TypeVar("S")
 R = TypeVar("R")
-Watching: TypeAlias = Callable[[int, S], object]
+Watching: TypeAlias = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class RowsToLearn(Generic[S]):
     program: Program[S]
     engine: Engine
     columns: tuple[int, ...]
-    progress: Watching[S] | None
+    progress: Watching | None
 
     def lot(self, marks: Marks) -> Iterator[Block]:
         """The rows that are marked, in blocks of one size; the last one is filled up with code 0."""
@@ -46,10 +46,10 @@ class RowsToLearn(Generic[S]):
             some = tuple(codes[start : start + BLOCK] for codes in columns)
             yield Block(some, min(BLOCK, lot.rows - start))
 
-    def done(self, steps: int, state: S) -> None:
-        """Tell whoever watches."""
+    def done(self, steps: int) -> None:
+        """Report the number of steps done."""
         if self.progress is not None:
-            self.progress(steps, state)
+            self.progress(steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class RowsToTeach(Generic[S]):
     program: School[S]
     engine: Engine
     columns: tuple[int, ...]
-    progress: Watching[S] | None
+    progress: Watching | None
 
     def parts(self, drawn: Drawn) -> Iterator[tuple[tuple[Codes, ...], Integers]]:
         """First no row, so that teachers are there if the table is empty; then batch by batch."""
@@ -67,21 +67,21 @@ class RowsToTeach(Generic[S]):
         for batch in self.engine.batches(self.columns):
             yield batch.columns, drawn(batch.rows)
 
-    def done(self, steps: int, state: S) -> None:
-        """Tell whoever watches."""
+    def done(self, steps: int) -> None:
+        """Report the number of steps done."""
         if self.progress is not None:
-            self.progress(steps, state)
+            self.progress(steps)
 
 
 def teachable(
-    table: PrivateTable, program: School[S], *, progress: Watching[S] | None = None
+    table: PrivateTable, program: School[S], *, progress: Watching | None = None
 ) -> Private[RowsToTeach[S], Sampled]:
     """The rows of a sealed table for the teachers of a school, as `TeacherVotes` and `OneTeacher` take them.
 
     Args:
         table: the sealed table; all of its columns are shown, gaps as codes of their own.
         program: a school of this library, whose parts are all of this library.
-        progress: told after each step how many are done, and how it stands: both are public.
+        progress: called after each step with the number of steps done; what the state is stays sealed until the end.
 
     Distance: each row goes to one teacher by itself, so k rows of one person change at most k of them
     (docs/proofs/teachers.md).
@@ -98,7 +98,7 @@ def trainable(
     *,
     columns: Sequence[str] | None = None,
     needs: Iterable[str] = (),
-    progress: Watching[S] | None = None,
+    progress: Watching | None = None,
 ) -> Private[RowsToLearn[S], Sampled]:
     """The rows of a sealed table for a program to be trained on, as `PrivateTraining` takes them.
 
@@ -107,7 +107,7 @@ def trainable(
         program: a program of this library, whose parts are all of this library.
         columns: those that the program is shown, in this order; by default all. Gaps are shown as codes of their own.
         needs: columns on which a row must be observed: one with a gap there is never drawn, whatever the program is.
-        progress: told after each step how many are done, and how it stands: both are public.
+        progress: called after each step with the number of steps done; what the state is stays sealed until the end.
 
     Distance: each row adds by itself, so k rows of one person are k draws (docs/proofs/private_training.md).
     """
@@ -144,7 +144,7 @@ def train(
     what: str,
     columns: Sequence[str] | None = None,
     needs: Iterable[str] = (),
-    progress: Watching[S] | None = None,
+    progress: Watching | None = None,
 ) -> Released[Floats]:
     """Train a program and release its outcome for `spend`, charged at once: the noise follows from it."""
     value = trainable(table, program, columns=columns, needs=needs, progress=progress)

@@ -13,15 +13,15 @@ A journal belongs to one ledger and one call. It holds no private fact: released
 from __future__ import annotations
 
 import base64
-import io
+import hashlib
 import json
 import os
 import re
 import secrets
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from gapless.files import BINARY, is_at, locked, parse_json, sync_name, take_up_
 from gapless.privacy.budget import Loss
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.private import Released
+from gapless.privacy.run_states import RunState, advance, state_of
 
 if TYPE_CHECKING:
     from gapless.privacy.ledger import Ledger
@@ -45,24 +46,15 @@ _TYPE = re.compile(r"[<>=|][iufb]\d{1,2}")  # of the numbers that an answer is m
 _BEGUN = "the call it was begun with, on the same machine; or another file, and what is left of the budget"
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
-    """What was granted in an earlier run, and how many entries the ledger had then."""
-
-    to: str
-    spend: float
-    after: int
-
-
 class JournalFile:
     """The file of a journal, which this process holds: every other one waits for it. `held` opens it."""
 
     def __init__(self, descriptor: int, path: Path, real: Path) -> None:
         self.path = path  # as it was called
         self._real = real
-        self.inode = os.fstat(descriptor).st_ino  # by which the file system knows it: a copy has another one
         self._descriptor = descriptor
         self._open = True
+        self._process = os.getpid()
 
     def read(self) -> bytes:
         """All that is in it."""
@@ -74,6 +66,10 @@ class JournalFile:
                 raise ReadError(
                     f"{self.path} is larger than {LARGEST >> 30} GB", hint="use a separate file for each run"
                 ) from None
+
+    def flush(self) -> None:
+        """Flush to the disk what is in it."""
+        os.fsync(self._descriptor)
 
     def cut(self, end: int) -> None:
         """Leave this many bytes of it."""
@@ -90,8 +86,10 @@ class JournalFile:
             if end == 0:
                 sync_name(self._real)
         except BaseException as error:
-            with suppress(OSError):
+            try:
                 self.cut(end)  # lines after half a line would not be found again
+            except OSError:
+                self._open = False
             if not isinstance(error, OSError):
                 raise
             raise ReadError(
@@ -101,22 +99,27 @@ class JournalFile:
 
     def discard(self) -> None:
         """Delete it, unless its name is that of another file by now. Nothing more is written."""
-        if self._open and is_at(self._descriptor, self._real):
+        if self._is_ours and is_at(self._descriptor, self._real):
             self._real.unlink()
         self._open = False
 
     def close(self) -> None:
         """Write nothing more; a file in which nothing was written goes."""
-        if self._open and os.fstat(self._descriptor).st_size == 0:
+        if self._is_ours and os.fstat(self._descriptor).st_size == 0:
             self.discard()
         self._open = False  # the number of its descriptor may soon be that of another file
 
     def check_open(self) -> None:
-        """Refuse to go on after the run: what was paid for could not be kept."""
-        if not self._open:
+        """Refuse to go on after the run, or in a forked child: what was paid for could not be kept."""
+        if not self._is_ours:
             raise ReadError(
-                f"cannot write {self.path}: the run that it was kept for has ended", hint="begin a new run for this"
+                f"cannot write {self.path}: the run that it was kept for has ended, or is in another process",
+                hint="begin a new run for this, or release everything in the process that opened the journal",
             )
+
+    @property
+    def _is_ours(self) -> bool:
+        return self._open and os.getpid() == self._process  # a forked child has the same descriptor
 
 
 @contextmanager
@@ -152,115 +155,147 @@ class Journal:
     Attributes:
         run: the run's token, which its entries carry in the ledger.
         begun: whether an earlier process has charged anything in this run.
-        priced_after: the number of entries by which the next batch was priced in an earlier process; None if the next
-            batch is new, and is priced by all.
     """
 
     def __init__(self, file: JournalFile, ledger: Ledger, call: Mapping[str, Any]) -> None:
         self.ledger = ledger
         self._file = file
         head = {"gapless": "journal", "version": VERSION, "ledger": ledger.identity, "call": dict(call)}
-        lines = _lines(file, head)
-        ledger.refresh()  # another process may have charged for this run while this one waited for the file
+        content, lines = _lines(file, head)
         try:
-            self.run, self._inode = (str(lines[0]["run"]), int(lines[0]["inode"])) if lines else _new_run(file)
-            self._granted, self._answers = _parse(lines[1:])
+            self.run = str(lines[0]["run"]) if lines else secrets.token_hex(16)
+            self._granted, self._priced_after, self._answers = _parse(lines[1:])
         except (ValueError, TypeError, LookupError, OverflowError):
             raise ReadError(f"{file.path} was changed", hint=_BEGUN) from None
+        self._lock = threading.Lock()
+        self._ended = False
+        self._length, self._hash = len(content), hashlib.sha256(content)
+        self._state = state_of(ledger.path, self.run)
+        self._check_content(content)
+        file.cut(len(content))
+        if self._answers:
+            file.flush()  # a process that was killed may have written answers that are not on the disk yet
+            self._advance()
+        ledger.refresh()  # another process may have charged for this run while this one waited for the file
         self._batches = ledger.batches_of(self.run)
         if not self._answers.keys() <= {entry.number for batch in self._batches for entry in batch}:
             raise ReadError(f"{file.path} has answers that the ledger does not know", hint=_BEGUN)
+        self._done = 0  # batches so far
         self.begun = bool(self._batches)
-        self.priced_after: int | None = None
-        self._process = os.getpid()
         # Written with the first charge: before, there is nothing to resume.
-        self._unwritten = [] if lines else [head | {"run": self.run, "inode": self._inode}]
+        self._unwritten = [] if lines else [head | {"run": self.run}]
 
     @property
     def spend(self) -> Loss | None:
         """What the earlier run was begun with; None if there was none."""
-        return Loss(self._granted[0].spend, self.ledger.order) if self.begun and self._granted else None
+        return Loss(self._granted[0][1], self.ledger.order) if self.begun and self._granted else None
+
+    @property
+    def priced_after(self) -> int | None:
+        """The number of entries by which the next batch was priced in an earlier process; None if it is new."""
+        if not self._batches:
+            return None
+        if self._done not in self._priced_after:
+            raise ReadError(f"{self._file.path} was changed", hint=_BEGUN)
+        return self._priced_after[self._done]
 
     def granted(self, to: str) -> Loss | None:
         """What was granted at this place in an earlier run; None if there was none."""
         if not self._granted:
             return None
-        known = self._granted.pop(0)
-        if known.to != to:
+        known, spend = self._granted.pop(0)
+        if known != to:
             raise self._another()
-        self._go_to(known.after)
-        return Loss(known.spend, self.ledger.order)
+        return Loss(spend, self.ledger.order)
 
-    def grant(self, to: str, spend: Loss, *, after: int) -> None:
-        """Record what is granted, and the number of entries then; it is written with the first charge."""
-        self._unwritten.append({"grant": to, "spend": spend.value, "after": after})
+    def grant(self, to: str, spend: Loss) -> None:
+        """Record what is granted; it is written with the first charge."""
+        self._unwritten.append({"grant": to, "spend": spend.value})
 
-    def charged(self, entries: Sequence[Entry]) -> list[int] | None:
+    def charged(self, entries: Sequence[Entry], *, after: int) -> list[int] | None:
         """The numbers of the same entries if an earlier process has charged them; None if they are to be charged now.
 
         Before a charge, everything that a resumed run needs is on the disk.
+
+        Args:
+            entries: what is asked for.
+            after: the number of entries by which it was priced.
         """
-        if self._batches:
-            known = self._batches.pop(0)
-            if [_content(entry) for entry in known] != [_content(entry) for entry in entries]:
-                raise self._another()
-            self._go_to(known[-1].number)
-            return [entry.number for entry in known]
-        self._check_original()
-        self._write([])
-        return None
+        with self._lock:
+            if self._batches:
+                known = self._batches.pop(0)
+                if [_content(entry) for entry in known] != [_content(entry) for entry in entries]:
+                    raise self._another()
+                numbers = [entry.number for entry in known]
+            else:
+                self._write([{"batch": self._done, "after": after}])
+                numbers = None
+            self._done += 1
+            return numbers
 
     def answer(self, number: int) -> Released[Any] | None:
         """The answer of an entry that was returned in an earlier process; None if it is to be drawn now."""
         if number in self._answers:
             return Released(self._answers[number], number)
-        self._check_original()
+        self.check_open()
         return None
 
     def keep(self, answers: Iterable[Released[Any]]) -> None:
         """Write answers down, before they are returned."""
-        self._write([{"entry": answer.entry, "value": _packed(answer.value)} for answer in answers])
+        with self._lock:
+            self._write([{"entry": answer.entry, "value": _packed(answer.value)} for answer in answers])
+            self._advance()
 
     def check_open(self) -> None:
         """Refuse a run that has ended, before anything is read whose answer could not be kept."""
+        if self._ended:
+            raise ReadError(
+                f"cannot write {self._file.path}: the run that it was kept for has ended",
+                hint="begin a new run for this",
+            )
         self._file.check_open()
+
+    def end(self) -> None:
+        """Charge, draw and write nothing more."""
+        self._ended = True
 
     def discard(self) -> None:
         """Delete the file, because its result is complete. Further requests are refused before their charge."""
         self._file.discard()
 
-    def _go_to(self, entries: int) -> None:
-        """Price by the ledger as it stood after so many entries, as long as the next batch is known."""
-        self.priced_after = entries if self._batches else None
+    def _check_content(self, content: bytes) -> None:
+        """Refuse a copy of an earlier state, or one that somebody has changed: it would draw answers again."""
+        known = content[: self._state.length]
+        if self._state != RunState() and hashlib.sha256(known).hexdigest() != self._state.digest:
+            raise ReadError(
+                f"{self._file.path} is not the latest journal of its run: the run was continued from another copy, or "
+                "the file was changed",
+                hint="continue with the latest one, or start a new run with what is left of the budget",
+            )
 
-    def _check_original(self) -> None:
-        """Refuse to charge or draw by a copy or in a forked child: both would draw an answer for the same entry."""
-        self.check_open()
-        if os.getpid() != self._process:
+    def _advance(self) -> None:
+        """Record how far the run has come; refuse, if another copy of the journal was continued meanwhile."""
+        after = RunState(self._length, self._hash.hexdigest())
+        if after == self._state:
+            return
+        if not advance(self.ledger.path, self.run, before=self._state, after=after):
+            self.end()
             raise ReadError(
-                f"{self._file.path} is the journal of a run in another process",
-                hint="release everything in the process that opened the journal",
+                f"{self._file.path} was continued from another copy of it meanwhile",
+                hint="continue with that one, or start a new run with what is left of the budget",
             )
-        if self._file.inode != self._inode:
-            raise ReadError(
-                f"{self._file.path} is a copy of the journal of a run, and only the original can continue the run",
-                hint="continue with the original file, or start a new run with what is left of the budget",
-            )
+        self._state = after
 
     def _another(self) -> ReadError:
         return ReadError(f"{self._file.path} was begun by a run that asked for something else", hint=_BEGUN)
 
     def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in [*self._unwritten, *lines])
-        if not text:
-            self.check_open()
-            return
-        self._file.append(text.encode())
+        self.check_open()
+        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in [*self._unwritten, *lines]).encode()
+        self._file.append(text)
+        self._length += len(text)
+        self._hash.update(text)
         self._unwritten = []
-
-
-def _new_run(file: JournalFile) -> tuple[str, int]:
-    return secrets.token_hex(16), file.inode
 
 
 def _content(entry: Entry) -> str:
@@ -289,8 +324,8 @@ def resumable(ledger: Ledger, path: str | Path, *, call: Mapping[str, Any] | Non
     Args:
         ledger: of the table that is released from.
         path: the journal, a separate file for each run; it holds released values only. Delete it when you have what
-            you wanted: as long as it is there, the same block gives the same result for free. Only the file itself
-            can continue a run, not a copy of it.
+            you wanted: as long as it is there, the same block gives the same result for free. Of several copies of it
+            one can continue the run.
         call: what the run was asked for, if it should be compared.
     """
     with held(path) as file, recording(file, ledger, call=call) as journal:
@@ -306,46 +341,53 @@ def recording(file: JournalFile, ledger: Ledger, *, call: Mapping[str, Any] | No
         yield journal
     finally:
         _journal.reset(token)
+        journal.end()
 
 
-def _lines(file: JournalFile, head: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The whole lines of a journal; half a line that a crash left is cut off: its answer was returned to nobody.
+def _lines(file: JournalFile, head: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
+    """The content of a journal up to its last whole line, and the lines. Half a line that a crash left was no answer.
 
     A file that is not this journal is refused, and left as it is.
     """
     text = file.read()
-    lines, end = [], 0
-    for line in io.BytesIO(text):
-        try:
-            content = parse_json(line) if line.endswith(b"\n") else None
-        except ValueError:
-            break
-        if not isinstance(content, dict):
-            break
-        lines.append(content)
-        end += len(line)
+    content = text[: text.rfind(b"\n") + 1]
     written = json.dumps(head)
     begin = written.removesuffix("}").encode()  # the token of the run follows
-    cut = text.rstrip(b"\0")  # zeros, after a power failure
-    half = b"\n" not in cut and (begin.startswith(cut) or cut.startswith(begin))  # of the first line
-    if lines and lines[0].get("gapless") == "journal":
-        if {name: lines[0].get(name) for name in head} != json.loads(written):
-            raise ReadError(f"{file.path} was begun under another ledger, or by another call", hint=_BEGUN)
-    elif lines or not half:
+    if not content:
+        half = text.rstrip(b"\0")  # zeros, after a power failure
+        if not (begin.startswith(half) or half.startswith(begin)):
+            raise ReadError(f"{file.path} is no journal", hint="use a separate file for each run")
+        return content, []
+    lines = []
+    for line in content.splitlines():
+        try:
+            lines.append(dict(parse_json(line)))
+        except (ValueError, TypeError):
+            lines.append({})
+    if lines[0].get("gapless") != "journal":
         raise ReadError(f"{file.path} is no journal", hint="use a separate file for each run")
-    file.cut(end)
-    return lines
+    if {name: lines[0].get(name) for name in head} != json.loads(written):
+        raise ReadError(f"{file.path} was begun under another ledger, or by another call", hint=_BEGUN)
+    return content, lines
 
 
-def _parse(lines: Iterable[Mapping[str, Any]]) -> tuple[list[Granted], dict[int, Any]]:
-    """What was granted, in order, and the answers by the number of their entry."""
-    granted, answers = [], {}
+def _parse(
+    lines: Iterable[Mapping[str, Any]],
+) -> tuple[list[tuple[str, float]], dict[int, int], dict[int, Any]]:
+    """What was granted, in order; by how many entries each batch was priced; the answers by their entries."""
+    granted: list[tuple[str, float]] = []
+    priced_after: dict[int, int] = {}
+    answers: dict[int, Any] = {}
     for line in lines:
         if "grant" in line:
-            granted.append(Granted(str(line["grant"]), float(line["spend"]), int(line["after"])))
+            granted.append((str(line["grant"]), float(line["spend"])))
+        elif "batch" in line:
+            priced_after[int(line["batch"])] = int(line["after"])  # the last one, if a charge was not made
+        elif int(line["entry"]) in answers:
+            raise ValueError("two answers for one entry")
         else:
             answers[int(line["entry"])] = _unpacked(line["value"])
-    return granted, answers
+    return granted, priced_after, answers
 
 
 def _packed(value: Any) -> Any:

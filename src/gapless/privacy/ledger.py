@@ -203,6 +203,11 @@ class Ledger:
         return tuple(entry.copy() for entry in self._entries)
 
     @property
+    def entry_count(self) -> int:
+        """The number of entries, as of the last look at the file."""
+        return len(self._entries)
+
+    @property
     def spent(self) -> Loss:
         """What has been spent, other processes' entries as of the last look at the file.
 
@@ -221,8 +226,12 @@ class Ledger:
 
     def pricing(self, *, after: int | None = None) -> Pricing:
         """How releases are priced now; or how they were when the ledger had `after` entries."""
-        pricing = self._pricing
-        return pricing if after is None else self._initial_pricing().after(self._entries[:after])
+        if after is None:
+            return self._pricing
+        try:
+            return self._initial_pricing().after(self._entries[: max(0, after)])
+        except ValueError as wrong:
+            raise LedgerError(f"{self._path} {wrong}", hint=RESTORE) from None
 
     def price(self, requests: Sequence[Request], *, together: bool = False, after: int | None = None) -> Price:
         """The price of these releases, from public facts alone (`pricing`); `together` as in `Grant.release_all`."""
@@ -291,7 +300,7 @@ class Ledger:
         if not spend.fits_in(self.left):
             raise self._overspent(spend, to, "spend asks for")
         if journal is not None:
-            journal.grant(to, spend, after=len(self._entries))
+            journal.grant(to, spend)
         return Grant(self, self._key, spend, to, journal=journal)
 
     def refresh(self) -> None:
@@ -314,8 +323,10 @@ class Ledger:
             entries: one batch (`entries_of`); number, batch and hash are given here.
             run: the token of the resumable run that charges.
         """
+        if not entries:
+            return []
         self.enter_files()  # not under the lock below: whoever has a register's lock may wait for that of a ledger
-        to = entries[0].to if entries else ""
+        to = entries[0].to
         with account(self._path) as lines_after:
             self._take(lines_after(self._seen))
             if self._entries and any(entry.together for entry in entries):

@@ -56,10 +56,10 @@ class Request:
         names = self.reads is None or (
             type(self.reads) is frozenset and all(type(column) is str for column in self.reads)
         )
-        if not (plain and names):  # other types could claim to be equal to what was charged
+        if not (plain and names and type(self.what) is str):  # other types could claim to equal what was charged
             raise BudgetError(
-                "the distance or the columns of a release are not plain numbers and names",
-                hint="pass numbers as distances, and the columns to read as a frozenset of str",
+                "the distance, the columns or the purpose of a release are not plain numbers and names",
+                hint="use int or float distances, a frozenset of str or None as reads, and str as purpose",
             )
 
     def loss(self, order: float) -> Loss:

@@ -103,8 +103,8 @@ class Trainable(Protocol[S]):
         """The rows that are marked, block by block; `marks` is told how many rows there are to mark."""
         ...
 
-    def done(self, steps: int, state: S) -> None:
-        """So many steps are done, and so it stands, which is public."""
+    def done(self, steps: int) -> None:
+        """Report the number of steps done, and nothing of the state: a stopped training is done again (`Journal`)."""
         ...
 
 
@@ -204,7 +204,7 @@ class PrivateTraining:
             for _ in range(self.draws):
                 steps_of_grid += noise.discrete_gaussian(self.std * 2.0**GRID / math.sqrt(self.draws), self.numbers)
             state = program.follow(state, np.asarray(steps_of_grid * unit, dtype=np.float64), step)
-            value.done(step + 1, state)
+            value.done(step + 1)
         return program.outcome(state)
 
     def clipped(self, gradients: RowGradients, rows: int) -> Floats:

@@ -84,8 +84,8 @@ class Teachable(Protocol[S]):
         """Every row once, some at a time, with the teacher that it goes to; `drawn` is told how many are to go."""
         ...
 
-    def done(self, steps: int, state: S) -> None:
-        """So many steps are done, and so it stands, which is public."""
+    def done(self, steps: int) -> None:
+        """Report the number of steps done, and nothing of the state: a stopped training is done again (`Journal`)."""
         ...
 
 
@@ -152,7 +152,7 @@ class TeacherVotes:
                 votes = np.asarray(program.ask(state, taught, step, None)).reshape(self.teachers, self.queries) > 0
             noisy = votes.sum(axis=0, dtype=np.int64) + noise.discrete_gaussian(self.std, self.queries)
             state = program.follow(state, noisy.astype(np.float64), step)
-            value.done(step + 1, state)
+            value.done(step + 1)
         return program.outcome(state)
 
 
@@ -240,7 +240,7 @@ class OneTeacher:
             steps_of_grid += noise.discrete_gaussian(self.std * 2.0**GRID, self.numbers)
             noisy = np.asarray(steps_of_grid * unit, dtype=np.float64).reshape(answer.shape)
             state = program.follow(state, noisy, step)
-            value.done(step + 1, state)
+            value.done(step + 1)
         return program.outcome(state)
 
     def clipped(self, vectors: Floats) -> Floats:

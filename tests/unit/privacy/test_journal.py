@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from unittest import mock
 
@@ -34,10 +35,11 @@ from gapless.privacy import (
     SmoothValue,
     for_counts,
 )
-from gapless.privacy.journal import Journal, _packed, _unpacked
+from gapless.privacy.journal import Journal, _packed, _unpacked, held, recording
 from gapless.privacy.pricing import Request
 from gapless.privacy.private import transform
 from gapless.privacy.registry import MECHANISMS
+from gapless.privacy.run_states import RunState, state_of, states_beside
 from gapless.synth import METHODS
 from gapless.testing.audit import letters_schema, private
 from helpers import teacher_ensembles
@@ -219,25 +221,154 @@ def test_an_entry_that_looks_like_ours_and_is_of_another_process_is_not_used(tab
     assert len({entry.run for entry in table.ledger.entries}) == 2
 
 
-def test_a_copy_of_a_journal_gives_its_answers_and_nothing_else(table, tmp_path):
-    """Two copies of a run, both continued, would draw two answers for one charge."""
+def test_of_two_copies_of_a_journal_one_continues_the_run(table, tmp_path):
+    """Both continued, they would draw two answers for one charge."""
     with mock.patch.object(Plan, "_draw", side_effect=CrashError), pytest.raises(CrashError):
         ask(table, tmp_path / "run")  # charged, not answered
     shutil.copy(tmp_path / "run", tmp_path / "copy")
+    (first,) = ask(table, tmp_path / "copy")
     with (
         mock.patch.object(Private, "_open", side_effect=AssertionError("read")),
-        pytest.raises(gl.ReadError, match="is a copy of the journal"),
+        pytest.raises(gl.ReadError, match="is not the latest journal of its run"),
     ):
-        ask(table, tmp_path / "copy")
-    (first,) = ask(table, tmp_path / "run")
+        ask(table, tmp_path / "run")
+    shutil.copy(tmp_path / "copy", tmp_path / "run")
+    assert np.array_equal(ask(table, tmp_path / "run")[0].value, first.value)
+    assert len(table.ledger.entries) == 1
+
+
+def test_of_two_copies_that_are_continued_at_once_one_returns_an_answer(table, tmp_path):
+    with mock.patch.object(Plan, "_draw", side_effect=CrashError), pytest.raises(CrashError):
+        ask(table, tmp_path / "run")
     shutil.copy(tmp_path / "run", tmp_path / "copy")
-    assert np.array_equal(ask(table, tmp_path / "copy")[0].value, first.value)
-    with pytest.raises(gl.ReadError, match="is a copy of the journal"), gl.resumable(table.ledger, tmp_path / "copy"):
-        ask_again = table.ledger.grant(table.ledger.share(percent=10), to="test")
-        value = table.marginal("x0")
-        noise = for_counts(ask_again.left / 2, value.distance)
-        ask_again.release(value, noise, what="x0")  # its answer is in the copy
-        ask_again.release(value, noise, what="more")
+    keep = Journal.keep
+
+    def late(journal, answers):
+        with mock.patch.object(Journal, "keep", keep):
+            ask(table, tmp_path / "copy")  # is drawn and kept while this one is drawn
+        keep(journal, answers)
+
+    with (
+        mock.patch.object(Journal, "keep", late),
+        pytest.raises(gl.ReadError, match="was continued from another copy"),
+    ):
+        ask(table, tmp_path / "run")
+    with pytest.raises(gl.ReadError, match="is not the latest journal of its run"):
+        ask(table, tmp_path / "run")
+    ask(table, tmp_path / "copy")
+    assert len(table.ledger.entries) == 1
+
+
+def test_a_journal_that_was_set_back_or_damaged_draws_nothing(table, tmp_path):
+    """Restored from a backup, or with a damaged line in its middle; whatever the number of its file is."""
+    ask(table, tmp_path / "run", times=2)
+    whole = (tmp_path / "run").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for content in (b"".join(lines[:-1]), b"".join([*lines[:-2], b"{nonsense\n", lines[-1]]), whole[:-7]):
+        (tmp_path / "run").write_bytes(content)
+        with (
+            mock.patch.object(Private, "_open", side_effect=AssertionError("read")),
+            pytest.raises(gl.ReadError, match=r"is not the latest journal|was changed"),
+        ):
+            ask(table, tmp_path / "run", times=2)
+        assert (tmp_path / "run").read_bytes() == content  # nothing is cut off what somebody may repair
+    (tmp_path / "run").write_bytes(whole)
+    ask(table, tmp_path / "run", times=2)
+    assert len(table.ledger.entries) == 2
+
+
+def test_answers_that_were_written_and_not_returned_are_recorded_when_the_run_resumes(table, tmp_path):
+    """Killed between the journal and the record of how far the run is: the answer counts, and is flushed."""
+    with mock.patch.object(Journal, "_advance", side_effect=CrashError), pytest.raises(CrashError):
+        ask(table, tmp_path / "run")
+    assert state_of(table.ledger.path, table.ledger.entries[0].run) == RunState()
+    with mock.patch.object(Private, "_open", side_effect=AssertionError("read")):
+        (first,) = ask(table, tmp_path / "run")
+    assert state_of(table.ledger.path, table.ledger.entries[0].run).length == (tmp_path / "run").stat().st_size
+    assert np.array_equal(ask(table, tmp_path / "run")[0].value, first.value)
+
+
+def test_a_run_that_is_stopped_twice_with_charges_of_others_between_is_priced_as_it_was(tmp_path):
+    """Prices for the complete table depend on all entries before: the journal says which."""
+    budget = gl.Budget(2.0, 0, ground_truth=gl.MCAR({"x0": 0.3, "x1": 0.2}))
+    table = private(ROWS, SCHEMA, tmp_path, budget=budget)
+
+    def run(steps):
+        with gl.resumable(table.ledger, tmp_path / "run"):
+            grant = table.ledger.grant(table.ledger.capacity * 0.5, to="test")
+            for name in SCHEMA.names[:steps]:
+                value = table.marginal(name)
+                grant.release(value, for_counts(grant.even([value], grant.left / 3), value.distance), what=name)
+            return grant.left.value
+
+    def other():
+        grant = table.ledger.grant(table.ledger.capacity * 0.1, to="other")
+        value = table.marginal("x1")
+        grant.release(value, for_counts(grant.even([value], grant.left), value.distance), what="x1")
+
+    left = []
+    for steps in (1, 2, 3):
+        left.append(run(steps))
+        other()
+    assert run(3) == left[-1]
+    assert [entry.to for entry in table.ledger.entries] == ["test", "other"] * 3
+
+
+def other_entries(entries):
+    """The same entries, each time with another value in one field of the last one."""
+    last = entries[-1]
+    changed = {
+        "to": "other",
+        "noise": "other",
+        "what": "other",
+        "mechanism": last.mechanism | {"std": 1.0},
+        "distance": {"L1": 2.0},
+        "reads": ["x3"],
+        "loss": last.loss * 1.5,
+        "together": not last.together,
+    }
+    return {name: [*entries[:-1], replace(last, **{name: value})] for name, value in changed.items()}
+
+
+def test_every_field_of_every_entry_is_compared(table, tmp_path):
+    ask(table, tmp_path / "run", times=2)
+    mine = table.ledger.batches_of(table.ledger.entries[0].run)[0]
+    for name, entries in other_entries(mine).items():
+        with gl.resumable(table.ledger, tmp_path / "run") as journal:
+            table.ledger.grant(table.ledger.share(percent=10), to="test")
+            with pytest.raises(gl.ReadError, match="asked for something else"):
+                journal.charged(entries, after=0)
+        assert name
+    with gl.resumable(table.ledger, tmp_path / "run") as journal:
+        assert journal.charged(mine, after=0) == [1, 2]
+
+
+def test_two_answers_for_one_entry_are_refused(table, tmp_path):
+    ask(table, tmp_path / "run")
+    lines = (tmp_path / "run").read_text().splitlines(keepends=True)
+    (tmp_path / "run").write_text("".join([*lines, lines[-1]]))
+    with pytest.raises(gl.ReadError, match="was changed"):
+        ask(table, tmp_path / "run")
+
+
+def test_a_grant_of_one_block_draws_nothing_beside_the_next_one(table, tmp_path):
+    with held(tmp_path / "run") as file:
+        with recording(file, table.ledger):
+            grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+            value = table.marginal("x0")
+            noise = for_counts(grant.left / 2, value.distance)
+            plan = grant.plan([Request(value.distance, value.reads, noise, "x0")])
+        with recording(file, table.ledger), pytest.raises(gl.ReadError, match="has ended"):
+            plan.release(value)
+
+
+def test_an_empty_plan_leaves_a_run_as_it_is(table, tmp_path):
+    for _ in range(2):
+        with gl.resumable(table.ledger, tmp_path / "run"):
+            grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+            grant.plan([])
+            value = table.marginal("x0")
+            grant.release(value, for_counts(grant.left / 2, value.distance), what="x0")
     assert len(table.ledger.entries) == 1
 
 
@@ -315,7 +446,7 @@ def test_answers_that_nobody_paid_for_are_refused(table, tmp_path):
         text.replace(f'"run": "{table.ledger.entries[0].run}"', '"run": "another"'),
     ):
         (tmp_path / "run").write_text(forged)
-        with pytest.raises(gl.ReadError, match="the ledger does not know"):
+        with pytest.raises(gl.ReadError, match=r"the ledger does not know|is not the latest journal"):
             fit("independent", table, tmp_path / "run")
     assert len({entry.batch for entry in table.ledger.entries}) == 1
 
@@ -324,6 +455,7 @@ def test_an_answer_that_a_crash_kept_from_the_journal_is_drawn_under_the_same_ch
     (first,) = ask(table, tmp_path / "run")
     assert np.array_equal(ask(table, tmp_path / "run")[0].value, first.value)
     text = (tmp_path / "run").read_bytes()
+    states_beside(table.ledger.path).unlink()  # as before the answer was on the disk
     (tmp_path / "run").write_bytes(text[:-7])
     (again,) = ask(table, tmp_path / "run")
     assert (first.entry, again.entry, len(table.ledger.entries)) == (1, 1, 1)
@@ -333,6 +465,7 @@ def test_an_answer_that_a_crash_kept_from_the_journal_is_drawn_under_the_same_ch
 def test_half_a_line_is_cut_off(table, tmp_path):
     fit("independent", table, tmp_path / "run")
     text = (tmp_path / "run").read_bytes()
+    states_beside(table.ledger.path).unlink()  # as before the answer was on the disk
     (tmp_path / "run").write_bytes(text[:-7])
     with gl.resumable(table.ledger, tmp_path / "run"):
         pass
@@ -469,6 +602,7 @@ def test_a_batch_is_not_found_across_two_charges(table, tmp_path):
     with mock.patch.object(Ledger, "charge", late):
         first = ask(table, tmp_path / "run", times=2)
     lines = (tmp_path / "run").read_text().splitlines()
+    states_beside(table.ledger.path).unlink()
     (tmp_path / "run").write_text("\n".join(lines[:-1]) + "\n")  # a crash came before the second answer
     again = ask(table, tmp_path / "run", times=2)
     assert [answer.entry for answer in first] == [3, 4]
@@ -618,7 +752,7 @@ def test_what_is_asked_and_answered_is_on_the_disk_before_the_next_step(table, t
         ask(table, tmp_path / "run")
     assert steps[:3] == ["flush", "flush", "journal"]  # what is in it, and its name
     assert "charge" in steps
-    assert steps[-2:] == ["flush", "journal"]
+    assert steps[-4:] == ["flush", "journal", "flush", "flush"]  # the answer; then how far the run is, and its name
 
 
 def test_a_grant_for_another_purpose_is_another_call(table, tmp_path):

@@ -7,7 +7,7 @@ PATEGAN: a generator against a student of teachers, each of whom knows a part of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isqrt
@@ -24,7 +24,7 @@ from gapless.model.marginal import estimate_total
 from gapless.model.neural.descent import Adam, Cells, Cosine, Descent, begun
 from gapless.model.neural.layers import Chain, Linear
 from gapless.privacy import Loss, PrivateTraining, Released, Sampled, TeacherVotes
-from gapless.synth.adversarial.game import Game, Generator, Played, Poll, Side
+from gapless.synth.adversarial.game import Game, Generator, Poll, Side
 from gapless.synth.adversarial.generative import Critic, GeneratorModel, Known, network
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
@@ -152,7 +152,7 @@ class Adversarial(Synthesizer):
     def play(self, fitting: Fitting, game: Game, laws: Sequence[Floats]) -> Outcome:
         """Train the critics with what is left of the grant."""
         steps = self.many_steps
-        rows = trainable(fitting.prepared, game, progress=told(fitting, "training", steps))
+        rows = trainable(fitting.prepared, game, progress=lambda step: fitting.tell("training", step, steps))
         training = PrivateTraining.for_loss(
             fitting.grant.left,
             rows.distance,
@@ -192,11 +192,6 @@ def rows_side(
         laws=known,
     )
     return Side.of(generator, lines, heads)
-
-
-def told(fitting: Fitting, phase: str, steps: int) -> Callable[[int, Played], None]:
-    """Progress with the loss: by how much the pairs of made rows are off what is remembered of private ones."""
-    return lambda step, state: fitting.tell(f"{phase}, pairs off by {state.off:.3f}", step, steps)
 
 
 def teachers(fitting: Fitting) -> int:
@@ -338,7 +333,7 @@ class DPautoGAN(Adversarial):
             steps=steps,
             clip=AUTO_CLIP,
             what="autoencoder",
-            progress=lambda step, _: fitting.tell("training the autoencoder", step, steps),
+            progress=lambda step: fitting.tell("training the autoencoder", step, steps),
         )
         _, (decoder, _) = network.unpack(trained.value)
         return [rows_side(fitting, laws, fitting.sizes, decoder=decoder)]
@@ -374,7 +369,7 @@ class PATEGAN(Adversarial):
         votes = TeacherVotes.for_loss(fitting.grant.left, distance, teachers=many, steps=steps, queries=ASKED)
         reach = STUDENT_REACH / (1 + votes.std / many / MUCH_NOISE)
         poll = Poll(game=game, teachers=many, made=ASKED, steps=steps, reach=reach)
-        rows = teachable(fitting.prepared, poll, progress=told(fitting, "votes", steps))
+        rows = teachable(fitting.prepared, poll, progress=lambda step: fitting.tell("votes", step, steps))
         released = fitting.grant.release(rows, votes, what="votes")
         clip = typical(game.sides, laws)
         length = clip / np.sqrt(game.numbers)  # of a product in one made row, about

@@ -80,7 +80,7 @@ class MisGAN(Adversarial):
         steps = self.many_steps
         game = replace(game, optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps, warmup=WARMUP)))
         tutors = Tutors(game=game, teachers=teachers(fitting), made=ASKED)
-        rows = teachable(fitting.prepared, tutors, progress=lambda step, _: fitting.tell("training", step, steps))
+        rows = teachable(fitting.prepared, tutors, progress=lambda step: fitting.tell("training", step, steps))
         vectors, width = tutors.answers
         noise = OneTeacher.for_loss(
             fitting.grant.left,

@@ -159,7 +159,7 @@ def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Sha
             steps=course.steps,
             clip=course.clip,
             what="network",
-            progress=lambda step, _: fitting.tell("training", step, course.steps),
+            progress=lambda step: fitting.tell("training", step, course.steps),
         ).value
     return SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points), laws
 
@@ -229,7 +229,7 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Co
     return ColumnLaws((*telling, *others), tuple(found[column] for column in (*telling, *others))), laws
 
 
-def _tell_steps(fitting: Fitting, done: int, of: int, each: int, step: int, _: object) -> None:
+def _tell_steps(fitting: Fitting, done: int, of: int, each: int, step: int) -> None:
     """Progress of one of several trainings."""
     fitting.tell("training", done * each + step, of * each)
 

@@ -241,14 +241,12 @@ def test_the_same_noise_gives_the_same_critic(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "phase"), [("dpgan", "training"), ("pategan", "votes")])
-def test_progress_tells_the_loss_which_is_public(name, phase, tmp_path):
-    told = []
+def test_progress_reports_steps_and_nothing_that_noise_decides(name, phase, tmp_path):
+    """A training that was stopped is done again under its charge: nobody may have seen how it stood."""
     table = private(people(200), schema(), tmp_path, budget=gl.Budget(5.0, 1e-6))
-    model = GANS[name](steps=3).fit(table, spend=table.ledger.left, progress=lambda *step: told.append(step))
-    assert [step[1:] for step in told[-3:]] == [(1, 3), (2, 3), (3, 3)]
-    losses = [float(step[0].removeprefix(f"{phase}, pairs off by ")) for step in told[-3:]]
-    assert all(0 < loss < 10 for loss in losses)
-    assert model.private
+    seen = []
+    GANS[name](steps=3).fit(table, spend=table.ledger.left, progress=lambda *step: seen.append(step))
+    assert seen[-3:] == [(phase, 1, 3), (phase, 2, 3), (phase, 3, 3)]
 
 
 # ------------------------------------------------------------------ refusals
