@@ -372,6 +372,7 @@ def test_an_empty_plan_leaves_a_run_as_it_is(table, tmp_path):
     assert len(table.ledger.entries) == 1
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forking with threads
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_draws_nothing_under_the_charges_of_its_parent(table, tmp_path):
     with mock.patch.object(Plan, "_draw", side_effect=CrashError), pytest.raises(CrashError):

@@ -1,0 +1,94 @@
+"""The gate refuses before it charges, charges before it reads, and uses each entry once."""
+
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+import gapless as gl
+from gapless.errors import BudgetError
+from gapless.privacy import L1, DiscreteGaussian, Loss, for_counts
+from gapless.privacy.grant import Grant
+from gapless.privacy.pricing import Request
+from gapless.testing.audit import letters_schema, private
+
+ROWS = [("a", "b"), ("b", None), ("a", "a")]
+
+
+@pytest.fixture
+def table(tmp_path):
+    return private(ROWS, letters_schema([2, 2]), tmp_path, budget=gl.Budget(1.0, 1e-6))
+
+
+def granted(table, share):
+    return Grant(table.ledger, table.ledger._key, table.ledger.capacity * share, "test")
+
+
+def test_what_is_lent_is_no_longer_in_the_grant(table):
+    grant = granted(table, 0.5)
+    lent = grant.lend(table.ledger.capacity * 0.3)
+    assert lent == table.ledger.capacity * 0.3
+    assert grant.left.value == pytest.approx(table.ledger.capacity.value * 0.2)
+    with pytest.raises(BudgetError, match="more is lent than this grant has left"):
+        grant.lend(table.ledger.capacity * 0.3)
+
+
+def test_two_grants_together_spend_no_more_than_the_budget(table):
+    """Each alone has room in the capacity: what was spent before counts."""
+    value = table.marginal("x0")
+    first, second = granted(table, 0.6), granted(table, 0.6)
+    first.release(value, for_counts(first.left, value.distance), what="x0")
+    written = table.ledger.path.read_bytes()
+    with pytest.raises(BudgetError, match="a release costs"):
+        second.release(value, for_counts(second.left, value.distance), what="x0")
+    assert table.ledger.path.read_bytes() == written
+
+
+@dataclass(frozen=True, slots=True)
+class CheapRequest(Request):
+    """Claims to lose nothing."""
+
+    def loss(self, order):
+        return Loss(0.0, order)
+
+
+def test_a_request_of_another_class_is_refused(table):
+    grant = granted(table, 0.5)
+    with pytest.raises(BudgetError, match="a plan is made of requests"):
+        grant.plan([CheapRequest(L1(1), None, DiscreteGaussian(1.0), "x0")])
+    assert not table.ledger.entries
+
+
+@pytest.mark.parametrize("what", [3, None, b"x0"])
+def test_the_purpose_of_a_release_is_text(what):
+    with pytest.raises(BudgetError, match="not plain numbers and names"):
+        Request(L1(1), None, DiscreteGaussian(1.0), what)
+
+
+def test_requests_are_taken_once(table):
+    """From an iterator as well: what is charged is what is read."""
+    value = table.marginal("x0")
+    noise = for_counts(table.ledger.capacity / 4, value.distance)
+    answers = granted(table, 0.9).release_all((value, noise, name) for name in ("one", "two"))
+    assert [answer.entry for answer in answers] == [1, 2]
+    assert [entry.what for entry in table.ledger.entries] == ["one", "two"]
+    plan = granted(table, 0.3).plan(Request(value.distance, value.reads, noise, name) for name in ("three",))
+    assert plan.release(value).entry == 3
+
+
+def test_threads_that_share_a_plan_use_each_entry_once(table):
+    value = table.marginal("x0")
+    noise = for_counts(table.ledger.capacity / 100, value.distance)
+    plan = granted(table, 0.9).plan([Request(value.distance, value.reads, noise, "x0")] * 40)
+    entries, start = [], threading.Barrier(4)
+
+    def read():
+        start.wait()
+        entries.extend(plan.release(value).entry for _ in range(10))
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(entries) == list(range(1, 41))
