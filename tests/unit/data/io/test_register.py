@@ -259,9 +259,9 @@ def test_a_ledger_that_is_gone_is_not_replaced(big):
         read(big / "2024.csv", budget=gl.Budget(2.0, 1e-6))
     assert error.value.wrong == f"{big}/2024.csv is covered by the ledger {big}/2024.ledger, which is gone"
     assert error.value.hint == (
-        f"pass ledger=PATH if it was moved, or restore it and its .seal from a backup; if {big}/2024.csv holds other "
-        f"people, copy it under another name; only if nothing that was released under it was ever shared, delete the "
-        f'lines that name "2024.csv" in {big}/{REGISTER}'
+        f"pass its path as ledger= if it was moved, or restore it and its .seal from a backup; if {big}/2024.csv holds "
+        f"other people, copy it under another name; only if nothing that was released under it was ever shared, delete "
+        f'the lines that name "2024.csv" in {big}/{REGISTER}'
     )
     assert not (big / "2024.ledger").exists()
     kept = [line for line in (big / REGISTER).read_text().splitlines() if '"2024.csv"' not in line]
