@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from gapless.constraints.grammar import Reader, quoted
 from gapless.errors import QuestionError
-from gapless.query.condition import Reader, quoted
 from gapless.query.questions import AnyQuestion, Count, Mean, Median, Proportion, Quantile, Sum, Variance
 from gapless.query.treatments import Drop, Missing
 

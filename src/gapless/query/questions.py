@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gapless.constraints.grammar import EXAMPLE, Always, And, Condition, parse_condition, quoted
 from gapless.data import PrivateTable
 from gapless.data.sums import MOST_PARTS
 from gapless.errors import QuestionError
@@ -25,7 +26,7 @@ from gapless.query.compiled import (
     sum_shape,
     variance_shape,
 )
-from gapless.query.condition import EXAMPLE, Always, And, Condition, known, parse_condition, quoted, told_for
+from gapless.query.condition import known, told_for
 from gapless.query.numbers import Numbers, numbers_of
 from gapless.query.quantiles import ByRank
 from gapless.query.treatments import Drop, Missing, names_of
