@@ -76,7 +76,7 @@ weights.weighted_learners: table.ask(Mean(…), spend=…)
 weights.discriminators: a larger regularization= or spend=, noise="gaussian", or debias=False
 weights.discriminators: noise="knorm"
 weights.weighted_learners: positive=?, which foretells this cell by a logistic regression
-weights.weights: a PrivateTable; LogReg().fit(truth, fake) is for two public tables
+weights.calibration: a PrivateTable; LogReg().fit(truth, fake) is for two public tables
 """
 
 
