@@ -1,4 +1,6 @@
-"""Files that are whole or not there: write beside, flush, rename.
+"""Files: written whole or not at all, locked, and read with limits.
+
+A file is written beside its name, flushed and renamed.
 
 Locks on open files, and whether a path still names the file that was locked.
 

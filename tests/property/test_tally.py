@@ -10,12 +10,13 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from gapless import HotDeck, Integer, MissingCode, Number, Ordinal, Rows, Schema
+from gapless.constraints.grammar import needed, parse_condition
 from gapless.data.row_contribution import Groups, Tally
 from gapless.data.sums import hot_deck_sum, plain_sum
 from gapless.errors import QuestionError
 from gapless.privacy import L1
 from gapless.query import parse_question
-from gapless.query.condition import compile_condition, needed, parse_condition
+from gapless.query.condition import compile_condition
 from gapless.testing.audit import private
 from helpers.examples import examples
 from helpers.open_sealed import reveal

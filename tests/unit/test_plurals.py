@@ -69,8 +69,8 @@ NEVER_ONE = {
     ("synth/marginal/privbayes.py", "cells"),
     ("synth/marginal/selection.py", "cap_cells"),
     ("synth/marginal/selection.py", "fitting.sizes[c]"),
-    ("weights/weights.py", "what"),  # a name
-    ("weights/weights.py", "self.method"),
+    ("weights/calibration.py", "what"),  # a name
+    ("weights/calibration.py", "self.method"),
 }
 
 

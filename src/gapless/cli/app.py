@@ -564,5 +564,4 @@ def _outside(column: ColumnCheck) -> str:
 import gapless.cli.ask  # noqa: E402 registers its command
 import gapless.cli.estimate  # noqa: E402 registers its commands
 import gapless.cli.evaluate  # noqa: E402 registers its command
-import gapless.cli.gap  # noqa: E402 registers its command
 import gapless.cli.weigh  # noqa: E402, F401 registers its command

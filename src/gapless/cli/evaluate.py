@@ -1,16 +1,31 @@
-"""`gapless evaluate`: how close a table is to the truth."""
+"""`gapless evaluate`: how close a table is to the truth.
+
+`gapless gap`: gaps in a public table, for experiments.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gapless.cli.app import Json, SchemaOption, _account, _ledger, _percent, _progress, _working, app
+from gapless.cli.app import (
+    Data,
+    Encoding,
+    Json,
+    RowsOutput,
+    SchemaOption,
+    _account,
+    _ledger,
+    _percent,
+    _progress,
+    _working,
+    app,
+)
 from gapless.cli.hints import to_cli_hint
-from gapless.cli.terminal import console
+from gapless.cli.terminal import console, notes
 from gapless.errors import ReadError
 
 if TYPE_CHECKING:
@@ -98,3 +113,109 @@ def _fake(path: Path, schema: Schema, encoding: str | None) -> Table:
         return Table.read(path, schema, encoding=encoding)
     except ReadError as error:  # the option of the other file would not help
         raise ReadError(error.wrong, hint=to_cli_hint(error.hint, encoding="--fake-encoding")) from None
+
+
+if TYPE_CHECKING:
+    from gapless.missing.gap_mechanisms import MAR, MCAR, MNAR
+
+
+@app.command(
+    epilog="Example: `gapless gap truth.csv --schema truth.toml --mechanism mar --rate 0.2 --seed 0 -o gapped.csv "
+    "--schema-output gapped.toml`"
+)
+def gap(
+    data: Data,
+    schema: SchemaOption,
+    output: RowsOutput,
+    rate: Annotated[
+        list[str], typer.Option("--rate", "-r", help="The share of gaps, 0.2; or by column, income=0.2, repeated.")
+    ],
+    mechanism: Annotated[str, typer.Option("--mechanism", "-m", help="mcar, mar or mnar.")] = "mcar",
+    how: Annotated[
+        str | None, typer.Option(help="For mnar: logistic (the default), self or quantile.", show_default=False)
+    ] = None,
+    observed: Annotated[
+        list[str] | None,
+        typer.Option(help="For mar: a column that stays observed and drives the gaps, repeated.", show_default=False),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Repeat the same gaps.")] = None,
+    schema_output: Annotated[
+        Path | None, typer.Option("--schema-output", help="Where to write the schema of the gapped table.")
+    ] = None,
+    encoding: Encoding = None,
+    as_json: Json = False,
+) -> None:
+    """Make gaps in a PUBLIC table, for experiments: cells that stay are not touched. Not for private data."""
+    from gapless.data import Table
+    from gapless.data.io.source import load
+    from gapless.data.table import write_frame
+    from gapless.files import check_writable
+    from gapless.missing.check import patterns_of
+    from gapless.missing.gap_mechanisms import frame_with_gaps, gappy
+    from gapless.schema import Schema
+    from gapless.text import aligned, plural
+
+    chosen = _mechanism(mechanism, rate, how, observed)
+    check_writable(output, unlike=(data, schema, schema_output))
+    if schema_output is not None:
+        check_writable(schema_output, unlike=(data, schema))
+    public = Schema.read(schema)
+    frame = load(data, public, encoding=encoding)
+    table = Table.read(frame, public)
+    flags = chosen.mask(table, seed=seed)
+    write_frame(frame_with_gaps(frame, public, flags), output, public)
+    after = gappy(public, flags)
+    if schema_output is not None:
+        after.write(schema_output)
+    gaps = [codes >= c.size for codes, c in zip(table.codes, public.columns, strict=True)]
+    found = patterns_of(public.names, [old | new for old, new in zip(gaps, flags.T, strict=True)], table.rows)
+    if as_json:
+        told = {"file": str(output), "rows": table.rows, "complete_rows": found.complete, "rates": found.rates}
+        print(json.dumps(told))
+        return
+    console.print(f"{plural(table.rows, 'row')} in {output}, {found.complete:,} of them complete")
+    rates = {name: share for name, share in found.rates.items() if share > 0}
+    for name, share in zip(aligned(rates), rates.values(), strict=True):
+        console.print(f"  {name}  {100 * share:5.1f}% missing")
+    if after != public and schema_output is None:
+        fresh = [new.name for new, old in zip(after.columns, public.columns, strict=True) if new != old]
+        notes.print(
+            f"To read it, declare may_be_missing = true for {', '.join(fresh)}; --schema-output does it for you."
+        )
+
+
+def _mechanism(name: str, rate: list[str], how: str | None, observed: list[str] | None) -> MCAR | MAR | MNAR:
+    from gapless.missing.gap_mechanisms import MECHANISMS
+    from gapless.text import nearest
+
+    if name not in MECHANISMS:
+        raise typer.BadParameter(f"no mechanism {name!r}. Try: {nearest(name, MECHANISMS)}")
+    for option, value, owner in (("--how", how, "mnar"), ("--observed", observed, "mar")):
+        if value and name != owner:
+            raise typer.BadParameter(f"{option} is for --mechanism {owner}")
+    more: dict[str, Any] = {}
+    if how:
+        more["how"] = how
+    if observed:
+        more["observed"] = observed
+    return MECHANISMS[name](_rates(rate), **more)
+
+
+def _rates(texts: list[str]) -> Any:
+    """0.2 for all columns, or income=0.2 for one."""
+    rates: dict[str, float] = {}
+    for text in texts:
+        column, _, value = text.rpartition("=")
+        if column in rates:
+            raise typer.BadParameter(f"two rates for {column or 'all columns'}. Try: --rate {text}")
+        try:
+            rates[column] = float(value)
+        except ValueError:
+            rates[column] = -1.0
+        if not 0 <= rates[column] <= 1:
+            raise typer.BadParameter(f"--rate {text} is no share from 0 to 1. Try: --rate 0.2, or --rate income=0.2")
+    if "" not in rates:
+        return rates
+    if len(rates) > 1:
+        raise typer.BadParameter("a rate for all columns, and one for some. Try: --rate 0.2, or --rate income=0.2")
+    return rates[""]

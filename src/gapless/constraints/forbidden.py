@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.constraints.compatible import Between, Forbidden
+from gapless.constraints.grammar import parse_rule
 from gapless.constraints.predicates import holds
-from gapless.constraints.rules import Place, Rule, read, rules_of
+from gapless.constraints.rules import Place, Rule, rules_of
 from gapless.constraints.violations import Numbers, hold, numbers_of_cells
 from gapless.errors import SchemaError
 from gapless.schema.numeric import _Binned
@@ -163,7 +164,7 @@ def beginnings(schema: Schema) -> dict[str, list[int]]:
     """For each column on a line, the cells with which a rule begins or ceases to hold: bins must begin there too."""
     found: dict[str, list[int]] = {}
     for constraint in schema.constraints:
-        for written in read(constraint.forbidden):
+        for written in parse_rule(constraint.forbidden):
             if written.value is not None and isinstance(column := schema[written.name], _Binned):
                 true = holds(column.fine, written.sign, written.value)
                 found.setdefault(written.name, []).extend(np.flatnonzero(np.diff(true)) + 1)

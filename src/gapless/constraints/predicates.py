@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.constraints.grammar import SIGNS
 from gapless.errors import SchemaError
 from gapless.schema.calendar import _Calendar
 from gapless.schema.columns import Boolean, Column, Ordinal, _Levels, as_text
 from gapless.schema.numeric import TINY, _Binned
 
-SIGNS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 CLOSE = 1e-9  # of the narrowest bin: as near to an edge is on it
 BEGIN = {"year": (re.compile(r"\d{4}"), "-01-01"), "month": (re.compile(r"\d{4}-\d{2}"), "-01")}
 

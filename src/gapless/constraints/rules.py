@@ -1,35 +1,21 @@
-r"""Rules on rows as they are written: what must not hold of one row, or of two.
+"""Rules on rows, fitted to a schema: what must not hold of one row, or of two (`grammar` reads their texts).
 
-A rule is a conjunction of comparisons, in one of two forms:
-
-    t1.education == t2.education and t1.education_num != t2.education_num
-    t1&t2&EQ(t1.education,t2.education)&IQ(t1.education_num,t2.education_num)
-
-A comparison has a column of a row on its left and, on its right, a value or a column of the same or of the other row.
 Gaps, and *not applicable*, compare with nothing.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-from gapless.constraints.predicates import SIGNS, holds, position_of
+from gapless.constraints.grammar import SIGNS, RowComparison, parse_rule
+from gapless.constraints.predicates import holds, position_of
 from gapless.errors import SchemaError
 from gapless.schema.calendar import _Calendar
 from gapless.schema.columns import Column, Ordinal, _Levels
 from gapless.schema.numeric import _Binned
 from gapless.schema.schema import Constraint, Schema, Weight
 
-_NAME = r"""t([12])\.([\w-]+|"[^"]+")"""
-_TERM = re.compile(rf"\s*{_NAME}\s*(==|!=|<=|>=|<|>)\s*(?:{_NAME}|(.+?))\s*")
-_WORDS = {"EQ": "==", "IQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
-_COLUMN = r"""t([12])\.("[^"]+"|[^,()&"']+?)"""
-_BEGIN = re.compile(r"\s*t1\s*&\s*(?:t2\s*&\s*)?")
-_CALL = re.compile(rf"""({"|".join(_WORDS)})\(\s*{_COLUMN}\s*,\s*(?:{_COLUMN}|("[^"]*"|'[^']*'|[^,()&"']+?))\s*\)""")
 _ORDERS: dict[str, frozenset[int]] = {  # what a comparison allows: below, equal, above
     sign: frozenset(order for order in (-1, 0, 1) if compare(order, 0)) for sign, compare in SIGNS.items()
 }
@@ -157,7 +143,7 @@ def rules_of(schema: Schema) -> list[Rule]:
 
 def parse(constraint: Constraint, schema: Schema) -> Rule:
     """One rule; what it compares must be comparable, and no value may split a bin."""
-    terms = tuple(_term(written, schema) for written in read(constraint.forbidden))
+    terms = tuple(_term(written, schema) for written in parse_rule(constraint.forbidden))
     rule = Rule(constraint.forbidden, terms, constraint.weight)
     if not rule.between_rows:
         if constraint.weight is not None:
@@ -170,42 +156,7 @@ def parse(constraint: Constraint, schema: Schema) -> Rule:
     return rule
 
 
-class Comparison(NamedTuple):
-    """A comparison as it is written: with another row's column, or with a value."""
-
-    row: int
-    name: str
-    sign: str
-    other_row: int | None
-    other: str | None
-    value: str | None
-
-
-def read(text: str) -> Iterator[Comparison]:
-    """The comparisons of a rule."""
-    if begin := _BEGIN.match(text):
-        body = text[begin.end() :]
-        calls = list(_CALL.finditer(body))
-        found = [(row, name, _WORDS[word], *rest) for word, row, name, *rest in (call.groups() for call in calls)]
-        readable = bool(calls) and re.sub(r"\s", "", _CALL.sub("#", body)) == "&".join("#" * len(calls))
-    else:
-        terms = [_TERM.fullmatch(term) for term in re.split(r"\s+and\s+", text)]
-        found = [term.groups() for term in terms if term is not None]
-        readable = len(found) == len(terms)
-    if not readable:
-        raise SchemaError(
-            f"the constraint {text!r} cannot be read",
-            hint="comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and",
-        )
-    for row, name, sign, other_row, other, value in found:
-        left = int(row) - 1, name.strip('"'), sign
-        if other_row is None:
-            yield Comparison(*left, None, None, value.strip("'\""))
-        else:
-            yield Comparison(*left, int(other_row) - 1, other.strip('"'), None)
-
-
-def _term(written: Comparison, schema: Schema) -> Term:
+def _term(written: RowComparison, schema: Schema) -> Term:
     (place,) = schema.positions([written.name])
     column, left = schema.columns[place], Place(written.row, place)
     if written.value is not None:

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.constraints.predicates import SIGNS
+from gapless.constraints.grammar import SIGNS
 from gapless.constraints.rules import Place, Rule, Term
 from gapless.schema.columns import Column
 from gapless.schema.numeric import _Binned

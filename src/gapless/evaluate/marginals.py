@@ -1,4 +1,4 @@
-"""Two public tables side by side: weighted shares of cells.
+"""Two public tables side by side: weighted shares of cells, distances, and associations of pairs of columns.
 
 The k-way marginal distance: how far two tables are from each other in all sets of k columns.
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gapless.constraints.grammar import parse_condition, value_columns
 from gapless.data import Table
 from gapless.errors import ModelError, QuestionError
 from gapless.query import Mean, Proportion, Quantile, Variance
 from gapless.query.compiled import Compiled
-from gapless.query.condition import parse_condition, value_columns
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion
 from gapless.schema import Schema

@@ -1,9 +1,8 @@
-"""Filling gaps before anything is measured: row by row, from public facts or paid-for parameters only.
+"""What a synthesizer does about gaps: the choices for `missing=`, and imputers that fill gaps first.
 
-Such a filling is a random map of each row by itself, so neighbouring tables stay neighbours (PRIVACY D1, E; proved in
-docs/proofs/stability.md). An imputer that looks at other rows is not stable and has no place here.
-
-What a synthesizer does about gaps: the choices for `missing=`.
+An imputer fills row by row, from public facts or paid-for parameters only. Such a filling is a random map of each row
+by itself, so neighbouring tables stay neighbours (PRIVACY D1, E; proved in docs/proofs/stability.md). An imputer that
+looks at other rows is not stable and has no place here.
 """
 
 from __future__ import annotations

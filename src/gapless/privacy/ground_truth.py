@@ -255,37 +255,6 @@ def renyi(sets: Sets, assumption: Assumption, order: float, *, rows: int = 1) ->
     return min(math.fsum(sets.values()), mean_exp(scaled, assumption, rows=rows) / (order - 1))
 
 
-def approximate(
-    releases: Iterable[tuple[float, float, Collection[str] | None]], assumption: Assumption
-) -> tuple[float, float]:
-    r"""(ε, δ) for the complete table of (ε, δ, columns) releases: :math:`(F, \sum_j p_{A_j} \delta_j)`.
-
-    With columns that may depend on each other δ is not amplified. The failure of estimated rates is added.
-    """
-    given = list(releases)
-    sets = merged((epsilon, columns) for epsilon, _, columns in given)
-    named = over(assumption, sorted(frozenset().union(*sets)))
-    seen = observed(named) if assumption.columns == "independent" else {}
-    deltas = (
-        delta * math.prod(seen.get(column, 1.0) for column in frozenset(columns or ())) for _, delta, columns in given
-    )
-    return mean_exp(sets, named), math.fsum(deltas) * (1 + OUTWARD) + assumption.failure
-
-
-def after_prefix(prefix: tuple[float, float], suffix: tuple[float, float]) -> tuple[float, float]:
-    r"""(ε, δ) of a prefix that is not amplified and a suffix calibrated, for each outcome of it, to an amplified one.
-
-    .. math:: \bigl(\varepsilon_1 + \varepsilon_2,\
-              \max(\delta_1 + e^{\varepsilon_1}\delta_2,\ e^{\varepsilon_2}\delta_1 + \delta_2)\bigr)
-
-    The loss distributions of the two must not be composed: the prefix read the same row and tells which of its cells
-    are observed.
-    """
-    (epsilon_1, delta_1), (epsilon_2, delta_2) = prefix, suffix
-    one, other = delta_1 + math.exp(epsilon_1) * delta_2, math.exp(epsilon_2) * delta_1 + delta_2
-    return epsilon_1 + epsilon_2, max(one, other)
-
-
 def most_lost(epsilon: float, assumption: Assumption, *, rows: int = 1) -> float:
     r"""The most that the *incomplete* table can lose while F stays within ε: :math:`\log(1 + (e^\varepsilon - 1)/p)`.
 

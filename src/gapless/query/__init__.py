@@ -4,8 +4,7 @@ from gapless.query.answers import Answer
 from gapless.query.hot_deck import Deck, HotDeck
 from gapless.query.knn import Knn
 from gapless.query.preview import preview
-from gapless.query.question_parser import parse_question
-from gapless.query.questions import Count, Mean, Median, Proportion, Quantile, Sum, Variance
+from gapless.query.questions import Count, Mean, Median, Proportion, Quantile, Sum, Variance, parse_question
 from gapless.query.several import ask_all
 from gapless.query.treatments import Drop, Preview
 

@@ -27,19 +27,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from gapless.constraints.grammar import Condition, gap_columns, needed, value_columns
 from gapless.data.row_contribution import Groups, Named, Tally, in_bins
 from gapless.errors import QuestionError
 from gapless.query.answers import Estimate, Noise, ratio, ratio_interval, variance, variance_interval
-from gapless.query.condition import (
-    MOST_VALUES,
-    TRUE,
-    Condition,
-    compile_condition,
-    gap_columns,
-    known,
-    needed,
-    value_columns,
-)
+from gapless.query.condition import MOST_VALUES, TRUE, compile_condition, known
 from gapless.query.numbers import FOR_SQUARES, Numbers
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned

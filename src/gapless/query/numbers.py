@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gapless.constraints.grammar import quoted
 from gapless.errors import QuestionError
-from gapless.query.condition import quoted
 from gapless.schema import Boolean, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.numeric import TINY
 from gapless.types import Floats, Integers

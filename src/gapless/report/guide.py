@@ -11,11 +11,11 @@ from itertools import combinations
 from shlex import quote
 from typing import NamedTuple
 
+from gapless.constraints.grammar import quoted
 from gapless.data.io.spreadsheets import Formulas
 from gapless.data.table import text_in_parquet
 from gapless.errors import QuestionError
 from gapless.query import Count, Mean, Proportion
-from gapless.query.condition import quoted
 from gapless.schema import Boolean, Integer, Number, Schema
 from gapless.schema.schema import FILE_KEYS
 from gapless.synth.copies import Copies

@@ -1,4 +1,6 @@
-"""The report of a release: how much noise is in it, and what was measured; from released values only, and free.
+"""The report of a release, and the page of weights.
+
+The report of a release: how much noise is in it, and what was measured; from released values only, and free.
 
 The page of weights: how many rows they leave in effect, and what they do to columns and pairs; free.
 """

@@ -1,6 +1,8 @@
 """What every synthesizer gives back: a model that can be sampled, saved and described for free.
 
 The structure of a model as a picture, from released values.
+
+What is told about a fitted model: how it was made, what was measured, and what was promised for it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
@@ -34,19 +36,90 @@ from gapless.model import archive
 from gapless.model.distribution import CanFill, Distribution, HasMarginal, Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import cramers_v
+from gapless.privacy import Guarantee, Rows
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
 from gapless.synth.adversarial.generative import Critic, GappedGenerator, GeneratorModel
 from gapless.synth.constraint_sampler import Lawful, Values, some_of
 from gapless.synth.copies import Copies
-from gapless.synth.facts import Facts
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
 from gapless.synth.measurements import Evidence
 from gapless.synth.sequential.autoregressive import AutoregressiveModel
 from gapless.text import listing, nearest, plural, shortened
 from gapless.threads import one_thread
-from gapless.types import whole
+from gapless.types import is_number, is_whole, whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Public and released values alone, for `describe`, `picture`, the report, the statement and the model file.
+
+    Attributes:
+        method: the name of the synthesizer, as on the command line.
+        guarantee: of the ledger that paid, at the end of the fit.
+        settings: what was chosen by the holder or followed from it, by name.
+        structure: what was measured, one line each.
+        noise: the standard deviation in a count of one cell, by column; a column that was not measured has none.
+        limits: sentences on what the model could not take in.
+        edges: the pairs of columns, by position, that were measured together.
+        broken: the share of pairs of rows that break each constraint whose weight is learned, and the noise in it.
+    """
+
+    method: str
+    guarantee: Guarantee
+    settings: Mapping[str, str | int] = field(default_factory=dict)
+    structure: tuple[str, ...] = ()
+    noise: Mapping[str, float] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    edges: tuple[tuple[int, int], ...] = ()
+    broken: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def private(self) -> bool:
+        """Whether anything was promised: not if the noise was that of a test."""
+        return self.guarantee.private
+
+    def to_json(self) -> dict[str, Any]:
+        """What a model file holds of them."""
+        told = asdict(self)
+        if not self.private:
+            told["guarantee"]["epsilon"] = None  # JSON has no infinity
+        return told
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """The facts that a model file holds.
+
+        Raises:
+            ValueError: One of them is of another kind than it should be.
+        """
+        promise = dict(told["guarantee"])
+        texts = [told["method"], promise["table"], promise["basis"], *told["structure"], *told["limits"]]
+        shares = told.get("broken", {})
+        if not (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(value, str) or is_whole(value) for value in told["settings"].values())
+            and all(is_number(value) for value in (promise["delta"], *told["noise"].values()))
+            and (promise["epsilon"] is None or is_number(promise["epsilon"]))
+            and all(is_whole(place) for edge in told["edges"] for place in edge)
+            and all(is_number(value) for pair in shares.values() for value in pair)
+        ):
+            raise ValueError("the facts of this model are not made of texts and numbers")
+        promise["protect"] = Rows(**promise["protect"])
+        if promise["epsilon"] is None:
+            promise["epsilon"] = math.inf
+        return cls(
+            method=told["method"],
+            guarantee=Guarantee(**promise),
+            settings=told["settings"],
+            structure=tuple(told["structure"]),
+            noise=told["noise"],
+            limits=tuple(told["limits"]),
+            edges=tuple((one, other) for one, other in told["edges"]),
+            broken={rule: (share, noise_std) for rule, (share, noise_std) in shares.items()},
+        )
+
 
 Gaps: TypeAlias = Literal["filled", "as observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much

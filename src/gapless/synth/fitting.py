@@ -41,8 +41,7 @@ from gapless.privacy import (
 from gapless.privacy.budget import PURE
 from gapless.schema import Schema
 from gapless.synth.adversarial.generative import Critic
-from gapless.synth.facts import Facts
-from gapless.synth.fitted import FittedModel, Progress
+from gapless.synth.fitted import Facts, FittedModel, Progress
 from gapless.synth.learning import (
     BINS_SHARE,
     MOST_BINS,

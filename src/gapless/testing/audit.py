@@ -1,4 +1,6 @@
-r"""Attacks on our own guarantees: empirical lower bounds on ε that must stay below what is claimed.
+r"""Audits for tests, and small private tables.
+
+Attacks on our own guarantees: empirical lower bounds on ε that must stay below what is claimed.
 
 An event is fixed in advance, its probability is estimated on two neighbouring inputs, and the bound uses
 Clopper-Pearson limits, so that a correct mechanism fails an audit with probability at most `ALPHA`.

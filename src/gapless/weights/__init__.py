@@ -1,6 +1,6 @@
 """Importance weights: what each synthetic row should count so that all together describe the private table."""
 
-from gapless.weights.calibration import CalibrationWeights
+from gapless.weights.calibration import CalibrationWeights, FewRowsWarning, Weights
 from gapless.weights.discriminators import MLP, CriticWeights, LogisticWeights, LogReg, NetworkWeights, NoisedWeights
 from gapless.weights.weighted_learners import (
     Estimate,
@@ -10,7 +10,6 @@ from gapless.weights.weighted_learners import (
     weighted_proportions,
     weighted_quantiles,
 )
-from gapless.weights.weights import FewRowsWarning, Weights
 
 __all__ = [
     "MLP",

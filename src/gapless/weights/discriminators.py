@@ -32,8 +32,7 @@ from gapless.privacy.sgd import Block
 from gapless.synth import FittedModel
 from gapless.threads import one_thread
 from gapless.types import Floats, Integers, is_number, whole
-from gapless.weights.calibration import keep_columns
-from gapless.weights.weights import Weights, weighable
+from gapless.weights.calibration import Weights, keep_columns, weighable
 
 Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace | KNorm
 

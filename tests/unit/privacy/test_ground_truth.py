@@ -16,8 +16,6 @@ from gapless.privacy.accounting import amplified, best_partition, chance_observe
 from gapless.privacy.assumptions import from_dict, over, to_dict
 from gapless.privacy.budget import pure_loss
 from gapless.privacy.ground_truth import (
-    after_prefix,
-    approximate,
     calibrated,
     comonotone,
     log_mean_exp,
@@ -113,56 +111,6 @@ def hockey_stick(pairs, epsilon):
         sum(max(0.0, p - math.exp(epsilon) * q) for p, q in pairs),
         sum(max(0.0, q - math.exp(epsilon) * p) for p, q in pairs),
     )
-
-
-def test_deltas_are_amplified_too_if_columns_are_independent():
-    """Mechanisms that betray a person who is read with probability δ, else randomised response."""
-    rates, steps = {"a": 0.4, "b": 0.5}, [(0.5, 0.02, {"a"}), (0.8, 0.03, {"a", "b"})]
-    outcomes = []
-    for answers in product((0, 1, "seen"), repeat=2):
-
-        def law(observed, answers=answers):
-            chance = 1.0
-            for (e, d, read), a in zip(steps, answers, strict=True):
-                inside = read <= observed
-                if a == "seen":
-                    chance *= d if inside else 0.0
-                else:
-                    chance *= randomised_response(inside, e, a) * (1 - d if inside else 1)
-            return chance
-
-        mixed = sum(
-            math.prod(1 - rates[c] if c in seen else rates[c] for c in rates) * law(seen)
-            for seen in (set(), {"a"}, {"b"}, {"a", "b"})
-        )
-        outcomes.append((mixed, law(set())))
-    epsilon, delta = approximate(steps, gl.MCAR(rates))
-    assert delta == pytest.approx(0.6 * 0.02 + 0.3 * 0.03)
-    assert hockey_stick(outcomes, epsilon) <= delta
-    assert hockey_stick(outcomes, epsilon * 0.3) > delta  # it could fail
-    assert approximate(steps, gl.MCAR(rates, columns="dependent"))[1] == pytest.approx(0.05)
-    assert approximate(steps, gl.MCAR(rates, failure=1e-3))[1] == pytest.approx(delta + 1e-3)
-
-
-def test_the_prefix_rule():
-    """A first answer that tells which cells are observed, then an amplified one calibrated for each outcome."""
-    first, chance = 0.6, 0.5
-    calibrated_to = {0: 0.9, 1: 0.9}
-    losses = {y: math.log1p(math.expm1(calibrated_to[y]) / chance) for y in calibrated_to}
-    outcomes = []
-    for y1, y2 in product((0, 1), repeat=2):
-        q = 0.5 * randomised_response(False, losses[y1], y2)
-        tilt = {True: math.exp(first) / (1 + math.exp(first)), False: 0.5}  # within ε₁ of even, depends on the mask
-        p = sum(
-            0.5 * (tilt[seen] if y1 else 1 - tilt[seen]) * randomised_response(seen, losses[y1], y2)
-            for seen in (True, False)
-        )
-        outcomes.append((p, q))
-    epsilon, delta = after_prefix((first, 0.0), (0.9, 0.0))
-    assert (epsilon, delta) == (pytest.approx(1.5), 0)
-    assert hockey_stick(outcomes, epsilon) <= 1e-15
-    assert hockey_stick(outcomes, 0.9) > 0
-    assert after_prefix((0.5, 1e-6), (0.4, 1e-5))[1] == pytest.approx(1e-6 + math.exp(0.5) * 1e-5)
 
 
 # ---------------------------------------------------------------------- robust, rows, bounds

@@ -16,21 +16,20 @@ from gapless import (
     QuestionError,
     Schema,
 )
-from gapless.constraints.predicates import holds
-from gapless.query.condition import (
+from gapless.constraints.grammar import (
     Always,
     And,
     Comparison,
     IsMissing,
     Not,
     Or,
-    compile_condition,
     gap_columns,
     needed,
     parse_condition,
-    told_for,
     value_columns,
 )
+from gapless.constraints.predicates import holds
+from gapless.query.condition import compile_condition, told_for
 from gapless.query.numbers import numbers_of
 
 SCHEMA = Schema(

@@ -11,7 +11,7 @@ import gapless as gl
 from gapless.model import archive
 from gapless.model.distribution import Product
 from gapless.privacy import Guarantee
-from gapless.synth.facts import Facts
+from gapless.synth.fitted import Facts
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
 

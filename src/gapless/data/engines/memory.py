@@ -1,4 +1,4 @@
-"""The engine whose rows lie in memory, one array of codes for each column.
+"""The protocol of engines, and the engine that holds its rows in memory: one array of codes for each column.
 
 Counting: many marginals in one pass over batches of encoded rows.
 

@@ -1,4 +1,4 @@
-r"""Cells of a file or frame as small numbers, by the schema's public rules alone.
+r"""Cells of a file or frame as small numbers, by the schema's public rules alone; dates by one grammar.
 
 How a text writes a date or a moment: one grammar, so that every engine reads a text alike.
 

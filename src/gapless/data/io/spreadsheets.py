@@ -1,4 +1,6 @@
-"""Texts that a spreadsheet would run as formulas, in text files: written with an apostrophe before, read without.
+"""Spreadsheets: formulas in text files are escaped, and Excel files are measured before they are read.
+
+Texts that a spreadsheet would run as formulas are written with an apostrophe before them, and read without it.
 
 A spreadsheet that opens a CSV file computes a cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return,
 unless it is a number or a single character. All texts that a table can hold are declared in its schema: names of

@@ -1,4 +1,6 @@
-r"""A program for private training: one network that foretells cells of a row from cells of the same row.
+r"""Programs for private training, and their optimizers.
+
+`Descent` trains one network that predicts cells of a row from cells of the same row.
 
 Steps from noisy gradients. All of it is public: gradients come with their noise, and nothing else is looked at.
 
