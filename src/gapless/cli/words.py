@@ -38,7 +38,7 @@ _PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str] | None], ...] = 
     (r"quantile=\S+ or more", "a smaller --rate"),
     (r"\bMCAR$", "--mechanism mcar"),
     (r"compare_private\(…, spend=…\)", "--spend 5%"),
-    (rf'\b({_OPTIONS})=(?:"([\w ]*)"|(\w*\(…?\)|\w*))', None),
+    (rf'\b({_OPTIONS})=(?:"([\w .%-]*)"|(\w*\(…?\)|\w*))', None),
 )
 
 

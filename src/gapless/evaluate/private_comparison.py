@@ -17,7 +17,7 @@ from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_dif
 from gapless.evaluate.marginals import half_l1, shares
 from gapless.evaluate.pairs import Pair, measure_of
 from gapless.model.marginal import Measurement, estimate_total
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Loss, for_counts
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Spend, for_counts
 from gapless.text import plural
 from gapless.types import Floats
 
@@ -31,7 +31,7 @@ def compare_private(
     table: PrivateTable,
     other: Table,
     *,
-    spend: Loss,
+    spend: Spend,
     pairs: Sequence[tuple[str, str]] | None = None,
     weights: ArrayLike | None = None,
 ) -> Comparison:
@@ -73,6 +73,7 @@ def compare_private(
     schema = table.schema
     check_comparable(schema, other.schema)
     chosen = _chosen(table, pairs)
+    spend = table.ledger.share(spend)
     grant = table.ledger.grant(spend, to="compare_private")
     requests = []
     noises: list[Noise] = []

@@ -8,8 +8,8 @@ from gapless.arguments import whole
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
 from gapless.errors import BudgetError, QuestionError, SchemaError
-from gapless.privacy import Budget, Loss
-from gapless.privacy.budget import check_percent
+from gapless.privacy import Budget, Loss, Spend
+from gapless.privacy.budget import share_of
 from gapless.query.questions import AnyQuestion
 from gapless.query.treatments import Preview
 from gapless.schema import Schema
@@ -17,9 +17,7 @@ from gapless.schema import Schema
 WHOLE_TABLE = "as many as the schema expects in the whole table"
 
 
-def preview(
-    question: AnyQuestion, schema: Schema, *, budget: Budget, percent: float, rows: int | None = None
-) -> Preview:
+def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spend, rows: int | None = None) -> Preview:
     """The noise to expect if this share of a budget is spent: public facts alone, no table, nothing spent.
 
     For a table read with `protect=Rows(schema.rows_per_person)`; with more rows there is more noise.
@@ -28,26 +26,27 @@ def preview(
         question: the question.
         schema: what is publicly known of the table.
         budget: the promise for the table.
-        percent: the share of the budget to spend on the question.
+        spend: what would be spent: "10%" of the budget, or a loss.
         rows: about how many rows the answer is, or one group of it: the noise on means, shares, variances and quantiles
             depends on it. The true number is private, so it has to be stated; by default `expected_rows` of the schema.
 
     >>> from gapless.query import Count, Mean
     >>> from gapless.schema import Integer
     >>> people = Schema("people", [Integer("age", bounds=(0, 99))])
-    >>> print(preview(Count(where="age < 50"), people, budget=Budget(1.0), percent=10))
+    >>> print(preview(Count(where="age < 50"), people, budget=Budget(1.0, 0), spend="10%"))
     count() where age < 50: ± 30 (95 %), noise std 14.14, on the answer
-    >>> print(preview(Mean("age"), people, budget=Budget(1.0), percent=10, rows=3000))
+    >>> print(preview(Mean("age"), people, budget=Budget(1.0, 0), spend="10%", rows=3000))
     mean(age): at most ± 0.9887 (95 %), noise std at most 0.4667, on an answer about 3,000 rows
     """
-    check_percent(percent)
     check_question(question)
     if not isinstance(schema, Schema):
         hint = "people.schema" if isinstance(schema, PrivateTable) else 'Schema.read("people.toml")'
         raise SchemaError(f"schema is a {type(schema).__name__}", hint=hint)
     if not isinstance(budget, Budget):
-        raise BudgetError(f"budget is {budget!r}", hint="budget=Budget(epsilon=1.0), or people.ledger.budget")
-    loss = budget.capacity * (percent / 100)
+        raise BudgetError(
+            f"budget is {budget!r}", hint="budget=Budget(epsilon=1.0, delta=1e-6), or people.ledger.budget"
+        )
+    loss = share_of(budget.capacity, spend)
     if rows is not None:
         return look_ahead(question, schema, loss, rows=whole("rows", rows, error=QuestionError, least=1))
     shown = look_ahead(question, schema, loss, rows=schema.expected_rows)

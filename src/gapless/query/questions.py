@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from gapless.arguments import is_number
 from gapless.data import PrivateTable
 from gapless.data.sums import MOST_PARTS
 from gapless.errors import QuestionError
-from gapless.privacy import Grant
+from gapless.privacy import Grant, Spend
 from gapless.query.answers import Answer
 from gapless.query.compiled import (
     Compiled,
@@ -57,12 +57,18 @@ class _Question:
             object.__setattr__(self, "by", names if len(names) > 1 else names[0])
         if not callable(getattr(self.missing, "answer", None)):
             raise QuestionError(
-                f"missing is {self.missing!r}", hint="Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])"
+                f"missing is {self.missing!r}", hint="Drop(), Knn(neighbors=1, on=[…]) or HotDeck(on=[…])"
             )
 
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:
         """Release what is needed within the grant. Gaps are filled only where the question looks at some."""
         return self.treatment(table.schema, filled=table.filled).answer(self, table, grant)
+
+    def answer_together(self, table: PrivateTable, questions: Sequence[Any], *, spend: Spend) -> list[Answer]:
+        """Answer several questions, this one among them: see `ask_all`."""
+        from gapless.query.several import ask_all  # noqa: PLC0415 it is made of questions
+
+        return ask_all(table, questions, spend=spend)
 
     def treatment(self, schema: Schema, *, filled: bool) -> Missing:
         """What is done about gaps; leaving rows out, which leaves out none, if the question looks at no gaps."""

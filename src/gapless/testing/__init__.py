@@ -1,1 +1,19 @@
 """Tools for tests: noise that repeats, neighbouring tables, audits. Nothing here keeps anybody's privacy."""
+
+from gapless.testing.audit import epsilon_at_least, lower_limit, mu_at_least, one_run_epsilon, upper_limit
+from gapless.testing.noise import fixed_noise, no_noise, scaled_noise, shared_noise
+from gapless.testing.tables import letters_schema, private
+
+__all__ = [
+    "epsilon_at_least",
+    "fixed_noise",
+    "letters_schema",
+    "lower_limit",
+    "mu_at_least",
+    "no_noise",
+    "one_run_epsilon",
+    "private",
+    "scaled_noise",
+    "shared_noise",
+    "upper_limit",
+]

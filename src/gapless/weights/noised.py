@@ -11,7 +11,7 @@ from gapless.arguments import is_number
 from gapless.data import PrivateTable, Table
 from gapless.data.private_logistic import logistic_odds
 from gapless.errors import ModelError
-from gapless.privacy import DiscreteGaussian, KNorm, Loss
+from gapless.privacy import DiscreteGaussian, KNorm, Spend
 from gapless.privacy.budget import PURE
 from gapless.privacy.mechanisms import Mechanism
 from gapless.types import Integers
@@ -47,10 +47,11 @@ class NoisedWeights:
     largest: float = 10.0
     regularization: float | None = None
 
-    def fit(self, table: PrivateTable, fake: Table, *, spend: Loss) -> Weights:
+    def fit(self, table: PrivateTable, fake: Table, *, spend: Spend) -> Weights:
         """Weights for the rows of `fake`, for which `spend` was paid."""
         what = "NoisedWeights.fit"
         table, fake = weighable(table, fake, what)
+        spend = table.ledger.share(spend)
         if not (is_number(self.largest) and 2.0**-10 <= self.largest <= 2.0**10):
             raise ModelError(f"largest = {self.largest!r}", hint="a public number from 1/1024 to 1024, such as 10")
         odds, step = logistic_odds(

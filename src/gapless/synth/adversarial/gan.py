@@ -23,7 +23,7 @@ from gapless.model.marginal import estimate_total
 from gapless.model.neural.descent import Cells, Descent, begun
 from gapless.model.neural.layers import Chain, Linear
 from gapless.model.neural.optimizers import Adam, Cosine
-from gapless.privacy import Loss, PrivateTraining, Released
+from gapless.privacy import PrivateTraining, Released, Spend
 from gapless.synth.adversarial.critic import Critic, Known
 from gapless.synth.adversarial.game import Game, Generator, Played, Side
 from gapless.synth.adversarial.generative import GeneratorModel, network
@@ -86,7 +86,7 @@ class Adversarial(Synthesizer):
             )
 
     @one_thread()
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         left, several = fitting.prepare(), len(fitting.columns) > 1

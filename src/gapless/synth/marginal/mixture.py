@@ -8,7 +8,7 @@ from math import prod
 
 from gapless.data import PrivateTable
 from gapless.errors import ModelError
-from gapless.privacy import Loss
+from gapless.privacy import Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
 from gapless.synth.marginal.mixture_model import MixtureModel
@@ -47,7 +47,7 @@ class Mixture(Synthesizer):
                 hint="another method, fewer levels or bins for them, leave them out with select(), or raise cap_cells",
             )
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure every pair, and fit a mixture to them."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         pairs = fitting.telling(combinations(range(len(fitting.sizes)), 2))
