@@ -29,7 +29,7 @@ bins = 4
 may_be_missing = true
 """
 OPTIONS = ("--schema", "people.toml", "--ledger", "p.ledger")
-NEW = (*OPTIONS, "--epsilon", 100)
+NEW = (*OPTIONS, "--epsilon", 100, "--delta", 0)
 PURE = "p.ledger is new, and for pure differential privacy: without --delta its δ is 0 for good.\n"
 WEAK = (
     "Warning: ε = 100 is above 10, A VERY WEAK PROMISE: odds about one person can shift by a factor of up to "
@@ -102,7 +102,7 @@ def test_a_preview_reads_and_spends_nothing(folder, run_here):
 
 
 def test_a_preview_is_in_the_unit_of_the_answer_for_a_stated_number_of_rows(folder, run_here):
-    pure = ("ask", "people.csv", *OPTIONS, "--epsilon", 1, "--spend", "10%", "--preview")
+    pure = ("ask", "people.csv", *OPTIONS, "--epsilon", 1, "--delta", 0, "--spend", "10%", "--preview")
     questions = ("mean(income)", "count()")
     code, out, err = run_here(*pure, *questions)
     shared, mean, count = out.splitlines()
@@ -182,7 +182,7 @@ def test_a_later_question_that_the_engine_cannot_answer_stops_the_first(folder, 
     assert "spent 0.00%" in run_here("ledger", "p.ledger")[1]
 
 
-ASK = ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "10%")
+ASK = ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "10%")
 WRONG = {
     "no question": (ASK, 2, "QuestionError: no question"),
     "rows without a preview": ((*ASK, "--rows", "10", "count()"), 2, "--rows is for --preview"),
@@ -211,11 +211,15 @@ WRONG = {
         "cover has 'sex', which is not matched on",
     ),
     "a part of 1": (
-        ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "0.1", "count()"),
+        ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "0.1", "count()"),
         3,
         "percent, or a part of 1? Try: --spend 0.1% or --spend 10%",
     ),
-    "no share": (("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "much", "count()"), 3, "is not a share"),
+    "no share": (
+        ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "much", "count()"),
+        3,
+        "is not a share",
+    ),
     "too small for knn": (
         (*ASK, "mean(income)", "--missing", "knn", "--on", "age"),
         3,
@@ -297,6 +301,6 @@ def test_the_example_in_the_help_works_where_every_column_may_be_missing(folder,
     (folder / "people.csv").write_text("age,sex,income,region\n25,F,100,N\n25,F,,N\n,,,\n")
     example = shlex.split(EXAMPLES.split("`")[1])
     assert example[0] == "gapless"
-    code, out, err = run_here(*example[1:], "--epsilon", "100")
+    code, out, err = run_here(*example[1:], "--epsilon", "100", "--delta", "0")
     assert (code, err) == (0, PURE.replace("p.ledger", "people.ledger") + WEAK)
     assert "filled from rows with the same sex, region" in out

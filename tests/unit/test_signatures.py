@@ -12,9 +12,19 @@ from helpers.package_sources import package_of, sources
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
+PACKAGES = (gl.data, gl.evaluate, gl.inference, gl.missing, gl.publish, gl.query, gl.schema, gl.synth, gl.weights)
+# What these are asked to spend is shown or converted, and nothing is paid.
+SPEND_NOTHING = {"Ledger.grant", "Ledger.share", "preview", "check_release"}
+
+
+def public_things():
+    yield from ((name, getattr(gl, name)) for name in gl.__all__)
+    for package in PACKAGES:
+        yield from ((name, getattr(package, name)) for name in package.__all__ if name not in gl.__all__)
+
+
 def public_functions():
-    for name in gl.__all__:
-        thing = getattr(gl, name)
+    for name, thing in public_things():
         if inspect.isclass(thing):
             if issubclass(thing, Exception):
                 continue
@@ -35,7 +45,7 @@ def test_spend_is_asked_for_exactly_where_a_private_table_comes_in():
             takes = "Private[" not in (gives := str(inspect.signature(function).return_annotation))
             takes = takes and gives != "PrivateTable"
         spend = parameters.get("spend")
-        if "Grant" in hints or name == "Ledger.grant":  # a grant is a permission to spend
+        if "Grant" in hints or name in SPEND_NOTHING:  # a grant is a permission to spend
             continue
         if inspect.signature(function).return_annotation == "Sums":  # sealed sums, which a release opens
             continue

@@ -125,7 +125,7 @@ def ask(
         return
     with _working("reading"):
         people = source.read()
-    notify_cautions(people, notify)
+    notify_cautions(people.ledger, public, notify)
     people.ledger.grant(spend, to="ask")  # else nothing is asked, and there is nothing to tell
     asked = [question for _, question in questions]
     shown = _Shown(asked, percent, as_json=as_json)

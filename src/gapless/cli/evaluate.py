@@ -80,7 +80,7 @@ def evaluate(
         check_promised(source.ledger, None, hint="ledger=PATH, the ledger of the releases from this table")
         with _working("reading"):
             people = source.read()
-        notify_cautions(people, notify)
+        notify_cautions(people.ledger, public, notify)
         with _working("comparing"):
             result = compare_private(people, other, spend=spend)
     if output is not None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from gapless.data import PrivateTable
 from gapless.privacy import Ledger
 from gapless.privacy.ledger import Coverage
+from gapless.schema import Schema
 
 Notify: TypeAlias = Callable[[str], object]  # takes a sentence for the holder
 
@@ -49,7 +49,7 @@ class Balance:
         return f"Spent {self.spent:.2f}% of the budget, left {self.left:.2f}%, in {self.ledger}"
 
 
-def notify_cautions(table: PrivateTable, notify: Notify) -> None:
-    """Pass on what is weak about the promise of a table: called before anything is spent under it."""
-    for caution in table.ledger.cautions(expected_rows=table.schema.expected_rows):
+def notify_cautions(ledger: Ledger, schema: Schema, notify: Notify) -> None:
+    """Pass on what is weak about the promise of a ledger: called before anything is spent under it."""
+    for caution in ledger.cautions(expected_rows=schema.expected_rows):
         notify(f"Warning: {caution}")

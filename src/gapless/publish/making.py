@@ -216,7 +216,7 @@ def release_as(
     table.ledger.share(spend)  # refuses what is no share
     phase, say = progress or (lambda *_: None), notify or (lambda _: None)
     with open_folder(folder, ledger.given_path) as journal:
-        notify_cautions(table, say)
+        notify_cautions(ledger, table.schema, say)
         kept = kept_model(folder, table.schema, ledger)
         if kept is None:
             with _run(journal, table, synthesizer, spend, say) as loss:
@@ -294,7 +294,7 @@ def save_model(
     say = notify or (lambda _: None)
     with held(f"{path}.journal") as journal:
         check_writable(Path(path), new=True)  # again: who had the journal may have made the model
-        notify_cautions(table, say)
+        notify_cautions(ledger, table.schema, say)
         with _run(journal, table, synthesizer, spend, say) as loss:
             model = synthesizer.fit(table, spend=loss, progress=progress)
             saved = free_name(Path(path))

@@ -73,7 +73,7 @@ def weigh(
     if isinstance(spend, Loss):
         ledger.check_not_spent()
     if notify is not None:
-        notify_cautions(table, notify)
+        notify_cautions(ledger, table.schema, notify)
     before = ledger.percentages()[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewRowsWarning)

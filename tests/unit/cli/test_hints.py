@@ -52,7 +52,7 @@ privacy.budget: delta=0, or a budget without ground_truth and ledger.ground_trut
 privacy.budget: pass Rows(1), or the most rows per person
 privacy.ground_truth: a loss and its columns: (0.1, {"age"}), (0.1, None)
 privacy.ground_truth: public rates, or ledger.ground_truth(…), which adds the probability to δ
-privacy.ledger: spend=table.ledger.share(percent=50)
+privacy.ledger: spend=table.ledger.share("50%")
 privacy.mechanisms: a Budget with delta > 0, or DiscreteLaplace
 privacy.private: release something from it under a budget: Independent().fit(table, spend=…)
 privacy.sgd: a Budget with delta > 0
@@ -65,8 +65,8 @@ privacy.teachers: teachers=program.teachers and the shape of its answers
 query.hot_deck: leave missing= out, or people.ask(…)
 query.hot_deck: people.ask(…); a deck answers what is made of sums
 query.hot_deck: release(people, ['income'], spend=…)
-query.preview: budget=Budget(epsilon=1.0), or people.ledger.budget
-query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(cells=[…])
+query.preview: budget=Budget(epsilon=1.0, delta=0), or people.ledger.budget
+query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(on=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
 synth.sequential.kamino: fewer levels or bins, leave columns out with select(), or architecture="columns"
@@ -121,7 +121,7 @@ def test_every_hint_speaks_the_language_of_the_command_line_or_is_for_python_onl
             "keep protect=Rows(3): a promise for more rows covers fewer as well",
             "keep rows_per_person = 3 in the schema: a promise for more rows covers fewer as well",
         ),
-        ('gaps="filled" or gaps="as observed"', "--gaps filled or --gaps as-observed"),
+        ('gaps="filled" or gaps="as-observed"', "--gaps filled or --gaps as-observed"),
         ('scheme="mean" or "majority", or neighbors=1', '--scheme mean or "majority", or --neighbors 1'),
         ("match on other columns, or ask with missing=Drop()", "match on other columns, or ask with --missing drop"),
         ("one of: .csv, .parquet; or a data frame", "one of: .csv, .parquet"),

@@ -72,8 +72,8 @@ def table(tmp_path):
 
 
 def fit(method, table, journal, missing=None):
-    with gl.resumable(table.ledger, journal), repeatable_noise(5):
-        return METHODS[method](missing=missing or gl.Extended()).fit(table, spend=table.ledger.share(percent=90))
+    with gl.privacy.resumable(table.ledger, journal), repeatable_noise(5):
+        return METHODS[method](missing=missing or gl.Extended()).fit(table, spend=table.ledger.share("90%"))
 
 
 def facts(model):
@@ -144,7 +144,7 @@ def test_the_answer_of_every_mechanism_is_kept(name, tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(20.0, 1e-6))
 
     def answer():
-        with gl.resumable(table.ledger, tmp_path / "run"):
+        with gl.privacy.resumable(table.ledger, tmp_path / "run"):
             grant = table.ledger.grant(table.ledger.left, to="test")
             return grant.release(*RELEASES[name](table), what="x").value
 
@@ -160,7 +160,7 @@ def test_what_is_not_made_of_numbers_is_no_answer(table, tmp_path):
     """A mechanism that answered so would be paid for again after a crash: it is seen at once, by whoever writes it."""
     with (
         mock.patch.object(DiscreteGaussian, "__call__", return_value={"counts": [1, 2]}),
-        gl.resumable(table.ledger, tmp_path / "run"),
+        gl.privacy.resumable(table.ledger, tmp_path / "run"),
         pytest.raises(TypeError, match="an answer that is a dict cannot be kept"),
     ):
         grant = table.ledger.grant(table.ledger.left, to="test")
@@ -180,7 +180,7 @@ def test_an_answer_of_another_type_is_not_read_from_a_journal(kind, table, tmp_p
     ):
         lines[-1]["value"] = value
         (tmp_path / "run").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        with pytest.raises(gl.ReadError, match="was changed"):
+        with pytest.raises(gl.errors.ReadError, match="was changed"):
             ask(table, tmp_path / "run")
 
 
@@ -227,14 +227,17 @@ def test_a_copy_of_a_journal_gives_its_answers_and_nothing_else(table, tmp_path)
     shutil.copy(tmp_path / "run", tmp_path / "copy")
     with (
         mock.patch.object(Private, "_open", side_effect=AssertionError("read")),
-        pytest.raises(gl.ReadError, match="is a copy of the journal"),
+        pytest.raises(gl.errors.ReadError, match="is a copy of the journal"),
     ):
         ask(table, tmp_path / "copy")
     (first,) = ask(table, tmp_path / "run")
     shutil.copy(tmp_path / "run", tmp_path / "copy")
     assert np.array_equal(ask(table, tmp_path / "copy")[0].value, first.value)
-    with pytest.raises(gl.ReadError, match="is a copy of the journal"), gl.resumable(table.ledger, tmp_path / "copy"):
-        ask_again = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with (
+        pytest.raises(gl.errors.ReadError, match="is a copy of the journal"),
+        gl.privacy.resumable(table.ledger, tmp_path / "copy"),
+    ):
+        ask_again = table.ledger.grant(table.ledger.share("10%"), to="test")
         value = table.marginal("x0")
         noise = for_counts(ask_again.left / 2, value.distance)
         ask_again.release(value, noise, what="x0")  # its answer is in the copy
@@ -247,14 +250,14 @@ def test_a_forked_child_draws_nothing_under_the_charges_of_its_parent(table, tmp
     with mock.patch.object(Plan, "_draw", side_effect=CrashError), pytest.raises(CrashError):
         ask(table, tmp_path / "run")
     value = table.marginal("x0")
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         noise = for_counts(grant.left / 2, value.distance)
         child = os.fork()
         if child == 0:
             try:
                 grant.release_all([(value, noise, "x0")])
-            except gl.ReadError:
+            except gl.errors.ReadError:
                 os._exit(7)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
@@ -291,17 +294,17 @@ def test_a_finished_run_is_free_and_reads_nothing(table, tmp_path):
 def test_another_call_another_ledger_and_lost_entries_are_refused(table, tmp_path):
     fit("mst", table, tmp_path / "run")
     before = table.ledger.entries
-    with pytest.raises(gl.ReadError, match="asked for something else"):
+    with pytest.raises(gl.errors.ReadError, match="asked for something else"):
         fit("aim", table, tmp_path / "run")
-    with pytest.raises(gl.ReadError, match="asked for something else"):
+    with pytest.raises(gl.errors.ReadError, match="asked for something else"):
         fit("mst", table, tmp_path / "run", gl.Observed())
     assert table.ledger.entries == before
     other = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
-    with pytest.raises(gl.ReadError, match="under another ledger"):
+    with pytest.raises(gl.errors.ReadError, match="under another ledger"):
         fit("mst", other, tmp_path / "run")
     with (
-        pytest.raises(gl.ReadError, match="by another call"),
-        gl.resumable(table.ledger, tmp_path / "run", call={"a": 1}),
+        pytest.raises(gl.errors.ReadError, match="by another call"),
+        gl.privacy.resumable(table.ledger, tmp_path / "run", call={"a": 1}),
     ):
         pass
     assert not other.ledger.entries
@@ -316,7 +319,7 @@ def test_answers_that_nobody_paid_for_are_refused(table, tmp_path):
         text.replace(f'"run": "{table.ledger.entries[0].run}"', '"run": "another"'),
     ):
         (tmp_path / "run").write_text(forged)
-        with pytest.raises(gl.ReadError, match="the ledger does not know"):
+        with pytest.raises(gl.errors.ReadError, match="the ledger does not know"):
             fit("independent", table, tmp_path / "run")
     assert len({entry.batch for entry in table.ledger.entries}) == 1
 
@@ -335,13 +338,13 @@ def test_half_a_line_is_cut_off(table, tmp_path):
     fit("independent", table, tmp_path / "run")
     text = (tmp_path / "run").read_bytes()
     (tmp_path / "run").write_bytes(text[:-7])
-    with gl.resumable(table.ledger, tmp_path / "run"):
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
         pass
     assert (tmp_path / "run").read_bytes() == text[: text[:-1].rindex(b"\n") + 1]
 
 
 def test_nothing_is_left_of_a_run_that_asked_for_nothing(table, tmp_path):
-    with pytest.raises(gl.ModelError), gl.resumable(table.ledger, tmp_path / "run"):
+    with pytest.raises(gl.errors.ModelError), gl.privacy.resumable(table.ledger, tmp_path / "run"):
         gl.AIM(always=[("x0", "x1", "x2", "x3")], cap_cells=3).fit(table, spend=table.ledger.left)
     assert not (tmp_path / "run").exists()
 
@@ -356,8 +359,8 @@ def test_the_first_batch_keeps_its_price(table, tmp_path):
 
 def test_plans_are_taken_up_where_they_were_stopped(table, tmp_path):
     def run(stop):
-        with gl.resumable(table.ledger, tmp_path / "run"):
-            grant = table.ledger.grant(table.ledger.share(percent=40), to="test")
+        with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+            grant = table.ledger.grant(table.ledger.share("40%"), to="test")
             values = table.marginals(["x0", "x1", "x2"])
             noise = for_counts(grant.left / 6, values[0].distance)
             plan = grant.plan([Request(value.distance, value.reads, noise, str(n)) for n, value in enumerate(values)])
@@ -375,8 +378,8 @@ def test_plans_are_taken_up_where_they_were_stopped(table, tmp_path):
 
 def test_entries_of_another_process_that_look_the_same_are_not_taken_for_ours(table, tmp_path):
     def ask(journal):
-        with gl.resumable(table.ledger, journal):
-            grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+        with gl.privacy.resumable(table.ledger, journal):
+            grant = table.ledger.grant(table.ledger.share("10%"), to="test")
             value = table.marginal("x0")
             return grant.release(value, for_counts(grant.left, value.distance), what="x0")
 
@@ -396,8 +399,8 @@ def test_entries_of_another_process_that_look_the_same_are_not_taken_for_ours(ta
 
 
 def ask(table, journal, *, times=1):
-    with gl.resumable(table.ledger, journal):
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, journal):
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         value = table.marginal("x0")
         noise = for_counts(grant.left / (2 * times), value.distance)
         return grant.release_all([(value, noise, "x0")] * times)
@@ -408,7 +411,7 @@ def ask(table, journal, *, times=1):
 )
 def test_a_file_that_is_no_journal_is_left_as_it_is(content, table, tmp_path):
     (tmp_path / "people.csv").write_bytes(content)
-    with pytest.raises(gl.ReadError, match="is no journal"):
+    with pytest.raises(gl.errors.ReadError, match="is no journal"):
         ask(table, tmp_path / "people.csv")
     assert (tmp_path / "people.csv").read_bytes() == content
     assert not table.ledger.entries
@@ -431,7 +434,7 @@ def test_a_journal_of_other_lines_is_refused(line, table, tmp_path):
     ask(table, tmp_path / "run")
     with (tmp_path / "run").open("a") as file:
         file.write(line + "\n")
-    with pytest.raises(gl.ReadError, match="was changed"):
+    with pytest.raises(gl.errors.ReadError, match="was changed"):
         ask(table, tmp_path / "run")
     assert len(table.ledger.entries) == 1
 
@@ -478,11 +481,11 @@ def test_a_batch_is_not_found_across_two_charges(table, tmp_path):
 
 
 def test_a_grant_that_outlives_its_run_is_not_written_into_another_file(table, tmp_path):
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
     value = table.marginal("x0")
     files = [(tmp_path / str(number)).open("w+b") for number in range(8)]  # one of them has the journal's number
-    with pytest.raises(gl.ReadError, match="cannot write"):
+    with pytest.raises(gl.errors.ReadError, match="cannot write"):
         grant.release(value, for_counts(grant.left, value.distance), what="x0")
     for file in files:
         assert file.read() == b""
@@ -491,8 +494,8 @@ def test_a_grant_that_outlives_its_run_is_not_written_into_another_file(table, t
 
 
 def test_after_it_is_discarded_nothing_is_charged_or_read_whose_answer_could_not_be_kept(table, tmp_path):
-    with gl.resumable(table.ledger, tmp_path / "run") as run:
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run") as run:
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         value = table.marginal("x0")
         noise = for_counts(grant.left / 2, value.distance)
         plan = grant.plan([Request(value.distance, value.reads, noise, "x0")])
@@ -500,10 +503,10 @@ def test_after_it_is_discarded_nothing_is_charged_or_read_whose_answer_could_not
         assert not (tmp_path / "run").exists()
         with (
             mock.patch.object(Private, "_open", side_effect=AssertionError("read")),
-            pytest.raises(gl.ReadError, match=r"cannot write .*run that it was kept for has ended"),
+            pytest.raises(gl.errors.ReadError, match=r"cannot write .*run that it was kept for has ended"),
         ):
             plan.release(value)
-        with pytest.raises(gl.ReadError, match="cannot write"):
+        with pytest.raises(gl.errors.ReadError, match="cannot write"):
             grant.release(value, noise, what="x0")
         run.discard()
     assert len(table.ledger.entries) == 1
@@ -511,13 +514,13 @@ def test_after_it_is_discarded_nothing_is_charged_or_read_whose_answer_could_not
 
 
 def test_a_file_that_has_taken_the_place_of_a_journal_is_not_deleted_with_it(table, tmp_path):
-    with gl.resumable(table.ledger, tmp_path / "run") as run:
+    with gl.privacy.resumable(table.ledger, tmp_path / "run") as run:
         (tmp_path / "other").write_text("mine")
         (tmp_path / "other").replace(tmp_path / "run")
         run.discard()
     assert (tmp_path / "run").read_text() == "mine"
     (tmp_path / "run").unlink()
-    with gl.resumable(table.ledger, tmp_path / "run"):
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
         (tmp_path / "run").unlink()
         (tmp_path / "run").write_text("mine")
     assert (tmp_path / "run").read_text() == "mine"  # also where nothing was written
@@ -525,7 +528,7 @@ def test_a_file_that_has_taken_the_place_of_a_journal_is_not_deleted_with_it(tab
 
 def test_a_link_to_a_journal_stays_and_its_file_goes(table, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "run")
-    with gl.resumable(table.ledger, tmp_path / "link") as run:
+    with gl.privacy.resumable(table.ledger, tmp_path / "link") as run:
         run.discard()
     assert (tmp_path / "link").is_symlink()
     assert not (tmp_path / "run").exists()
@@ -540,38 +543,40 @@ def test_what_follows_half_a_line_that_a_full_disk_left_is_found_again(table, tm
         return write(descriptor, data[:40])
 
     value = table.marginal("x0")
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         noise = for_counts(grant.left, value.distance)
-        with mock.patch.object(os, "write", full), pytest.raises(gl.ReadError, match="No space left"):
+        with mock.patch.object(os, "write", full), pytest.raises(gl.errors.ReadError, match="No space left"):
             grant.release(value, noise, what="x0")
         assert not table.ledger.entries
         first = grant.release(value, noise, what="x0").value
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         assert np.array_equal(grant.release(value, noise, what="x0").value, first)
     assert len(table.ledger.entries) == 1
 
 
 def test_a_run_goes_on_with_the_spend_that_it_was_begun_with(table, tmp_path):
-    with gl.resumable(table.ledger, tmp_path / "run") as run:
+    with gl.privacy.resumable(table.ledger, tmp_path / "run") as run:
         assert run.spend is None
     ask(table, tmp_path / "run")
-    with gl.resumable(table.ledger, tmp_path / "run") as run:
-        assert run.spend == table.ledger.share(percent=10)
+    with gl.privacy.resumable(table.ledger, tmp_path / "run") as run:
+        assert run.spend == table.ledger.share("10%")
 
 
-@pytest.mark.parametrize("method", [gl.DPGAN(steps=2), gl.PATEGAN(steps=2), gl.MisGAN(noised="generators", steps=2)])
+@pytest.mark.parametrize(
+    "method", [gl.synth.DPGAN(steps=2), gl.synth.PATEGAN(steps=2), gl.MisGAN(noised="generators", steps=2)]
+)
 def test_a_training_that_was_stopped_is_done_again_under_its_charge(method, table, tmp_path):
     def stop(phase, *_):
         if phase.startswith(("training", "votes")):
             raise CrashError
 
-    spend = table.ledger.share(percent=90)
-    with pytest.raises(CrashError), gl.resumable(table.ledger, tmp_path / "j"):
+    spend = table.ledger.share("90%")
+    with pytest.raises(CrashError), gl.privacy.resumable(table.ledger, tmp_path / "j"):
         method.fit(table, spend=spend, progress=stop)
     charged = table.ledger.entries
-    with gl.resumable(table.ledger, tmp_path / "j"):
+    with gl.privacy.resumable(table.ledger, tmp_path / "j"):
         method.fit(table, spend=spend)
     assert table.ledger.entries == charged
 
@@ -583,7 +588,7 @@ def test_answers_whose_entries_are_for_something_else_are_refused(table, tmp_pat
     fit("independent", other, tmp_path / "other")
     text = (tmp_path / "run").read_text().replace(table.ledger.identity, other.ledger.identity)
     (tmp_path / "run").write_text(text)
-    with pytest.raises(gl.ReadError, match="the ledger does not know"):
+    with pytest.raises(gl.errors.ReadError, match="the ledger does not know"):
         ask(other, tmp_path / "run")
 
 
@@ -592,7 +597,7 @@ def test_one_process_at_a_time_has_the_journal(table, tmp_path):
     import fcntl
 
     with (
-        gl.resumable(table.ledger, tmp_path / "run"),
+        gl.privacy.resumable(table.ledger, tmp_path / "run"),
         (tmp_path / "run").open() as file,
         pytest.raises(BlockingIOError),
     ):
@@ -624,28 +629,31 @@ def test_what_is_asked_and_answered_is_on_the_disk_before_the_next_step(table, t
 
 def test_a_grant_for_another_purpose_is_another_call(table, tmp_path):
     ask(table, tmp_path / "run")
-    with gl.resumable(table.ledger, tmp_path / "run"), pytest.raises(gl.ReadError, match="asked for something else"):
-        table.ledger.grant(table.ledger.share(percent=10), to="another")
+    with (
+        gl.privacy.resumable(table.ledger, tmp_path / "run"),
+        pytest.raises(gl.errors.ReadError, match="asked for something else"),
+    ):
+        table.ledger.grant(table.ledger.share("10%"), to="another")
 
 
 def test_the_grant_is_the_one_that_the_run_was_begun_with(table, tmp_path):
     ask(table, tmp_path / "run")
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        assert table.ledger.grant(table.ledger.share(percent=90), to="test").left == table.ledger.share(percent=10)
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        assert table.ledger.grant(table.ledger.share("90%"), to="test").left == table.ledger.share("10%")
 
 
 def test_a_journal_is_of_one_ledger_alone(table, tmp_path):
     other = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        grant = other.ledger.grant(other.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        grant = other.ledger.grant(other.ledger.share("10%"), to="test")
         grant.release(other.marginal("x0"), for_counts(grant.left, other.marginal("x0").distance), what="x0")
     assert not (tmp_path / "run").exists()
 
 
 def test_grants_of_one_run_are_resumed_in_their_order(table, tmp_path):
     def two():
-        with gl.resumable(table.ledger, tmp_path / "run"):
-            one, other = (table.ledger.grant(table.ledger.share(percent=10), to=to) for to in ("one", "other"))
+        with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+            one, other = (table.ledger.grant(table.ledger.share("10%"), to=to) for to in ("one", "other"))
             value = table.marginal("x0")
             noise = for_counts(other.left / 2, value.distance)
             first, second = other.release(value, noise, what="x0"), one.release(value, noise, what="x0")
@@ -655,13 +663,13 @@ def test_grants_of_one_run_are_resumed_in_their_order(table, tmp_path):
         two()
     *numbers, one, other = two()
     assert numbers == [1, 2]
-    assert one.value == other.value == pytest.approx(table.ledger.share(percent=5).value)
+    assert one.value == other.value == pytest.approx(table.ledger.share("5%").value)
     assert [entry.to for entry in table.ledger.entries] == ["other", "one"]
 
 
 def test_prices_follow_from_the_account_of_the_table_not_from_an_older_look_at_it(table, tmp_path):
     """The journal may have been opened with the ledger by its path."""
-    with gl.resumable(Ledger.open(table.ledger.path), tmp_path / "run"):
+    with gl.privacy.resumable(Ledger.open(table.ledger.path), tmp_path / "run"):
         for percent in (5, 90):  # the second would be priced together if it were the first
-            gl.Mixture().fit(table, spend=table.ledger.share(percent=percent))
+            gl.Mixture().fit(table, spend=table.ledger.share(f"{percent}%"))
     assert not any(entry.together for entry in table.ledger.entries)

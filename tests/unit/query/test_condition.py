@@ -3,20 +3,9 @@
 import numpy as np
 import pytest
 
-from gapless import (
-    Boolean,
-    Categorical,
-    Date,
-    DateTime,
-    GaplessError,
-    Integer,
-    MissingCode,
-    Number,
-    Ordinal,
-    QuestionError,
-    Schema,
-)
+from gapless import Boolean, Categorical, Date, DateTime, GaplessError, Integer, MissingCode, Number, Ordinal, Schema
 from gapless.constraints.predicates import holds
+from gapless.errors import QuestionError
 from gapless.query.condition import (
     Always,
     And,
