@@ -377,7 +377,7 @@ WRONG = {
             "m.model",
         ),
         3,
-        "--spend '101%' is not a share",
+        "a spend of '101%' is not a share",
     ),
     "new ledger for a comparison": (
         ("evaluate", "people.csv", "people.csv", "-s", "people.toml", "--ledger", "p.ledger", "--spend", "5%"),
@@ -523,13 +523,23 @@ def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_he
     assert not (folder / "people.ledger").exists()
 
 
+NEEDS_DELTA = (
+    "BudgetError: A new ledger needs --delta.\n"
+    "  Try: add --delta 1e-6 (recommended, less noise) or --delta 0 (pure differential privacy, much more noise)\n"
+)
+
+
 @pytest.mark.parametrize("delta", [0, 1e-6])
-def test_a_new_ledger_says_once_that_it_is_for_pure_differential_privacy(run_here, delta):
+def test_a_new_ledger_needs_a_delta_and_an_existing_one_neither(folder, run_here, delta):
     ask = ("ask", "people.csv", "-s", "people.toml", "--spend", "20%", "count()")
-    code, _, err = run_here(*ask, "--epsilon", 1, "--delta", delta)
-    told = "people.ledger is new, and for pure differential privacy: without --delta its δ is 0 for good.\n"
-    assert (code, err) == (0, "" if delta else told)
-    assert run_here(*ask)[::2] == (0, "")
+    assert run_here(*ask, "--epsilon", 1) == (3, "", NEEDS_DELTA)
+    code, _, err = run_here(*ask, "--delta", delta)
+    assert (code, "people.ledger is new and has no budget" in err) == (3, True)
+    assert not (folder / "people.ledger").exists()
+    for promised in (("--epsilon", 1, "--delta", delta), (), ("--epsilon", 1), ("--delta", delta)):
+        assert run_here(*ask, *promised)[::2] == (0, "")
+    code, _, err = run_here(*ask, "--epsilon", 2)
+    assert (code, "is the ledger of budget" in err) == (1, True)
 
 
 def test_a_spent_pure_budget_is_spent_in_spite_of_rounding(run_here):
@@ -921,7 +931,7 @@ def test_evaluate_reads_each_file_in_its_own_encoding(tmp_path, folder, run_here
 
 
 def test_data_that_are_not_there_are_told_before_a_finished_release(released, run_here, monkeypatch):
-    early = "gapless.publish.making.check_promised"
+    early = "gapless.data.private_table.check_promised"
     monkeypatch.setattr(early, lambda *_: pytest.fail("the ledger was looked for first"))
     code, _, err = run_here("synth", "nope.csv", "-s", "people.toml", "-o", released / "out")
     assert (code, err) == (1, "ReadError: no file nope.csv\n  Try: check the path\n")

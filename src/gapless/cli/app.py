@@ -458,10 +458,11 @@ def source_of(
     query: str | None,
 ) -> Source:
     """The table, its ledger and its promise; a command that is stopped tells what it has spent from the ledger."""
-    from gapless.data.private_table import ledger_beside
+    from gapless.data.private_table import check_data, ledger_beside
 
     place = ledger or ledger_beside(data)
     watch(place)
+    check_data(data, engine)
     return Source(data, schema, place, _budget(place, epsilon, delta), encoding, engine, query)
 
 

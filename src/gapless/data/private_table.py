@@ -577,8 +577,7 @@ def read(
     if budget is not None and budget.ground_truth is not None:
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     possible_cells(cut_schema(schema, {}, 1))  # refuses rules that cannot be read, or that no row keeps
-    if is_file(data, engine):
-        check_there(Path(data))
+    check_data(data, engine)
     place = ledger_beside(data) if ledger is None else Path(ledger)
     coverage = check_not_covered(data_files(data, engine), place, ledger_beside)
     check_promised(place, budget)  # before rows are read
@@ -589,6 +588,12 @@ def read(
     # The query itself is the holder's business.
     digest = None if query is None else sha256(query.encode()).hexdigest()
     return PrivateTable(rows, schema, account, engine=type(held), query_digest=digest)
+
+
+def check_data(data: Any, engine: str | None = None) -> None:
+    """Refuse a path at which there is no file, before anything else is looked at."""
+    if is_file(data, engine):
+        check_there(Path(data))
 
 
 def ledger_beside(data: Any) -> Path:

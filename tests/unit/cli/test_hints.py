@@ -12,7 +12,13 @@ from helpers.package_sources import sources
 
 QUESTIONS = ("count", "sum", "mean", "proportion", "variance")  # the language of `gapless ask`
 KEYS = ("may_be_missing", "rows_per_person", "expected_rows")  # of a schema file
-CLASSES = [name for name in gl.__all__ if inspect.isclass(getattr(gl, name)) and not name.endswith("Error")]
+PACKAGES = (gl, gl.evaluate, gl.missing, gl.query, gl.synth, gl.weights)
+CLASSES = [
+    name
+    for package in PACKAGES
+    for name in package.__all__
+    if inspect.isclass(getattr(package, name)) and not name.endswith("Error")
+]
 PYTHON = re.compile(
     rf"(?<![\w-])(?!(?:{'|'.join(QUESTIONS)})\()[\w.]+\("  # a call
     r"|(?<![\w-])(?!income)[a-z_]+=(?!=)"  # an argument
@@ -28,6 +34,8 @@ data.private_table: FromModel(MST()), or FromModel(load('people.model'))
 data.private_table: Mean("income") or, for text, gapless.query.parse_question("mean(income)")
 data.private_table: Schema.read('people.toml')
 data.private_table: a Schema of gapless
+data.private_table: pass one, such as Mean("income"), or a list of questions
+data.private_table: pass rows="observed" or rows="extended"
 data.private_table: protect=Rows(?)
 data.io.source: collect() it yourself to see why
 data.sums: plain_sum: a sum without filling
@@ -52,8 +60,8 @@ privacy.budget: delta=0, or a budget without ground_truth and ledger.ground_trut
 privacy.budget: pass Rows(1), or the most rows per person
 privacy.ground_truth: a loss and its columns: (0.1, {"age"}), (0.1, None)
 privacy.ground_truth: public rates, or ledger.ground_truth(…), which adds the probability to δ
-privacy.ledger: spend=table.ledger.share("50%")
 privacy.mechanisms: a Budget with delta > 0, or DiscreteLaplace
+privacy.pricing: pass int or float distances, and a frozenset of str or None as reads
 privacy.private: release something from it under a budget: Independent().fit(table, spend=…)
 privacy.sgd: a Budget with delta > 0
 privacy.sgd: numbers=program.numbers
@@ -65,7 +73,7 @@ privacy.teachers: teachers=program.teachers and the shape of its answers
 query.hot_deck: leave missing= out, or people.ask(…)
 query.hot_deck: people.ask(…); a deck answers what is made of sums
 query.hot_deck: release(people, ['income'], spend=…)
-query.preview: budget=Budget(epsilon=1.0, delta=0), or people.ledger.budget
+query.preview: budget=Budget(epsilon=1.0, delta=1e-6), or people.ledger.budget
 query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(on=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
