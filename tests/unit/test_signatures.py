@@ -8,31 +8,9 @@ from pathlib import Path
 import gapless as gl
 from gapless.privacy import Private
 from helpers.package_sources import package_of, sources
+from helpers.public_functions import SPEND_NOTHING, public_functions, public_things
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-
-
-PACKAGES = (gl.data, gl.evaluate, gl.inference, gl.missing, gl.publish, gl.query, gl.schema, gl.synth, gl.weights)
-# What these are asked to spend is shown or converted, and nothing is paid.
-SPEND_NOTHING = {"Ledger.grant", "Ledger.share", "preview", "check_release"}
-
-
-def public_things():
-    yield from ((name, getattr(gl, name)) for name in gl.__all__)
-    for package in PACKAGES:
-        yield from ((name, getattr(package, name)) for name in package.__all__ if name not in gl.__all__)
-
-
-def public_functions():
-    for name, thing in public_things():
-        if inspect.isclass(thing):
-            if issubclass(thing, Exception):
-                continue
-            for method_name, method in inspect.getmembers(thing, inspect.isfunction):
-                if not method_name.startswith("_"):
-                    yield f"{name}.{method_name}", method
-        elif callable(thing):
-            yield name, thing
 
 
 def test_spend_is_asked_for_exactly_where_a_private_table_comes_in():
@@ -113,8 +91,8 @@ def test_noise_and_cost_live_in_the_privacy_room_only():
 
 
 def test_every_public_name_has_a_docstring():
-    for name in gl.__all__:
-        assert inspect.getdoc(getattr(gl, name)), name
+    for name, thing in public_things():
+        assert not callable(thing) or inspect.getdoc(thing), name
     for name, function in public_functions():
         assert inspect.getdoc(function), name
 
