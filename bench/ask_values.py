@@ -65,7 +65,7 @@ def report(frame: pl.DataFrame, schema: gl.Schema, questions: list, runs: int) -
     with tempfile.TemporaryDirectory() as folder:
         for number, question in enumerate(questions):
             ledger = Path(folder) / f"{number}.ledger"
-            table = gl.read(frame, schema, protect=gl.Rows(1), budget=gl.Budget(runs + 1.0), ledger=ledger)
+            table = gl.read(frame, schema, protect=gl.Rows(1), budget=gl.Budget(runs + 1.0, 0), ledger=ledger)
             started = time.perf_counter()
             answers = [table.ask(question, spend=Loss(1.0, math.inf)) for _ in range(runs)]
             took = (time.perf_counter() - started) / runs

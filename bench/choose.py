@@ -387,7 +387,7 @@ def choice(table, limit=auto.ALL_PAIRS):
     kept, auto.ALL_PAIRS = auto.ALL_PAIRS, limit
     try:
         schema, loss = public(table)
-        return type(gl.Auto().choose(schema, loss, gl.Rows(1))[0]).__name__
+        return type(gl.synth.Auto().choose(schema, loss, gl.Rows(1))[0]).__name__
     finally:
         auto.ALL_PAIRS = kept
 

@@ -45,12 +45,12 @@ METHODS: dict[str, tuple[Any, str]] = {
     "misgan": (gl.MisGAN, "observed"),
     "misgan, noised generators": (partial(gl.MisGAN, noised="generators"), "observed"),
     "misgan, complete rows": (gl.MisGAN, "complete-rows"),
-    "dpautogan, complete rows": (gl.DPautoGAN, "complete-rows"),
-    "dpautogan": (gl.DPautoGAN, "extended"),
-    "dpgan": (gl.DPGAN, "extended"),
-    "dpcgan": (gl.DPCGAN, "extended"),
-    "dpctgan": (gl.DPCTGAN, "extended"),
-    "pategan": (gl.PATEGAN, "extended"),
+    "dpautogan, complete rows": (gl.synth.DPautoGAN, "complete-rows"),
+    "dpautogan": (gl.synth.DPautoGAN, "extended"),
+    "dpgan": (gl.synth.DPGAN, "extended"),
+    "dpcgan": (gl.synth.DPCGAN, "extended"),
+    "dpctgan": (gl.synth.DPCTGAN, "extended"),
+    "pategan": (gl.synth.PATEGAN, "extended"),
     "privbayes": (gl.PrivBayes, "observed"),
     "aim": (gl.AIM, "observed"),
     "mixture": (gl.Mixture, "extended"),
@@ -112,7 +112,7 @@ def measure(truths, job, run):
     table = MAKERS[job["gaps"]](0.2).apply(truth, seed=run) if job["gaps"] else truth
     model, seconds = fitted(job, table)
     if job["what"] == "masks":
-        made = gaps_of(model.sample(truth.rows, seed=run, gaps="as observed"))
+        made = gaps_of(model.sample(truth.rows, seed=run, gaps="as-observed"))
         real = gaps_of(table)
         rates = real.mean(axis=0)
         alone = np.outer(rates, rates)[np.triu_indices(len(rates), 1)]
@@ -125,7 +125,7 @@ def measure(truths, job, run):
     fake = gl.Table(truth.schema, rows.codes, rows=rows.rows)
     found = {f"{k}-way": kway_distance(truth, fake, k=k) for k in (1, 2)}
     if job["what"] == "weights":
-        own = gl.CriticWeights(model).fit(rows)
+        own = gl.weights.CriticWeights(model).fit(rows)
         found |= {f"weighted {k}-way": kway_distance(truth, fake, k=k, weights=own) for k in (1, 2)}
         found["rows in effect"] = own.effective_rows / len(own)
     return found | {"fit s": seconds}

@@ -99,9 +99,9 @@ def figures(table, rate, folder=MARGINALS, *, rigorous=True):
     half = [(0.5 / len(marginals), one) for one in marginals]
     found = {
         "linear": linear_partition(even, rates).cost,
-        "exact": gl.ground_truth(even, gl.MCAR(rates)),
-        "robust": gl.ground_truth(even, gl.MCAR(rates, columns="dependent")),
-        "with structure": gl.ground_truth([*half, (0.5, None)], gl.MCAR(rates)),
+        "exact": gl.privacy.ground_truth(even, gl.MCAR(rates)),
+        "robust": gl.privacy.ground_truth(even, gl.MCAR(rates, columns="dependent")),
+        "with structure": gl.privacy.ground_truth([*half, (0.5, None)], gl.MCAR(rates)),
         "calibrated": calibrated({frozenset(): 0.5}, marginals, 1.0, gl.MCAR(rates)) * len(marginals),
     }
     if rigorous:
@@ -127,7 +127,7 @@ def examples():
     assumed = gl.MCAR(rates)
 
     def exact(sets):
-        return gl.ground_truth([(1 / len(sets), columns) for columns in sets], assumed)
+        return gl.privacy.ground_truth([(1 / len(sets), columns) for columns in sets], assumed)
 
     disjoint, overlapping = [one, two, four], [one, two, three, four]
     best = linear_partition([(0.25, columns) for columns in overlapping], rates)
@@ -141,8 +141,11 @@ def examples():
     print(f"\nOne release of ε = 3 that reads a row with probability 0.1: linear 0.30, true {amplified(0.1, 3.0):.2f}")
     ten = [(0.3, {"gender"})] * 10
     half = gl.MCAR({"gender": 0.5})
-    print(f"Ten releases of 0.3 at a rate of 50 %: sum of figures {10 * gl.ground_truth(ten[:1], half):.2f}, ", end="")
-    print(f"true {gl.ground_truth(ten, half):.2f}")
+    print(
+        f"Ten releases of 0.3 at a rate of 50 %: sum of figures {10 * gl.privacy.ground_truth(ten[:1], half):.2f}, ",
+        end="",
+    )
+    print(f"true {gl.privacy.ground_truth(ten, half):.2f}")
 
 
 def speed():
@@ -151,7 +154,7 @@ def speed():
     for many in (50, 100, 200):
         sets = [frozenset(map(str, rng.choice(50, rng.integers(1, 5), replace=False))) for _ in range(many)]
         start = time.perf_counter()
-        figure = gl.ground_truth([(1 / many, one) for one in sets], gl.MCAR(0.2))
+        figure = gl.privacy.ground_truth([(1 / many, one) for one in sets], gl.MCAR(0.2))
         print(f"50 columns, {many} releases, ε = 1: F at most {figure:.3f}, {time.perf_counter() - start:.2f} s")
 
 

@@ -106,12 +106,12 @@ def one_run(frame, model, seed, folder):
     drawn = frame.sample(fraction=0.5, seed=seed)
     table, gaps = gapped(drawn, model, rng)
     ledger = folder / f"{model}-{seed}.ledger".replace(" ", "-")
-    people = gl.read(table, SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1e6), ledger=ledger)
+    people = gl.read(table, SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1e6, 0), ledger=ledger)
     treatments = {
         "ignore": gl.Drop(),
         "knn": gl.Knn(on=ON),
         "knn of 10": gl.Knn(on=ON, neighbors=10, scheme="mean"),
-        "hot deck": gl.HotDeck(cells=CELLS, limit=2),
+        "hot deck": gl.HotDeck(on=CELLS, limit=2),
     }
     errors = {}
     for name, (kind, where) in QUESTIONS.items():

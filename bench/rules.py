@@ -66,7 +66,7 @@ def simulated(rows):
 def adult(rows):
     """The census table, under the schema that is drafted for it."""
     frame = pl.read_csv(SHARED / "adult.csv.gz", infer_schema_length=None).head(rows)
-    columns = gl.draft_schema(frame, name="adult").schema.columns
+    columns = gl.data.draft_schema(frame, name="adult").schema.columns
     return frame, columns, [dependency("education", "education-num"), inequality("capital-gain", "capital-loss")]
 
 

@@ -78,13 +78,13 @@ def measured(method, *, limited):
     with tempfile.TemporaryDirectory() as folder:
         budget, ledger = gl.Budget(1.0, 1e-6), Path(folder) / "adult.ledger"
         people = gl.read(table.to_text(), table.schema, protect=gl.Rows(1), budget=budget, ledger=ledger)
-        synthesizer = {"kamino": gl.Kamino, "dpgan": gl.DPGAN}.get(method, gl.Independent)()
+        synthesizer = {"kamino": gl.Kamino, "dpgan": gl.synth.DPGAN}.get(method, gl.Independent)()
         begin = time.perf_counter(), time.process_time()
-        model = synthesizer.fit(people, spend=people.ledger.share(percent=50))
+        model = synthesizer.fit(people, spend=people.ledger.share("50%"))
         sample = model.sample(table.rows, seed=0)
         if method == "logistic weights":
             begin = time.perf_counter(), time.process_time()
-            gl.LogisticWeights().fit(people, sample, spend=people.ledger.left)
+            gl.weights.LogisticWeights().fit(people, sample, spend=people.ledger.left)
         return time.perf_counter() - begin[0], time.process_time() - begin[1]
 
 

@@ -76,7 +76,7 @@ def write_schema(schema: Any) -> str:
 
 
 def draft_schema(data: Path) -> str:
-    return str(gl.draft_schema(data, name="drafted").to_toml())
+    return str(gl.data.draft_schema(data, name="drafted").to_toml())
 
 
 def look(data: Path, schema: Any) -> Any:
@@ -87,7 +87,7 @@ def make_budget(epsilon: float, delta: float, *, mcar: Any = None, at_least: Any
     if mcar is not None:
         return gl.Budget(epsilon, delta, ground_truth=gl.MCAR(mcar))
     if at_least is not None:
-        return gl.Budget(epsilon, delta, ground_truth=gl.MissingAtLeast(at_least))
+        return gl.Budget(epsilon, delta, ground_truth=gl.privacy.MissingAtLeast(at_least))
     return gl.Budget(epsilon, delta)
 
 
@@ -98,11 +98,11 @@ def budget_figures(budget: Any) -> tuple[Any, ...]:
 def complete_figure(
     releases: Sequence[tuple[float, set[str] | None]], *, mcar: Any = None, at_least: Any = None
 ) -> Any:
-    return gl.ground_truth(releases, gl.MissingAtLeast(at_least) if mcar is None else gl.MCAR(mcar))
+    return gl.privacy.ground_truth(releases, gl.privacy.MissingAtLeast(at_least) if mcar is None else gl.MCAR(mcar))
 
 
 def group_figure(epsilon: float, delta: float, changed: int) -> tuple[float, float]:
-    cost = gl.stability_cost(epsilon, delta, changed=changed)
+    cost = gl.privacy.stability_cost(epsilon, delta, changed=changed)
     return cost.epsilon, cost.delta
 
 
@@ -115,7 +115,7 @@ def read_public(data: Any, schema: Any) -> Any:
 
 
 def percent(table: Any, share: float) -> Any:
-    return table.ledger.share(percent=share)
+    return table.ledger.share(f"{share}%")
 
 
 def fit_method(name: str, table: Any, share: float, treatment: str | None, **options: Any) -> Any:
@@ -160,7 +160,7 @@ def promises_of(ledger: Any, rates: Mapping[str, float]) -> Iterator[tuple[str, 
     assumptions = {
         "independent": gl.MCAR(dict(rates)),
         "dependent": gl.MCAR(dict(rates), columns="dependent"),
-        "at-least": gl.MissingAtLeast(dict(rates)),
+        "at-least": gl.privacy.MissingAtLeast(dict(rates)),
     }
     for name, assumption in assumptions.items():
         figure = ledger.ground_truth(assumption)
@@ -172,7 +172,7 @@ def open_ledger(path: Path) -> Any:
 
 
 def resumed(ledger: Any, journal: Path) -> Any:
-    return gl.resumable(ledger, journal)
+    return gl.privacy.resumable(ledger, journal)
 
 
 def ask_treatment(name: str) -> Any:
@@ -183,8 +183,8 @@ def ask_treatment(name: str) -> Any:
         "majority-of-3": lambda: gl.Knn(on=["age"], neighbors=3, scheme="majority"),
         "euclidean": lambda: gl.Knn(on=["age"], distance="euclidean"),
         "covered": lambda: gl.Knn(on=["age", "single"], cover=["age"]),
-        "hot-deck": lambda: gl.HotDeck(cells=["age"]),
-        "hot-deck-3": lambda: gl.HotDeck(cells=["single", "age"], limit=3),
+        "hot-deck": lambda: gl.HotDeck(on=["age"]),
+        "hot-deck-3": lambda: gl.HotDeck(on=["single", "age"], limit=3),
     }
     return makers[name]()
 
@@ -208,25 +208,25 @@ def answer_of(answer: Any) -> tuple[Any, Any]:
 
 
 def preview(asked: Any, schema: Any, budget: Any, share: float, rows: int | None) -> tuple[Any, Any]:
-    shown = gl.preview(asked, schema, budget=budget, percent=share, rows=rows)
+    shown = gl.query.preview(asked, schema, budget=budget, spend=f"{share}%", rows=rows)
     numbers = (shown.noise_std, shown.noise_median, shown.noise_limit, shown.depends_on_rows, shown.rows)
     return numbers, (shown.question, shown.of)
 
 
 def impute(table: Any, imputer: str, share: float) -> Any:
     grant = table.ledger.grant(percent(table, share), to="impute")
-    return gl.ImputeFirst(getattr(gl, imputer)()).prepare(table, grant)
+    return gl.ImputeFirst(getattr(missing, imputer)()).prepare(table, grant)
 
 
 def weighting(name: str) -> Any:
     kind, _, noise = name.partition("-")
     if kind in ("logistic", "biased"):
-        return gl.LogisticWeights(noise=noise, debias=kind == "logistic")  # type: ignore[arg-type] # one of three
+        return gl.weights.LogisticWeights(noise=noise, debias=kind == "logistic")  # type: ignore[arg-type] # one of three
     makers: dict[str, Callable[[], Any]] = {
         "calibration": gl.CalibrationWeights,
         "calibration-2": lambda: gl.CalibrationWeights(pairs=2),
-        "noised": gl.NoisedWeights,
-        "network": lambda: gl.NetworkWeights(steps=5),
+        "noised": gl.weights.NoisedWeights,
+        "network": lambda: gl.weights.NetworkWeights(steps=5),
     }
     return makers[name]()
 
@@ -236,22 +236,22 @@ def weigh(name: str, table: Any, fake: Any, share: float) -> Any:
 
 
 def weigh_in_public(truth: Any, fake: Any) -> dict[str, Any]:
-    return {"logistic": gl.LogReg().fit(truth, fake), "network": gl.MLP(steps=5).fit(truth, fake)}
+    return {"logistic": gl.weights.LogReg().fit(truth, fake), "network": gl.weights.MLP(steps=5).fit(truth, fake)}
 
 
 def weigh_by_critic(model: Any, fake: Any) -> Any:
-    return gl.CriticWeights(model).fit(fake).values
+    return gl.weights.CriticWeights(model).fit(fake).values
 
 
 def weighted(fake: Any, weights: Any) -> dict[str, Any]:
     mean, shares = (
-        gl.weighted_mean(fake, "income", weights=weights),
-        gl.weighted_proportions(fake, "color", weights=weights),
+        gl.weights.weighted_mean(fake, "income", weights=weights),
+        gl.weights.weighted_proportions(fake, "color", weights=weights),
     )
     return {
         "mean": (mean.value, mean.standard_error),
         "proportions": {cell: (share.value, share.standard_error) for cell, share in shares.items()},
-        "quantiles": gl.weighted_quantiles(fake, "age", [0.1, 0.5, 0.9], weights=weights),
+        "quantiles": gl.weights.weighted_quantiles(fake, "age", [0.1, 0.5, 0.9], weights=weights),
         "effective-rows": weights.effective_rows,
         "truncated": weights.truncated(1.5).values,
     }
@@ -267,15 +267,15 @@ def compare_tables(truth: Any, fake: Any, weights: Any = None) -> dict[str, Any]
 
 
 def compare_sealed(table: Any, fake: Any, share: float) -> dict[str, Any]:
-    return dict(gl.compare_private(table, fake, spend=percent(table, share)).to_dict())
+    return dict(gl.evaluate.compare_private(table, fake, spend=percent(table, share)).to_dict())
 
 
 def distances(truth: Any, fake: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {f"{k}-way": gl.kway_distance(truth, fake, k=k) for k in (1, 2, 3)}
-    found["wasserstein"] = gl.wasserstein_distance(truth, fake)
+    found: dict[str, Any] = {f"{k}-way": gl.evaluate.kway_distance(truth, fake, k=k) for k in (1, 2, 3)}
+    found["wasserstein"] = gl.evaluate.wasserstein_distance(truth, fake)
     found["detection"] = evaluate.detection(truth, fake)
     found["auc"] = evaluate.roc_auc(truth, fake, label="single")
-    found["f1"] = gl.f1_scores(truth, fake, labels=["single"])
+    found["f1"] = gl.evaluate.f1_scores(truth, fake, labels=["single"])
     found["coefficients"] = evaluate.coefficient_error(truth, fake, label="single")
     return found
 
@@ -306,12 +306,12 @@ GAP_MAKERS = (
 def gap_figures(table: Any) -> Iterator[tuple[str, Any]]:
     for columns in ("independent", "dependent"):
         found = missing.gap_rates(table, spend=percent(table, 20), columns=columns)
-        yield f"rates-{columns}", (found.rate, found.failure)
+        yield f"rates-{columns}", (found.rates, found.failure)
     yield "report", missing.describe_gaps(table, spend=percent(table, 40))
 
 
 def public_gap_figures(table: Any) -> dict[str, Any]:
-    return {"patterns": gl.patterns(table), "little": gl.little_test(table)}
+    return {"patterns": gl.missing.patterns(table), "little": gl.missing.little_test(table)}
 
 
 def load_model(path: Path) -> Any:
@@ -323,7 +323,7 @@ def save_model(model: Any, path: Path) -> None:
 
 
 def sample(model: Any, rows: int, *, seed: int, gaps: str = "filled", given: Mapping[str, str] | None = None) -> Any:
-    return model.sample(rows, seed=seed, gaps=gaps, given=given)
+    return model.sample(rows, seed=seed, gaps=gaps.replace(" ", "-"), given=given)
 
 
 def write_sample(model: Any, path: Path, rows: int, *, seed: int) -> None:

@@ -64,7 +64,7 @@ def sampled(data, schema, method, epsilon, folder, *, percent, run, rows=None):
 def modelled(data, schema, method, epsilon, folder, *, percent):
     """A sealed table of which this percentage was spent on a model, and the model."""
     people = opened(data, schema, epsilon, folder)
-    spend = people.ledger.left if percent == 100 else people.ledger.share(percent=percent)
+    spend = people.ledger.left if percent == 100 else people.ledger.share(f"{percent}%")
     return people, method().fit(people, spend=spend)
 
 
@@ -98,7 +98,7 @@ def must_show(runs, tables_with_gaps):
                     assert people.ledger.percentages()[1] < 1e-6
                     tried = (whole, None), (part, None), (part, weights)
                     found.append(
-                        [gl.kway_distance(truth, table, k=k, weights=w) for k in (2, 1) for table, w in tried]
+                        [gl.evaluate.kway_distance(truth, table, k=k, weights=w) for k in (2, 1) for table, w in tried]
                         + [weights.effective_rows / len(weights)]
                     )
                 mean = np.mean(found, axis=0)
@@ -131,7 +131,7 @@ def split(runs):
                         tables.truth("adult"), schema, method, 1.0, folder, percent=100 - share, run=run
                     )
                     weights = gl.CalibrationWeights().fit(people, fake, spend=people.ledger.left) if share else None
-                    scores.append(gl.kway_distance(truth, fake, weights=weights))
+                    scores.append(gl.evaluate.kway_distance(truth, fake, weights=weights))
                 found.append(f"{statistics.mean(scores):.4f}")
                 print(f"  {name}, {share} %: {found[-1]}", file=sys.stderr, flush=True)
             rows.append([name, *found])
@@ -217,18 +217,18 @@ def picture():
     private = toy(100, 2, triangle=True)
     truth = gl.Table.read(private, TOY)
     inside = (fake["x"] + fake["y"]).to_numpy() < 1
-    panels = {"the true weights": 2.0 * inside, "LogReg (no noise)": gl.LogReg().fit(truth, fake)}
+    panels = {"the true weights": 2.0 * inside, "LogReg (no noise)": gl.weights.LogReg().fit(truth, fake)}
     with tempfile.TemporaryDirectory() as folder, fixed_noise(3):
         methods: dict[str, Any] = {
-            "BetaNoised": gl.LogisticWeights(debias=False),
-            "BetaDebiased": gl.LogisticWeights(),
-            "DP-MLP": gl.NetworkWeights(),
+            "BetaNoised": gl.weights.LogisticWeights(debias=False),
+            "BetaDebiased": gl.weights.LogisticWeights(),
+            "DP-MLP": gl.weights.NetworkWeights(),
             "Calibration": gl.CalibrationWeights(),
         }
         for name, method in methods.items():
             people = opened(private, TOY, 1.0, folder)
             panels[name] = method.fit(people, fake, spend=people.ledger.left)
-    panels["MLP (no noise)"] = gl.MLP().fit(truth, fake)
+    panels["MLP (no noise)"] = gl.weights.MLP().fit(truth, fake)
     drawn = [
         part
         for place, (name, weights) in enumerate(panels.items())
@@ -314,14 +314,14 @@ def as_table(bunch, label):
 
 NOISES: tuple[Literal["gaussian", "knorm", "laplace"], ...] = ("gaussian", "knorm", "laplace")
 PRIVATE: dict[str, Any] = {
-    **{f"BetaNoised, {noise}": gl.LogisticWeights(noise=noise, debias=False) for noise in NOISES},
-    **{f"BetaDebiased, {noise}": gl.LogisticWeights(noise=noise) for noise in NOISES},
-    "noise on weights": gl.NoisedWeights(),
-    "DP-MLP": gl.NetworkWeights(),
+    **{f"BetaNoised, {noise}": gl.weights.LogisticWeights(noise=noise, debias=False) for noise in NOISES},
+    **{f"BetaDebiased, {noise}": gl.weights.LogisticWeights(noise=noise) for noise in NOISES},
+    "noise on weights": gl.weights.NoisedWeights(),
+    "DP-MLP": gl.weights.NetworkWeights(),
     "Calibration": gl.CalibrationWeights(),
 }
-PUBLIC: dict[str, Any] = {"LogReg": gl.LogReg(), "MLP": gl.MLP()}
-KINDS = {"privbayes": gl.PrivBayes, "aim": gl.AIM, "dpgan": gl.DPGAN, "dpcgan": gl.DPCGAN}
+PUBLIC: dict[str, Any] = {"LogReg": gl.weights.LogReg(), "MLP": gl.weights.MLP()}
+KINDS = {"privbayes": gl.PrivBayes, "aim": gl.AIM, "dpgan": gl.synth.DPGAN, "dpcgan": gl.synth.DPCGAN}
 FREE = "Discriminator"  # by the critic that a generative network carries: everything goes to synthesis
 BOTH = ("BetaDebiased, gaussian", "Calibration")  # what `shares` tries
 
@@ -329,7 +329,7 @@ BOTH = ("BetaDebiased, gaussian", "Calibration")  # what `shares` tries
 def scores(test, fake, weights):
     """Against held-out rows: Wasserstein distance, MSE of linear coefficients, AUC or MSE of a network."""
     return (
-        gl.wasserstein_distance(test, fake, weights=weights),
+        gl.evaluate.wasserstein_distance(test, fake, weights=weights),
         coefficient_error(test, fake, label="label", weights=weights),
         network_score(test, fake, weights),
     )
@@ -372,8 +372,8 @@ def weighed(train, schema, epsilon, fake, methods, share, folder):
     for how in methods:
         people = opened(train, schema, epsilon, folder)
         try:
-            yield how, PRIVATE[how].fit(people, fake, spend=people.ledger.share(percent=share))
-        except gl.ModelError as refused:
+            yield how, PRIVATE[how].fit(people, fake, spend=people.ledger.share(f"{share}%"))
+        except gl.errors.ModelError as refused:
             if "infinite" not in str(refused):
                 raise
             yield how, None
@@ -391,9 +391,9 @@ def section_4(names, epsilons, runs, share, kinds):
             with tempfile.TemporaryDirectory() as folder:
                 _, model = modelled(train, schema, KINDS[kind], epsilon, folder, percent=100)
                 whole = model.sample(len(train), seed=run)
-                tried: list[tuple[str, gl.Table, gl.Weights | None]] = [("None", whole, None)]
+                tried: list[tuple[str, gl.Table, gl.weights.Weights | None]] = [("None", whole, None)]
                 if model.critic is not None:
-                    tried.append((FREE, whole, gl.CriticWeights(model).fit(whole)))
+                    tried.append((FREE, whole, gl.weights.CriticWeights(model).fit(whole)))
                 tried += [(how, whole, weights.fit(truth, whole)) for how, weights in PUBLIC.items()]
                 _, fake = sampled(
                     train, schema, KINDS[kind], epsilon, folder, percent=100 - share, run=run, rows=len(train)
@@ -446,7 +446,9 @@ def by_share(names, epsilons, runs, shares):
                     else [(how, None) for how in BOTH]
                 )
                 for how, weights in tried:
-                    found.setdefault((how, share), []).append(gl.wasserstein_distance(test, fake, weights=weights))
+                    found.setdefault((how, share), []).append(
+                        gl.evaluate.wasserstein_distance(test, fake, weights=weights)
+                    )
         rows += [[name, f"{epsilon:g}", how, *(summary(found[how, share]) for share in shares)] for how in BOTH]
         print(f"  {name}, ε = {epsilon:g}", file=sys.stderr, flush=True)
     print(f"\nPrivBayes: Wasserstein distance by the percentage of the budget for weights, {runs} runs\n")

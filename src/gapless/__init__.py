@@ -4,26 +4,76 @@
 >>> schema = gl.Schema("people", [gl.Integer("age", bounds=(0, 120)), gl.Boolean("smoker", may_be_missing=True)])
 """
 
-import re
 from importlib import import_module
-from pkgutil import get_data
 from typing import Any
 
 __version__ = "0.1.0"
 
-# Where each public name lives is written once, in the stub. Rooms are entered when a name is first used: `import
-# gapless` stays light.
-_STUB = get_data(__name__, "__init__.pyi").decode()
-_HOME = {name: room for room, name in re.findall(r"^from (\S+) import (\w+) as \2\b", _STUB, re.MULTILINE)}
+# The public names by the package that holds them; `__init__.pyi` lists the same for type checkers. A package is
+# imported when one of its names is first used, so that `import gapless` stays light.
+_NAMES = {
+    "data": ("PrivateTable", "Table", "read"),
+    "errors": ("GaplessError",),
+    "evaluate": ("compare",),
+    "inference": ("pool",),
+    "missing": ("MAR", "MCAR", "MNAR", "CompleteRows", "Extended", "ImputeFirst", "Observed"),
+    "privacy": ("Budget", "Ledger", "Loss", "Rows"),
+    "publish": ("release", "weigh"),
+    "query": (
+        "Count",
+        "Drop",
+        "HotDeck",
+        "Knn",
+        "Mean",
+        "Median",
+        "Proportion",
+        "Quantile",
+        "Sum",
+        "Variance",
+        "parse_question",
+    ),
+    "schema": (
+        "Boolean",
+        "Categorical",
+        "Constraint",
+        "Date",
+        "DateTime",
+        "Integer",
+        "MissingCode",
+        "Number",
+        "Ordinal",
+        "Schema",
+    ),
+    "synth": ("AIM", "MST", "FittedModel", "Independent", "Kamino", "MisGAN", "Mixture", "PrivBayes", "load"),
+    "weights": ("CalibrationWeights",),
+}
+_HOME = {name: package for package, names in _NAMES.items() for name in names}
+# What is used less often is in these packages.
+_PACKAGES = (
+    "data",
+    "errors",
+    "evaluate",
+    "inference",
+    "missing",
+    "privacy",
+    "publish",
+    "query",
+    "schema",
+    "synth",
+    "testing",
+    "weights",
+)
 
 __all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"gapless.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gapless' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(f"gapless.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, *_PACKAGES, "__version__"])

@@ -22,7 +22,7 @@ SCHEMA = Schema(
     "canaries", [Categorical("cell", [f"c{i}" for i in range(CANARIES)]), Boolean("x", may_be_missing=True)]
 )
 PLAIN = {"count": Count(by="cell"), "mean": Mean("x", by="cell")}
-DECK = Count(where="x == true", by="cell", missing=HotDeck(cells=["cell"], limit=DONEES))
+DECK = Count(where="x == true", by="cell", missing=HotDeck(on=["cell"], limit=DONEES))
 
 
 def audited(folder, question, source, *, donees, threshold, epsilon=1.0):
@@ -31,7 +31,7 @@ def audited(folder, question, source, *, donees, threshold, epsilon=1.0):
     cells = [f"c{i}" for i in np.flatnonzero(present)]
     others = [f"c{i}" for i in range(CANARIES)] * donees
     frame = pl.DataFrame({"cell": [*cells, *others], "x": [True] * len(cells) + [None] * len(others)})
-    table = private(frame, SCHEMA, folder, budget=Budget(epsilon))
+    table = private(frame, SCHEMA, folder, budget=Budget(epsilon, 0))
     with source:
         answer = table.ask(question, spend=table.ledger.left)
     values = np.array(list(answer.estimate.values()))

@@ -44,7 +44,7 @@ def attack(releases, rates, noise, seed, *, together=False):
 @pytest.mark.parametrize("case", CASES)
 def test_the_figure_holds_and_the_linear_rule_does_not(case):
     releases, rates = CASES[case]
-    claim = gl.ground_truth(releases, gl.MCAR(rates))
+    claim = gl.privacy.ground_truth(releases, gl.MCAR(rates))
     found = attack(releases, rates, HONEST, seed=11)
     assert found <= claim
     linear = sum(loss * math.prod(1 - rates[column] for column in columns) for loss, columns in releases)
@@ -54,13 +54,13 @@ def test_the_figure_holds_and_the_linear_rule_does_not(case):
 
 def test_a_sum_of_amplified_figures_does_not_hold():
     ten, rates = [(0.3, {"a"})] * 6, {"a": 0.5}
-    added = 6 * gl.ground_truth(ten[:1], gl.MCAR(rates))
+    added = 6 * gl.privacy.ground_truth(ten[:1], gl.MCAR(rates))
     found = attack(ten, rates, HONEST, seed=13)
-    assert added < found <= gl.ground_truth(ten, gl.MCAR(rates))
+    assert added < found <= gl.privacy.ground_truth(ten, gl.MCAR(rates))
 
 
 def test_independence_of_columns_is_an_assumption_that_can_fail_and_the_robust_figure_covers_it():
     releases, rates = [(2.0, {"a", "b"})], {"a": 0.7, "b": 0.7}
     found = attack(releases, rates, HONEST, seed=14, together=True)
-    assert found > gl.ground_truth(releases, gl.MCAR(rates))
-    assert found <= gl.ground_truth(releases, gl.MCAR(rates, columns="dependent"))
+    assert found > gl.privacy.ground_truth(releases, gl.MCAR(rates))
+    assert found <= gl.privacy.ground_truth(releases, gl.MCAR(rates, columns="dependent"))

@@ -10,17 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gapless import (
-    Budget,
-    Categorical,
-    FromDistribution,
-    FromMode,
-    FromModel,
-    ImputeFirst,
-    Independent,
-    Schema,
-)
+from gapless import Budget, Categorical, ImputeFirst, Independent, Schema
 from gapless.data.engines.memory import Memory
+from gapless.missing import FromDistribution, FromMode, FromModel
 from gapless.testing.audit import epsilon_at_least, private
 
 SCHEMA = Schema("answers", [Categorical("answer", ["no", "yes", "rare"], may_be_missing=True)])
@@ -46,7 +38,7 @@ def audited_epsilon(imputer, folder):
     for more in ([("rare",)], []):
         shown = 0
         for _ in range(RUNS):
-            table = private([(None,)] * 60 + more, SCHEMA, folder, budget=Budget(EPSILON))
+            table = private([(None,)] * 60 + more, SCHEMA, folder, budget=Budget(EPSILON, 0))
             model = Independent(missing=ImputeFirst(imputer, 0.5)).fit(table, spend=table.ledger.left)
             shown += model.marginal("answer")[2] > 1 / 3
         hits.append(int(shown))

@@ -31,5 +31,5 @@ def audited_epsilon(folder, budget, source):
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 def test_independent_keeps_its_promise_in_one_run(epsilon, tmp_path):
-    assert audited_epsilon(tmp_path, Budget(epsilon), contextlib.nullcontext()) <= epsilon
-    assert audited_epsilon(tmp_path, Budget(epsilon), scaled_noise(0.4)) > epsilon
+    assert audited_epsilon(tmp_path, Budget(epsilon, 0), contextlib.nullcontext()) <= epsilon
+    assert audited_epsilon(tmp_path, Budget(epsilon, 0), scaled_noise(0.4)) > epsilon

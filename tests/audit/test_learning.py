@@ -37,7 +37,7 @@ def released(monkeypatch):
 
 def audited_epsilon(folder, tables, source):
     present = np.random.default_rng().random(CANARIES) < 0.5
-    table = private(pl.DataFrame({"x": np.flatnonzero(present)}), SCHEMA, folder, budget=Budget(EPSILON))
+    table = private(pl.DataFrame({"x": np.flatnonzero(present)}), SCHEMA, folder, budget=Budget(EPSILON, 0))
     with source:
         Independent().fit(table, spend=table.ledger.left)
     order = np.argsort(tables[-1])

@@ -282,8 +282,8 @@ def fitted():
 
 
 TREATED = TREATMENTS | {
-    "model": lambda: gl.ImputeFirst(gl.FromModel(fitted())),
-    "model of its own": lambda: gl.ImputeFirst(gl.FromModel(gl.MST())),
+    "model": lambda: gl.ImputeFirst(gl.missing.FromModel(fitted())),
+    "model of its own": lambda: gl.ImputeFirst(gl.missing.FromModel(gl.MST())),
 }
 
 
@@ -343,8 +343,8 @@ FREE |= {"mean": ["grade", "town"], "mean by": ["grade"], "variance": ["sex", "g
 FREE |= {"mean within bins": ["grade"], "median": ["grade"], "quantile by": ["town"]}
 FILLINGS = {
     "drop": lambda _: gl.Drop(),
-    "hot deck": lambda on: gl.HotDeck(cells=on),
-    "hot deck of three": lambda on: gl.HotDeck(cells=on[:1], limit=3),
+    "hot deck": lambda on: gl.HotDeck(on=on),
+    "hot deck of three": lambda on: gl.HotDeck(on=on[:1], limit=3),
     "nearest": lambda on: gl.Knn(on=on),
     "mean of two": lambda on: gl.Knn(on=on, neighbors=2, scheme="mean"),
     "majority of three": lambda on: gl.Knn(on=on, neighbors=3, scheme="majority"),
@@ -376,7 +376,7 @@ def other():
 def in_steps(table):
     """Patterns of gaps with beginnings that were released, as a table of many columns has them."""
     with mock.patch.object(diagnosis, "AT_ONCE", 1), mock.patch.object(diagnosis, "BLOCK", 1):
-        gl.describe_gaps(table, spend=table.ledger.left)
+        gl.missing.describe_gaps(table, spend=table.ledger.left)
 
 
 def logistic(noise):
@@ -384,31 +384,31 @@ def logistic(noise):
 
     def act(table):
         kind = "knorm" if table.ledger.order == math.inf else noise
-        gl.LogisticWeights(noise=kind, debias=False).fit(table, other(), spend=table.ledger.left)
+        gl.weights.LogisticWeights(noise=kind, debias=False).fit(table, other(), spend=table.ledger.left)
 
     return act
 
 
 DIAGNOSTICS = {
-    "describe_gaps": lambda table: gl.describe_gaps(table, spend=table.ledger.left),
+    "describe_gaps": lambda table: gl.missing.describe_gaps(table, spend=table.ledger.left),
     "describe_gaps, a column at a time": in_steps,
-    "gap_rates": lambda table: gl.gap_rates(table, spend=table.ledger.left),
-    "compare_private": lambda table: gl.compare_private(table, other(), spend=table.ledger.left),
+    "gap_rates": lambda table: gl.missing.gap_rates(table, spend=table.ledger.left),
+    "compare_private": lambda table: gl.evaluate.compare_private(table, other(), spend=table.ledger.left),
     "calibration weights": lambda table: gl.CalibrationWeights(pairs=3).fit(table, other(), spend=table.ledger.left),
     "logistic weights": logistic("gaussian"),
     "knorm weights": logistic("knorm"),
-    "noised weights": lambda table: gl.NoisedWeights().fit(table, other(), spend=table.ledger.left),
-    "deck": lambda table: gl.HotDeck(cells=["town"]).release(table, ["age", "grade"], spend=table.ledger.left),
+    "noised weights": lambda table: gl.weights.NoisedWeights().fit(table, other(), spend=table.ledger.left),
+    "deck": lambda table: gl.HotDeck(on=["town"]).release(table, ["age", "grade"], spend=table.ledger.left),
 }
 # Large ones, so that methods have something to choose; sums over nearest rows need more than ln 2 for each row of a
 # person and each of several sums.
 BUDGETS = {
-    "pure": gl.Budget(20.0),
+    "pure": gl.Budget(20.0, 0),
     "approximate": gl.Budget(20.0, 1e-6),
     "small": gl.Budget(1.0, 1e-6),
-    "for the complete table": gl.Budget(20.0, ground_truth=MCAR(0.2)),
+    "for the complete table": gl.Budget(20.0, 0, ground_truth=MCAR(0.2)),
 }
-LARGE_BUDGETS = {"pure": gl.Budget(200.0), "approximate": gl.Budget(200.0, 1e-6)}
+LARGE_BUDGETS = {"pure": gl.Budget(200.0, 0), "approximate": gl.Budget(200.0, 1e-6)}
 
 # ------------------------------------------------------------------ quickly: everything once
 
@@ -605,7 +605,7 @@ def by_batches_of_ten(table):
 def as_many_teachers_as_tens_of_rows(table):
     """The number of teachers from the number of rows."""
     with mock.patch.object(gan, "TEACHERS", 2 + len(opened(table)[0]) % 10):
-        gl.PATEGAN(steps=2).fit(table, spend=table.ledger.left)
+        gl.synth.PATEGAN(steps=2).fit(table, spend=table.ledger.left)
 
 
 def by_the_longest(table):

@@ -36,7 +36,7 @@ def audited_epsilon(folder, rows, *, many, least, draws=1):
     """Lower bounds from both sides, for a row that comes first; buckets are drawn so often, noise in each of them."""
     hits, runs = [], RUNS if draws == 1 else draws
     for people in ([("a", "b"), *rows], rows):
-        table = private(people, SCHEMA, folder, budget=Budget(EPSILON))
+        table = private(people, SCHEMA, folder, budget=Budget(EPSILON, 0))
         pairs = [violating_pairs(table, DECIDES, buckets=many) for _ in range(draws)]
         raw = np.array([reveal(value, table.ledger) for value in pairs])
         mechanism = DiscreteLaplace.for_loss(table.ledger.left, pairs[0].distance)

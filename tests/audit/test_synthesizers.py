@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gapless import AIM, MST, Budget, BudgetError, Categorical, Independent, Mixture, Observed, PrivBayes, Schema
+from gapless import AIM, MST, Budget, Categorical, Independent, Mixture, Observed, PrivBayes, Schema
+from gapless.errors import BudgetError
 from gapless.privacy.grant import Grant
 from gapless.synth import measurements as evidence
 from gapless.synth.marginal import aim, privbayes
@@ -51,7 +52,7 @@ def audited_epsilon(method, folder, epsilon, source, *, tables=None):
     present = np.random.default_rng().random((SIDE, SIDE)) < 0.5
     x, y = np.nonzero(present)
     rows = pl.DataFrame({"x": [f"x{i}" for i in x], "y": [f"y{i}" for i in y]})
-    table = private(rows, SCHEMA, folder, budget=Budget(epsilon))
+    table = private(rows, SCHEMA, folder, budget=Budget(epsilon, 0))
     with source:
         model = method.fit(table, spend=table.ledger.left)
     mass = model.marginal(["x", "y"])

@@ -13,12 +13,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gapless import Budget, CalibrationWeights, Categorical, LogisticWeights, Schema, Table
+from gapless import Budget, CalibrationWeights, Categorical, Schema, Table
 from gapless.data import private_logistic as logistic
 from gapless.privacy import L2, DiscreteGaussian
 from gapless.privacy.noise import current
 from gapless.testing.audit import letters_schema, mu_at_least, one_run_epsilon, private
 from gapless.testing.noise import no_noise, scaled_noise
+from gapless.weights import LogisticWeights
 from helpers.open_sealed import reveal
 
 SIDE = 64
@@ -41,9 +42,9 @@ def audited_epsilon(folder, budget, source):
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 def test_calibration_weights_keep_their_promise_in_one_run(epsilon, tmp_path):
-    assert audited_epsilon(tmp_path, Budget(epsilon), contextlib.nullcontext()) <= epsilon
-    assert audited_epsilon(tmp_path, Budget(epsilon), scaled_noise(0.3)) > epsilon  # planted: too little noise
-    assert audited_epsilon(tmp_path, Budget(epsilon), no_noise()) > 1.5 * epsilon  # planted: weights from raw counts
+    assert audited_epsilon(tmp_path, Budget(epsilon, 0), contextlib.nullcontext()) <= epsilon
+    assert audited_epsilon(tmp_path, Budget(epsilon, 0), scaled_noise(0.3)) > epsilon  # planted: too little noise
+    assert audited_epsilon(tmp_path, Budget(epsilon, 0), no_noise()) > 1.5 * epsilon  # planted: weights from raw counts
 
 
 LETTERS = letters_schema([2, 2])

@@ -29,8 +29,7 @@ bins = 4
 may_be_missing = true
 """
 OPTIONS = ("--schema", "people.toml", "--ledger", "p.ledger")
-NEW = (*OPTIONS, "--epsilon", 100)
-PURE = "p.ledger is new, and for pure differential privacy: without --delta its δ is 0 for good.\n"
+NEW = (*OPTIONS, "--epsilon", 100, "--delta", 0)
 WEAK = (
     "Warning: ε = 100 is above 10, A VERY WEAK PROMISE: odds about one person can shift by a factor of up to "
     "e^ε = 10^44. It hardly protects by itself.\n"
@@ -47,7 +46,7 @@ def folder(tmp_path):
 
 def test_a_question_is_answered_under_the_ledger(folder):
     done = run("ask", "people.csv", *NEW, "--spend", "10%", "count() where age >= 50", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, PURE + WEAK)
+    assert (done.returncode, done.stderr) == (0, WEAK)
     assert done.stdout.startswith("count() where age >= 50 = ")
     assert "Paid by entry 1 of the ledger" in done.stdout
     assert done.stdout.endswith("\nSpent 10.00% of the budget, left 90.00%, in p.ledger\n")
@@ -73,7 +72,7 @@ def test_questions_in_a_file_share_the_spending(folder, run_here):
     )
     questions = ("--file", "questions.txt", "--spend", "20%", "--missing", "hot-deck", "--on", "age", "--limit", 2)
     code, out, err = run_here("ask", "people.csv", *NEW, *questions, "--json")
-    assert (code, err) == (0, PURE + WEAK)
+    assert (code, err) == (0, WEAK)
     told = json.loads(out)["answers"]
     assert [one["question"] for one in told] == [
         "count()",
@@ -102,7 +101,7 @@ def test_a_preview_reads_and_spends_nothing(folder, run_here):
 
 
 def test_a_preview_is_in_the_unit_of_the_answer_for_a_stated_number_of_rows(folder, run_here):
-    pure = ("ask", "people.csv", *OPTIONS, "--epsilon", 1, "--spend", "10%", "--preview")
+    pure = ("ask", "people.csv", *OPTIONS, "--epsilon", 1, "--delta", 0, "--spend", "10%", "--preview")
     questions = ("mean(income)", "count()")
     code, out, err = run_here(*pure, *questions)
     shared, mean, count = out.splitlines()
@@ -130,7 +129,7 @@ def test_several_questions_share_the_spending_and_say_so(folder, run_here):
     """As `estimate` takes them: each is shown with what is its own, and what all share stands once at the end."""
     ask = ("ask", "people.csv", *NEW, "--spend", "20%", "mean(income) by sex", "count()")
     code, out, err = run_here(*ask)
-    assert (code, err) == (0, PURE + WEAK)
+    assert (code, err) == (0, WEAK)
     lines = out.splitlines()
     assert lines[0] == "2 questions share 20% of the budget evenly: 10% each."
     assert lines[1] == "mean(income) by sex"
@@ -182,7 +181,7 @@ def test_a_later_question_that_the_engine_cannot_answer_stops_the_first(folder, 
     assert "spent 0.00%" in run_here("ledger", "p.ledger")[1]
 
 
-ASK = ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "10%")
+ASK = ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "10%")
 WRONG = {
     "no question": (ASK, 2, "QuestionError: no question"),
     "rows without a preview": ((*ASK, "--rows", "10", "count()"), 2, "--rows is for --preview"),
@@ -211,11 +210,15 @@ WRONG = {
         "cover has 'sex', which is not matched on",
     ),
     "a part of 1": (
-        ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "0.1", "count()"),
+        ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "0.1", "count()"),
         3,
         "percent, or a part of 1? Try: --spend 0.1% or --spend 10%",
     ),
-    "no share": (("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--spend", "much", "count()"), 3, "is not a share"),
+    "no share": (
+        ("ask", "people.csv", *OPTIONS, "--epsilon", "1", "--delta", "0", "--spend", "much", "count()"),
+        3,
+        "is not a share",
+    ),
     "too small for knn": (
         (*ASK, "mean(income)", "--missing", "knn", "--on", "age"),
         3,
@@ -277,7 +280,7 @@ def test_answers_that_were_paid_for_are_told_when_a_later_question_fails(as_json
         assert [answer["question"] for answer in json.loads(out)["answers"]] == ["count()"]
     else:
         assert out.splitlines()[1].startswith("count() = ")
-    assert err.startswith(PURE + WEAK + "not answered: count() by sex\nnot answered: mean(income)\n")
+    assert err.startswith(WEAK + "not answered: count() by sex\nnot answered: mean(income)\n")
     entries = json.loads(run_here("ledger", "p.ledger", "--json")[1])["entries"]
     assert [entry["what"] for entry in entries] == ["count()"]
 
@@ -285,7 +288,7 @@ def test_answers_that_were_paid_for_are_told_when_a_later_question_fails(as_json
 def test_a_cover_is_taken_from_the_command_line(run_here):
     knn = ("mean(income)", "--missing", "knn", "--on", "age", "--neighbors", 5, "--cover", "")
     code, out, err = run_here("ask", "people.csv", *NEW, "--spend", "50%", *knn)
-    assert (code, err) == (0, PURE + WEAK)
+    assert (code, err) == (0, WEAK)
     assert "filled from the 5 rows nearest in age, by their mean" in out
 
 
@@ -297,6 +300,6 @@ def test_the_example_in_the_help_works_where_every_column_may_be_missing(folder,
     (folder / "people.csv").write_text("age,sex,income,region\n25,F,100,N\n25,F,,N\n,,,\n")
     example = shlex.split(EXAMPLES.split("`")[1])
     assert example[0] == "gapless"
-    code, out, err = run_here(*example[1:], "--epsilon", "100")
-    assert (code, err) == (0, PURE.replace("p.ledger", "people.ledger") + WEAK)
+    code, out, err = run_here(*example[1:], "--epsilon", "100", "--delta", "0")
+    assert (code, err) == (0, WEAK)
     assert "filled from rows with the same sex, region" in out

@@ -127,7 +127,7 @@ def test_a_file_in_utf_16_goes_all_the_way(folder, run_here):
     _, plain, _ = run_here("check", "people.csv", "-s", "people.toml")
     code, checked, _ = run_here("check", "wide.csv", "-s", "people.toml", *wide)
     assert (code, checked) == (0, plain)
-    made = ("-s", "people.toml", "--epsilon", "1", "--method", "independent", "--ledger", "wide.ledger")
+    made = ("-s", "people.toml", "--epsilon", "1", "--delta", "0", "--method", "independent", "--ledger", "wide.ledger")
     assert run_here("synth", "wide.csv", *made, "-o", "wide", *wide)[0] == 0
     code, out, _ = run_here("evaluate", "wide.csv", "wide/synthetic.parquet", "-s", "people.toml", *wide)
     assert (code, "two-way distance" in out) == (0, True)
@@ -213,7 +213,19 @@ def test_a_dictionary_tells_levels_apart_and_which_columns_are_text():
 
 def test_the_ledger_tells_the_promise_to_the_people_behind_the_gaps(tmp_path):
     fill(tmp_path)
-    options = ("people.csv", "-s", "people.toml", "--epsilon", 1, "--ledger", "p.ledger", "--missing", "observed")
+    options = (
+        "people.csv",
+        "-s",
+        "people.toml",
+        "--epsilon",
+        1,
+        "--delta",
+        0,
+        "--ledger",
+        "p.ledger",
+        "--missing",
+        "observed",
+    )
     assert run("fit", *options, "--method", "independent", "-o", "m.model", cwd=tmp_path).returncode == 0
     assumed = ("--mcar", "sex=0.5", "--mcar", "income=0.2")
     done = run("ledger", "p.ledger", *assumed, "--plot", "curve.svg", cwd=tmp_path)
@@ -262,7 +274,7 @@ def test_a_fitted_model_is_sampled_as_often_as_one_likes(folder):
         done = run("sample", "people.model", "--rows", 7, "--seed", 7, "-o", name, cwd=folder)
         assert (done.returncode, done.stdout) == (0, f"7 rows in {name}\n")
     assert (folder / "one.csv").read_bytes() == (folder / "two.csv").read_bytes()
-    done = run("sample", "people.model", "--gaps", "as observed", "--seed", 1, "-o", "gaps.csv", cwd=folder)
+    done = run("sample", "people.model", "--gaps", "as-observed", "--seed", 1, "-o", "gaps.csv", cwd=folder)
     assert done.returncode == 0
     model = gl.load(folder / "people.model")
     model.sample(seed=1, gaps="as-observed").write(folder / "same.csv")
@@ -289,41 +301,82 @@ SYNTH = ("synth", "people.csv", "-s", "people.toml")
 WRONG = {
     "no command": ((), 2, "Usage"),
     "unknown command": (("nope",), 2, "No such command"),
-    "epsilon is no number": ((*SYNTH, "--epsilon", "x", "-o", "out"), 2, "--epsilon"),
-    "epsilon is zero": ((*SYNTH, "--epsilon", "0", "-o", "out"), 3, "BudgetError: epsilon = 0 promises nothing"),
-    "epsilon is negative": ((*SYNTH, "--epsilon", "-1", "-o", "out"), 3, "BudgetError: epsilon = -1"),
-    "epsilon is nan": ((*SYNTH, "--epsilon", "nan", "-o", "out"), 3, "BudgetError: epsilon = nan"),
-    "epsilon is infinite": ((*SYNTH, "--epsilon", "inf", "-o", "out"), 3, "BudgetError: epsilon = inf"),
+    "epsilon is no number": ((*SYNTH, "--epsilon", "x", "--delta", "0", "-o", "out"), 2, "--epsilon"),
+    "epsilon is zero": (
+        (*SYNTH, "--epsilon", "0", "--delta", "0", "-o", "out"),
+        3,
+        "BudgetError: epsilon = 0 promises nothing",
+    ),
+    "epsilon is negative": ((*SYNTH, "--epsilon", "-1", "--delta", "0", "-o", "out"), 3, "BudgetError: epsilon = -1"),
+    "epsilon is nan": ((*SYNTH, "--epsilon", "nan", "--delta", "0", "-o", "out"), 3, "BudgetError: epsilon = nan"),
+    "epsilon is infinite": ((*SYNTH, "--epsilon", "inf", "--delta", "0", "-o", "out"), 3, "BudgetError: epsilon = inf"),
     "no epsilon": (
         (*SYNTH, "-o", "out"),
         3,
         "people.ledger is new and has no budget\n  Try: pass --epsilon 1 --delta 1e-6 if nothing was released",
     ),
     "delta is one": ((*SYNTH, "--epsilon", "1", "--delta", "1", "-o", "out"), 3, "BudgetError: delta = 1"),
-    "unknown method": ((*SYNTH, "--epsilon", "1", "-m", "independant", "-o", "out"), 2, "Try: independent"),
-    "unknown treatment": ((*SYNTH, "--epsilon", "1", "--missing", "extend", "-o", "out"), 2, "Try: extended"),
-    "unknown gaps": ((*SYNTH, "--epsilon", "1", "--gaps", "some", "-o", "out"), 2, "Try: filled, as-observed"),
+    "unknown method": (
+        (*SYNTH, "--epsilon", "1", "--delta", "0", "-m", "independant", "-o", "out"),
+        2,
+        "Try: independent",
+    ),
+    "unknown treatment": (
+        (*SYNTH, "--epsilon", "1", "--delta", "0", "--missing", "extend", "-o", "out"),
+        2,
+        "Try: extended",
+    ),
+    "unknown gaps": (
+        (*SYNTH, "--epsilon", "1", "--delta", "0", "--gaps", "some", "-o", "out"),
+        2,
+        "Try: filled, as-observed",
+    ),
     "gaps not measured": (
-        (*SYNTH, "--epsilon", "1", "--gaps", "as-observed", "--missing", "observed", "-o", "out"),
+        (*SYNTH, "--epsilon", "1", "--delta", "0", "--gaps", "as-observed", "--missing", "observed", "-o", "out"),
         1,
         "pass --missing extended, or pass --gaps filled",
     ),
-    "negative rows": ((*SYNTH, "--epsilon", "1", "--rows", "-1", "-o", "out"), 2, "--rows"),
-    "negative seed": ((*SYNTH, "--epsilon", "1", "--seed", "-1", "-o", "out"), 2, "--seed"),
+    "negative rows": ((*SYNTH, "--epsilon", "1", "--delta", "0", "--rows", "-1", "-o", "out"), 2, "--rows"),
+    "negative seed": ((*SYNTH, "--epsilon", "1", "--delta", "0", "--seed", "-1", "-o", "out"), 2, "--seed"),
     "no data": (("check", "none.csv", "-s", "people.toml"), 1, "ReadError: no file none.csv"),
     "no schema": (("check", "people.csv", "-s", "none.toml"), 1, "ReadError: no file none.toml"),
     "bad schema": (("check", "people.csv", "-s", "people.csv"), 2, "SchemaError: people.csv is not valid TOML"),
     "no ledger": (("ledger", "none.ledger"), 1, "LedgerError: no ledger none.ledger"),
     "no model": (("sample", "none.model", "-o", "x.csv"), 1, "ModelError: no model none.model"),
     "not a model": (("sample", "people.csv", "-o", "x.csv"), 1, "ModelError: people.csv is not a gapless model"),
-    "output is a file": ((*SYNTH, "--epsilon", "1", "-o", "people.csv"), 1, "ReadError: cannot make people.csv"),
-    "output in a file": ((*SYNTH, "--epsilon", "1", "-o", "people.csv/x"), 1, "ReadError: cannot make"),
-    "bad data": (("synth", "people.toml", *SYNTH[2:], "--epsilon", "1", "-o", "new/out"), 1, "unknown ending"),
-    "spend is no number": ((*SYNTH, "--epsilon", "1", "--spend", "x", "-o", "out"), 3, "--spend 'x' is not a share"),
-    "spend is too much": (
-        ("fit", *SYNTH[1:], "--epsilon", "1", "--ledger", "p.ledger", "--spend", "101%", "-o", "m.model"),
+    "output is a file": (
+        (*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "people.csv"),
+        1,
+        "ReadError: cannot make people.csv",
+    ),
+    "output in a file": ((*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "people.csv/x"), 1, "ReadError: cannot make"),
+    "bad data": (
+        ("synth", "people.toml", *SYNTH[2:], "--epsilon", "1", "--delta", "0", "-o", "new/out"),
+        1,
+        "unknown ending",
+    ),
+    "spend is no number": (
+        (*SYNTH, "--epsilon", "1", "--delta", "0", "--spend", "x", "-o", "out"),
         3,
-        "--spend '101%' is not a share",
+        "a spend of 'x' is not a share",
+    ),
+    "spend is too much": (
+        (
+            "fit",
+            *SYNTH[1:],
+            "--epsilon",
+            "1",
+            "--delta",
+            "0",
+            "--ledger",
+            "p.ledger",
+            "--spend",
+            "101%",
+            "-o",
+            "m.model",
+        ),
+        3,
+        "a spend of '101%' is not a share",
     ),
     "new ledger for a comparison": (
         ("evaluate", "people.csv", "people.csv", "-s", "people.toml", "--ledger", "p.ledger", "--spend", "5%"),
@@ -331,13 +384,17 @@ WRONG = {
         "p.ledger is new and has no budget\n  Try: add --ledger and the path of the ledger of the releases",
     ),
     "ledger among the files": (
-        (*SYNTH, "--epsilon", "1", "--ledger", "out/synthetic.csv", "-o", "out"),
+        (*SYNTH, "--epsilon", "1", "--delta", "0", "--ledger", "out/synthetic.csv", "-o", "out"),
         1,
         "might take the place of a file of the release",
     ),
-    "output beside the data": ((*SYNTH, "--epsilon", "1", "-o", "."), 1, "ReadError: . holds other files"),
+    "output beside the data": (
+        (*SYNTH, "--epsilon", "1", "--delta", "0", "-o", "."),
+        1,
+        "ReadError: . holds other files",
+    ),
     "model in no folder": (
-        ("fit", *SYNTH[1:], "--epsilon", "1", "--ledger", "p.ledger", "-o", "no/people.model"),
+        ("fit", *SYNTH[1:], "--epsilon", "1", "--delta", "0", "--ledger", "p.ledger", "-o", "no/people.model"),
         1,
         "ReadError: cannot write no/people.model",
     ),
@@ -362,7 +419,7 @@ def test_real_processes_leave_with_the_same_codes(name, folder):
     assert "Traceback" not in done.stderr
 
 
-FIT = ("fit", "people.csv", "-s", "people.toml", "--epsilon", 1, "--ledger", "p.ledger")
+FIT = ("fit", "people.csv", "-s", "people.toml", "--epsilon", 1, "--delta", 0, "--ledger", "p.ledger")
 EVALUATE = ("evaluate", "people.csv", "fake.csv", "-s", "people.toml", "--ledger", "people.ledger")
 GAP = ("gap", "people.csv", "-s", "people.toml", "--rate", 0.1)
 TAKEN = {
@@ -419,7 +476,7 @@ def test_a_spent_budget_gives_nothing_more(released):
         assert done.returncode == 3
         assert done.stderr.startswith("BudgetError: ")
     assert not (released / "again" / "manifest.json").exists()
-    done = run(*SYNTH, "--epsilon", 5, "-o", "again", cwd=released)
+    done = run(*SYNTH, "--epsilon", 5, "--delta", 0, "-o", "again", cwd=released)
     assert done.returncode == 1
     assert "LedgerError" in done.stderr
     assert "Try: use the releases that were paid for" in done.stderr
@@ -437,7 +494,7 @@ def test_the_ledger_lies_beside_the_data_whatever_is_made_from_them(folder, run_
     assert run_here("evaluate", "people.csv", "one/synthetic.csv", "-s", "people.toml", "--spend", "20%")[0] == 0
     account = gl.Ledger.open(folder / "people.ledger")
     assert account.left.value == pytest.approx(account.capacity.value / 5)
-    code, _, err = run_here(*SYNTH, "--epsilon", 5, "-o", "two")
+    code, _, err = run_here(*SYNTH, "--epsilon", 5, "--delta", 0, "-o", "two")
     assert code == 1
     assert "the ledger of budget 'ε = 1, δ = 1e-06', not 'ε = 5, δ = 0'" in err
     assert "of which 20.00% is left" in err
@@ -451,10 +508,10 @@ def test_the_ledger_lies_beside_the_data_whatever_is_made_from_them(folder, run_
 def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_here):
     old = folder / "old" / "people.ledger"
     old.parent.mkdir()
-    assert run_here(*SYNTH, "--epsilon", 1, "--ledger", old, "--spend", "50%", "-o", "old")[0] == 0
+    assert run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--ledger", old, "--spend", "50%", "-o", "old")[0] == 0
     assert "*.ledger, *.ledger.seal " in (folder / "old" / "README.txt").read_text()
     for finished in (True, False):
-        code, _, err = run_here(*SYNTH, "--epsilon", 1, "-o", "old")
+        code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "-o", "old")
         assert code == 1
         assert f"people.ledger would be a second budget\n  Try: pass --ledger {Path('old', 'people.ledger')}" in err
         if finished:
@@ -465,17 +522,27 @@ def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_he
     assert not (folder / "people.ledger").exists()
 
 
+NEEDS_DELTA = (
+    "BudgetError: A new ledger needs --delta.\n"
+    "  Try: add --delta 1e-6 (recommended, less noise) or --delta 0 (pure differential privacy, much more noise)\n"
+)
+
+
 @pytest.mark.parametrize("delta", [0, 1e-6])
-def test_a_new_ledger_says_once_that_it_is_for_pure_differential_privacy(run_here, delta):
+def test_a_new_ledger_needs_a_delta_and_an_existing_one_neither(folder, run_here, delta):
     ask = ("ask", "people.csv", "-s", "people.toml", "--spend", "20%", "count()")
-    code, _, err = run_here(*ask, "--epsilon", 1, "--delta", delta)
-    told = "people.ledger is new, and for pure differential privacy: without --delta its δ is 0 for good.\n"
-    assert (code, err) == (0, "" if delta else told)
-    assert run_here(*ask)[::2] == (0, "")
+    assert run_here(*ask, "--epsilon", 1) == (3, "", NEEDS_DELTA)
+    code, _, err = run_here(*ask, "--delta", delta)
+    assert (code, "people.ledger is new and has no budget" in err) == (3, True)
+    assert not (folder / "people.ledger").exists()
+    for promised in (("--epsilon", 1, "--delta", delta), (), ("--epsilon", 1), ("--delta", delta)):
+        assert run_here(*ask, *promised)[::2] == (0, "")
+    code, _, err = run_here(*ask, "--epsilon", 2)
+    assert (code, "is the ledger of budget" in err) == (1, True)
 
 
 def test_a_spent_pure_budget_is_spent_in_spite_of_rounding(run_here):
-    assert run_here(*SYNTH, "--epsilon", 1, "--ledger", "p.ledger", "-o", "one")[0] == 0
+    assert run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--ledger", "p.ledger", "-o", "one")[0] == 0
     code, _, err = run_here(*SYNTH, "--ledger", "p.ledger", "-o", "two")
     assert code == 3
     assert "the budget of this table is spent" in err
@@ -485,7 +552,7 @@ def test_the_share_that_is_told_as_left_can_be_spent(folder, run_here):
     """Found by a new user: 66.67% was told as left, and refused with "asks for 66.67%, but 66.67% is left"."""
     fit = ("fit", "people.csv", "-s", "people.toml", "-m", "independent")
     for share, told in (("33.33333%", "left 66.66%"), ("66.67%", "Spent 100.00% of the budget, left 0.00%")):
-        code, out, _ = run_here(*fit, "--epsilon", 1, "--spend", share, "-o", f"{share}.model")
+        code, out, _ = run_here(*fit, "--epsilon", 1, "--delta", 0, "--spend", share, "-o", f"{share}.model")
         assert code == 0
         assert told in out
     account = gl.Ledger.open(folder / "people.ledger")
@@ -495,7 +562,7 @@ def test_the_share_that_is_told_as_left_can_be_spent(folder, run_here):
 
 @pytest.mark.parametrize("share", ["66.66%", "66.67", "66.665%"])
 def test_a_share_within_the_printed_rounding_is_all_that_is_left(share, folder, run_here):
-    fit = ("fit", "people.csv", "-s", "people.toml", "-m", "independent", "--epsilon", 1, "--spend")
+    fit = ("fit", "people.csv", "-s", "people.toml", "-m", "independent", "--epsilon", 1, "--delta", 0, "--spend")
     assert run_here(*fit, "33.33333%", "-o", "first.model")[0] == 0
     code, out, err = run_here(*fit, "66.68%", "-o", "more.model")
     assert (code, out) == (3, "")
@@ -510,22 +577,22 @@ def test_a_share_within_the_printed_rounding_is_all_that_is_left(share, folder, 
     ("share", "meant"), [("0.5", "--spend 0.5% or --spend 50%"), ("1", "--spend 1% or --spend 100%")]
 )
 def test_a_bare_number_up_to_1_is_asked_about(share, meant, folder, run_here):
-    code, _, err = run_here(*SYNTH, "--epsilon", 1, "--spend", share, "-o", "out")
+    code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--spend", share, "-o", "out")
     assert code == 3
-    assert f"--spend {share}: percent, or a part of 1?\n  Try: {meant}\n" in err
+    assert f"a spend of {share} may mean percent, or a part of 1\n  Try: pass {meant}\n" in err
     assert not (folder / "people.ledger").exists()
 
 
 def test_synth_ends_with_what_is_spent_and_left(folder, run_here):
     synth = (*SYNTH, "-m", "independent", "--spend", "40%")
-    out = run_here(*synth, "--epsilon", 1, "-o", "one")[1]
+    out = run_here(*synth, "--epsilon", 1, "--delta", 0, "-o", "one")[1]
     assert out.endswith("\nSpent 40.00% of the budget, left 60.00%, in people.ledger\n")
     told = json.loads(run_here(*synth, "-o", "two", "--json")[1])
     assert (told["spent"], told["left"], told["ledger"]) == (80, 20, "people.ledger")
 
 
 def test_a_refused_release_leaves_nothing_behind(folder, run_here):
-    assert run_here(*SYNTH, "--epsilon", 1, "--ledger", "p.ledger", "-o", "one")[0] == 0
+    assert run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--ledger", "p.ledger", "-o", "one")[0] == 0
     before = sorted(folder.rglob("*"))
     for spend in ((), ("--spend", "10%")):
         assert run_here(*SYNTH, "--ledger", "p.ledger", *spend, "-o", "new/two")[0] == 3
@@ -538,13 +605,13 @@ def test_a_refused_release_leaves_nothing_behind(folder, run_here):
 def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("gapless.publish.folder.release_page", lambda *_, **__: 1 / 0)
-        assert run_here(*SYNTH, "--epsilon", 1, "--spend", "50%", "-o", "out")[0] == 1
+        assert run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--spend", "50%", "-o", "out")[0] == 1
     assert "not finished" in (folder / "out" / "README.txt").read_text()
     paid = (folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()
-    code, _, err = run_here(*SYNTH, "--epsilon", 1, "--ledger", "other.ledger", "-o", "out")
+    code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--ledger", "other.ledger", "-o", "out")
     assert code == 1
     assert "out was begun under another schema or ledger" in err
-    code, out, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out", "--json")
+    code, out, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "-o", "out", "--json")
     told = "out was begun with mixture, Extended(): it is finished with the model that was paid for. Nothing is spent."
     assert code == 0
     assert err.splitlines()[0] == told
@@ -556,7 +623,7 @@ def test_a_release_is_finished_with_the_method_it_was_begun_with_or_not_at_all(f
     begun = ("--method", "mst", "--missing", "observed")
     with monkeypatch.context() as patch:
         patch.setattr("gapless.publish.folder.release_page", lambda *_, **__: 1 / 0)
-        assert run_here(*SYNTH, "--epsilon", 1, *begun, "-o", "out")[0] == 1
+        assert run_here(*SYNTH, "--epsilon", 1, "--delta", 0, *begun, "-o", "out")[0] == 1
     before = sorted(folder.rglob("*"))
     for other in (("--method", "independent"), ("--missing", "extended"), (*begun[:3], "complete-rows")):
         code, _, err = run_here(*SYNTH, *other, "-o", "out")
@@ -573,7 +640,7 @@ def test_a_release_is_finished_with_the_method_it_was_begun_with_or_not_at_all(f
 
 def test_a_release_is_not_finished_under_a_ledger_with_equal_entries(folder, run_here, monkeypatch):
     """Another table of the same schema, released in the same way on the same day."""
-    synth = (*SYNTH, "--epsilon", 1, "--spend", "50%", "-m", "independent")
+    synth = (*SYNTH, "--epsilon", 1, "--delta", 0, "--spend", "50%", "-m", "independent")
     with monkeypatch.context() as patch:
         patch.setattr("gapless.publish.folder.release_page", lambda *_, **__: 1 / 0)
         assert run_here(*synth, "-o", "out")[0] == 1
@@ -600,7 +667,7 @@ BAD_DATA = {
 @pytest.mark.parametrize("content", BAD_DATA.values(), ids=BAD_DATA)
 def test_synth_never_prints_a_cell(content, folder, run_here):
     (folder / "bad.csv").write_bytes(content)
-    left, out, err = run_here("synth", "bad.csv", *SYNTH[2:], "--epsilon", 1, "-o", "out")
+    left, out, err = run_here("synth", "bad.csv", *SYNTH[2:], "--epsilon", 1, "--delta", 0, "-o", "out")
     assert left in {1, 2}
     assert "Error: " in err
     assert "Internal" not in err
@@ -685,7 +752,7 @@ def test_gaps_in_a_public_table(tmp_path):
         stay = gapped[name].is_not_null()
         assert truth[name].filter(stay).equals(gapped[name].filter(stay))
     table = gl.Table.read(tmp_path / "gapped.csv", gl.Schema.read(tmp_path / "gapped.toml"))
-    assert gl.patterns(table).complete == told["complete_rows"]
+    assert gl.missing.patterns(table).complete == told["complete_rows"]
     again = run(*asked, "--seed", "0", "-o", "again.csv", cwd=tmp_path)
     assert "declare may_be_missing = true for sex, income" in again.stderr
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "gapped.csv").read_bytes()
@@ -718,7 +785,7 @@ WIDE = '[table]\nname = "wide"\n' + "".join(
 )
 HINTS = {
     "a column too wide": (
-        ("fit", "wide.csv", "-s", "wide.toml", "--epsilon", 1, "-m", "mst", "-o", "m"),
+        ("fit", "wide.csv", "-s", "wide.toml", "--epsilon", 1, "--delta", 0, "-m", "mst", "-o", "m"),
         "ignore in the schema",
     ),
     "more than is left": (("fit", *SYNTH[1:], "--spend", "60%", "-o", "m"), "Try: pass a --spend of at most 50.00%"),
@@ -751,7 +818,20 @@ def test_hints_at_a_terminal_name_options(arguments, told, folder, run_here):
     (folder / "wide.csv").write_text("a,b\n1,2\n")
     (folder / "three.toml").write_text(SCHEMA.replace('"people"\n', '"people"\nrows_per_person = 3\n'))
     (folder / "latin.csv").write_bytes("age,sex,income\n1,\xff,3\n".encode("latin-1"))
-    paid = ("--epsilon", 1, "--spend", "50%", "-m", "independent", "--missing", "observed", "-o", "p.model")
+    paid = (
+        "--epsilon",
+        1,
+        "--delta",
+        0,
+        "--spend",
+        "50%",
+        "-m",
+        "independent",
+        "--missing",
+        "observed",
+        "-o",
+        "p.model",
+    )
     assert run_here("fit", "people.csv", "-s", "people.toml", *paid)[0] == 0
     code, _, err = run_here(*arguments)
     assert code in {1, 2, 3}
@@ -766,7 +846,7 @@ def test_hints_at_a_terminal_name_options(arguments, told, folder, run_here):
             ("--epsilon", 3, "--delta", 1e-5),
             ("ε = 3 is above 1: odds about one person can shift by a factor of up to e^ε = 20.09",),
         ),
-        (("--epsilon", 12), ("ε = 12 is above 10, A VERY WEAK PROMISE", "e^ε = 162800")),
+        (("--epsilon", 12, "--delta", 0), ("ε = 12 is above 10, A VERY WEAK PROMISE", "e^ε = 162800")),
         (
             ("--epsilon", 0.5, "--delta", 1e-3),
             ("δ = 0.001 is one in 1,000, not clearly below one in the 10,000 rows assumed",),
@@ -820,10 +900,10 @@ def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
 def test_a_release_that_was_stopped_is_finished_for_free(folder, run_here, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("gapless.publish.folder.release_page", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
-        code, _, err = run_here(*SYNTH, "--epsilon", 1, "-o", "out")
+        code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "-o", "out")
     assert code == 128 + signal.SIGTERM
     assert "Stopped. 100.00% of the budget of 'people' was spent" in err
-    assert run_here(*SYNTH, "--epsilon", 1, "-o", "out")[0] == 0
+    assert run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "-o", "out")[0] == 0
     assert (folder / "out" / "manifest.json").exists()
     with monkeypatch.context() as patch:
         patch.setattr("gapless.missing.check", lambda *_, **__: signal.raise_signal(signal.SIGINT))
@@ -850,14 +930,14 @@ def test_evaluate_reads_each_file_in_its_own_encoding(tmp_path, folder, run_here
 
 
 def test_data_that_are_not_there_are_told_before_a_finished_release(released, run_here, monkeypatch):
-    early = "gapless.publish.making.check_promised"
+    early = "gapless.data.private_table.check_promised"
     monkeypatch.setattr(early, lambda *_: pytest.fail("the ledger was looked for first"))
     code, _, err = run_here("synth", "nope.csv", "-s", "people.toml", "-o", released / "out")
     assert (code, err) == (1, "ReadError: no file nope.csv\n  Try: check the path\n")
 
 
 def test_a_rate_without_a_column_is_one_for_every_column_that_may_be_missing(folder, run_here):
-    paid = ("--epsilon", 1, "-m", "independent", "--missing", "observed", "-o", "p.model")
+    paid = ("--epsilon", 1, "--delta", 0, "-m", "independent", "--missing", "observed", "-o", "p.model")
     assert run_here("fit", "people.csv", "-s", "people.toml", *paid)[0] == 0
     code, every, err = run_here("ledger", "people.ledger", "--mcar", "0.3", "--json")
     assert (code, err) == (0, "")

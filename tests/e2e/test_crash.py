@@ -25,7 +25,7 @@ people = gl.read(pl.DataFrame({"x": ["a", "b", None]}), schema, protect=gl.Rows(
 with open(folder + "/reads", "a") as reads:
     print("ready", flush=True)
     while True:
-        grant = people.ledger.grant(people.ledger.share(percent=0.01), to="child")
+        grant = people.ledger.grant(people.ledger.share("0.01%"), to="child")
         value = transform(people.marginal("x"), lambda counts: (reads.write("read\\n"), reads.flush(), counts)[-1],
                           distance=gl.privacy.L1(1), reads=None, key=people.ledger._key)
         grant.release(value, for_counts(grant.left, value.distance), what="x")

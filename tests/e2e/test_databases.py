@@ -17,6 +17,7 @@ from gapless.synth import METHODS
 from gapless.testing.noise import fixed_noise
 from helpers.databases import query_of, type_of
 from helpers.open_sealed import reveal
+from helpers.read_and_release import read_and_release
 
 SECRET = "Tr0ub4dor"  # noqa: S105 it is to be looked for
 SCHEMA = gl.Schema(
@@ -80,7 +81,7 @@ def test_the_same_noise_gives_the_same_release_from_memory_and_from_postgresql(m
     for data, more in ((people, {}), (url, {"query": QUERY})):
         folder = tmp_path / ("sql" if more else "memory")
         with fixed_noise(3):
-            gl.make_release(
+            read_and_release(
                 data, SCHEMA, folder, protect=gl.Rows(1), budget=BUDGET, ledger=f"{folder}.ledger", method=method,
                 rows=200, seed=5, **more,
             )  # fmt: skip
@@ -94,21 +95,21 @@ def test_the_same_noise_gives_the_same_answers_and_diagnostics(people, url, tmp_
         gl.Mean("income", by="sex"),
         gl.Count(where="age >= 33"),
         gl.Median("age"),
-        gl.Proportion("smoker == true", missing=gl.HotDeck(cells=["age"])),
-        gl.Mean("income", missing=gl.HotDeck(cells=["age"], limit=2)),
+        gl.Proportion("smoker == true", missing=gl.HotDeck(on=["age"])),
+        gl.Mean("income", missing=gl.HotDeck(on=["age"], limit=2)),
     ]
     told = []
     for table in tables(people, url, tmp_path):
         with fixed_noise(7):
-            told.append([str(table.ask(question, spend=table.ledger.share(percent=10))) for question in questions])
-            told[-1].append(str(gl.describe_gaps(table, spend=table.ledger.share(percent=40))))
+            told.append([str(table.ask(question, spend=table.ledger.share("10%"))) for question in questions])
+            told[-1].append(str(gl.missing.describe_gaps(table, spend=table.ledger.share("40%"))))
     assert told[0] == told[1] == told[2]
 
 
 def test_what_needs_all_rows_is_refused_in_the_database_and_done_in_memory(people, url, tmp_path):
     _, database, held = tables(people, url, tmp_path)
     question = gl.Proportion("smoker == true", missing=gl.Knn(on=["age"]))
-    with pytest.raises(gl.EngineError, match="needs all rows at hand, and the engine sql does not hold them"):
+    with pytest.raises(gl.errors.EngineError, match="needs all rows at hand, and the engine sql does not hold them"):
         database.ask(question, spend=database.ledger.left)
     assert not database.ledger.entries
     assert 0 <= held.ask(question, spend=held.ledger.left).estimate <= 1
@@ -137,13 +138,13 @@ def test_writing_to_the_table_does_not_change_what_was_read(people, url, postgre
 
 def test_a_connection_that_breaks_is_told_and_what_was_charged_is_in_the_ledger(people, url, postgres, tmp_path):
     _, database, _ = tables(people, url, tmp_path)
-    share = database.ledger.share(percent=10)
+    share = database.ledger.share("10%")
     database.ask(gl.Count(), spend=share)
     with psycopg.connect(postgres, autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'reader'")
     for _ in range(2):
         with pytest.raises(
-            gl.ReadError, match="the connection to the database is lost\n  Try: read the table again"
+            gl.errors.ReadError, match="the connection to the database is lost\n  Try: read the table again"
         ) as lost:
             database.ask(gl.Count(where="age >= 50"), spend=share)
         assert "terminating" not in "".join(traceback.format_exception(lost.value))
@@ -179,11 +180,11 @@ def test_no_password_is_told(url, tmp_path, caplog, capfd):
             gl.read(data, SCHEMA, protect=gl.Rows(1), budget=BUDGET, ledger=tmp_path / "x.ledger", query=query)
         assert error.value.__context__ is error.value.__cause__ is None
         told.append(str(error.value))
-        for look in (gl.Table.read, check, lambda place, _: gl.draft_schema(place)):
-            with pytest.raises(gl.ReadError, match="a database is not read here") as error:
+        for look in (gl.Table.read, check, lambda place, _: gl.data.draft_schema(place)):
+            with pytest.raises(gl.errors.ReadError, match="a database is not read here") as error:
                 look(data, SCHEMA)
             told.append(str(error.value))
-    with pytest.raises(gl.LedgerError, match="a database has no place beside it") as error:
+    with pytest.raises(gl.errors.LedgerError, match="a database has no place beside it") as error:
         gl.read(url, SCHEMA, protect=gl.Rows(1), budget=BUDGET, query=QUERY)
     table = gl.read(url, SCHEMA, protect=gl.Rows(1), budget=BUDGET, ledger=tmp_path / "y.ledger", query=QUERY)
     gl.Independent().fit(table, spend=table.ledger.left).save(tmp_path / "y.model")
@@ -201,24 +202,27 @@ def test_no_password_is_told(url, tmp_path, caplog, capfd):
 
 
 PROBLEMS = {
-    "SELECT sex, age, income, born FROM people": (gl.SchemaError, "no column 'smoker'"),
-    "SELECT *, 1 AS more FROM people": (gl.SchemaError, "does not know 'more'"),
-    "SELECT *, 1 AS sex FROM people": (gl.ReadError, "two columns have the same name"),
+    "SELECT sex, age, income, born FROM people": (gl.errors.SchemaError, "no column 'smoker'"),
+    "SELECT *, 1 AS more FROM people": (gl.errors.SchemaError, "does not know 'more'"),
+    "SELECT *, 1 AS sex FROM people": (gl.errors.ReadError, "two columns have the same name"),
     "SELECT sex, ARRAY[age] AS age, income, born, smoker FROM people": (
-        gl.ReadError,
+        gl.errors.ReadError,
         "'age' holds values of type _int8",
     ),
     "SELECT sex, born AS age, income, born, smoker FROM people": (
-        gl.ReadError,
+        gl.errors.ReadError,
         "'age' is a integer, and the data have it",
     ),
-    "SELECT sex, 1 / (age - age) AS age, income, born, smoker FROM people": (gl.ReadError, "SQLSTATE 22012"),
-    "SELECT sex, NULL::int AS age, income, born, smoker FROM people": (gl.ReadError, "'age' has gaps or unreadable"),
-    "SELECT * FROM nowhere": (gl.ReadError, "names a table that is not there"),
-    "SELECT nothing FROM people": (gl.ReadError, "names a column that is not there"),
-    "SELECT * FORM people": (gl.ReadError, "the query is not understood near letter"),
-    "SELECT * FROM pg_authid": (gl.ReadError, "this user may not read"),
-    "DELETE FROM people RETURNING *": (gl.ReadError, "the query is not understood"),
+    "SELECT sex, 1 / (age - age) AS age, income, born, smoker FROM people": (gl.errors.ReadError, "SQLSTATE 22012"),
+    "SELECT sex, NULL::int AS age, income, born, smoker FROM people": (
+        gl.errors.ReadError,
+        "'age' has gaps or unreadable",
+    ),
+    "SELECT * FROM nowhere": (gl.errors.ReadError, "names a table that is not there"),
+    "SELECT nothing FROM people": (gl.errors.ReadError, "names a column that is not there"),
+    "SELECT * FORM people": (gl.errors.ReadError, "the query is not understood near letter"),
+    "SELECT * FROM pg_authid": (gl.errors.ReadError, "this user may not read"),
+    "DELETE FROM people RETURNING *": (gl.errors.ReadError, "the query is not understood"),
 }
 
 
@@ -232,11 +236,11 @@ def test_what_is_wrong_with_a_query_is_told_before_a_ledger_is_made(query, url, 
 
 def test_engines_and_queries_that_do_not_fit_are_refused(url, tmp_path):
     given = {"protect": gl.Rows(1), "budget": BUDGET, "ledger": tmp_path / "x.ledger"}
-    with pytest.raises(gl.EngineError, match="no engine 'postgres'\n  Try"):
+    with pytest.raises(gl.errors.EngineError, match="no engine 'postgres'\n  Try"):
         gl.read(url, SCHEMA, query=QUERY, engine="postgres", **given)
-    with pytest.raises(gl.EngineError, match="the engine spark does not read this"):
+    with pytest.raises(gl.errors.EngineError, match="the engine spark does not read this"):
         gl.read(url, SCHEMA, query=QUERY, engine="spark", **given)
-    with pytest.raises(gl.ReadError, match="a query is for a database"):
+    with pytest.raises(gl.errors.ReadError, match="a query is for a database"):
         gl.read(pl.DataFrame({"age": [1]}), SCHEMA, query=QUERY, **given)
 
 
@@ -262,11 +266,11 @@ def test_a_run_that_was_stopped_does_not_go_on_with_another_query(url, tmp_path)
 
     given = {"protect": gl.Rows(1), "budget": BUDGET, "ledger": tmp_path / "x.ledger", "method": "mst", "rows": 5}
     with pytest.raises(KeyboardInterrupt):
-        gl.make_release(url, SCHEMA, tmp_path / "release", query=QUERY, progress=stop, **given)
+        read_and_release(url, SCHEMA, tmp_path / "release", query=QUERY, progress=stop, **given)
     spent = len(gl.Ledger.open(tmp_path / "x.ledger").entries)
     assert spent
-    with pytest.raises(gl.ReadError, match="was begun under another ledger, or by another call"):
-        gl.make_release(url, SCHEMA, tmp_path / "release", query=f"{QUERY} WHERE age > 50", **given)
+    with pytest.raises(gl.errors.ReadError, match="was begun under another ledger, or by another call"):
+        read_and_release(url, SCHEMA, tmp_path / "release", query=f"{QUERY} WHERE age > 50", **given)
     assert len(gl.Ledger.open(tmp_path / "x.ledger").entries) == spent
-    assert gl.make_release(url, SCHEMA, tmp_path / "release", query=QUERY, **given).rows == 5
+    assert read_and_release(url, SCHEMA, tmp_path / "release", query=QUERY, **given).rows == 5
     assert QUERY not in (tmp_path / "release" / "privacy.md").read_text()

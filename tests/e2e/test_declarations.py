@@ -56,7 +56,9 @@ def test_what_is_not_declared_is_refused_before_a_ledger_is_made(
     """A ledger's δ is for good: one that was made for a method that cannot use it would be in the way."""
     monkeypatch.setitem(METHODS, "chain", Chain)
     before = sorted(folder.iterdir())
-    left, _, told = run_here(command, "t.csv", "-s", "t.toml", "-o", "x", "-m", "chain", "--epsilon", "1", *options)
+    left, _, told = run_here(
+        command, "t.csv", "-s", "t.toml", "-o", "x", "-m", "chain", "--epsilon", "1", "--delta", "0", *options
+    )
     assert (left, told.endswith(said)) == (code, True), told
     assert sorted(folder.iterdir()) == before
 
@@ -64,7 +66,7 @@ def test_what_is_not_declared_is_refused_before_a_ledger_is_made(
 @pytest.mark.parametrize("asked", [("-m", "kamino"), ("-m", "mst", "--missing", "impute-kamino")])
 def test_training_needs_delta_and_is_refused_before_a_ledger_is_made(asked, folder, run_here):
     before = sorted(folder.iterdir())
-    code, _, told = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", "--epsilon", "1", *asked)
+    code, _, told = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", "--epsilon", "1", "--delta", "0", *asked)
     assert code == 3
     assert "Kamino.fit: this method cannot promise δ = 0" in told
     assert sorted(folder.iterdir()) == before

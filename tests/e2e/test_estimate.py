@@ -13,6 +13,7 @@ import pytest
 import gapless as gl
 from gapless.inference.rubin import bootstrap, rubin
 from gapless.publish import model_of
+from helpers.read_and_release import read_and_release
 
 TABLE = """
 [table]
@@ -90,7 +91,7 @@ def test_a_release_with_copies_is_whole_and_says_how_to_analyse_it(folder, run_h
 
 def in_r(table, tmp_path, *, method="aim"):
     """The line of the guide in which R estimates, and the one in which a shell does."""
-    release = gl.make_release(
+    release = read_and_release(
         table.to_polars(),
         table.schema,
         tmp_path / "out",
@@ -226,15 +227,15 @@ def test_copies_are_written_and_replace_nothing(folder, run_here):
 def test_slips_with_copies_are_told_before_anything_is_spent(folder, monkeypatch):
     monkeypatch.chdir(folder)
     promise = {"protect": gl.Rows(1), "budget": gl.Budget(1.0, 1e-6)}
-    with pytest.raises(gl.ModelError, match="copies = 1"):
-        gl.make_release("people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=1)
+    with pytest.raises(gl.errors.ModelError, match="copies = 1"):
+        read_and_release("people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=1)
     other = gl.Schema.from_toml(TABLE.replace("column.sex", "column.copy"))
-    with pytest.raises(gl.ModelError, match="the schema has a column 'copy' of its own"):
-        gl.make_release("people.csv", other, "out", **promise, copies=5)
+    with pytest.raises(gl.errors.ModelError, match="the schema has a column 'copy' of its own"):
+        gl.publish.make_release("people.csv", other, "out", **promise, copies=5)
     with pytest.raises(
-        gl.ModelError, match="no estimate from copies would have an interval\n  Try: pass missing=Extended"
+        gl.errors.ModelError, match="no estimate from copies would have an interval\n  Try: pass missing=Extended"
     ):
-        gl.make_release(
+        gl.publish.make_release(
             "people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=5, method="mst", missing=gl.Observed()
         )
     assert not (folder / "people.ledger").exists()

@@ -11,6 +11,7 @@ import typer
 
 import gapless as gl
 from gapless.cli.app import app
+from helpers.read_and_release import read_and_release
 
 ENDING = re.compile(r"(?<![\w~/])\.[a-z]+(?:\.gz)?\b")
 SCHEMA = """\
@@ -86,7 +87,7 @@ def folder(tmp_path_factory):
     write_sheet(folder / "people.xlsx")
     budget = gl.Budget(4.0, 1e-6)
     made = {"protect": gl.Rows(1), "budget": budget, "ledger": folder / "made.ledger"}
-    gl.make_release(folder / "people.csv", schema, folder / "release", method="independent", **made)
+    read_and_release(folder / "people.csv", schema, folder / "release", method="independent", **made)
     return folder
 
 

@@ -143,7 +143,7 @@ def test_a_noise_that_no_memory_holds_has_a_figure_all_the_same(tmp_path):
         budget=gl.Budget(1e-3, 1e-6),
         ledger=tmp_path / "a.ledger",
     )
-    table.ledger.grant(table.ledger.share(percent=1e-9), to="t").release(
+    table.ledger.grant(table.ledger.share("1e-9%"), to="t").release(
         table.marginal(["a"]), gl.privacy.DiscreteGaussian(1e12), what="a"
     )
     ((code, said, _),) = run((tmp_path, ["ledger", "a.ledger"]))
@@ -160,21 +160,25 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("epsilon", ["nan", "inf", "1e999", "-1"])
 def test_an_epsilon_that_is_none(epsilon, folder, run_here):
-    code, _, said = run_here("synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", epsilon)
+    code, _, said = run_here("synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", epsilon, "--delta", 0)
     assert (code, said.splitlines()[0][:12]) == (3, "BudgetError:")
     assert not (folder / "a.ledger").exists()
 
 
 @pytest.mark.parametrize("spend", ["nan", "inf", "1e999%", "9" * 5000, "-1"])
 def test_a_share_that_is_none(spend, folder, run_here):
-    code, _, said = run_here("synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", "1", "--spend", spend)
+    code, _, said = run_here(
+        "synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", "1", "--delta", "0", "--spend", spend
+    )
     assert (code, said.splitlines()[0][:12]) == (3, "BudgetError:")
     assert not (folder / "a.ledger").exists()
 
 
 @pytest.mark.parametrize("option", ["--rows", "--seed", "--copies", "--expected-rows"])
 def test_whole_numbers_of_5000_digits(option, folder, run_here):
-    code, _, said = run_here("synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", "1", option, "9" * 5000)
+    code, _, said = run_here(
+        "synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", "1", "--delta", "0", option, "9" * 5000
+    )
     assert code == 2
     assert "Internal error" not in said
     assert not (folder / "a.ledger").exists()

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 
 import gapless as gl
 from helpers import command_line
+from helpers.read_and_release import read_and_release
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = [f"a|b {SCRIPT}", "=cmd|' /C calc'!A0", "\x1b[31mred\x1b]0;owned\x07", "x`y ``` [l](javascript:alert(1))"]
@@ -34,14 +35,14 @@ def release(tmp_path_factory):
     codes = [rng.integers(column.extended_size, size=400) for column in SCHEMA.columns]
     gl.Table(SCHEMA, codes, rows=400).write(folder / "people.csv")
     SCHEMA.write(folder / "people.toml")
-    gl.make_release(
+    read_and_release(
         folder / "people.csv",
         SCHEMA,
         folder / "release",
         protect=gl.Rows(1),
         budget=gl.Budget(3.0, 1e-6),
         method="mst",
-        percent=50,
+        spend="50%",
         copies=2,
     )
     return folder
@@ -81,7 +82,7 @@ def test_the_files_of_rows_have_no_formula_and_the_release_says_so(release):
     assert {row[0] for row in rows} <= {"''=1+1", "'=1+1", "'- | x", f"*b* {SCRIPT}"}
     assert json.loads((folder / "manifest.json").read_text())["escape_formulas"] is True
     assert "`=1+1` as `''=1+1`" in (folder / "dictionary.md").read_text(encoding="utf-8")
-    assert not gl.verify_release(folder).problems
+    assert not gl.publish.verify_release(folder).problems
 
 
 def run(folder, *arguments):
@@ -125,7 +126,7 @@ def test_names_with_both_kinds_of_quotes_do_not_stop_a_release_that_was_paid_for
     schema = gl.Schema("t", [gl.Categorical(name, levels=["x'\"y", "z"]) for name in names])
     gl.Table(schema, [[0, 1, 1, 0], [1, 1, 0, 0]], rows=4).write(tmp_path / "t.csv")
     budget = gl.Budget(3.0, 1e-6)
-    gl.make_release(
+    read_and_release(
         tmp_path / "t.csv", schema, tmp_path / "r", protect=gl.Rows(1), budget=budget, method="mst", copies=2
     )
     assert (tmp_path / "r" / "analysis.md").exists()

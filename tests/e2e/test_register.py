@@ -35,7 +35,7 @@ schema = gl.Schema.read("people.toml")
 def pay(path, ledger):
     people = gl.read(path, schema, protect=gl.Rows(1), budget=gl.Budget(1.0, 1e-6), ledger=ledger)
     value = people.marginal("sex")
-    grant = people.ledger.grant(people.ledger.share(percent=10), to="child")
+    grant = people.ledger.grant(people.ledger.share("10%"), to="child")
     grant.release(value, for_counts(grant.left, value.distance), what="sex")
 """
 
@@ -148,7 +148,7 @@ for path in sys.argv[2:]:
     try:
         pay(path, f"{sys.argv[1]}-{path}.ledger")
         print("paid")
-    except gl.LedgerError as error:
+    except gl.errors.LedgerError as error:
         assert "is covered by the ledger" in str(error), error
         print("refused")
 """

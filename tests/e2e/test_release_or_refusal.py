@@ -19,6 +19,7 @@ from gapless.publish.folder import model_of
 from gapless.schema import Constraint
 from gapless.synth.adversarial import gan, generative, misgan
 from helpers import fast_methods
+from helpers.read_and_release import read_and_release
 
 GAPS = {"may_be_missing": True}
 LETTERS, GRADES = gl.Categorical("a", ["x", "y"]), gl.Ordinal("b", ["1", "2", "3"])
@@ -91,21 +92,21 @@ TREATMENTS = {
 }
 BUDGETS = {
     "approximate": gl.Budget(1.0, 1e-6),
-    "pure": gl.Budget(1.0),
+    "pure": gl.Budget(1.0, 0),
     "tiny": gl.Budget(1e-3, 1e-6),
-    "for complete rows": gl.Budget(5.0, ground_truth=gl.MCAR(0.2)),
+    "for complete rows": gl.Budget(5.0, 0, ground_truth=gl.MCAR(0.2)),
 }
 # The first value of each is the usual one.
 OPTIONS = {
     "method": ["independent", *(name for name in METHODS if name != "independent")],
     "schema": list(SCHEMAS),
     "missing": list(TREATMENTS),
-    "gaps": ["filled", "as observed"],
+    "gaps": ["filled", "as-observed"],
     "copies": [None, 2],
     "rows": [None, 0, 7],
     "budget": list(BUDGETS),
     "always": [False, True],
-    "percent": [None, 50],
+    "spend": [None, "50%"],
     "protect": [1, 3],
     "engine": ["memory", "disk"],
     "private rows": [30, 0],
@@ -192,7 +193,7 @@ def run(case, folder):
         data.write_parquet(folder / "t.parquet")
         data = folder / "t.parquet"
     try:
-        release = gl.make_release(
+        release = read_and_release(
             data,
             table,
             out,
@@ -204,7 +205,7 @@ def run(case, folder):
             gaps=case["gaps"],
             copies=case["copies"],
             rows=case["rows"],
-            percent=case["percent"],
+            **{} if case["spend"] is None else {"spend": case["spend"]},
             always=[tuple(table.names[:2])] if case["always"] else (),
             engine=case["engine"] if case["engine"] == "disk" else None,
             seed=1,
@@ -214,7 +215,7 @@ def run(case, folder):
         assert not out.exists()
         return False
     assert case["schema"] not in EMPTY
-    assert gl.verify_release(out).problems == ()
+    assert gl.publish.verify_release(out).problems == ()
     model = model_of(out)
     assert model.write_sample(folder / "more.tsv.gz", 5, gaps=case["gaps"]) == 5
     assert model.sample(5, gaps=case["gaps"]).rows == 5

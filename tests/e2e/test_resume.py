@@ -14,8 +14,8 @@ import pytest
 
 import gapless as gl
 from gapless.privacy.journal import Journal
-from gapless.publish import make_model
 from gapless.publish.folder import JOURNAL, model_of
+from helpers.read_and_release import read_and_release, read_and_save
 
 SCHEMA = gl.Schema("people", [gl.Categorical(f"x{c}", ["a", "b", "c"], may_be_missing=True) for c in range(4)])
 
@@ -51,8 +51,9 @@ if moment == "after an answer":
     Journal.keep = die("after", Journal.keep)
 schema = gl.Schema.read(folder + "/people.toml")
 with repeatable_noise(3):
-    release = gl.make_release(folder + "/people/*.parquet", schema, folder + "/release", protect=gl.Rows(1),
-                              budget=gl.Budget(2.0, 1e-6), method="aim", rows=200, seed=1, tell=print)
+    table = gl.read(folder + "/people/*.parquet", schema, protect=gl.Rows(1), budget=gl.Budget(2.0, 1e-6))
+    release = gl.release(table, folder + "/release", spend=table.ledger.left, method="aim", rows=200, seed=1,
+                         notify=print)
 print("done", release.taken_up)
 """
 
@@ -105,8 +106,10 @@ def test_killed_between_releases_it_ends_as_if_it_had_not_been(folder, tmp_path_
         killed = run(folder, moment, turn)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         assert (folder / "release" / JOURNAL).exists()
-    for look in (gl.verify_release, model_of):
-        with pytest.raises(gl.ReadError, match=r"the release in .* is not finished\n  Try: what began it, once more"):
+    for look in (gl.publish.verify_release, model_of):
+        with pytest.raises(
+            gl.errors.ReadError, match=r"the release in .* is not finished\n  Try: what began it, once more"
+        ):
             look(folder / "release")
     again = run(folder)
     assert "resumes from there, and does not pay for these answers again" in again.stdout, again.stderr
@@ -114,7 +117,7 @@ def test_killed_between_releases_it_ends_as_if_it_had_not_been(folder, tmp_path_
     for name in ("synthetic.csv", "synthetic.model"):
         assert (folder / "release" / name).read_bytes() == (whole / "release" / name).read_bytes()
     assert charged(folder) == charged(whole)
-    assert gl.verify_release(folder / "release").problems == ()
+    assert gl.publish.verify_release(folder / "release").problems == ()
 
 
 @pytest.mark.parametrize("most", [1, pytest.param(100, marks=pytest.mark.slow)])
@@ -139,8 +142,8 @@ def test_killed_at_every_step_it_pays_once_and_ends_as_if_it_had_not_been(most, 
 
 def test_another_call_is_not_taken_for_the_one_that_was_killed(folder):
     run(folder, "after an answer", 2)
-    with pytest.raises(gl.ReadError, match="by another call"):
-        gl.make_release(
+    with pytest.raises(gl.errors.ReadError, match="by another call"):
+        read_and_release(
             folder / "people/*.parquet",
             SCHEMA,
             folder / "release",
@@ -153,17 +156,17 @@ def test_another_call_is_not_taken_for_the_one_that_was_killed(folder):
 def test_auto_chooses_by_the_share_that_it_was_begun_with(folder):
     """A third of the budget is for another method than all of it."""
     chosen = []
-    choose = gl.Auto.choose
+    choose = gl.synth.Auto.choose
 
     def told(auto, schema, loss, protect):
         chosen.append((loss, *choose(auto, schema, loss, protect)))
         return chosen[-1][1:]
 
     call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "percent": 30, "expected_rows": 400}
-    with mock.patch.object(gl.Auto, "choose", told):
+    with mock.patch.object(gl.synth.Auto, "choose", told):
         with mock.patch.object(Journal, "keep", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-            make_model(folder / "people/*.parquet", SCHEMA, folder / "people.model", **call)
-        make_model(folder / "people/*.parquet", SCHEMA, folder / "people.model", **call)
+            read_and_save(folder / "people/*.parquet", SCHEMA, folder / "people.model", **call)
+        read_and_save(folder / "people/*.parquet", SCHEMA, folder / "people.model", **call)
     assert chosen[0] == chosen[1]
 
 
@@ -186,13 +189,13 @@ def waiting(*args):
     flock(*args)
 
 fcntl.flock = waiting
-with gl.resumable(people.ledger, folder + "/run") as run:
+with gl.privacy.resumable(people.ledger, folder + "/run") as run:
     print("held", flush=True)
     sys.stdin.readline()
     if then == "discard":
         run.discard()
         sys.exit()
-    grant = people.ledger.grant(people.ledger.share(percent=30), to="test")
+    grant = people.ledger.grant(people.ledger.share("30%"), to="test")
     value = people.marginal("x")
     answer = grant.release(value, for_counts(grant.left, value.distance), what="x")
     print(answer.entry, answer.value.tolist(), flush=True)
@@ -242,7 +245,7 @@ def test_a_journal_that_was_deleted_while_a_process_waited_for_it_is_opened_anew
 @pytest.mark.skipif(sys.platform == "win32", reason="flock is not there")
 @pytest.mark.parametrize(
     ("make", "output", "refused"),
-    [(gl.make_release, "release", "holds a finished release"), (make_model, "people.model", "exists")],
+    [(read_and_release, "release", "holds a finished release"), (read_and_save, "people.model", "exists")],
 )
 def test_who_has_waited_for_the_same_run_finds_it_done_and_pays_nothing(make, output, refused, folder, monkeypatch):
     import fcntl
@@ -278,6 +281,6 @@ def test_who_has_waited_for_the_same_run_finds_it_done_and_pays_nothing(make, ou
     ledger = gl.Ledger.open(folder / "people.ledger")
     assert {entry.batch for entry in ledger.entries} == {1}
     assert ledger.percentages()[0] <= 30.01
-    if make is gl.make_release:
-        assert gl.verify_release(folder / output).problems == ()
+    if make is read_and_release:
+        assert gl.publish.verify_release(folder / output).problems == ()
     assert not list(folder.rglob("*journal"))

@@ -41,13 +41,13 @@ def test_distances_agree_with_the_other_scorer(name, tmp_path):
     fake.write(tmp_path / "fake.csv")
     other = json.loads(score(DATA / f"{name}.csv.gz", tmp_path / "fake.csv"))
     for k in (1, 2):
-        assert gl.kway_distance(truth, fake, k=k) == pytest.approx(other[f"tvd{k}"], abs=6e-5)
+        assert gl.evaluate.kway_distance(truth, fake, k=k) == pytest.approx(other[f"tvd{k}"], abs=6e-5)
 
 
 def test_four_way_distances_take_seconds():
     truth, fake = tables("adult")
     start = time.process_time()
-    assert 0 < gl.kway_distance(truth, fake, k=4) < 1
+    assert 0 < gl.evaluate.kway_distance(truth, fake, k=4) < 1
     assert time.process_time() - start < 20
 
 
@@ -55,7 +55,7 @@ def test_nine_classifiers_for_every_label_of_adult():
     pytest.importorskip("sklearn")
     truth, fake = tables("adult")
     start = time.monotonic()
-    scores = gl.f1_scores(truth, fake)
+    scores = gl.evaluate.f1_scores(truth, fake)
     assert time.monotonic() - start < 900  # minutes on two idle cores
     assert len(scores) >= 12
     assert all(len(one) == 9 for one in scores.values())

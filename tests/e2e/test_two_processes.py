@@ -19,11 +19,11 @@ people = gl.read(pl.DataFrame({"x": ["a", "b", None]}), schema, protect=gl.Rows(
 paid = 0
 try:
     while True:
-        grant = people.ledger.grant(people.ledger.share(percent=1), to="child")
+        grant = people.ledger.grant(people.ledger.share("1%"), to="child")
         value = people.marginal("x")
         grant.release(value, for_counts(grant.left, value.distance), what="x")
         paid += 1
-except gl.BudgetError:
+except gl.errors.BudgetError:
     print(paid)
 """
 

@@ -11,10 +11,11 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.publish import make_release, verify_release
+from gapless.publish import verify_release
 from gapless.testing.noise import fixed_noise
 from helpers import command_line
 from helpers.hostile_files import changes, works
+from helpers.read_and_release import read_and_release
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +30,12 @@ def made(tmp_path_factory):
         cells = {"age": [row % 99 for row in range(200)], "sex": [("F", "M", None)[row % 3] for row in range(200)]}
         pl.DataFrame(cells).write_csv(folder / f"{name}.csv")
         promise = {"protect": gl.Rows(1), "budget": gl.Budget(1.0, 1e-6)}
-        make_release(
+        read_and_release(
             folder / f"{name}.csv",
             gl.Schema(name, columns),
             folder / name,
             **promise,
-            gaps="as observed",
+            gaps="as-observed",
             rows=120,
             seed=1,
         )
@@ -184,7 +185,7 @@ def test_a_release_of_a_test_is_told_consistently(tmp_path):
     schema = gl.Schema("people", [gl.Integer("age", bounds=(0, 9))])
     with fixed_noise(1):
         promise = {"protect": gl.Rows(1), "budget": gl.Budget(1.0, 1e-6)}
-        make_release(tmp_path / "people.csv", schema, tmp_path / "release", **promise, rows=5)
+        read_and_release(tmp_path / "people.csv", schema, tmp_path / "release", **promise, rows=5)
     assert verify_release(tmp_path / "release").problems == ()
 
 
@@ -194,11 +195,13 @@ def test_an_unfinished_release_says_so(release):
 
 
 def test_what_is_no_release_is_refused(tmp_path):
-    with pytest.raises(gl.ReadError, match=r"manifest\.json: No such file or directory\n  Try: a folder made by"):
+    with pytest.raises(
+        gl.errors.ReadError, match=r"manifest\.json: No such file or directory\n  Try: a folder made by"
+    ):
         verify_release(tmp_path)
     for content in ("{}", "[]", "x", '{"sha256": 1}'):
         (tmp_path / "manifest.json").write_text(content)
-        with pytest.raises(gl.ReadError, match=r"manifest\.json is no manifest\n  Try: a folder made by"):
+        with pytest.raises(gl.errors.ReadError, match=r"manifest\.json is no manifest\n  Try: a folder made by"):
             verify_release(tmp_path)
 
 
@@ -246,13 +249,13 @@ def test_kinds_of_gaps_that_parquet_does_not_tell_apart_are_no_other_rows(tmp_pa
         "income", bounds=(0, 9), bins=3, may_be_missing=True, missing=("", gl.MissingCode("-8", "refused"))
     )
     (tmp_path / "t.csv").write_text("income,age\n" + "-8,3\n,4\n5,5\n" * 60)
-    make_release(
+    read_and_release(
         tmp_path / "t.csv",
         gl.Schema("t", [income, gl.Integer("age", bounds=(0, 9), bins=5)]),
         tmp_path / "release",
         protect=gl.Rows(1),
         budget=gl.Budget(5.0, 1e-6),
-        gaps="as observed",
+        gaps="as-observed",
         method="mst",
     )
     assert "-8" in (tmp_path / "release" / "synthetic.csv").read_text()

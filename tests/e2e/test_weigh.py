@@ -51,7 +51,7 @@ def test_a_release_gets_weights(folder):
     plain, weighted = (gl.Table.read(folder / name, schema) for name in ("out/synthetic.csv", "weighted.csv"))
     assert weighted.weights is not None
     assert plain["age"].to_list() == weighted["age"].to_list()
-    assert gl.kway_distance(truth, weighted) < 0.3 * gl.kway_distance(truth, plain)
+    assert gl.evaluate.kway_distance(truth, weighted) < 0.3 * gl.evaluate.kway_distance(truth, plain)
     statement = (folder / "weighted.csv.privacy.md").read_text(encoding="utf-8")
     assert "Spent on the weights: 30.00% of the budget" in statement
     assert "| CalibrationWeights.fit | age × sex | DiscreteGaussian(" in statement
@@ -63,7 +63,7 @@ def test_a_release_gets_weights(folder):
     # `evaluate` counts by the weights of the file.
     done = run("evaluate", "people.csv", "weighted.csv", "-s", "people.toml", "--json", cwd=folder)
     found = {score["name"]: score["value"] for score in json.loads(done.stdout)["scores"]}
-    assert found["two-way distance"] == pytest.approx(gl.kway_distance(truth, weighted), abs=1e-6)
+    assert found["two-way distance"] == pytest.approx(gl.evaluate.kway_distance(truth, weighted), abs=1e-6)
     # The file is public, and weighting it again pays again.
     done = run(*weigh[:-1], "10%", "-o", "again.parquet", "--json", cwd=folder)
     told = json.loads(done.stdout)
@@ -110,7 +110,7 @@ def test_evaluate_counts_by_weights_under_a_drafted_schema(folder, run_here):
     assert told["weighted"]
     found = {score["name"]: score["value"] for score in told["scores"]}
     assert found == pytest.approx({score.name: score.value for score in expected.scores}, abs=1e-6)
-    assert found["one-way distance"] > gl.kway_distance(truth, plain, k=1) + 0.1
+    assert found["one-way distance"] > gl.evaluate.kway_distance(truth, plain, k=1) + 0.1
     pay = ("evaluate", "people.csv", "weighted.csv", "-s", "people.toml", "--spend", "10%", "--json")
     assert json.loads(run_here(*pay)[1])["weighted"]
     # The truth is not counted by weights, and says so.

@@ -207,7 +207,7 @@ def test_names_that_differ_by_large_letters_are_columns_apart(tmp_path):
 def test_rows_that_are_refused_are_refused_at_reading(engine, tmp_path):
     pl.DataFrame({"strict": [1, 2, 9]}).write_parquet(tmp_path / "t.parquet")
     schema = gl.Schema("t", [COLUMNS["strict"]])
-    with pytest.raises(gl.ReadError, match="outside = 'refuse'"):
+    with pytest.raises(gl.errors.ReadError, match="outside = 'refuse'"):
         gl.read(tmp_path / "t.parquet", schema, protect=gl.Rows(1), budget=gl.Budget(1, 1e-6), engine=engine)
     assert not (tmp_path / "t.ledger").exists()
     lax = replace(COLUMNS["strict"], outside="clamp")

@@ -231,7 +231,7 @@ def test_the_same_noise_gives_the_same_model_on_chunks_as_in_memory(method, miss
     assert samples[0] == samples[1]
 
 
-@pytest.mark.parametrize("missing", [gl.Drop(), gl.HotDeck(cells=["x0"])])
+@pytest.mark.parametrize("missing", [gl.Drop(), gl.HotDeck(on=["x0"])])
 def test_the_same_noise_gives_the_same_answers_on_chunks_as_in_memory(missing, tmp_path):
     rows = [("a", "b", "a"), ("b", None, "b"), (None, "-", "b"), ("a", "n/a", "b"), ("b", "c", None)] * 20
     questions = [gl.Count(where="x1 == b", missing=missing), gl.Proportion("x1 == b", by="x2", missing=missing)]
@@ -240,6 +240,6 @@ def test_the_same_noise_gives_the_same_answers_on_chunks_as_in_memory(missing, t
         table = private(rows, SCHEMA, tmp_path, budget=gl.Budget(3.0, 1e-6))
         table = table if size is None else chunked(table, size)
         with fixed_noise(7):
-            told.append([str(table.ask(question, spend=table.ledger.share(percent=20))) for question in questions])
-            told[-1].append(str(gl.describe_gaps(table, spend=table.ledger.share(percent=50))))
+            told.append([str(table.ask(question, spend=table.ledger.share("20%"))) for question in questions])
+            told[-1].append(str(gl.missing.describe_gaps(table, spend=table.ledger.share("50%"))))
     assert told[0] == told[1]

@@ -46,7 +46,7 @@ def test_a_table_comes_back_from_a_text_file_and_no_cell_is_a_formula(found, nam
         assert np.array_equal(again.codes[0], table.codes[0])
         for engine in ("memory", "disk"):
             ledger = path.with_suffix(".ledger")
-            read = gl.read(path, schema, protect=gl.Rows(1), budget=gl.Budget(1.0), ledger=ledger, engine=engine)
+            read = gl.read(path, schema, protect=gl.Rows(1), budget=gl.Budget(1.0, 0), ledger=ledger, engine=engine)
             counts = reveal(read.marginal(name), read.ledger)
             assert counts.tolist() == np.bincount(codes, minlength=len(found)).tolist()
 
@@ -97,7 +97,7 @@ def test_the_schema_switches_it_off(tmp_path):
     assert column_of(tmp_path / "t.csv") == [["=a"], ["=x"], ["'=x"], ["'=x"]]
     assert gl.Table.read(tmp_path / "t.csv", schema).codes[0].tolist() == [0, 1, 1]
     assert gl.Schema.from_toml(schema.to_toml()) == schema
-    with pytest.raises(gl.SchemaError, match="escape_formulas is 'no'"):
+    with pytest.raises(gl.errors.SchemaError, match="escape_formulas is 'no'"):
         gl.Schema("t", [gl.Boolean("a")], escape_formulas="no")
 
 

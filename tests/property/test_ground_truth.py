@@ -43,7 +43,7 @@ def enumerated(releases, rates):
 def test_elimination_is_enumeration(instance):
     releases, rates = instance
     exact = enumerated(releases, rates)
-    assert exact - 1e-12 <= gl.ground_truth(releases, gl.MCAR(rates)) <= exact + 1e-8 * (1 + exact)
+    assert exact - 1e-12 <= gl.privacy.ground_truth(releases, gl.MCAR(rates)) <= exact + 1e-8 * (1 + exact)
 
 
 def test_elimination_is_enumeration_with_twenty_columns():
@@ -56,7 +56,7 @@ def test_elimination_is_enumeration_with_twenty_columns():
         ]
         rates = {name: float(rng.uniform(0, 0.9)) for name in names}
         exact = enumerated(releases, rates)
-        assert exact - 1e-12 <= gl.ground_truth(releases, gl.MCAR(rates)) <= exact + 1e-8 * (1 + exact)
+        assert exact - 1e-12 <= gl.privacy.ground_truth(releases, gl.MCAR(rates)) <= exact + 1e-8 * (1 + exact)
 
 
 @given(instances(), st.integers(1, 4))
@@ -70,43 +70,43 @@ def test_where_tables_are_too_wide_the_figure_is_above_the_exact_one_and_below_t
 @given(instances(), st.data())
 def test_it_falls_with_every_rate_and_grows_with_every_loss(instance, data):
     releases, rates = instance
-    figure = gl.ground_truth(releases, gl.MCAR(rates))
+    figure = gl.privacy.ground_truth(releases, gl.MCAR(rates))
     name = data.draw(st.sampled_from(sorted(rates)))
     rarer = rates | {name: rates[name] * data.draw(st.floats(0, 1))}
     more = [*releases, (data.draw(st.floats(0, 1)), frozenset({name}))]
     for columns in ("independent", "dependent"):
-        figure = gl.ground_truth(releases, gl.MCAR(rates, columns=columns))
-        assert gl.ground_truth(releases, gl.MCAR(rarer, columns=columns)) >= figure - 1e-8
-        assert gl.ground_truth(more, gl.MCAR(rates, columns=columns)) >= figure - 1e-8
+        figure = gl.privacy.ground_truth(releases, gl.MCAR(rates, columns=columns))
+        assert gl.privacy.ground_truth(releases, gl.MCAR(rarer, columns=columns)) >= figure - 1e-8
+        assert gl.privacy.ground_truth(more, gl.MCAR(rates, columns=columns)) >= figure - 1e-8
 
 
 @given(instances())
 def test_at_rate_zero_it_is_the_sum_of_the_losses(instance):
     releases, rates = instance
     total = math.fsum(loss for loss, _ in releases)
-    for kind in (gl.MCAR, gl.MissingAtLeast):
-        assert math.isclose(gl.ground_truth(releases, kind(dict.fromkeys(rates, 0.0))), total, abs_tol=1e-12)
+    for kind in (gl.MCAR, gl.privacy.MissingAtLeast):
+        assert math.isclose(gl.privacy.ground_truth(releases, kind(dict.fromkeys(rates, 0.0))), total, abs_tol=1e-12)
 
 
 @given(instances())
 def test_any_relation_between_columns_is_covered_by_the_robust_figure(instance):
     releases, rates = instance
-    robust = gl.ground_truth(releases, gl.MissingAtLeast(rates))
-    assert gl.ground_truth(releases, gl.MCAR(rates)) <= robust + 1e-8
+    robust = gl.privacy.ground_truth(releases, gl.privacy.MissingAtLeast(rates))
+    assert gl.privacy.ground_truth(releases, gl.MCAR(rates)) <= robust + 1e-8
     # Blocks of columns that go missing together: the larger rate of a block is the chance of its gap.
     order = sorted(rates, key=lambda name: rates[name])
     half = {name: "first" if i < len(order) // 2 else "second" for i, name in enumerate(order)}
     least = {block: min([rates[n] for n in rates if half[n] == block], default=0.0) for block in ("first", "second")}
     blocks = [(loss, frozenset(half[name] for name in columns)) for loss, columns in releases]
-    together = gl.ground_truth(releases, gl.MissingAtLeast({n: least[half[n]] for n in rates}))
-    assert gl.ground_truth(blocks, gl.MCAR(least)) <= together + 1e-8
+    together = gl.privacy.ground_truth(releases, gl.privacy.MissingAtLeast({n: least[half[n]] for n in rates}))
+    assert gl.privacy.ground_truth(blocks, gl.MCAR(least)) <= together + 1e-8
 
 
 @given(instances(), instances())
 def test_figures_of_two_ledgers_add_up_to_less_than_the_figure_of_both(one, other):
     rates = one[1] | other[1]
-    both = gl.ground_truth([*one[0], *other[0]], gl.MCAR(rates))
-    apart = gl.ground_truth(one[0], gl.MCAR(rates)) + gl.ground_truth(other[0], gl.MCAR(rates))
+    both = gl.privacy.ground_truth([*one[0], *other[0]], gl.MCAR(rates))
+    apart = gl.privacy.ground_truth(one[0], gl.MCAR(rates)) + gl.privacy.ground_truth(other[0], gl.MCAR(rates))
     assert both >= apart - 1e-7
 
 
@@ -146,7 +146,7 @@ def test_branch_and_bound_finds_the_best_partition_and_f_is_below_every_rigorous
     assert rigorous.exact
     assert math.isclose(linear.cost, min(one for one, _ in every), abs_tol=1e-9)
     assert math.isclose(rigorous.cost, min(other for _, other in every), abs_tol=1e-9)
-    assert gl.ground_truth(releases, gl.MCAR(rates)) <= min(other for _, other in every) + 1e-8
+    assert gl.privacy.ground_truth(releases, gl.MCAR(rates)) <= min(other for _, other in every) + 1e-8
 
 
 @given(instances())

@@ -73,20 +73,20 @@ def model_of(method, schema=SCHEMA):
 def frozen(name):
     """The filling that an imputer hands to the table, with what it has paid for."""
     imputer = {
-        "domain": gl.FromDomain(),
-        "distribution": gl.FromDistribution(),
-        "mode": gl.FromMode(),
-        "mean": gl.FromMean(),
-        "independent": gl.FromModel(model_of(gl.Independent)),
-        "mst": gl.FromModel(model_of(gl.MST)),
-        "aim": gl.FromModel(model_of(gl.AIM)),
-        "privbayes": gl.FromModel(model_of(gl.PrivBayes)),
-        "kamino": gl.FromModel(model_of(gl.Kamino)),
-        "mst, ruled": gl.FromModel(model_of(gl.MST, RULED)),
-        "privbayes, ruled": gl.FromModel(model_of(gl.PrivBayes, RULED)),
-        "independent, between": gl.FromModel(model_of(gl.Independent, BETWEEN)),
-        "mixture, between": gl.FromModel(model_of(gl.Mixture, BETWEEN)),
-        "fits its own": gl.FromModel(gl.MST()),
+        "domain": gl.missing.FromDomain(),
+        "distribution": gl.missing.FromDistribution(),
+        "mode": gl.missing.FromMode(),
+        "mean": gl.missing.FromMean(),
+        "independent": gl.missing.FromModel(model_of(gl.Independent)),
+        "mst": gl.missing.FromModel(model_of(gl.MST)),
+        "aim": gl.missing.FromModel(model_of(gl.AIM)),
+        "privbayes": gl.missing.FromModel(model_of(gl.PrivBayes)),
+        "kamino": gl.missing.FromModel(model_of(gl.Kamino)),
+        "mst, ruled": gl.missing.FromModel(model_of(gl.MST, RULED)),
+        "privbayes, ruled": gl.missing.FromModel(model_of(gl.PrivBayes, RULED)),
+        "independent, between": gl.missing.FromModel(model_of(gl.Independent, BETWEEN)),
+        "mixture, between": gl.missing.FromModel(model_of(gl.Mixture, BETWEEN)),
+        "fits its own": gl.missing.FromModel(gl.MST()),
     }[name]
     schema = SCHEMAS.get(name.split(", ")[-1], SCHEMA)
     table = private(people(), schema, Path(tempfile.mkdtemp()), budget=gl.Budget(10.0, 1e-6))
@@ -340,7 +340,9 @@ def test_the_imputer_pays_its_share_and_no_more(name, share, tmp_path):
 
 def test_a_synthesizer_as_imputer_pays_its_share_and_a_fitted_model_nothing(tmp_path):
     table = private(people(), SCHEMA, tmp_path)
-    gl.Independent(missing=gl.ImputeFirst(gl.FromModel(gl.MST()), 0.4)).fit(table, spend=table.ledger.share(percent=50))
+    gl.Independent(missing=gl.ImputeFirst(gl.missing.FromModel(gl.MST()), 0.4)).fit(
+        table, spend=table.ledger.share("50%")
+    )
     capacity = table.ledger.capacity.value
     by = {who: sum(e.loss for e in table.ledger.entries if e.to == who) for who in ("MST.fit", "Independent.fit")}
     assert by["MST.fit"] == pytest.approx(0.2 * capacity, rel=1e-6)
@@ -348,10 +350,12 @@ def test_a_synthesizer_as_imputer_pays_its_share_and_a_fitted_model_nothing(tmp_
     (tmp_path / "other").mkdir()
     other = private(people(), SCHEMA, tmp_path / "other")
     fitted = gl.MST().fit(other, spend=other.ledger.left)
-    of_a_test = gl.ImputeFirst(gl.FromModel(model_of(gl.MST)))  # without noise it might carry cells of its table
-    with pytest.raises(gl.ModelError, match="fitted with the noise of a test"):
+    of_a_test = gl.ImputeFirst(
+        gl.missing.FromModel(model_of(gl.MST))
+    )  # without noise it might carry cells of its table
+    with pytest.raises(gl.errors.ModelError, match="fitted with the noise of a test"):
         gl.Independent(missing=of_a_test).fit(table, spend=table.ledger.left)
-    gl.Independent(missing=gl.ImputeFirst(gl.FromModel(fitted))).fit(table, spend=table.ledger.left)
+    gl.Independent(missing=gl.ImputeFirst(gl.missing.FromModel(fitted))).fit(table, spend=table.ledger.left)
     assert {e.what for e in table.ledger.entries if e.to == "Independent.fit"} == {*SCHEMA.names, "number of rows"}
     assert table.ledger.left.value == 0
 
@@ -361,7 +365,7 @@ def test_a_grant_lends_no_more_than_it_has(tmp_path):
     grant = Grant(table.ledger, table.ledger._key, table.ledger.capacity, "test")
     assert grant.lend(grant.left * 0.6) == table.ledger.capacity * 0.6
     assert grant.left.value == pytest.approx(table.ledger.capacity.value * 0.4)
-    with pytest.raises(gl.BudgetError, match="more is lent"):
+    with pytest.raises(gl.errors.BudgetError, match="more is lent"):
         grant.lend(table.ledger.capacity * 0.5)
 
 
@@ -378,22 +382,22 @@ def test_what_mean_and_mode_put_in(tmp_path):
     )
     rows = [("5", "bad", "red", "yes")] * 30 + [("75", "good", "red", "no")] * 70 + [("x", None, None, "no")] * 900
     rows += [(None, None, None, "yes")] * 50
-    table = private(rows, schema, tmp_path, budget=gl.Budget(1e4))
+    table = private(rows, schema, tmp_path, budget=gl.Budget(1e4, 0))
 
     def filled(imputer):
-        grant = Grant(table.ledger, table.ledger._key, table.ledger.share(percent=10), "test")
+        grant = Grant(table.ledger, table.ledger._key, table.ledger.share("10%"), "test")
         done = imputer.impute(table, grant, grant.left)
         return [codes[-50:] for codes in reveal(done._rows, table.ledger).columns]
 
-    age, health, colour, certain = filled(gl.FromMean())
+    age, health, colour, certain = filled(gl.missing.FromMean())
     assert set(age) == {5}  # 0.3 · 4.5 + 0.7 · 74.5 = 53.5
     assert set(health) == {1}  # 0.7 · 2 = 1.4
     assert set(colour) == {0}
     assert set(certain) == {1}
-    age, health, _, _ = filled(gl.FromMode())
+    age, health, _, _ = filled(gl.missing.FromMode())
     assert set(age) == {10}  # not applicable is the most frequent cell
     assert set(health) == {2}
-    age, health, _, _ = filled(gl.FromDistribution())
+    age, health, _, _ = filled(gl.missing.FromDistribution())
     assert set(age) <= {0, 7, 10}
     assert set(health) == {0, 2}
     assert not [e for e in table.ledger.entries if "certain" in e.what]  # it cannot be missing: nothing to learn
@@ -405,7 +409,7 @@ def test_a_public_table_is_imputed(method):
     table = gl.Table(SCHEMA, [np.array([0, 2, 1]), np.array([4, 1, 5]), np.array([2, 2, 0])], rows=3)
     whole = model.impute(table, seed=1)
     assert whole.schema == SCHEMA
-    assert gl.patterns(whole).complete == 3
+    assert gl.missing.patterns(whole).complete == 3
     assert (whole.codes[0][[0, 2]] == [0, 1]).all()
     assert whole.codes[1][1] == 1
     again = model.impute(table, seed=1)
@@ -429,29 +433,29 @@ def test_imputed_rows_keep_the_rules_where_what_is_observed_lets_them(method):
 
 def test_impute_refuses_what_it_cannot_fill(tmp_path):
     model = model_of(gl.MST)
-    with pytest.raises(gl.SealedError, match="public Table, not a PrivateTable"):
+    with pytest.raises(gl.errors.SealedError, match="public Table, not a PrivateTable"):
         model.impute(private([], SCHEMA, tmp_path))
-    with pytest.raises(gl.ModelError, match="other columns or cells"):
+    with pytest.raises(gl.errors.ModelError, match="other columns or cells"):
         model.impute(gl.Table(letters_schema((2, 3)), [np.zeros(0)] * 2, rows=0))
-    with pytest.raises(gl.ModelError, match="seed"):
+    with pytest.raises(gl.errors.ModelError, match="seed"):
         model.impute(gl.Table(SCHEMA, [np.zeros(0)] * 3, rows=0), seed=-1)
-    with pytest.raises(gl.SchemaError, match="other columns or cells"):
+    with pytest.raises(gl.errors.SchemaError, match="other columns or cells"):
         private([], letters_schema((2, 2)), tmp_path).fill_given(model)
 
 
 @pytest.mark.parametrize(
     ("synthesizer", "budget", "error"),
     [
-        (gl.MST(missing=gl.ImputeFirst(gl.FromMean()), cap_cells=3), 1.0, gl.ModelError),
-        (gl.AIM(missing=gl.ImputeFirst(gl.FromMean()), cap_cells=3), 1.0, gl.ModelError),
-        (gl.PrivBayes(missing=gl.ImputeFirst(gl.FromMean()), cap_cells=2), 1.0, gl.ModelError),
-        (gl.MST(missing=gl.ImputeFirst(gl.FromMean(), 0.99)), 1e-6, gl.BudgetError),
-        (gl.AIM(missing=gl.ImputeFirst(gl.FromMean(), 0.99)), 1e-6, gl.BudgetError),
-        (gl.PrivBayes(missing=gl.ImputeFirst(gl.FromMean(), 0.99)), 1e-6, gl.BudgetError),
+        (gl.MST(missing=gl.ImputeFirst(gl.missing.FromMean()), cap_cells=3), 1.0, gl.errors.ModelError),
+        (gl.AIM(missing=gl.ImputeFirst(gl.missing.FromMean()), cap_cells=3), 1.0, gl.errors.ModelError),
+        (gl.PrivBayes(missing=gl.ImputeFirst(gl.missing.FromMean()), cap_cells=2), 1.0, gl.errors.ModelError),
+        (gl.MST(missing=gl.ImputeFirst(gl.missing.FromMean(), 0.99)), 1e-6, gl.errors.BudgetError),
+        (gl.AIM(missing=gl.ImputeFirst(gl.missing.FromMean(), 0.99)), 1e-6, gl.errors.BudgetError),
+        (gl.PrivBayes(missing=gl.ImputeFirst(gl.missing.FromMean(), 0.99)), 1e-6, gl.errors.BudgetError),
     ],
 )
 def test_public_refusals_come_before_the_imputer_spends(synthesizer, budget, error, tmp_path):
-    table = private(people(), SCHEMA, tmp_path, budget=gl.Budget(budget))
+    table = private(people(), SCHEMA, tmp_path, budget=gl.Budget(budget, 0))
     with pytest.raises(error):
         synthesizer.fit(table, spend=table.ledger.left)
     assert not table.ledger.entries

@@ -80,7 +80,7 @@ def seen(path, schema):
     return [
         outcome(table, path, schema),
         outcome(lambda: str(check(path, schema))),
-        outcome(lambda: gl.draft_schema(path).to_toml()),
+        outcome(lambda: gl.data.draft_schema(path).to_toml()),
     ]
 
 
@@ -183,15 +183,15 @@ def test_the_file_is_never_held_whole(tmp_path):
 def test_errors_of_cells_come_after_those_of_the_file_and_by_column(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b,c\n" + "x,99,2001-01-01\n" * 50 + ",1,2001-01-01\n")
-    with in_parts(60), pytest.raises(gl.ReadError, match="column 'a' has gaps"):
+    with in_parts(60), pytest.raises(gl.errors.ReadError, match="column 'a' has gaps"):
         gl.Table.read(path, STRICT)
     path.write_text("a,b,c\n" + "x,99,2001-01-01\n" * 50 + "x,1\n")
-    with in_parts(60), pytest.raises(gl.ReadError, match="a row has not as many fields"):
+    with in_parts(60), pytest.raises(gl.errors.ReadError, match="a row has not as many fields"):
         gl.Table.read(path, STRICT)
-    with in_parts(60), pytest.raises(gl.ReadError, match="line 52 has not as many fields"):
+    with in_parts(60), pytest.raises(gl.errors.ReadError, match="line 52 has not as many fields"):
         check(path, STRICT)
     path.write_text("a,b\n" + "x,99\n" * 50 + "x,1,2\n")
-    with in_parts(60), pytest.raises(gl.ReadError, match="a row has not as many fields"):
+    with in_parts(60), pytest.raises(gl.errors.ReadError, match="a row has not as many fields"):
         gl.Table.read(path, STRICT)
 
 

@@ -22,6 +22,7 @@ import gapless as gl
 from gapless.cli import main
 from gapless.missing import check
 from helpers.examples import examples, repetitions
+from helpers.read_and_release import read_and_release
 
 MARKS = ("Zq7x", "Xk9v", "Wm3j")
 passwords = st.lists(st.text("/@:?#&=%*[]{}()!$'\"\\ ;,.~-_ü漢é\t\n", max_size=3), min_size=2, max_size=2).map(
@@ -65,13 +66,13 @@ CALLS = {
     ),
     "read, duckdb": lambda data, folder: gl.read(data, SCHEMA, ledger=folder / "x.ledger", engine="duckdb", **GIVEN),
     "read, spark": lambda data, folder: gl.read(data, SCHEMA, ledger=folder / "x.ledger", engine="spark", **GIVEN),
-    "release": lambda data, folder: gl.make_release(data, SCHEMA, folder / "release", method="independent", **GIVEN),
-    "release, ledger": lambda data, folder: gl.make_release(
+    "release": lambda data, folder: read_and_release(data, SCHEMA, folder / "release", method="independent", **GIVEN),
+    "release, ledger": lambda data, folder: read_and_release(
         data, SCHEMA, folder / "release", method="independent", ledger=folder / "x.ledger", query="select 1", **GIVEN
     ),
     "table": lambda data, _: gl.Table.read(data, SCHEMA),
     "check": lambda data, _: check(data, SCHEMA),
-    "draft": lambda data, _: gl.draft_schema(data),
+    "draft": lambda data, _: gl.data.draft_schema(data),
 }
 
 
@@ -127,15 +128,65 @@ def test_no_log_shows_a_password(written, folder, log, capfd):
 
 COMMANDS = {
     "synth": ["synth", "DATA", "-s", "people.toml", "--epsilon", "1", "--delta", "1e-6", "-o", "release"],
-    "synth, query": ["synth", "DATA", "-s", "people.toml", "--epsilon", "1", "-o", "release", "--query", "select 1"],
-    "synth, ledger": ["synth", "DATA", "-s", "people.toml", "--epsilon", "1", "-o", "release", "--ledger", "x.ledger"],
+    "synth, query": [
+        "synth",
+        "DATA",
+        "-s",
+        "people.toml",
+        "--epsilon",
+        "1",
+        "--delta",
+        "0",
+        "-o",
+        "release",
+        "--query",
+        "select 1",
+    ],
+    "synth, ledger": [
+        "synth",
+        "DATA",
+        "-s",
+        "people.toml",
+        "--epsilon",
+        "1",
+        "--delta",
+        "0",
+        "-o",
+        "release",
+        "--ledger",
+        "x.ledger",
+    ],
     "fit": ["fit", "DATA", "-s", "people.toml", "--epsilon", "1", "--delta", "1e-6", "-o", "people.model"],
-    "ask": ["ask", "DATA", "proportion(sex == f)", "-s", "people.toml", "--spend", "10%", "--epsilon", "1"],
+    "ask": [
+        "ask",
+        "DATA",
+        "proportion(sex == f)",
+        "-s",
+        "people.toml",
+        "--spend",
+        "10%",
+        "--epsilon",
+        "1",
+        "--delta",
+        "0",
+    ],
     "check": ["check", "DATA", "-s", "people.toml"],
     "draft": ["schema", "draft", "DATA"],
     "evaluate": ["evaluate", "people.csv", "DATA", "-s", "people.toml", "-o", "report.html"],
     "gap": ["gap", "DATA", "-s", "people.toml", "--rate", "0.2", "-o", "gapped.csv"],
-    "weigh": ["weigh", "DATA", "people.csv", "-s", "people.toml", "--epsilon", "1", "-o", "weights.csv"],
+    "weigh": [
+        "weigh",
+        "DATA",
+        "people.csv",
+        "-s",
+        "people.toml",
+        "--epsilon",
+        "1",
+        "--delta",
+        "0",
+        "-o",
+        "weights.csv",
+    ],
     "too many": ["synth", "people.csv", "DATA", "-s", "people.toml", "-o", "release"],
     "as a schema": ["check", "people.csv", "-s", "DATA"],
     "as a schema, joined": ["check", "people.csv", "--schema=DATA"],
@@ -184,7 +235,7 @@ def test_words_of_a_connection_string_that_was_not_quoted_are_not_shown(command)
 @pytest.mark.parametrize("data", ["host=db password=secret dbname=x", "service=registry", "dbname=x user=ada"])
 def test_a_connection_string_is_refused_by_the_form_that_is_read(data, folder):
     for call in ("read", "table", "draft", "release"):
-        with pytest.raises(gl.ReadError) as told:
+        with pytest.raises(gl.errors.ReadError) as told:
             CALLS[call](data, folder)
         assert str(told.value) == (
             "a connection string is not read, and no file has this name\n  Try: write it as a URL: "
@@ -199,5 +250,5 @@ def test_a_file_that_is_called_so_is_a_file(folder):
         pl.DataFrame({"sex": ["f", "m", None]}).write_csv(path)
         assert gl.Table.read(path.relative_to(folder), SCHEMA).rows == 3
     assert gl.Table.read("user=*/people.csv", SCHEMA).rows == 3
-    with pytest.raises(gl.ReadError, match=r"no file year=2024/people\.csv"):
+    with pytest.raises(gl.errors.ReadError, match=r"no file year=2024/people\.csv"):
         gl.Table.read("year=2024/people.csv", SCHEMA)

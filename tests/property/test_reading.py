@@ -189,7 +189,7 @@ def test_check_and_draft_take_what_can_be_read():
     far = pl.Series("c", [2**62, 0, 10**12], dtype=pl.Int64).cast(pl.Datetime("ms")).to_frame()
     (column,) = check(far, gl.Schema("t", [gl.DateTime("c", bounds=BOUNDS["datetime"])])).columns
     assert column.outside == 2
-    assert gl.draft_schema(far).schema.names == ("c",)
+    assert gl.data.draft_schema(far).schema.names == ("c",)
 
 
 # ------------------------------------------------------------------ whatever else goes wrong
@@ -211,8 +211,8 @@ def test_whatever_goes_wrong_is_a_read_error_without_a_cell(where, name, wrong, 
     path = tmp_path / "t.csv"
     path.write_text("c,d\nMueller,1961-05-03\n")
     schema = gl.Schema("t", [gl.Categorical("c", ["Mueller"]), gl.Date("d", bounds=("1900-01-01", "2000-01-01"))])
-    with mock.patch.object(where, name, wrong), pytest.raises(gl.ReadError, match="cannot be read") as caught:
-        gl.read(path, schema, protect=gl.Rows(1), budget=gl.Budget(1.0), ledger=tmp_path / "t.ledger")
+    with mock.patch.object(where, name, wrong), pytest.raises(gl.errors.ReadError, match="cannot be read") as caught:
+        gl.read(path, schema, protect=gl.Rows(1), budget=gl.Budget(1.0, 0), ledger=tmp_path / "t.ledger")
     assert "Mueller" not in str(caught.value)
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None

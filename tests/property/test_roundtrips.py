@@ -67,7 +67,7 @@ def binned(draw, kind, values, step=None):
         facts["decimal"], facts["thousands"] = draw(st.sampled_from(signs))
     try:
         return kind(draw(names), **facts)
-    except gl.SchemaError:  # two cuts in one step, more bins than values: another column then
+    except gl.errors.SchemaError:  # two cuts in one step, more bins than values: another column then
         return kind(draw(names), bounds=(dt.date(1799, 1, 1), dt.date(2101, 1, 1)) if step else (-(10**7), 10**7))
 
 
@@ -196,7 +196,7 @@ written = st.sampled_from(
 @given(st.one_of(st.lists(cells, min_size=1, max_size=90), written))
 def test_a_draft_parses_and_accepts_the_data_it_was_made_from(column):
     frame = pl.DataFrame({"x": pl.Series(column, dtype=pl.String), "y": [True] * len(column)})
-    draft = gl.draft_schema(frame)
+    draft = gl.data.draft_schema(frame)
     schema = gl.Schema.from_toml(draft.to_toml())
     assert schema == draft.schema
     told = check(frame, schema)

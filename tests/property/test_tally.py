@@ -185,7 +185,7 @@ def test_conditions_follow_three_valued_logic(tree, a, c):
 
 
 def test_a_question_about_gaps_needs_no_filling():
-    asked = parse_question("count() where b is missing", HotDeck(cells=["d"])).compile(SCHEMA)
+    asked = parse_question("count() where b is missing", HotDeck(on=["d"])).compile(SCHEMA)
     assert asked.targets == ()
 
 

@@ -20,7 +20,7 @@ from gapless.testing.noise import FixedNoise, ScaledNoise, fixed_noise
 ALPHA = 1e-6
 TRIALS = 500
 SCHEMA = Schema("people", [Integer("x", bounds=(0, 20), bins=21), Integer("g", bounds=(0, 1))])
-BUDGETS = {"pure": Budget(0.5), "normal": Budget(0.5, 1e-6)}
+BUDGETS = {"pure": Budget(0.5, 0), "normal": Budget(0.5, 1e-6)}
 TEXTS = ["count() where x >= 5", "sum(x)", "proportion(x >= 5)", "mean(x)", "variance(x)"]
 
 
@@ -130,7 +130,7 @@ def test_a_released_quantile_and_its_interval_are_those_of_the_gate(tmp_path):
     rows = [(str(x), str(i % 2)) for i, x in enumerate(xs)]
     outside = 0
     for seed in range(60):
-        table = private(rows, WIDE, tmp_path, budget=Budget(1.0))
+        table = private(rows, WIDE, tmp_path, budget=Budget(1.0, 0))
         with fixed_noise(seed):
             answer = table.ask(Median("x", by="g"), spend=table.ledger.left)
         for group in (0, 1):

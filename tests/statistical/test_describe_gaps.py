@@ -126,10 +126,10 @@ def test_little_is_about_uniform_if_gaps_are_completely_at_random():
     rates = {"a": 0.2, "b": 0.3, "d": 0.1}
     for columns in ("independent", "dependent"):  # which columns are missing together does not matter
         gapped = (gl.MCAR(rates, columns=columns).apply(table(seed), seed=seed) for seed in range(80))
-        found = [gl.little_test(one).p_value for one in gapped]
+        found = [gl.missing.little_test(one).p_value for one in gapped]
         assert stats.kstest(found, "uniform").pvalue > ALARM
 
 
 def test_little_rejects_gaps_that_depend_on_what_is_observed():
-    found = [gl.little_test(gl.MAR({"b": 0.3, "d": 0.1}).apply(table(s), seed=s)).p_value for s in range(20)]
+    found = [gl.missing.little_test(gl.MAR({"b": 0.3, "d": 0.1}).apply(table(s), seed=s)).p_value for s in range(20)]
     assert max(found) < 1e-3

@@ -19,8 +19,8 @@ def test_bounds_hold_where_the_empirical_rate_does_not(tmp_path):
     for _ in range(TABLES):
         gaps = rng.random((ROWS, 2)) < RATES
         rows = [tuple(None if gap else "a" for gap in row) for row in gaps]
-        table = private(rows, letters_schema([2, 2]), tmp_path, budget=gl.Budget(2.0))
-        found = gl.gap_rates(table, spend=table.ledger.left, failure=0.01)
+        table = private(rows, letters_schema([2, 2]), tmp_path, budget=gl.Budget(2.0, 0))
+        found = gl.missing.gap_rates(table, spend=table.ledger.left, failure=0.01)
         wrong += any(bound > rate for bound, rate in zip(found.rates.values(), RATES, strict=True))
         plugged_in += bool((gaps.mean(axis=0) > RATES).any())
     assert wrong <= 12

@@ -114,7 +114,7 @@ def test_complete_rows_land_where_the_shared_tables_have_them(name):
     for kind, expected in zip((gl.MCAR, gl.MAR, gl.MNAR), SHARED_COUNTS[name], strict=True):
         shared = pl.read_csv(SHARED / f"{name}_{kind.__name__}_0.2.csv.gz", infer_schema_length=0)
         assert shared.drop_nulls().height == expected
-        found = [gl.patterns(kind(0.2).apply(truth, seed=seed)) for seed in range(3)]
+        found = [gl.missing.patterns(kind(0.2).apply(truth, seed=seed)) for seed in range(3)]
         mean = np.mean([one.complete for one in found])
         assert abs(mean - expected) < (5 * np.sqrt(expected * 4 / 3) if kind is gl.MCAR else expected / 4)
         gappy = [rate for one in found for rate in one.rates.values() if rate > 0]

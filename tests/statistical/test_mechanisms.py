@@ -55,7 +55,7 @@ def cells_are_independent(noise):
     return 2 * stats.norm.sf(abs(r) * math.sqrt(noise.size)) > LEVEL
 
 
-BUDGETS = {"pure": (Budget(1.0), 6.0), "approximate": (Budget(1.0, 1e-6), 3.0)}
+BUDGETS = {"pure": (Budget(1.0, 0), 6.0), "approximate": (Budget(1.0, 1e-6), 3.0)}
 
 
 @pytest.mark.parametrize("kind", BUDGETS)
@@ -102,7 +102,7 @@ def test_a_release_without_a_charge_is_caught(tmp_path):
     """Planted: a ledger that forgets to write. The number of draws is then not the number of entries."""
     table = private([], letters_schema([4]), tmp_path)
     table.ledger.charge = lambda entries, **_: [1] * len(entries)
-    grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    grant = table.ledger.grant(table.ledger.share("10%"), to="test")
     value = table.marginal("x0")
     grant.release(value, DiscreteGaussian.for_loss(grant.left, value.distance), what="x0")
     assert not reads_are_charged(table.ledger, reads=1)

@@ -24,7 +24,7 @@ def test_whiskers_are_as_long_as_shares_are_off(tmp_path):
     table = private(rows, schema, tmp_path, budget=gl.Budget(10.0, 1e-6))
     deviations = []
     for fit in range(FITS):
-        model = gl.Independent().fit(table, spend=table.ledger.share(percent=0.3))
+        model = gl.Independent().fit(table, spend=table.ledger.share("0.3%"))
         sample = model.sample(12_000, seed=fit)
         for place in range(COLUMNS):
             column = _noisy_column(model, sample, place, lambda _: 1.0)

@@ -40,8 +40,8 @@ class AnswersWithAState:
 
 def honest(table: gl.PrivateTable, grant: Grant) -> Released[Integers]:
     counts = table.marginal("age")
-    gl.Independent().fit(table, spend=table.ledger.share(percent=10))
-    answer: gl.Answer = table.ask(gl.Count(where="age >= 20"), spend=table.ledger.share(percent=10))
+    gl.Independent().fit(table, spend=table.ledger.share("10%"))
+    answer: gl.query.Answer = table.ask(gl.Count(where="age >= 20"), spend=table.ledger.share("10%"))
     grant.release(counts, DiscreteLaplace(2.0), what="age")
     return grant.release(counts, DiscreteGaussian(2.0), what="age")  # an L1 bound is an L2 bound
 
@@ -69,7 +69,7 @@ def cheat(
     table.tally(lambda rows: rows)  # error: [attr-defined]
     table.neighbour_sum(lambda rows: rows)  # error: [attr-defined]
     table.fill_given(object())  # error: [arg-type]
-    gl.FromModel(object())  # error: [arg-type]
+    gl.missing.FromModel(object())  # error: [arg-type]
     gl.Drop().answer(gl.Count().compile(table.schema), table, grant)  # error: [arg-type]
     public: Integers = counts  # error: [assignment]
     wanted: Released[Integers] = counts  # error: [assignment]
@@ -80,8 +80,8 @@ def cheat(
     table.ask(gl.Count())  # error: [call-arg]
     table.ask(gl.Count(), spend=0.5)  # error: [arg-type]
     table.ask("count()", spend=table.ledger.left)  # error: [arg-type]
-    gl.HotDeck(cells=["age"]).release(table, ["income"])  # error: [call-arg]
-    gl.preview(gl.Count(), table, budget=gl.Budget(1.0), percent=10)  # error: [arg-type]
+    gl.HotDeck(on=["age"]).release(table, ["income"])  # error: [call-arg]
+    gl.query.preview(gl.Count(), table, budget=gl.Budget(1.0, 0), spend="10%")  # error: [arg-type]
     gl.Independent().fit(table, spend=0.5)  # error: [arg-type]
     gl.Independent().fit(table, table.ledger.left)  # error: [call-arg,misc]
     gl.read("people.csv", gl.Schema.read("people.toml"), ledger="people.ledger")  # error: [call-arg]
@@ -93,7 +93,7 @@ def cheat(
     gl.Table.read(table, gl.Schema.read("people.toml")).rows
     gl.Independent().fit(gl.Table.read("x.csv", gl.Schema.read("x.toml")), spend=table.ledger.left)  # error: [arg-type]
     Critic.paid(played, side, model, Known(kept=1.0, noise_std=0.0, clip=1.0))  # error: [arg-type]
-    gl.CriticWeights(played).fit(gl.Table.read("x.csv", gl.Schema.read("x.toml")))  # error: [arg-type]
+    gl.weights.CriticWeights(played).fit(gl.Table.read("x.csv", gl.Schema.read("x.toml")))  # error: [arg-type]
     table.ledger.spent = Loss(0.0, 2.0)  # error: [misc]
     table.ledger.capacity.value = 9.0  # error: [misc]
-    gl.Budget(1.0).epsilon = 9.0  # error: [misc]
+    gl.Budget(1.0, 0).epsilon = 9.0  # error: [misc]

@@ -54,7 +54,7 @@ def test_true_and_false_are_two_levels_like_any_other_two():
                 ev.wasserstein_distance(table, one_table(smoker, 300)),
                 ev.column_wasserstein(smoker, np.array([0.2, 0.8]), np.array([0.5, 0.5])),
                 [codes.tolist() for codes in gapped.codes],
-                gl.little_test(gapped).statistic,
+                gl.missing.little_test(gapped).statistic,
             )
         )
     assert pairs[0] == pairs[1]
@@ -78,14 +78,14 @@ def test_a_public_table_where_a_private_one_is_paid_for_is_one_error():
     loss = gl.Loss(0.1, 2)
     calls = {
         **{f"{kind.__name__}.fit": (lambda kind=kind: kind().fit(table, spend=loss)) for kind in METHODS.values()},
-        "compare_private()": lambda: gl.compare_private(table, table, spend=loss),
-        "describe_gaps()": lambda: gl.describe_gaps(table, spend=loss),
-        "gap_rates()": lambda: gl.gap_rates(table, spend=loss),
+        "compare_private()": lambda: gl.evaluate.compare_private(table, table, spend=loss),
+        "describe_gaps()": lambda: gl.missing.describe_gaps(table, spend=loss),
+        "gap_rates()": lambda: gl.missing.gap_rates(table, spend=loss),
         "plain_sum()": lambda: plain_sum(table, None),
         "Workload": lambda: Workload(table, [(0,)], rows="observed"),
     }
     for name, call in calls.items():
-        with pytest.raises(gl.SealedError) as caught:
+        with pytest.raises(gl.errors.SealedError) as caught:
             call()
         assert caught.value.wrong.endswith("takes a PrivateTable, not a Table"), name
 
@@ -94,12 +94,12 @@ def test_a_table_of_no_kind_is_one_error_where_a_public_one_is_looked_at():
     frame = [("a",)]
     table = gl.Table(letters_schema([2]), [np.array([0])], rows=1)
     for call in (
-        lambda: gl.patterns(frame),
+        lambda: gl.missing.patterns(frame),
         lambda: gl.MCAR(0.1).apply(frame, seed=1),
         lambda: ev.kway_distance(table, frame),
         lambda: FittedModel.impute(SimpleNamespace(), frame),
     ):
-        with pytest.raises(gl.ReadError, match="a public Table, not a list"):
+        with pytest.raises(gl.errors.ReadError, match="a public Table, not a list"):
             call()
 
 
@@ -108,10 +108,10 @@ WHOLE = {
     "expected_rows": lambda n: gl.Schema("t", [LETTER], expected_rows=n),
     "bins": lambda n: gl.Integer("age", bounds=(0, 9), bins=n),
     "Rows": gl.Rows,
-    "limit": lambda n: gl.HotDeck(cells=["age"], limit=n),
+    "limit": lambda n: gl.HotDeck(on=["age"], limit=n),
     "neighbors": lambda n: gl.Knn(on=["age"], neighbors=n),
-    "changed": lambda n: gl.stability_cost(1.0, changed=n),
-    "most": lambda n: gl.patterns(one_table(NO_YES), most=n),
+    "changed": lambda n: gl.privacy.stability_cost(1.0, changed=n),
+    "most": lambda n: gl.missing.patterns(one_table(NO_YES), most=n),
     "k": lambda n: ev.kway_distance(one_table(NO_YES), one_table(NO_YES), k=n),
     "most_sets": lambda n: ev.kway_distance(one_table(NO_YES), one_table(NO_YES), most_sets=n),
     "seed": lambda n: gl.MCAR(0.1).apply(one_table(NO_YES), seed=n),
@@ -131,7 +131,7 @@ def test_whole_numbers_are_kept_as_plain_ones():
     """They are written to ledgers and schemas, and losses are computed from them."""
     schema = gl.Schema("t", [gl.Integer("age", bounds=(0, 9), bins=np.int64(5))], expected_rows=np.int64(10))
     assert gl.Schema.from_toml(schema.to_toml()) == schema
-    for kept in (gl.Rows(np.int64(2)).at_most, schema.expected_rows, gl.HotDeck(cells=["a"], limit=np.int8(1)).limit):
+    for kept in (gl.Rows(np.int64(2)).at_most, schema.expected_rows, gl.HotDeck(on=["a"], limit=np.int8(1)).limit):
         assert type(kept) is int
 
 
@@ -140,18 +140,18 @@ def test_true_is_no_number(tmp_path):
         pl.DataFrame({"age": [1]}),
         gl.Schema("t", [AGE]),
         protect=gl.Rows(1),
-        budget=gl.Budget(1.0),
+        budget=gl.Budget(1.0, 0),
         ledger=tmp_path / "t.ledger",
     )
     for call in (
-        lambda: gl.Budget(True),
+        lambda: gl.Budget(True, 0),
         lambda: gl.Budget(1.0, True),
-        lambda: table.ledger.share(percent=True),
-        lambda: gl.preview(gl.Count(), table.schema, budget=gl.Budget(1.0), percent=True),
+        lambda: table.ledger.share(f"{True}%"),
+        lambda: gl.query.preview(gl.Count(), table.schema, budget=gl.Budget(1.0, 0), spend=f"{True}%"),
         lambda: gl.Mean("age", bounds=(False, True)),
         lambda: gl.MCAR(True),
-        lambda: gl.ground_truth([(True, None)], gl.MCAR(0.1)),
-        lambda: gl.stability_cost(True, changed=1),
+        lambda: gl.privacy.ground_truth([(True, None)], gl.MCAR(0.1)),
+        lambda: gl.privacy.stability_cost(True, changed=1),
         lambda: gl.Integer("age", bounds=(False, 9)),
     ):
         with pytest.raises(gl.GaplessError):

@@ -88,7 +88,7 @@ SOURCES = {
 def test_no_error_quotes_a_cell(source, tmp_path):
     data = source(tmp_path)
     with pytest.raises(gl.GaplessError) as caught:
-        gl.read(data, SCHEMA, protect=gl.Rows(1), ledger=tmp_path / "t.ledger", budget=gl.Budget(1.0))
+        gl.read(data, SCHEMA, protect=gl.Rows(1), ledger=tmp_path / "t.ledger", budget=gl.Budget(1.0, 0))
     printed = "".join(traceback.format_exception(caught.value))
     assert CELL not in printed
     assert not (tmp_path / "t.ledger").exists()  # nothing was begun
@@ -106,7 +106,7 @@ def test_no_error_hides_a_cell_in_what_python_would_print_below_it(source, tmp_p
 
 def test_columns_not_in_the_schema_are_named_but_not_their_cells(tmp_path):
     frame = pl.DataFrame({"a": ["x"], "b": [1], "c": ["2020-01-01"], "d": [CELL]})
-    with pytest.raises(gl.SchemaError, match="the schema does not know 'd'") as caught:
+    with pytest.raises(gl.errors.SchemaError, match="the schema does not know 'd'") as caught:
         gl.Table.read(frame, SCHEMA)
     assert CELL not in "".join(traceback.format_exception(caught.value))
 
@@ -114,13 +114,13 @@ def test_columns_not_in_the_schema_are_named_but_not_their_cells(tmp_path):
 @pytest.mark.parametrize("method", [gl.Independent, gl.MST, gl.AIM, gl.PrivBayes])
 def test_a_slip_in_a_fit_is_told_before_anything_is_spent(method, tmp_path):
     table = private([("a",)], letters_schema([2]), tmp_path)
-    with pytest.raises(gl.SealedError, match=rf"{method.__name__}.fit takes a PrivateTable, not a list\n"):
+    with pytest.raises(gl.errors.SealedError, match=rf"{method.__name__}.fit takes a PrivateTable, not a list\n"):
         method().fit([("a",)], spend=table.ledger.left)
     for slip in ("extended", gl.Extended):
         with pytest.raises(
-            gl.ModelError, match=rf"{method.__name__}.fit: missing = .*\n  Try: pass missing=Extended\(\)"
+            gl.errors.ModelError, match=rf"{method.__name__}.fit: missing = .*\n  Try: pass missing=Extended\(\)"
         ):
             method(missing=slip).fit(table, spend=table.ledger.left)
-    with pytest.raises(gl.ModelError, match=r"\n  Try: pass missing=ImputeFirst\(FromMean\(\)\)"):
-        method(missing=gl.FromMean()).fit(table, spend=table.ledger.left)
+    with pytest.raises(gl.errors.ModelError, match=r"\n  Try: pass missing=ImputeFirst\(FromMean\(\)\)"):
+        method(missing=gl.missing.FromMean()).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries

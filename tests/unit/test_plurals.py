@@ -103,18 +103,18 @@ def test_one_row_and_one_column_are_told_as_such(tmp_path):
     shown = str(gl.compare(ROW, ROW))
     assert "one: 1 row of truth, 1 row compared with it" in shown
     assert "With 1 row much is chance" in shown
-    assert str(gl.Weights([1.0], method="by hand")).startswith("by hand weights of 1 row: 1 row in effect")
-    with pytest.raises(gl.SchemaError, match="1 weight for 4 rows"):
+    assert str(gl.weights.Weights([1.0], method="by hand")).startswith("by hand weights of 1 row: 1 row in effect")
+    with pytest.raises(gl.errors.SchemaError, match="1 weight for 4 rows"):
         gl.Table(ONE, [np.zeros(4, dtype=int)], rows=4).with_weights([1.0])
-    assert str(gl.patterns(ROW)).startswith("1 row, 1 of them complete")
+    assert str(gl.missing.patterns(ROW)).startswith("1 row, 1 of them complete")
     assert "1 degree of freedom, p = 0.5 (1 pattern, 1 variable)" in str(LittleTest(1.0, 1, 0.5, 1, 1))
 
 
 def test_one_pair_of_columns_in_a_private_comparison_is_told_as_such(tmp_path):
     rows = [("a", "a"), ("b", "b")] * 500
-    people = private(rows, TWO, tmp_path, budget=gl.Budget(50.0))
+    people = private(rows, TWO, tmp_path, budget=gl.Budget(50.0, 0))
     fake = gl.Table.read(pl.DataFrame(rows, schema=["x", "y"], orient="row"), TWO)
-    result = gl.compare_private(people, fake, spend=people.ledger.share(percent=50))
+    result = gl.evaluate.compare_private(people, fake, spend=people.ledger.share("50%"))
     assert "distance of 1 pair of columns, noise" in result["two-way distance"].about
     assert "distance of 2 columns, noise" in result["one-way distance"].about
     model = gl.Independent().fit(people.select(["x"]), spend=people.ledger.left)

@@ -8,21 +8,9 @@ from pathlib import Path
 import gapless as gl
 from gapless.privacy import Private
 from helpers.package_sources import package_of, sources
+from helpers.public_functions import SPEND_NOTHING, public_functions, public_things
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-
-
-def public_functions():
-    for name in gl.__all__:
-        thing = getattr(gl, name)
-        if inspect.isclass(thing):
-            if issubclass(thing, Exception):
-                continue
-            for method_name, method in inspect.getmembers(thing, inspect.isfunction):
-                if not method_name.startswith("_"):
-                    yield f"{name}.{method_name}", method
-        elif callable(thing):
-            yield name, thing
 
 
 def test_spend_is_asked_for_exactly_where_a_private_table_comes_in():
@@ -35,7 +23,7 @@ def test_spend_is_asked_for_exactly_where_a_private_table_comes_in():
             takes = "Private[" not in (gives := str(inspect.signature(function).return_annotation))
             takes = takes and gives != "PrivateTable"
         spend = parameters.get("spend")
-        if "Grant" in hints or name == "Ledger.grant":  # a grant is a permission to spend
+        if "Grant" in hints or name in SPEND_NOTHING:  # a grant is a permission to spend
             continue
         if inspect.signature(function).return_annotation == "Sums":  # sealed sums, which a release opens
             continue
@@ -103,8 +91,8 @@ def test_noise_and_cost_live_in_the_privacy_room_only():
 
 
 def test_every_public_name_has_a_docstring():
-    for name in gl.__all__:
-        assert inspect.getdoc(getattr(gl, name)), name
+    for name, thing in public_things():
+        assert not callable(thing) or inspect.getdoc(thing), name
     for name, function in public_functions():
         assert inspect.getdoc(function), name
 

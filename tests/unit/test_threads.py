@@ -98,13 +98,13 @@ def test_fits_of_networks_and_samples_take_one_thread(tmp_path):
     rows = [("a", "b"), ("b", "a"), ("a", "a")] * 30
     table = private(rows, letters_schema([2, 2]), tmp_path, budget=Budget(3.0, 1e-6))
     seen = []
-    for method in (gl.Kamino(steps=2), gl.DPGAN(steps=2)):
+    for method in (gl.Kamino(steps=2), gl.synth.DPGAN(steps=2)):
         model = method.fit(
-            table, spend=table.ledger.share(percent=20), progress=lambda phase, *_: seen.append((phase, in_use()))
+            table, spend=table.ledger.share("20%"), progress=lambda phase, *_: seen.append((phase, in_use()))
         )
     assert {phase for phase, _ in seen} >= {"measuring", "training"}
     assert {many for _, many in seen} == {1}
-    model = gl.Independent().fit(table, spend=table.ledger.share(percent=20))
+    model = gl.Independent().fit(table, spend=table.ledger.share("20%"))
     drawn = Product.sample
     with mock.patch.object(Product, "sample", lambda self, many, rng: seen.append(in_use()) or drawn(self, many, rng)):
         model.sample(10, seed=1)

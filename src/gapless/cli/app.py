@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import quote
 from shutil import which
@@ -25,8 +25,11 @@ from gapless.errors import BudgetError, ReadError, SchemaError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gapless.data import PrivateTable
     from gapless.missing import Check
     from gapless.missing.check import ColumnCheck
+    from gapless.privacy import Budget, Loss
+    from gapless.publish import ReleaseOptions
     from gapless.schema import Schema
     from gapless.synth.fitted import Progress
 
@@ -94,7 +97,10 @@ Engine = Annotated[
 ]
 SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema, a TOML file.")]
 Epsilon = Annotated[float | None, typer.Option(help="The promise ε, for a new ledger.")]
-Delta = Annotated[float, typer.Option(help="The promise δ; 0 for pure differential privacy.")]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="The promise δ, for a new ledger: 1e-6 is usual; 0 for pure differential privacy, more noise."),
+]
 Spend = Annotated[
     str | None, typer.Option(help="Share of the whole budget to spend: 50%, or 50. By default all that is left.")
 ]
@@ -247,7 +253,7 @@ def synth(
     schema: SchemaOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The release folder.")],
     epsilon: Epsilon = None,
-    delta: Delta = 0.0,
+    delta: Delta = None,
     method: Method = "auto",
     missing: MissingOption = None,
     always: Always = None,
@@ -267,26 +273,20 @@ def synth(
     as_json: Json = False,
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
-    from gapless.publish import make_release
+    from gapless.publish import check_release, release_as
     from gapless.schema import Schema
 
     public = Schema.read(schema)
-    chosen = _method(method, missing, expected_rows)
+    options = replace(
+        _options(method, missing, always, expected_rows), gaps=_gaps(gaps), rows=rows, copies=copies, seed=seed
+    )
+    check_spend(spend)
+    source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
+    # What public facts refuse is told before the table is read and a ledger is made.
+    check_release(public, output, options, ledger=source.ledger, budget=source.budget, all_left=spend is None)
     with _progress(method) as progress:
-        release = make_release(
-            data,
-            public,
-            output,
-            **chosen,
-            always=_always(always or []),
-            gaps=_gaps(gaps),
-            rows=rows,
-            copies=copies,
-            seed=seed,
-            percent=None if spend is None else _percent(spend),
-            progress=progress,
-            **_account(public, _ledger(data, ledger), epsilon, delta, encoding, engine, query),
-        )
+        table = source.read(progress)
+        release = release_as(table, output, options, spend=all_or(spend, table), progress=progress, notify=notify)
     if as_json:
         written = {"folder": str(output), "files": release.files, "rows": release.rows}
         print(json.dumps(written | release.balance.to_dict()))
@@ -305,7 +305,7 @@ def fit(
     schema: SchemaOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
     epsilon: Epsilon = None,
-    delta: Delta = 0.0,
+    delta: Delta = None,
     method: Method = "auto",
     missing: MissingOption = None,
     always: Always = None,
@@ -318,20 +318,27 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
-    from gapless.publish import make_model
+    from gapless.publish import check_model_path, save_model
     from gapless.schema import Schema
 
     public = Schema.read(schema)
+    options = _options(method, missing, always, expected_rows)
+    check_spend(spend)
+    source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
+    options.check(public, source.budget)
+    check_model_path(output, ledger=source.ledger)
     with _progress(method) as progress:
-        made = make_model(
-            data,
-            public,
+        table = source.read(progress)
+        made = save_model(
+            table,
             output,
-            **_method(method, missing, expected_rows),
-            always=_always(always or []),
-            percent=None if spend is None else _percent(spend),
+            spend=all_or(spend, table),
+            method=options.method,
+            missing=options.missing,
+            always=options.always,
+            expected_rows=options.expected_rows,
             progress=progress,
-            **_account(public, _ledger(data, ledger), epsilon, delta, encoding, engine, query),
+            notify=notify,
         )
     if as_json:
         written = {"model": str(made.path), "guarantee": asdict(made.guarantee)}
@@ -395,8 +402,9 @@ def verify(
 # ---------------------------------------------------------------------- from words to objects
 
 
-def _method(method: str, missing: str | None, expected_rows: int | None) -> dict[str, Any]:
-    """The method and the treatment of gaps; None for the latter if nothing is said."""
+def _options(method: str, missing: str | None, always: list[str] | None, expected_rows: int | None) -> ReleaseOptions:
+    """The method, the treatment of gaps (None if nothing is said), and what is measured for certain."""
+    from gapless.publish import ReleaseOptions
     from gapless.synth import METHODS, TREATMENTS
     from gapless.text import nearest
 
@@ -405,52 +413,96 @@ def _method(method: str, missing: str | None, expected_rows: int | None) -> dict
     if not (missing is None or missing in TREATMENTS):
         raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, TREATMENTS)}")
     treatment = None if missing is None else TREATMENTS[missing]()
-    return {"method": method, "missing": treatment, "expected_rows": expected_rows}
+    return ReleaseOptions(method=method, missing=treatment, always=_always(always or []), expected_rows=expected_rows)
 
 
-def _ledger(data: Any, ledger: Path | None) -> Path:
-    """Where the ledger lies; a command that is stopped tells what it has spent from it."""
-    from gapless.data.private_table import ledger_beside
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A private table as a command names it, to be read after all that can be checked without its rows."""
+
+    data: Any
+    schema: Schema
+    ledger: Path
+    budget: Budget | None
+    encoding: str | None
+    engine: str | None
+    query: str | None
+
+    def read(self, progress: Progress | None = None) -> PrivateTable:
+        """The table, sealed."""
+        from gapless.data import read
+        from gapless.privacy import Rows
+
+        if progress is not None:
+            progress("reading", 0, 1)
+        return read(
+            self.data,
+            self.schema,
+            protect=Rows(self.schema.rows_per_person),
+            budget=self.budget,
+            ledger=self.ledger,
+            encoding=self.encoding,
+            engine=self.engine,
+            query=self.query,
+        )
+
+
+def source_of(
+    data: Any,
+    schema: Schema,
+    ledger: Path | None,
+    epsilon: float | None,
+    delta: float | None,
+    encoding: str | None,
+    engine: str | None,
+    query: str | None,
+) -> Source:
+    """The table, its ledger and its promise; a command that is stopped tells what it has spent from the ledger."""
+    from gapless.data.private_table import check_data, ledger_beside
 
     place = ledger or ledger_beside(data)
     watch(place)
-    return place
+    check_data(data, engine)
+    return Source(data, schema, place, _budget(place, epsilon, delta), encoding, engine, query)
 
 
-def _account(
-    schema: Schema,
-    ledger: Path,
-    epsilon: float | None,
-    delta: float,
-    encoding: str | None,
-    engine: str | None = None,
-    query: str | None = None,
-) -> dict[str, Any]:
-    """Under what a private table is read: what is protected, the promise, and the file that remembers it."""
-    from gapless.privacy import Budget, Rows
+def _budget(ledger: Path, epsilon: float | None, delta: float | None) -> Budget | None:
+    """The promise: of a new ledger both numbers, of an existing one those that are repeated."""
+    from gapless.privacy import Budget, Ledger
 
-    return {
-        "protect": Rows(schema.rows_per_person),
-        "budget": None if epsilon is None else Budget(epsilon, delta),
-        "ledger": ledger,
-        "encoding": encoding,
-        "engine": engine,
-        "query": query,
-        "tell": lambda sentence: notes.print(to_cli_hint(sentence)),
-    }
+    if epsilon is not None and delta is not None:
+        return Budget(epsilon, delta)
+    if epsilon is None and delta is None:
+        return None
+    if ledger.exists():
+        known = Ledger.open(ledger).budget
+        return replace(
+            known, epsilon=known.epsilon if epsilon is None else epsilon, delta=known.delta if delta is None else delta
+        )
+    if epsilon is None:
+        return None
+    raise BudgetError(
+        "A new ledger needs --delta.",
+        hint="add --delta 1e-6 (recommended, less noise) or --delta 0 (pure differential privacy, much more noise)",
+    )
 
 
-def _percent(spend: str) -> float:
-    """The share as a number: 50% and 50 are the same, half of the whole budget; 0.5 might be meant as half of it."""
-    with suppress(ValueError):
-        percent = float(spend.removesuffix("%"))
-        if 0 < percent <= 1 and not spend.endswith("%"):
-            raise BudgetError(
-                f"--spend {spend}: percent, or a part of 1?", hint=f"--spend {spend}% or --spend {100 * percent:g}%"
-            )
-        if 0 < percent <= 100:
-            return percent
-    raise BudgetError(f"--spend {spend!r} is not a share of the budget", hint="--spend 50%; more than 0, at most 100%")
+def check_spend(spend: str | None) -> None:
+    """Refuse what is no share of the budget."""
+    from gapless.privacy.budget import percent_of
+
+    if spend is not None:
+        percent_of(spend)
+
+
+def all_or(spend: str | None, table: PrivateTable) -> str | Loss:
+    """What may be spent; by default all that is left."""
+    return table.ledger.left if spend is None else spend
+
+
+def notify(sentence: str) -> None:
+    """Show a sentence for the holder."""
+    notes.print(to_cli_hint(sentence))
 
 
 def _given(options: list[str]) -> dict[str, str]:
@@ -474,10 +526,9 @@ def _always(options: list[str]) -> list[tuple[str, ...]]:
 
 
 def _gaps(gaps: str) -> Any:
-    gaps = gaps.replace(" ", "-")  # as it is called in Python
     if gaps not in ("filled", "as-observed"):
         raise typer.BadParameter(f"no gaps {gaps!r}. Try: filled, as-observed")
-    return gaps.replace("-", " ")
+    return gaps
 
 
 @contextmanager

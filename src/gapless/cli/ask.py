@@ -22,11 +22,10 @@ from gapless.cli.app import (
     PrivateData,
     Query,
     SchemaOption,
-    _account,
-    _ledger,
-    _percent,
     _working,
     app,
+    notify,
+    source_of,
 )
 from gapless.cli.terminal import console, notes
 from gapless.errors import GaplessError, QuestionError, ReadError
@@ -77,7 +76,7 @@ def ask(
     limit: Annotated[int | None, typer.Option(min=1, help="For hot-deck: how often a row may give.")] = None,
     ledger: LedgerOption = None,
     epsilon: Epsilon = None,
-    delta: Delta = 0.0,
+    delta: Delta = None,
     encoding: Encoding = None,
     engine: Engine = None,
     query: Query = None,
@@ -97,8 +96,9 @@ def ask(
 ) -> None:
     """Answer questions under the ledger: counts, proportions, sums, means, variances, quantiles, also in groups."""
     from gapless.privacy import Ledger
+    from gapless.privacy.budget import percent_of
     from gapless.privacy.ledger import check_promised
-    from gapless.publish import Balance, open_table
+    from gapless.publish import Balance, notify_cautions
     from gapless.query import ask_all
     from gapless.query import preview as look_ahead
     from gapless.schema import Schema
@@ -107,31 +107,31 @@ def ask(
         raise typer.BadParameter("--rows is for --preview")
     public = Schema.read(schema)
     questions = _questions(texts or [], file, _treatment(missing, on, neighbors, scheme, cover, limit))
-    percent = _percent(spend)
-    place = _ledger(data, ledger)
-    account = _account(public, place, epsilon, delta, encoding, engine, query)
-    check_promised(place, account["budget"])
+    percent = percent_of(spend)
+    source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
+    check_promised(source.ledger, source.budget)
     # What cannot be answered, or not with so little, is told before anything is read.
-    promise = account["budget"] or Ledger.open(place).budget
+    promise = source.budget or Ledger.open(source.ledger).budget
+    each = f"{percent / len(questions)}%"
     ahead: list[Preview] = []
     for where, question in questions:
         with _at(where):
-            ahead.append(look_ahead(question, public, budget=promise, percent=percent / len(questions), rows=rows))
+            ahead.append(look_ahead(question, public, budget=promise, spend=each, rows=rows))
     if preview:
         _print_previews(ahead, percent, as_json=as_json)
-        if place.exists() and not (known := Ledger.open(place)).share_as_told(percent=percent).fits_in(known.left):
+        if source.ledger.exists() and not (known := Ledger.open(source.ledger)).share(spend).fits_in(known.left):
             notes.print(f"{spend} is more than the {known.percentages()[1]:.2f}% of the budget that is left.")
         return
     with _working("reading"):
-        people = open_table(data, public, **account)
-    share = people.ledger.share_as_told(percent=percent)
-    people.ledger.grant(share, to="ask")  # else nothing is asked, and there is nothing to tell
+        people = source.read()
+    notify_cautions(people.ledger, public, notify)
+    people.ledger.grant(spend, to="ask")  # else nothing is asked, and there is nothing to tell
     asked = [question for _, question in questions]
     shown = _Shown(asked, percent, as_json=as_json)
     try:
-        ask_all(people, asked, spend=share, answered=shown.add)
+        ask_all(people, asked, spend=spend, answered=shown.add)
     finally:  # what was paid for is told, whatever happens to the rest
-        shown.end(Balance.of(people.ledger, place))
+        shown.end(Balance.of(people.ledger))
 
 
 def _shared(questions: int, percent: float) -> str:
@@ -239,7 +239,7 @@ def _treatment(
     if missing == "drop":
         return Drop()
     if missing == "hot-deck":
-        return HotDeck(cells=_names(on), limit=limit or 1)
+        return HotDeck(on=_names(on), limit=limit or 1)
     if not _names(on):
         raise typer.BadParameter("--missing knn needs --on, the columns on which rows are matched: --on age,sex")
     return Knn(

@@ -17,12 +17,12 @@ from gapless.cli.app import (
     Json,
     RowsOutput,
     SchemaOption,
-    _account,
-    _ledger,
-    _percent,
     _progress,
     _working,
     app,
+    check_spend,
+    notify,
+    source_of,
 )
 from gapless.cli.hints import to_cli_hint
 from gapless.cli.terminal import console, notes
@@ -72,7 +72,7 @@ def evaluate(
     from gapless.evaluate import compare, compare_private
     from gapless.files import check_writable
     from gapless.privacy.ledger import check_promised
-    from gapless.publish import open_table, rows_file
+    from gapless.publish import notify_cautions, rows_file
     from gapless.schema import Schema
 
     fake = rows_file(fake)
@@ -90,12 +90,16 @@ def evaluate(
         raise typer.BadParameter("--tasks looks at the cells of the truth, and --spend says that nobody may")
     else:
         other = _fake(fake, public, fake_encoding)
-        percent, place = _percent(spend), _ledger(truth, ledger)
-        check_promised(place, None, hint="add --ledger and the path of the ledger of the releases from this table")
+        check_spend(spend)
+        source = source_of(truth, public, ledger, None, None, encoding, None, None)
+        check_promised(
+            source.ledger, None, hint="add --ledger and the path of the ledger of the releases from this table"
+        )
         with _working("reading"):
-            people = open_table(truth, public, **_account(public, place, None, 0.0, encoding))
+            people = source.read()
+        notify_cautions(people.ledger, public, notify)
         with _working("comparing"):
-            result = compare_private(people, other, spend=people.ledger.share_as_told(percent=percent))
+            result = compare_private(people, other, spend=spend)
     if output is not None:
         result.write(output)
     if as_json:

@@ -20,11 +20,12 @@ from gapless.cli.app import (
     RowsOutput,
     SchemaOption,
     Spend,
-    _account,
-    _ledger,
-    _percent,
     _working,
+    all_or,
     app,
+    check_spend,
+    notify,
+    source_of,
 )
 from gapless.cli.terminal import console
 
@@ -37,7 +38,7 @@ def weigh(
     output: RowsOutput,
     pairs: Annotated[int, typer.Option(min=1, help="How many pairs of columns to measure, at the most.")] = 20,
     epsilon: Epsilon = None,
-    delta: Delta = 0.0,
+    delta: Delta = None,
     ledger: LedgerOption = None,
     spend: Spend = None,
     encoding: Encoding = None,
@@ -46,20 +47,24 @@ def weigh(
     as_json: Json = False,
 ) -> None:
     """Weight synthetic rows by a private table: they are written again with a column `weight`."""
-    from gapless.publish import make_weights
+    from gapless.publish import check_weighing
+    from gapless.publish import weigh as weigh_rows
     from gapless.schema import Schema
     from gapless.weights import CalibrationWeights
 
     public = Schema.read(schema)
+    check_spend(spend)
+    source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
+    check_weighing(public, fake, output, ledger=source.ledger)
     with _working("weighing"):
-        made = make_weights(
-            data,
-            public,
+        table = source.read()
+        made = weigh_rows(
+            table,
             fake,
             output,
-            percent=None if spend is None else _percent(spend),
+            spend=all_or(spend, table),
             method=CalibrationWeights(pairs=pairs),
-            **_account(public, _ledger(data, ledger), epsilon, delta, encoding, engine, query),
+            notify=notify,
         )
     if as_json:
         told = {"file": str(made.path), "statement": str(made.statement), "report": str(made.report)}

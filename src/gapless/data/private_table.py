@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,17 @@ from gapless.data.engines.memory import Batch, Engine, HoldsRows, Memory
 from gapless.data.filling import Chance, ColumnFiller, Filler, draw_inside, fill_gaps, fill_given, secret_chance
 from gapless.data.io.address import is_database, is_url
 from gapless.data.io.draft import Draft
-from gapless.data.io.reading import opened
+from gapless.data.io.reading import is_file, opened
 from gapless.data.io.register import check_not_covered, data_files, register
-from gapless.data.io.source import EXCEL_ENDINGS, PARQUET_ENDINGS, TEXT_ENDINGS, exists, is_pattern, split_pattern
+from gapless.data.io.source import (
+    EXCEL_ENDINGS,
+    PARQUET_ENDINGS,
+    TEXT_ENDINGS,
+    check_there,
+    exists,
+    is_pattern,
+    split_pattern,
+)
 from gapless.data.neighbors import Links, Matching
 from gapless.errors import (
     Argument,
@@ -39,9 +48,9 @@ from gapless.errors import (
 )
 from gapless.privacy import noise
 from gapless.privacy.assumptions import Assumption, over
-from gapless.privacy.budget import Budget, Loss, Rows, check_budget
+from gapless.privacy.budget import Budget, Rows, Spend, check_budget
 from gapless.privacy.grant import Grant
-from gapless.privacy.ledger import Ledger
+from gapless.privacy.ledger import Ledger, check_promised
 from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed, gather, transform
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
@@ -64,6 +73,12 @@ class Question(Protocol[A_co]):
         """Release what is needed, and say what came out."""
         ...
 
+    def answer_together(
+        self, table: PrivateTable, questions: Sequence[Question[Any]], *, spend: Spend
+    ) -> Sequence[A_co]:
+        """Answer several questions, this one among them, all or none."""
+        ...
+
 
 class PrivateTable(Sealed):
     """A table that cannot be looked at, only measured under its ledger.
@@ -81,6 +96,7 @@ class PrivateTable(Sealed):
         "_labels",
         "_ledger",
         "_links",
+        "_query_digest",
         "_required",
         "_rows",
         "_schema",
@@ -96,12 +112,14 @@ class PrivateTable(Sealed):
         required: Columns = frozenset(),
         filled: bool = False,
         drawn: bool = False,
+        query_digest: str | None = None,
     ) -> None:
         self._cells = cells  # codes by `schema.fine`: what was read
         self._schema = schema
         self._ledger = ledger
         self._engine = engine  # the class of what the rows lie in: public, so that what it cannot do is refused at once
         self._key = ledger._key  # noqa: SLF001 what it transforms sealed values with
+        self._query_digest = query_digest
         self._required = required  # columns on which a row had to be observed to be still here
         self._filled = filled  # gaps were filled: from then on a row is read whether or not it had them
         self._drawn = drawn  # gaps of some columns were: what a row adds hangs on which of its cells were gaps
@@ -140,8 +158,28 @@ class PrivateTable(Sealed):
         """Whether its gaps were filled, so that it has none."""
         return self._filled
 
-    def ask(self, question: Question[A], *, spend: Loss) -> A:
-        """Answer a question under the ledger: `people.ask(Mean("income"), spend=people.ledger.share(percent=10))`."""
+    @property
+    def query_digest(self) -> str | None:
+        """The SHA-256 of the query that was read from a database, which itself is not public; else None."""
+        return self._query_digest
+
+    @overload
+    def ask(self, question: Question[A], *, spend: Spend) -> A: ...
+
+    @overload
+    def ask(self, question: Sequence[Question[A]], *, spend: Spend) -> Sequence[A]: ...
+
+    def ask(self, question: Question[A] | Sequence[Question[A]], *, spend: Spend) -> A | Sequence[A]:
+        """Answer a question under the ledger, or several: `people.ask(Mean("income"), spend="10%")`.
+
+        Several share `spend` evenly. All of them can be answered and paid for, or none is asked.
+        """
+        if isinstance(question, Sequence) and not isinstance(question, str):
+            if not question:
+                raise QuestionError("no question", hint='pass one, such as Mean("income"), or a list of questions')
+            for item in question:
+                check_question(item)
+            return question[0].answer_together(self, question, spend=spend)
         check_question(question)
         return question.answer(self, self.ledger.grant(spend, to="ask"))
 
@@ -439,6 +477,7 @@ class PrivateTable(Sealed):
             required=self._required if self._filled else self._required | lacking(self.schema, required),
             filled=self._filled or filled,
             drawn=self._drawn or drawn,
+            query_digest=self._query_digest,
         )
 
     def __repr__(self) -> str:
@@ -560,13 +599,23 @@ def read(
     if budget is not None and budget.ground_truth is not None:
         budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
     possible_cells(cut_schema(schema, {}, 1))  # refuses rules that cannot be read, or that no row keeps
+    check_data(data, engine)
     place = ledger_beside(data) if ledger is None else Path(ledger)
     coverage = check_not_covered(data_files(data, engine), place, ledger_beside)
+    check_promised(place, budget)  # before rows are read
     held = opened(data, schema, engine=engine, query=query, encoding=encoding)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     register(data_files(data, engine), account, coverage)
     rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
-    return PrivateTable(rows, schema, account, engine=type(held))
+    # The query itself is the holder's business.
+    digest = None if query is None else sha256(query.encode()).hexdigest()
+    return PrivateTable(rows, schema, account, engine=type(held), query_digest=digest)
+
+
+def check_data(data: Any, engine: str | None = None) -> None:
+    """Refuse a path at which there is no file, before anything else is looked at."""
+    if is_file(data, engine):
+        check_there(Path(data))
 
 
 def ledger_beside(data: Any) -> Path:

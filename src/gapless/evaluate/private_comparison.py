@@ -16,7 +16,7 @@ from gapless.errors import Argument, Call, Hint, SchemaError
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows
 from gapless.evaluate.marginals import Pair, half_l1, measure_of, shares
 from gapless.model.marginal import Measurement, estimate_total
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Loss, for_counts
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Spend, for_counts
 from gapless.text import plural
 from gapless.types import Floats
 
@@ -30,7 +30,7 @@ def compare_private(
     table: PrivateTable,
     other: Table,
     *,
-    spend: Loss,
+    spend: Spend,
     pairs: Sequence[tuple[str, str]] | None = None,
     weights: ArrayLike | None = None,
 ) -> Comparison:
@@ -72,6 +72,7 @@ def compare_private(
     schema = table.schema
     check_comparable(schema, other.schema)
     chosen = _chosen(table, pairs)
+    spend = table.ledger.share(spend)
     grant = table.ledger.grant(spend, to="compare_private")
     requests = []
     noises: list[Noise] = []

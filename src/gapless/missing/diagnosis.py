@@ -40,7 +40,7 @@ from gapless.data.checks import check_private
 from gapless.data.workload import Views
 from gapless.errors import BudgetError, Call, Hint, SchemaError
 from gapless.model.marginal import project_to_simplex
-from gapless.privacy import MCAR, DiscreteGaussian, DiscreteLaplace, Grant, Loss, for_counts
+from gapless.privacy import MCAR, DiscreteGaussian, DiscreteLaplace, Grant, Loss, Spend, for_counts
 from gapless.schema import Column
 from gapless.text import aligned, plural
 from gapless.types import Floats
@@ -172,7 +172,7 @@ class GapReport:
         )
 
 
-def describe_gaps(table: PrivateTable, *, spend: Loss) -> GapReport:
+def describe_gaps(table: PrivateTable, *, spend: Spend) -> GapReport:
     """Describe the gaps of a private table: noisy rates, the most frequent patterns, a check for randomness.
 
     Guarantee: a fifth of `spend` pays for the rates, three tenths for the patterns, half for the check; each part is
@@ -184,6 +184,7 @@ def describe_gaps(table: PrivateTable, *, spend: Loss) -> GapReport:
     gappy = [place for place, column in enumerate(columns) if column.gaps]
     if not gappy:
         raise SchemaError("no column of this table may be missing", hint="there is nothing to describe")
+    spend = table.ledger.share(spend)
     grant = table.ledger.grant(spend, to="describe_gaps")
     names = tuple(columns[place].name for place in gappy)
     counts, noise, tables, table_noise = _count(table, gappy, grant, spend)
@@ -382,7 +383,7 @@ def _noncentrality(critical: float, freedom: int) -> float:
 def gap_rates(
     table: PrivateTable,
     *,
-    spend: Loss,
+    spend: Spend,
     failure: float = 1e-6,
     columns: Literal["independent", "dependent"] = "independent",
 ) -> MCAR:

@@ -46,7 +46,7 @@ class MCAR(assumptions.MCAR):
     Both what makes such gaps in a public table and what ground-truth accounting may assume about a private one.
 
     Args:
-        rate: the probability that a cell is missing, by column, 0 where none is named; or one number. That one holds
+        rates: the probability that a cell is missing, by column, 0 where none is named; or one number. That one holds
             for every column in which gaps are made (`apply` makes them in all), and as an assumption for every column
             that may be missing by its schema.
         columns: "independent" draws each cell by itself. "dependent" draws one number for each row, and a cell is
@@ -62,11 +62,11 @@ class MCAR(assumptions.MCAR):
 
     def rate_of(self, column: str) -> float:
         """The probability that a cell of this column is missing."""
-        return _rate_of(self.rate, column)
+        return _rate_of(self.rates, column)
 
     def mask(self, table: Table, *, seed: int | None = None) -> Flags:
         """Rows × columns: which observed cells become gaps."""
-        _, rates, rng = _begin(self.rate, table, None, seed)
+        _, rates, rng = _begin(self.rates, table, None, seed)
         many = len(rates) if self.columns == "independent" else 1
         return _observed(table) & (rng.random((table.rows, many)) < rates)
 
@@ -80,18 +80,18 @@ class MAR:
     """Cells are missing at random: columns that stay observed drive the gaps of the others.
 
     Args:
-        rate: of gaps in the columns that get any: one for all of them, or by column.
+        rates: of gaps in the columns that get any: one for all of them, or by column.
         observed: the columns that stay observed and drive the gaps, by name, or which share of all columns, drawn by
             chance (0.5 in [MD]). With rates by column it is those without one, unless names are given.
         reference: a public table on which scores are scaled and intercepts found; without it, the table itself.
     """
 
-    rate: Rate
+    rates: Rate
     observed: float | Sequence[str] = field(default=0.5, kw_only=True)
     reference: Table | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", checked_rate(self.rate, type(self).__name__))
+        object.__setattr__(self, "rates", checked_rate(self.rates, type(self).__name__))
         object.__setattr__(self, "observed", _checked_share("observed", self.observed))
         _check_reference(self.reference)
 
@@ -102,9 +102,9 @@ class MAR:
 
     def mask(self, table: Table, *, seed: int | None = None) -> Flags:
         """Rows × columns: which observed cells become gaps."""
-        reference, rates, rng = _begin(self.rate, table, self.reference, seed)
-        drivers = _chosen(self.observed, self.rate, table.schema, rng)
-        if isinstance(self.rate, Mapping) and (both := [table.schema.names[c] for c in drivers if rates[c] > 0]):
+        reference, rates, rng = _begin(self.rates, table, self.reference, seed)
+        drivers = _chosen(self.observed, self.rates, table.schema, rng)
+        if isinstance(self.rates, Mapping) and (both := [table.schema.names[c] for c in drivers if rates[c] > 0]):
             raise SchemaError(f"the column {both[0]!r} stays observed and has a rate", hint="one of the two")
         if not drivers:
             raise SchemaError(
@@ -123,7 +123,7 @@ class MNAR:
     """Cells are missing not at random: what is missing drives the gaps.
 
     Args:
-        rate: of gaps: one for all columns, or by column.
+        rates: of gaps: one for all columns, or by column.
         how: "logistic": some columns drive the gaps of the others, then get gaps completely at random themselves;
             "self": each cell's own value drives whether it is missing;
             "quantile": only cells in the two tails of their column are missing, all of them alike.
@@ -134,21 +134,21 @@ class MNAR:
         reference: a public table on which scores, intercepts and tails are found; without it, the table itself.
     """
 
-    rate: Rate
+    rates: Rate
     how: Literal["logistic", "self", "quantile"] = field(default="logistic", kw_only=True)
     inputs: float | Sequence[str] = field(default=0.3, kw_only=True)
     quantile: float = field(default=0.25, kw_only=True)
     reference: Table | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", checked_rate(self.rate, type(self).__name__))
+        object.__setattr__(self, "rates", checked_rate(self.rates, type(self).__name__))
         object.__setattr__(self, "inputs", _checked_share("inputs", self.inputs))
         _check_reference(self.reference)
         if self.how not in ("logistic", "self", "quantile"):
             raise SchemaError(f"no MNAR called {self.how!r}", hint="logistic, self, quantile")
         if not 0 < self.quantile <= 0.5:
             raise SchemaError(f"quantile = {self.quantile}", hint="above 0 and up to 0.5: the share of each tail")
-        highest = max(self.rate.values(), default=0.0) if isinstance(self.rate, Mapping) else self.rate
+        highest = max(self.rates.values(), default=0.0) if isinstance(self.rates, Mapping) else self.rates
         if self.how == "quantile" and highest > 2 * self.quantile:
             raise SchemaError(
                 f"a rate of {highest:g} does not fit into two tails of {self.quantile:g}",
@@ -163,7 +163,7 @@ class MNAR:
 
     def mask(self, table: Table, *, seed: int | None = None) -> Flags:
         """Rows × columns: which observed cells become gaps."""
-        reference, rates, rng = _begin(self.rate, table, self.reference, seed)
+        reference, rates, rng = _begin(self.rates, table, self.reference, seed)
         if self.how == "self":
             return _logistic(table, reference, rates, {c: (c,) for c in range(len(rates))}, rng)
         if self.how == "quantile":

@@ -50,7 +50,7 @@ class Extended:
     """Count every row, with the gap as one more cell; the gaps are completed afterwards, for free.
 
     Consistent when cells are missing at random given the columns of a marginal, and the only choice that
-    can reproduce the gaps (`sample(gaps="as observed")`).
+    can reproduce the gaps (`sample(gaps="as-observed")`).
     """
 
     rows: ClassVar[WhichRows] = "extended"

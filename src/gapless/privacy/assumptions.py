@@ -39,7 +39,7 @@ class MCAR:
     related in any way at all. A column that is not named is taken as always observed.
 
     Args:
-        rate: the probability of a gap in each column, or one number for every column that may be missing.
+        rates: the probability of a gap in each column, or one number for every column that may be missing.
         columns: "independent" or "dependent".
         failure: the probability that a rate is wrong, for rates that were estimated; 0 for public ones.
         paid: what `gap_rates` says of the ledger under which it estimated them.
@@ -49,13 +49,13 @@ class MCAR:
 'income'; these probabilities are public, and nobody outside knows which cells of a person are missing
     """
 
-    rate: Rate
+    rates: Rate
     columns: Literal["independent", "dependent"] = field(default="independent", kw_only=True)
     failure: float = field(default=0.0, kw_only=True)
     paid: Paid | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", checked_rate(self.rate, "MCAR"))
+        object.__setattr__(self, "rates", checked_rate(self.rates, "MCAR"))
         if self.columns not in ("independent", "dependent"):
             raise SchemaError(
                 f"no columns called {self.columns!r}",
@@ -65,19 +65,14 @@ class MCAR:
         if not 0 <= self.failure < 1:
             raise BudgetError(f"failure = {self.failure} is not a probability below 1", hint="0 for public rates")
 
-    @property
-    def rates(self) -> Rate:
-        """The same under the name that all assumptions have."""
-        return self.rate
-
     def __eq__(self, other: object) -> bool:
         """Equal if the same is assumed, also by the `MCAR` of missing/, which makes such gaps as well."""
         if not isinstance(other, MCAR):
             return NotImplemented
-        return (self.rate, self.columns, self.failure) == (other.rate, other.columns, other.failure)
+        return (self.rates, self.columns, self.failure) == (other.rates, other.columns, other.failure)
 
     def __hash__(self) -> int:
-        return hash((str(self.rate), self.columns, self.failure))
+        return hash((str(self.rates), self.columns, self.failure))
 
     def __str__(self) -> str:
         across = "rows and columns" if self.columns == "independent" else "rows (columns may go together in any way)"
@@ -152,7 +147,7 @@ def over(assumption: Assumption, columns: Iterable[str]) -> Assumption:
     if isinstance(assumption.rates, Mapping):
         return assumption
     named = dict.fromkeys(columns, assumption.rates)
-    return replace(assumption, rate=named) if isinstance(assumption, MCAR) else replace(assumption, rates=named)
+    return replace(assumption, rates=named)
 
 
 def named_rates(assumption: Assumption) -> Mapping[str, float]:
@@ -183,6 +178,8 @@ def to_dict(assumption: Assumption) -> dict[str, Any]:
 def from_dict(content: Mapping[str, Any]) -> Assumption:
     """What `to_dict` wrote."""
     given = dict(content)
+    if "rate" in given:  # what a ledger calls the rates of MCAR
+        given["rates"] = given.pop("rate")
     if "paid" in given:
         given["paid"] = Paid(**{**given["paid"], "gaps": dict(given["paid"]["gaps"])})  # nothing is shared
     kind = {"MCAR": MCAR, "MissingAtLeast": MissingAtLeast}[given.pop("kind")]

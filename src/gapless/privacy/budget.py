@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,6 +28,7 @@ PURE = math.inf
 # relative SLACK with which sums of losses are compared.
 ROUNDING = 1e-9
 SLACK = 1e-12
+UNSTATED = math.nan  # no δ: it is chosen for every new ledger, never by default
 MOST_ROWS = 1 << 53  # of one person: whole numbers up to here are exact floats
 USUAL = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # what hints recommend
 
@@ -82,14 +84,14 @@ class Budget:
     and the ledger stops on it. Releases that gaps amplify then cost less than their loss for the incomplete table,
     for which a larger ε holds; the ledger prints both. Only with δ = 0.
 
-    >>> Budget(epsilon=1.0).order
+    >>> Budget(epsilon=1.0, delta=0).order
     inf
     >>> print(Budget(epsilon=1.0, delta=1e-6))
     ε = 1, δ = 1e-06
     """
 
     epsilon: float
-    delta: float = 0.0
+    delta: float = UNSTATED
     ground_truth: Assumption | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -98,6 +100,11 @@ class Budget:
             if not is_number(value):
                 raise BudgetError(f"{name} = {value!r} is not a number", hint=Hint("pass ", USUAL))
             object.__setattr__(self, name, float(value))
+        if math.isnan(self.delta):
+            raise BudgetError(
+                "A new ledger needs delta=.",
+                hint="add delta=1e-6 (recommended, less noise) or delta=0 (pure differential privacy, much more noise)",
+            )
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise BudgetError(
                 f"epsilon = {self.epsilon:g} promises nothing or allows nothing",
@@ -170,10 +177,42 @@ class Rows:
         return "one row" if self.at_most == 1 else f"up to {self.at_most} rows"
 
 
-def check_percent(percent: float) -> None:
-    """Refuse what is no share of a budget in percent."""
-    if not (is_number(percent) and 0 < percent <= 100):
-        raise BudgetError(f"{percent!r} percent of the budget", hint="a number above 0 and up to 100")
+# What a call may spend: a share of the whole budget such as "10%", or a loss, such as `ledger.left`.
+Spend: TypeAlias = str | Loss
+
+
+def percent_of(spend: Spend) -> float:
+    """The number of percent in a share of the whole budget: "50%", or "50".
+
+    >>> percent_of("12.5%")
+    12.5
+    """
+    if isinstance(spend, str):
+        try:
+            percent = float(spend.removesuffix("%"))
+        except ValueError:
+            percent = math.nan
+        if 0 < percent <= 1 and not spend.endswith("%"):
+            raise BudgetError(
+                f"a spend of {spend} may mean percent, or a part of 1",
+                hint=f'pass spend="{spend}%" or spend="{100 * percent:g}%"',
+            )
+        if 0 < percent <= 100:
+            return percent
+    raise BudgetError(
+        f"a spend of {spend!r} is not a share of the budget", hint='pass spend="50%": more than 0%, at most 100%'
+    )
+
+
+def share_of(capacity: Loss, spend: Spend) -> Loss:
+    """The loss that may be spent: of a budget with this capacity, or as given."""
+    if not isinstance(spend, Loss):
+        return capacity * (percent_of(spend) / 100)
+    if spend.order != capacity.order:
+        raise BudgetError(
+            "spend is a loss of another ledger", hint='pass spend="50%", or take the loss from the ledger of this table'
+        )
+    return spend
 
 
 def check_budget(budget: Budget | None) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 from gapless.errors import Argument, BudgetError, Call, Hint, LedgerError
 from gapless.files import parse_json
 from gapless.privacy.assumptions import Assumption, Paid
-from gapless.privacy.budget import PURE, ROUNDING, USUAL, Budget, Loss, Rows, check_percent
+from gapless.privacy.budget import PURE, ROUNDING, USUAL, Budget, Loss, Rows, Spend, percent_of, share_of
 from gapless.privacy.first_batch import FirstBatch, GaussianBatch
 from gapless.privacy.grant import Grant
 from gapless.privacy.ground_truth_filter import GroundTruthFilter
@@ -69,8 +69,16 @@ class Ledger:
     header states cannot be changed.
     """
 
-    def __init__(self, path: Path, lines: Sequence[str], gaps: Mapping[str, GapRule] = _NOTHING) -> None:
+    def __init__(
+        self,
+        path: Path,
+        lines: Sequence[str],
+        gaps: Mapping[str, GapRule] = _NOTHING,
+        *,
+        given_path: Path | None = None,
+    ) -> None:
         self._path = path
+        self._given_path = given_path or path
         self._header = MappingProxyType(parse_header(path, lines[0] if lines else ""))
         self._budget = budget_of(self._header)
         self._order: float = PURE if self._header["order"] is None else self._header["order"]
@@ -96,7 +104,7 @@ class Ledger:
         if not path.is_file():
             raise LedgerError(f"no ledger {path}", hint="check the path: the ledger of a file lies beside it")
         with account(path) as lines_after:
-            return cls(path.resolve(), lines_after(Seen()), gaps)
+            return cls(path.resolve(), lines_after(Seen()), gaps, given_path=path)
 
     @classmethod
     def attach(
@@ -164,6 +172,11 @@ class Ledger:
     def path(self) -> Path:
         """Its file."""
         return self._path
+
+    @property
+    def given_path(self) -> Path:
+        """Its file, by the path that it was opened with."""
+        return self._given_path
 
     @property
     def identity(self) -> str:
@@ -253,23 +266,22 @@ class Ledger:
         left = self.capacity - self.spent
         return left if left.value > ROUNDING * self.capacity.value else Loss(0.0, self.order)
 
-    def share(self, *, percent: float) -> Loss:
-        """A part of the whole budget, to be passed as `spend=`."""
-        check_percent(percent)
-        return self.capacity * (percent / 100)
+    def share(self, spend: Spend) -> Loss:
+        """What a `spend` amounts to: "10%" of the whole budget, or a loss, which is returned as it is.
 
-    def share_as_told(self, *, percent: float | None) -> Loss:
-        """The share that somebody asks for by its number, or None for all that is left.
-
-        All that is left as well if the number is that up to the two digits in which `percentages` tells it.
+        The percentage that `percentages` prints as left means all that is left.
         """
-        if percent is None:
-            if self.left.value < self.capacity.value * 1e-6:  # what rounding left over is no budget
-                raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
-            return self.left
-        share, (_, told) = self.share(percent=percent), self.percentages()
+        share = share_of(self.capacity, spend)
+        if isinstance(spend, Loss):
+            return share
+        _, left = self.percentages()
         beyond = (share - self.left).value / self.capacity.value
-        return self.left if 0 < told <= round(percent, 2) and beyond <= 0.5e-4 else share
+        return self.left if 0 < left <= round(percent_of(spend), 2) and beyond <= 0.5e-4 else share
+
+    def check_not_spent(self) -> None:
+        """Refuse to go on if nothing is left; what rounding left over is no budget."""
+        if self.left.value < self.capacity.value * 1e-6:
+            raise BudgetError("the budget of this table is spent", hint="use the releases that were paid for")
 
     def percent(self, loss: Loss) -> str:
         """A loss as a share of the whole budget, for people."""
@@ -283,13 +295,9 @@ class Ledger:
         left = math.floor(1e4 * (self.left.value / self.capacity.value + ROUNDING)) / 100
         return round(100 - left, 2), left
 
-    def grant(self, spend: Loss, *, to: str) -> Grant:
+    def grant(self, spend: Spend, *, to: str) -> Grant:
         """Permission to spend up to `spend`, if that much is left."""
-        if not isinstance(spend, Loss) or spend.order != self.order:
-            raise BudgetError(
-                f"{to}: spend is not a loss of this ledger",
-                hint=Hint("pass ", Argument("spend", Call("table.ledger.share", ...))),
-            )
+        spend = self.share(spend)
         journal = journal_of(self)
         if journal is not None and (begun := journal.granted(to)) is not None:
             self.refresh()

@@ -1,22 +1,36 @@
 """What a publication consists of: the calls that make one, its folder, its statement and its report."""
 
+from gapless.publish.balance import Balance, notify_cautions
 from gapless.publish.folder import model_of, rows_file
-from gapless.publish.making import ModelFile, Release, make_model, make_release
-from gapless.publish.opening import Balance, open_table
+from gapless.publish.making import (
+    ModelFile,
+    Release,
+    ReleaseOptions,
+    check_model_path,
+    check_release,
+    release,
+    release_as,
+    save_model,
+)
 from gapless.publish.verifying import Verification, verify_release
-from gapless.publish.weighing import WeightedFile, make_weights
+from gapless.publish.weighing import WeightedFile, check_weighing, weigh
 
 __all__ = [
     "Balance",
     "ModelFile",
     "Release",
+    "ReleaseOptions",
     "Verification",
     "WeightedFile",
-    "make_model",
-    "make_release",
-    "make_weights",
+    "check_model_path",
+    "check_release",
+    "check_weighing",
     "model_of",
-    "open_table",
+    "notify_cautions",
+    "release",
+    "release_as",
     "rows_file",
+    "save_model",
     "verify_release",
+    "weigh",
 ]

@@ -62,7 +62,7 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[JournalFile]:
     """Make the folder, and be sure that it can be written to, before any budget is spent; gives its journal's file.
 
     It must be new, empty but for a ledger, or a release that was begun: a release is published as a whole, and
-    no private file may lie in it. If what follows is refused, the folder goes again unless something lies in it.
+    no private file may lie in it. If nothing was written into it, the folder goes again.
     One process at a time has it: another one waits, and then finds the release finished.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -81,11 +81,10 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[JournalFile]:
         with held(folder / JOURNAL) as journal:
             _check_folder(folder, ledger)  # again: who had it may have finished the release
             yield journal
-    except BaseException:
+    finally:
         with contextlib.suppress(OSError):
             for path in made:
                 path.rmdir()  # only an empty folder can go
-        raise
 
 
 def _check_folder(folder: Path, ledger: Path) -> None:

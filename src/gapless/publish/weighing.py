@@ -1,4 +1,4 @@
-"""Weights for synthetic rows that are there already, in one call: read, fit, write the rows with their weights."""
+"""Weights for synthetic rows that are there already, in one call: fit, write the rows with their weights."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from gapless.data import Table
-from gapless.data.checks import check_comparable
-from gapless.data.io.reading import is_file
-from gapless.data.io.source import check_there
-from gapless.data.private_table import ledger_beside
+from gapless.data import PrivateTable, Table
+from gapless.data.checks import check_comparable, check_private
 from gapless.data.table import check_ending
 from gapless.files import check_writable, replace
-from gapless.privacy import Budget, Guarantee, Ledger, Rows
-from gapless.privacy.budget import check_budget, check_percent
-from gapless.privacy.ledger import check_promised
+from gapless.privacy import Guarantee, Ledger, Loss, Spend
 from gapless.privacy.ledger_file import seal_of
+from gapless.publish.balance import Balance, Notify, notify_cautions
 from gapless.publish.folder import rows_file
-from gapless.publish.opening import Balance, Tell, open_table
 from gapless.report.release_page import weights_page
 from gapless.report.statement import protection, recorded
 from gapless.schema import Schema
@@ -53,77 +47,71 @@ class WeightedFile:
         return "\n".join([str(self.guarantee), str(self.weights), files, f"\n{self.balance}"])
 
 
-def make_weights(
-    data: Any,
-    schema: Schema,
+def weigh(
+    table: PrivateTable,
     fake: str | Path,
     path: str | Path,
     *,
-    protect: Rows,
-    budget: Budget | None = None,
-    ledger: str | Path | None = None,
-    percent: float | None = None,
+    spend: Spend,
     method: CalibrationWeights | None = None,
-    encoding: str | None = None,
-    engine: str | None = None,
-    query: str | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> WeightedFile:
     """Weight synthetic rows by a sensitive table, and write them with a column `weight`, a statement and a report.
 
     Args:
-        data: the sensitive table, as for `make_release`.
-        schema: what is publicly known of both.
+        table: the sealed table.
         fake: a file of synthetic rows, or a release folder.
         path: where to write them with their weights: a CSV (also .csv.gz, .tsv) or Parquet file.
-        protect: the protected unit.
-        budget: the promise; needed for a new ledger, and must agree with an existing one.
-        ledger: the file that remembers what was spent on this table; by default it lies beside the data.
-        percent: the share of the whole budget to spend; by default all that is left.
+        spend: what may be spent: "10%" of the whole budget, or a loss, such as `table.ledger.left`.
         method: how to weight; by default `CalibrationWeights()`.
-        encoding: of the sensitive table, if it is a text file.
-        engine: where the sensitive rows are counted, as `read` takes it.
-        query: what is read from a database, as `read` takes it.
-        tell: called with sentences for the holder.
+        notify: called with sentences for the holder.
     """
-    fake, path = Path(fake), Path(path)
-    if percent is not None:
-        check_percent(percent)
-    check_budget(budget)
-    if is_file(data, engine):
-        check_there(Path(data))
-    place = ledger_beside(data) if ledger is None else Path(ledger)
-    check_promised(place, budget)
-    rows = Table.read(rows_file(fake), schema)
-    rows.with_weights([1.0] * rows.rows)  # refuses, before anything is spent, a schema with a column of this name
-    check_ending(path)
-    statement, report = (path.with_name(f"{path.name}.{ending}") for ending in ("privacy.md", "report.html"))
-    for written in (path, statement, report):
-        check_writable(written, unlike=(fake, place, seal_of(place)), new=True)
-    source = {"encoding": encoding, "engine": engine, "query": query}
-    people = open_table(data, schema, protect=protect, budget=budget, ledger=place, tell=tell, **source)
-    check_comparable(people.schema, rows.schema)
-    before = people.ledger.percentages()[0]
-    spend = people.ledger.share_as_told(percent=percent)
+    check_private(table, "weigh()")
+    path, ledger = Path(path), table.ledger
+    rows = check_weighing(table.schema, fake, path, ledger=ledger.given_path)
+    loss = ledger.share(spend)
+    if isinstance(spend, Loss):
+        ledger.check_not_spent()
+    if notify is not None:
+        notify_cautions(ledger, table.schema, notify)
+    before = ledger.percentages()[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewRowsWarning)
-        weights = (method or CalibrationWeights()).fit(people, rows, spend=spend)
-    if tell is not None and weights.caution:
-        tell(f"Warning: {weights.caution}")
+        weights = (method or CalibrationWeights()).fit(table, rows, spend=loss)
+    if notify is not None and weights.caution:
+        notify(f"Warning: {weights.caution}")
     rows.with_weights(weights).write(path)
+    statement, report = _beside(path)
     with replace(statement) as partial:
-        spent = people.ledger.percentages()[0] - before
-        partial.write_text("\n".join(_statement(weights, path, people.ledger, schema, spent)), encoding="utf-8")
+        spent = ledger.percentages()[0] - before
+        partial.write_text("\n".join(_statement(weights, path, ledger, table.schema, spent)), encoding="utf-8")
     with replace(report) as partial:
-        partial.write_text(weights_page(rows, weights, people.ledger), encoding="utf-8")
+        partial.write_text(weights_page(rows, weights, ledger), encoding="utf-8")
     return WeightedFile(
         path=path,
         statement=statement,
         report=report,
         weights=weights,
-        guarantee=people.ledger.guarantee(),
-        balance=Balance.of(people.ledger, place),
+        guarantee=ledger.guarantee(),
+        balance=Balance.of(ledger),
     )
+
+
+def check_weighing(schema: Schema, fake: str | Path, path: str | Path, *, ledger: Path) -> Table:
+    """The synthetic rows, after a look at what does not need the private table: a slip is told before it is read."""
+    path = Path(path)
+    rows = Table.read(rows_file(fake), schema)
+    rows.with_weights([1.0] * rows.rows)  # refuses a schema with a column of this name
+    check_ending(path)
+    for written in (path, *_beside(path)):
+        check_writable(written, unlike=(Path(fake), ledger, seal_of(ledger)), new=True)
+    check_comparable(schema, rows.schema)
+    return rows
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """The files of the statement and of the report."""
+    return path.with_name(f"{path.name}.privacy.md"), path.with_name(f"{path.name}.report.html")
 
 
 def _statement(weights: Weights, path: Path, ledger: Ledger, schema: Schema, spent: float) -> Iterator[str]:

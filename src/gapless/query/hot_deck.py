@@ -15,7 +15,7 @@ from gapless.data.private_table import check_question
 from gapless.data.row_contribution import Named, Tally, hot_deck_distance
 from gapless.data.sums import hot_deck_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
-from gapless.privacy import Grant, Loss, for_counts
+from gapless.privacy import Grant, Loss, Spend, for_counts
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled, check_bins
 from gapless.query.condition import known
@@ -47,7 +47,7 @@ FINE = 1 << 20  # steps of a row on which shares are rounded
 class HotDeck:
     r"""Fill gaps from rows of the same class, each giving at most `limit` times: works at any ε.
 
-    Classes are the combinations of `cells`, public columns that the question does not fill; a gap in them is a class of
+    Classes are the combinations of `on`, public columns that the question does not fill; a gap in them is a class of
     its own. In a class with n donors and m donees a donee takes from each donor the share :math:`\min(1/n, K/m)`: the
     expected answer of a random hot deck in which no donor gives more than K times. Consistent when cells are missing at
     random given the class, up to the limit.
@@ -58,11 +58,11 @@ class HotDeck:
 
     votes: ClassVar[bool] = False
 
-    cells: Sequence[str]  # kept as a tuple
+    on: Sequence[str]  # kept as a tuple
     limit: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cells", names_of(self.cells, "cells"))
+        object.__setattr__(self, "on", names_of(self.on, "on"))
         object.__setattr__(self, "limit", whole("limit", self.limit, error=QuestionError, least=1))
 
     def sums(self, question: Asked, table: PrivateTable) -> Sums:
@@ -73,7 +73,7 @@ class HotDeck:
             told(table, asked),
             tally,
             targets=asked.targets,
-            cells=self.cells,
+            cells=self.on,
             limit=self.limit,
             bins=table.schema,
         )
@@ -88,10 +88,10 @@ class HotDeck:
         tally = self.tally(asked, schema)
         return preview_sums(asked, tally, hot_deck_distance(tally, self.limit, schema.rows_per_person), loss, rows)
 
-    def release(self, table: PrivateTable, columns: Sequence[str], *, spend: Loss) -> Deck:
+    def release(self, table: PrivateTable, columns: Sequence[str], *, spend: Spend) -> Deck:
         """Release, once, how many donors hold which values and how many donees there are in each class.
 
-        From the deck that comes out any number of questions about `cells` and `columns` is answered for free. One
+        From the deck that comes out any number of questions about `on` and `columns` is answered for free. One
         release: the counts of all combinations, gaps as cells; a row is in one of them.
         """
         columns = names_of(columns, "columns")
@@ -99,28 +99,29 @@ class HotDeck:
             raise QuestionError(
                 "a deck without a column to ask about", hint=Hint("pass ", Argument("columns", ["income"]))
             )
-        if both := sorted(set(self.cells) & set(columns)):
+        if both := sorted(set(self.on) & set(columns)):
             raise QuestionError(f"column {both[0]!r} is filled, so rows cannot be matched on it", hint="name it once")
-        names = (*self.cells, *columns)
+        names = (*self.on, *columns)
         schema = table.schema.select(known(table.schema, name) for name in names)
         if (size := math.prod(column.extended_size for column in schema.columns)) > MOST_CELLS:
             raise QuestionError(f"a deck of {size:,} combinations, more than {MOST_CELLS:,}", hint="fewer columns")
+        spend = table.ledger.share(spend)
         grant = table.ledger.grant(spend, to="HotDeck.release")
         counts = table.marginal(names, rows="extended")
         mechanism = for_counts(grant.even([counts], spend), counts.distance)
-        released = grant.release(counts, mechanism, what=f"hot deck of {listing(columns)} by {listing(self.cells)}")
+        released = grant.release(counts, mechanism, what=f"hot deck of {listing(columns)} by {listing(self.on)}")
         return Deck(self, schema, released.value.astype(np.float64), released.entry, protects(table))
 
     def tally(self, asked: Compiled, schema: Schema) -> Tally:
         """What each row adds, on a grid so fine that rounding shares does not matter."""
-        check_filling(asked, self.cells, schema)
-        check_bins(schema, self.cells, "match")
+        check_filling(asked, self.on, schema)
+        check_bins(schema, self.on, "match")
         return asked.tally.times(-(-FINE // asked.tally.unit))
 
     def told(self, asked: Compiled) -> str:
         """What the answer measures."""
         times = "once" if self.limit == 1 else f"{self.limit} times"
-        alike = f"the same {listing(self.cells)}" if self.cells else "no gap there"
+        alike = f"the same {listing(self.on)}" if self.on else "no gap there"
         return f"gaps in {listing(asked.targets)} are filled from rows with {alike}, each giving at most {times}"
 
 
@@ -152,7 +153,7 @@ class Deck:
             )
         asked = compiled(question, self.schema, cells=False)  # bins are all that was released
         if asked.targets:
-            check_filling(asked, self.treatment.cells, self.schema)
+            check_filling(asked, self.treatment.on, self.schema)
         told = self.treatment.told(asked) if asked.targets else ""
         return Answer(
             asked.text,
@@ -164,12 +165,12 @@ class Deck:
         )
 
     def __repr__(self) -> str:
-        filled = self.schema.names[len(self.treatment.cells) :]
-        return f"<Deck of {listing(filled)} by {listing(self.treatment.cells) or 'nothing'}; entry {self.entry}>"
+        filled = self.schema.names[len(self.treatment.on) :]
+        return f"<Deck of {listing(filled)} by {listing(self.treatment.on) or 'nothing'}; entry {self.entry}>"
 
     def _sums(self, asked: Compiled) -> Floats:
         """As in `hot_deck_total`, from noisy counts: a class has at least one donor, and not less than no donees."""
-        matching = len(self.treatment.cells)
+        matching = len(self.treatment.on)
         names = self.schema.names
         kept = [i for i, name in enumerate(names) if i < matching or name in asked.tally.columns] or [0]
         counts = self.counts.sum(axis=tuple(set(range(len(names))) - set(kept)))
@@ -182,7 +183,7 @@ class Deck:
             donee |= codes[name] >= self.schema[name].size
         sums = np.zeros(asked.tally.width)
         for place in np.ndindex(counts.shape[:matching]):
-            matched = dict(zip(self.treatment.cells, place, strict=True))
+            matched = dict(zip(self.treatment.on, place, strict=True))
             sums += self._class_sums(asked, counts[place].ravel(), codes, matched, donee)
         return sums
 

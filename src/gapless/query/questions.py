@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from gapless.constraints.grammar import EXAMPLE, Always, And, Condition, Reader,
 from gapless.data import PrivateTable
 from gapless.data.sums import MOST_PARTS
 from gapless.errors import Argument, Call, Hint, QuestionError
-from gapless.privacy import Grant
+from gapless.privacy import Grant, Spend
 from gapless.query.answers import Answer
 from gapless.query.compiled import (
     Compiled,
@@ -74,6 +74,12 @@ class _Question:
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:
         """Release what is needed within the grant. Gaps are filled only where the question looks at some."""
         return self.treatment(table.schema, filled=table.filled).answer(self, table, grant)
+
+    def answer_together(self, table: PrivateTable, questions: Sequence[Any], *, spend: Spend) -> list[Answer]:
+        """Answer several questions, this one among them: see `ask_all`."""
+        from gapless.query.several import ask_all  # noqa: PLC0415 it is made of questions
+
+        return ask_all(table, questions, spend=spend)
 
     def treatment(self, schema: Schema, *, filled: bool) -> Missing:
         """What is done about gaps; leaving rows out, which leaves out none, if the question looks at no gaps."""

@@ -10,7 +10,7 @@ from gapless.data.checks import check_private
 from gapless.data.private_table import check_held, check_question
 from gapless.data.sums import FILLING
 from gapless.errors import Call, Hint, QuestionError
-from gapless.privacy import Loss
+from gapless.privacy import Spend
 from gapless.query.answers import Answer
 from gapless.query.knn import Knn
 from gapless.query.preview import look_ahead
@@ -22,7 +22,7 @@ def ask_all(
     table: PrivateTable,
     questions: Iterable[AnyQuestion],
     *,
-    spend: Loss,
+    spend: Spend,
     answered: Callable[[Answer], object] | None = None,
 ) -> list[Answer]:
     """Answer questions, each with an even share of `spend`.
@@ -50,8 +50,9 @@ def ask_all(
         raise QuestionError(
             "no question", hint=Hint("pass a list, such as [", Call("Count"), ", ", Call("Mean", "income"), "]")
         )
-    grant = table.ledger.grant(spend, to="ask")
-    share = spend / len(questions)
+    loss = table.ledger.share(spend)
+    grant = table.ledger.grant(loss, to="ask")
+    share = loss / len(questions)
     protected = replace(table.schema, rows_per_person=table.protect.at_most)
     told = answered or (lambda _: None)
     for question in questions:

@@ -124,7 +124,7 @@ def _seen(model: FittedModel, place: int) -> float:
     column = model.schema.columns[place]
     if model.gapped is None or not column.gaps:
         return 1.0
-    whole = model.marginal_if_known(column.name, gaps="as observed")
+    whole = model.marginal_if_known(column.name, gaps="as-observed")
     return 1.0 if whole is None else float(whole[: column.size].sum())
 
 

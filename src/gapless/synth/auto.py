@@ -10,7 +10,7 @@ from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.data.cutting import cut_schema
 from gapless.model.marginal import LEAST_NOISE
-from gapless.privacy import L1, Loss, Rows, for_counts
+from gapless.privacy import L1, Loss, Rows, Spend, for_counts
 from gapless.privacy.promise import USUAL_ROWS
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
@@ -46,12 +46,13 @@ class Auto(Synthesizer):
 
     expected_rows: int | None = None
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Fit the method that `choose` names."""
         check_private(table, "Auto.fit")
         check_declared(self, table.ledger.budget)
-        method, why = self.choose(table.schema, spend, table.protect)
-        model = method.fit(table, spend=spend, progress=progress)
+        loss = table.ledger.share(spend)
+        method, why = self.choose(table.schema, loss, table.protect)
+        model = method.fit(table, spend=loss, progress=progress)
         settings = {"chosen because": why} | dict(model.facts.settings)
         return replace(model, facts=replace(model.facts, settings=settings))
 

@@ -121,7 +121,7 @@ class Facts:
         )
 
 
-Gaps: TypeAlias = Literal["filled", "as observed"]
+Gaps: TypeAlias = Literal["filled", "as-observed"]
 Progress: TypeAlias = Callable[[str, int, int], object]  # the phase, how much is done, of how much
 
 _DISTRIBUTIONS: dict[str, type[Distribution]] = {
@@ -196,7 +196,7 @@ class FittedModel:
         Args:
             rows: how many; by default the noisy number of rows of the private table.
             seed: repeat a sample; by default every sample is new.
-            gaps: "filled" for complete rows, "as observed" to draw the missing states as well.
+            gaps: "filled" for complete rows, "as-observed" to draw the missing states as well.
             given: what every row has in some columns, by their names: a value, or the name of a cell. The other cells
                 are drawn from the model's law given these; a number tells the model no more than its bin does.
         """
@@ -287,7 +287,7 @@ class FittedModel:
             path: the file.
             rows: how many; by default the noisy number of rows of the private table.
             seed: repeat a sample; by default every sample is new.
-            gaps: "filled" or "as observed".
+            gaps: "filled" or "as-observed".
             given: what every row has in some columns, by their names.
             progress: called with the phase, how many parts are done, of how many.
         """
@@ -407,10 +407,10 @@ class FittedModel:
         """The distribution with or without gaps, which are one where no column may be missing."""
         if gaps == "filled":
             return self.filled
-        if gaps.replace("-", " ") != "as observed":  # the command line has as-observed
+        if gaps != "as-observed":
             raise ModelError(
                 f"no gaps called {gaps!r}",
-                hint=Hint("pass ", Argument("gaps", "filled")) | Hint("pass ", Argument("gaps", "as observed")),
+                hint=Hint("pass ", Argument("gaps", "filled")) | Hint("pass ", Argument("gaps", "as-observed")),
             )
         if not any(column.gaps for column in self.schema.columns):
             return self.filled

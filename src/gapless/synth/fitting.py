@@ -36,6 +36,7 @@ from gapless.privacy import (
     Private,
     Request,
     Rows,
+    Spend,
     for_counts,
 )
 from gapless.privacy.budget import PURE
@@ -103,7 +104,7 @@ class Synthesizer(ABC):
         """
 
     @abstractmethod
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """The model, for which up to `spend` was paid."""
 
 
@@ -154,7 +155,7 @@ class Fitting:
     """
 
     def __init__(
-        self, synthesizer: Synthesizer, table: PrivateTable, *, spend: Loss, progress: Progress | None = None
+        self, synthesizer: Synthesizer, table: PrivateTable, *, spend: Spend, progress: Progress | None = None
     ) -> None:
         to = f"{type(synthesizer).__name__}.fit"
         check_private(table, to)

@@ -24,7 +24,7 @@ from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.model.completion import EM_STEPS
 from gapless.model.denoise import EXPLAINED, PATIENCE, Denoised, aims_of, ratio, towards
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex, reconcile, sum_to
-from gapless.privacy import ExponentialChoice, Linf, Loss, for_counts
+from gapless.privacy import ExponentialChoice, Linf, Loss, Spend, for_counts
 from gapless.privacy.grant import Grant
 from gapless.text import plural
 from gapless.types import Floats, whole
@@ -156,7 +156,7 @@ class CalibrationWeights:
     pairs: int = 20
     cap_cells: int = 1_000_000
 
-    def fit(self, table: PrivateTable, fake: Table, *, spend: Loss) -> Weights:
+    def fit(self, table: PrivateTable, fake: Table, *, spend: Spend) -> Weights:
         """Weights for the rows of `fake`, for which up to `spend` was paid."""
         many = whole("pairs", self.pairs, error=ModelError, least=1)
         table, fake = weighable(table, fake, "CalibrationWeights.fit")
@@ -172,7 +172,7 @@ class CalibrationWeights:
                 hint=Hint("use fewer levels or bins") | Hint("pass a larger ", Argument("cap_cells")),
             )
         grant = table.ledger.grant(spend, to="CalibrationWeights.fit")
-        measured = _measure(table, fake, candidates, min(many, len(candidates)), grant, spend)
+        measured = _measure(table, fake, candidates, min(many, len(candidates)), grant, table.ledger.share(spend))
         return Weights(_raked(fake, measured), method="calibration")
 
 

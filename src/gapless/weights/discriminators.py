@@ -25,7 +25,7 @@ from gapless.data.training import train
 from gapless.errors import Argument, BudgetError, Call, Hint, ModelError
 from gapless.model.neural.descent import Adam, Cosine, Odds
 from gapless.model.neural.layers import Chain, Linear, ReLU
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Loss
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Loss, Spend
 from gapless.privacy.budget import PURE
 from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.sgd import Block
@@ -75,10 +75,11 @@ class LogisticWeights:
     debias: bool = True
     regularization: float | None = None
 
-    def fit(self, table: PrivateTable, fake: Table, *, spend: Loss) -> Weights:
+    def fit(self, table: PrivateTable, fake: Table, *, spend: Spend) -> Weights:
         """Weights for the rows of `fake`, for which `spend` was paid."""
         what = "LogisticWeights.fit"
         table, fake = weighable(table, fake, what)
+        spend = table.ledger.share(spend)
         self._check(spend)
         points = Points.of(table.schema)
         regularization = strength(self.regularization, fake)
@@ -180,10 +181,11 @@ class NetworkWeights:
     learning_rate: float = 0.02
     seed: int = 0
 
-    def fit(self, table: PrivateTable, fake: Table, *, spend: Loss) -> Weights:
+    def fit(self, table: PrivateTable, fake: Table, *, spend: Spend) -> Weights:
         """Weights for the rows of `fake`, for which `spend` was paid."""
         what = "NetworkWeights.fit"
         table, fake = weighable(table, fake, what)
+        spend = table.ledger.share(spend)
         if not (is_number(self.learning_rate) and 0 < self.learning_rate <= 1):
             raise ModelError(f"learning_rate = {self.learning_rate!r}", hint="a number above 0, at most 1")
         hidden, steps = (whole(name, getattr(self, name), error=ModelError, least=1) for name in ("hidden", "steps"))

@@ -93,18 +93,20 @@ def test_two_orders_at_once_are_never_or_one_comparison():
     ],
 )
 def test_what_cannot_be_compared_is_told(text, wrong):
-    with pytest.raises(gl.SchemaError, match=wrong):
+    with pytest.raises(gl.errors.SchemaError, match=wrong):
         rule(text)
 
 
 @pytest.mark.parametrize("weight", [0, -1, True, "often", float("inf"), float("nan")])
 def test_weights_are_numbers_above_zero_or_learned(weight):
-    with pytest.raises(gl.SchemaError, match=r"has the weight .*\n  Try: a number above 0, or weight = \"learned\""):
+    with pytest.raises(
+        gl.errors.SchemaError, match=r"has the weight .*\n  Try: a number above 0, or weight = \"learned\""
+    ):
         Constraint(READABLE, weight=weight)
 
 
 def test_a_weight_is_for_rules_between_rows():
-    with pytest.raises(gl.SchemaError, match="is about one row and has a weight"):
+    with pytest.raises(gl.errors.SchemaError, match="is about one row and has a weight"):
         rule("t1.age < 15 and t1.married == 'true'", weight=2.0)
 
 

@@ -74,12 +74,12 @@ def test_parts_have_the_values_of_the_whole(drawn):
 
 
 def test_what_is_no_part_is_refused(drawn):
-    with pytest.raises(gl.SchemaError, match=r"no column 'ages' in the schema\n  Try: age"):
+    with pytest.raises(gl.errors.SchemaError, match=r"no column 'ages' in the schema\n  Try: age"):
         drawn["ages"]
     for key in (0, 1.5, None, ["age", 1], np.array([0])):
-        with pytest.raises(gl.SchemaError, match=r"has no part .*\n  Try: table\[\"age\"\], a column"):
+        with pytest.raises(gl.errors.SchemaError, match=r"has no part .*\n  Try: table\[\"age\"\], a column"):
             drawn[key]
-    with pytest.raises(gl.ReadError, match=r"rows = -1\n  Try: a whole number of at least 0"):
+    with pytest.raises(gl.errors.ReadError, match=r"rows = -1\n  Try: a whole number of at least 0"):
         drawn.head(-1)
 
 
@@ -166,7 +166,7 @@ def test_arrow_takes_a_table_as_it_is(read):
 
 def test_without_pyarrow_polars_tells_the_stream(read, monkeypatch):
     def lacks(_):
-        raise gl.ReadError("pyarrow is not installed", hint="install it")
+        raise gl.errors.ReadError("pyarrow is not installed", hint="install it")
 
     monkeypatch.setattr(gl.Table, "to_arrow", lacks)
     assert pl.DataFrame(read).rows() == ROWS
@@ -260,7 +260,7 @@ def test_statsmodels_takes_a_gapped_sample(drawn):
 def test_a_sealed_table_opens_none_of_these_doors(tmp_path):
     cells = pl.DataFrame({"age": [34, 35]})
     schema = gl.Schema("sealed", [gl.Integer("age", bounds=(0, 99))])
-    people = gl.read(cells, schema, protect=gl.Rows(1), budget=gl.Budget(1.0), ledger=tmp_path / "sealed.ledger")
+    people = gl.read(cells, schema, protect=gl.Rows(1), budget=gl.Budget(1.0, 0), ledger=tmp_path / "sealed.ledger")
     doors = {
         "a column": lambda: people["age"],
         "columns": lambda: people[["age"]],
@@ -275,7 +275,7 @@ def test_a_sealed_table_opens_none_of_these_doors(tmp_path):
         "narwhals": lambda: nw.from_native(people),
     }
     for name, door in doors.items():
-        with pytest.raises(gl.SealedError, match="would look at private data"):
+        with pytest.raises(gl.errors.SealedError, match="would look at private data"):
             door()
             pytest.fail(name)
     for name in ("head", "_repr_html_", "to_pandas", "to_polars", "to_arrow", "to_text", "write"):

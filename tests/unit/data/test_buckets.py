@@ -25,13 +25,13 @@ DECIDES = "t1.x0 == t2.x0 and t1.x1 != t2.x1"
 )
 def test_what_cannot_be_counted_is_refused(rule, buckets, wrong, tmp_path):
     table = private([("a", "b")], SCHEMA, tmp_path)
-    with pytest.raises(gl.SchemaError, match=wrong):
+    with pytest.raises(gl.errors.SchemaError, match=wrong):
         violating_pairs(table, rule, buckets=buckets)
     assert table.ledger.entries == ()
 
 
 def test_a_public_table_is_refused():
-    with pytest.raises(gl.SealedError, match=r"violating_pairs\(\) takes a PrivateTable"):
+    with pytest.raises(gl.errors.SealedError, match=r"violating_pairs\(\) takes a PrivateTable"):
         violating_pairs(gl.Table(SCHEMA, [[0], [0]], rows=1), DECIDES, buckets=1)
 
 

@@ -30,7 +30,9 @@ def test_a_file_that_is_packed_too_tightly_is_refused(engine, tmp_path):
     path.write_bytes(gzip.compress(b"a,b\n" + ROW * 30_000))
     read(path, engine)
     with mock.patch.multiple(source, UNPACKED=100_000, PART=1000):
-        with pytest.raises(gl.ReadError, match=r"more than 100,000 bytes and .* 100 times its size\n  Try: unpack it"):
+        with pytest.raises(
+            gl.errors.ReadError, match=r"more than 100,000 bytes and .* 100 times its size\n  Try: unpack it"
+        ):
             read(path, engine)
         with mock.patch.object(source, "TIGHTEST", 1000):  # a large table that is packed as tables are
             read(path, engine)
@@ -44,7 +46,7 @@ def test_bytes_behind_one_that_cannot_be_decoded_are_limited_as_well(tmp_path):
     path.write_bytes(gzip.compress(b"a,b\n\xff" + ROW * 30_000))
     with (
         mock.patch.multiple(source, UNPACKED=100_000, PART=1000),
-        pytest.raises(gl.ReadError, match="more than 100,000 bytes"),
+        pytest.raises(gl.errors.ReadError, match="more than 100,000 bytes"),
     ):
         read(path)
 
@@ -65,7 +67,7 @@ ENDLESS = {
 def test_a_row_that_does_not_end_is_refused(name, engine, tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(ENDLESS[name])
-    with mock.patch.multiple(source, PART=100, LONGEST_ROW=1000), pytest.raises(gl.ReadError, match=TOO_LONG):
+    with mock.patch.multiple(source, PART=100, LONGEST_ROW=1000), pytest.raises(gl.errors.ReadError, match=TOO_LONG):
         read(path, engine)
 
 
@@ -126,5 +128,5 @@ def test_a_header_is_checked_in_linear_time(tmp_path):
     encode.check_names(names, schema)
     assert Name.compared < 10 * many
     names[7] = Name("column 3")
-    with pytest.raises(gl.ReadError, match="two columns called 'column 3'"):
+    with pytest.raises(gl.errors.ReadError, match="two columns called 'column 3'"):
         source._check_header(names, tmp_path / "t.csv", ",", for_holder=True)

@@ -139,9 +139,9 @@ def test_a_link_that_leads_nowhere_is_told(engine, here):
     (here / "b.csv").symlink_to("gone.csv")
     (here / "c[1].csv").symlink_to("gone.csv")
     write(here / "c1.csv", [2])
-    with pytest.raises(gl.ReadError, match=r"no file b\.csv"):
+    with pytest.raises(gl.errors.ReadError, match=r"no file b\.csv"):
         rows_of("[ab].csv", engine)
-    with pytest.raises(gl.ReadError, match=r"no file c\[1\]\.csv"):
+    with pytest.raises(gl.errors.ReadError, match=r"no file c\[1\]\.csv"):
         rows_of("c[1].csv", engine)
 
 
@@ -156,12 +156,16 @@ def test_files_without_inodes_are_told_apart_by_their_paths(here):
 def test_names_that_a_reader_cannot_take_are_told(here):
     write(here / "back\\slash[1].parquet", [1])
     assert rows_of("back\\slash[1].parquet", "disk") == [1]
-    with pytest.raises(gl.ReadError, match=r'does not take the name .* literally\n  Try: rename the file, or .*"disk"'):
+    with pytest.raises(
+        gl.errors.ReadError, match=r'does not take the name .* literally\n  Try: rename the file, or .*"disk"'
+    ):
         rows_of("back\\slash[1].parquet", "duckdb")
     name = os.fsdecode(b"no unicode \xff.parquet")
     write(here / name, [1])
     for engine in ("memory", "disk", "duckdb"):
-        with pytest.raises(gl.ReadError, match=r"xff.parquet' is not valid Unicode|dcff.parquet' is not valid Unicode"):
+        with pytest.raises(
+            gl.errors.ReadError, match=r"xff.parquet' is not valid Unicode|dcff.parquet' is not valid Unicode"
+        ):
             rows_of(name, engine)
 
 

@@ -31,7 +31,7 @@ def test_marginals_count_observed_or_all_rows():
     assert TABLE.marginal(["b", "a"]).tolist() == [[0, 0], [2, 0]]
     assert TABLE.marginal(["b", "a"], rows="extended").tolist() == [[0, 0, 0], [2, 0, 0], [0, 1, 1]]
     assert TABLE.marginal(()).tolist() == 4
-    with pytest.raises(gl.SchemaError, match="no column 'c' in the schema"):
+    with pytest.raises(gl.errors.SchemaError, match="no column 'c' in the schema"):
         TABLE.marginal("c")
 
 
@@ -40,7 +40,7 @@ def test_codes_are_kept_small():
 
 
 def test_an_unknown_ending_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(gl.ReadError, match=r"t\.xlsx: unknown ending\n  Try: one of: \.csv"):
+    with pytest.raises(gl.errors.ReadError, match=r"t\.xlsx: unknown ending\n  Try: one of: \.csv"):
         TABLE.write(tmp_path / "t.xlsx")
     assert list(tmp_path.iterdir()) == []
 
@@ -68,7 +68,9 @@ def test_a_full_disk_leaves_the_old_file_and_no_litter(name, old, monkeypatch):
         return Full(path, mode)
 
     monkeypatch.setattr(Path, "open", opened)
-    with pytest.raises(gl.ReadError, match=r"No space left on device\n  Try: free space .* the old file is intact"):
+    with pytest.raises(
+        gl.errors.ReadError, match=r"No space left on device\n  Try: free space .* the old file is intact"
+    ):
         TABLE.write(old / name)
     assert intact(old)
 
@@ -81,7 +83,7 @@ def test_a_failing_flush_or_rename_leaves_the_old_file_and_no_litter(name, old, 
     for owner, function in ((os, "fsync"), (Path, "replace")):
         with monkeypatch.context() as patch:
             patch.setattr(owner, function, fail)
-            with pytest.raises(gl.ReadError, match="Input/output error"):
+            with pytest.raises(gl.errors.ReadError, match="Input/output error"):
                 TABLE.write(old / name)
         assert intact(old)
 
@@ -96,7 +98,7 @@ table = gl.Table(schema, [np.zeros(9999, int)], rows=9999)
 for name in ("t.csv", "t.csv.gz", "t.parquet"):
     try:
         table.write({str(old)!r} + "/" + name)
-    except gl.ReadError as error:
+    except gl.errors.ReadError as error:
         assert "the old file is intact" in str(error)
     else:
         raise SystemExit("written")
@@ -107,20 +109,22 @@ for name in ("t.csv", "t.csv.gz", "t.parquet"):
 
 
 def test_a_folder_that_is_not_there_or_not_yours_is_named(tmp_path, monkeypatch):
-    with pytest.raises(gl.ReadError, match=r"No such file or directory\n  Try: a folder that exists and is yours"):
+    with pytest.raises(
+        gl.errors.ReadError, match=r"No such file or directory\n  Try: a folder that exists and is yours"
+    ):
         TABLE.write(tmp_path / "none" / "t.csv")
     (tmp_path / "file").touch()
-    with pytest.raises(gl.ReadError, match="Not a directory"):
+    with pytest.raises(gl.errors.ReadError, match="Not a directory"):
         TABLE.write(tmp_path / "file" / "t.csv")
     (tmp_path / "t.csv").mkdir()
-    with pytest.raises(gl.ReadError, match="Is a directory"):
+    with pytest.raises(gl.errors.ReadError, match="Is a directory"):
         TABLE.write(tmp_path / "t.csv")
 
     def read_only(**_):
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr("gapless.files.mkdtemp", read_only)
-    with pytest.raises(gl.ReadError, match=r"Read-only file system\n  Try: a folder that exists and is yours"):
+    with pytest.raises(gl.errors.ReadError, match=r"Read-only file system\n  Try: a folder that exists and is yours"):
         TABLE.write(tmp_path / "u.csv")
 
 
@@ -128,7 +132,7 @@ def test_a_folder_that_is_not_there_or_not_yours_is_named(tmp_path, monkeypatch)
 def test_a_read_only_folder_keeps_its_old_file(old):
     old.chmod(0o500)
     try:
-        with pytest.raises(gl.ReadError, match="Permission denied"):
+        with pytest.raises(gl.errors.ReadError, match="Permission denied"):
             TABLE.write(old / "t.csv")
         assert intact(old)
     finally:
@@ -148,6 +152,6 @@ def test_schemas_are_written_the_same_way(old, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(gl.ReadError, match="No space left"):
+    with pytest.raises(gl.errors.ReadError, match="No space left"):
         SCHEMA.write(old / "t.csv")
     assert intact(old)

@@ -30,21 +30,21 @@ def by_hand(a, b, k):
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_the_distance_is_what_counting_by_hand_gives(k):
     a, b = table(200, 0), table(150, 1)
-    assert gl.kway_distance(a, b, k=k) == pytest.approx(by_hand(a, b, k))
-    assert gl.kway_distance(a, a, k=k) == 0
+    assert gl.evaluate.kway_distance(a, b, k=k) == pytest.approx(by_hand(a, b, k))
+    assert gl.evaluate.kway_distance(a, a, k=k) == 0
 
 
 def test_a_sample_of_sets_is_fixed():
     a, b = table(200, 0), table(150, 1)
-    assert gl.kway_distance(a, b, most_sets=3) == gl.kway_distance(a, b, most_sets=3)
+    assert gl.evaluate.kway_distance(a, b, most_sets=3) == gl.evaluate.kway_distance(a, b, most_sets=3)
 
 
 def test_an_empty_table_is_as_far_as_can_be():
-    assert gl.kway_distance(table(20, 0), table(0, 0)) == 1
+    assert gl.evaluate.kway_distance(table(20, 0), table(0, 0)) == 1
 
 
 def test_wrong_tables_and_sets_are_told():
-    with pytest.raises(gl.SchemaError, match="different schemas"):
-        gl.kway_distance(table(5, 0), table(5, 0, (2, 3, 2, 5)))
-    with pytest.raises(gl.SchemaError, match="k = 5"):
-        gl.kway_distance(table(5, 0), table(5, 0), k=5)
+    with pytest.raises(gl.errors.SchemaError, match="different schemas"):
+        gl.evaluate.kway_distance(table(5, 0), table(5, 0, (2, 3, 2, 5)))
+    with pytest.raises(gl.errors.SchemaError, match="k = 5"):
+        gl.evaluate.kway_distance(table(5, 0), table(5, 0), k=5)

@@ -212,7 +212,7 @@ def test_the_rule_for_positive_labels_reads_the_schema_alone():
     assert ev.positive_cells(one, "smoker").tolist() == [False, True]
     assert ev.positive_cells(one, "only").tolist() == [False]
     assert ev.positive_cells(one, "town", ["a", "not applicable"]).tolist() == [True, False, False, True]
-    with pytest.raises(gl.SchemaError, match="has no cell 'z'"):
+    with pytest.raises(gl.errors.SchemaError, match="has no cell 'z'"):
         ev.positive_cells(one, "town", ["z"])
 
 
@@ -275,7 +275,9 @@ def test_learning_without_scikit_learn_says_what_to_install(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(gl.ReadError, match=r"scikit-learn is not installed\n  Try: pip install 'gapless\[learn\]'"):
+    with pytest.raises(
+        gl.errors.ReadError, match=r"scikit-learn is not installed\n  Try: pip install 'gapless\[learn\]'"
+    ):
         ev.f1_scores(mixed(50, 0), mixed(50, 1))
 
 
@@ -284,44 +286,46 @@ def test_learning_without_scikit_learn_says_what_to_install(monkeypatch):
 
 def test_wrong_arguments_are_told(tmp_path):
     a, b = mixed(20, 0), mixed(20, 1)
-    with pytest.raises(gl.SchemaError, match="19 weights for 20 rows"):
+    with pytest.raises(gl.errors.SchemaError, match="19 weights for 20 rows"):
         ev.kway_distance(a, b, weights=np.ones(19))
     for bad in (np.full(20, np.nan), np.full(20, -1.0), np.zeros(20)):
-        with pytest.raises(gl.SchemaError, match="finite, not negative and not all zero"):
+        with pytest.raises(gl.errors.SchemaError, match="finite, not negative and not all zero"):
             ev.wasserstein_distance(a, b, weights=bad)
-    with pytest.raises(gl.SchemaError, match="most_sets = 0"):
+    with pytest.raises(gl.errors.SchemaError, match="most_sets = 0"):
         ev.kway_distance(a, b, most_sets=0)
-    with pytest.raises(gl.SchemaError, match="different schemas"):
+    with pytest.raises(gl.errors.SchemaError, match="different schemas"):
         ev.compare_pairs(a, table(letters_schema((2,)), [[0]]))
     sealed = gl.read(
         pl.DataFrame({"x0": ["a"]}),
         letters_schema((2,)),
         protect=gl.Rows(1),
         ledger=tmp_path / "x.ledger",
-        budget=gl.Budget(1.0),
+        budget=gl.Budget(1.0, 0),
     )
     for metric in (ev.kway_distance, ev.compare_pairs, ev.compare_subgroups, ev.compare_gaps, ev.wasserstein_distance):
-        with pytest.raises(gl.SealedError, match="a public Table, not a PrivateTable"):
+        with pytest.raises(gl.errors.SealedError, match="a public Table, not a PrivateTable"):
             metric(sealed, a)
-        with pytest.raises(gl.ReadError, match=r"a public Table, not a DataFrame\n  Try: read it with Table.read\("):
+        with pytest.raises(
+            gl.errors.ReadError, match=r"a public Table, not a DataFrame\n  Try: read it with Table.read\("
+        ):
             metric(pl.DataFrame({"x0": ["a"]}), a)
     for slip in ({"k": 1.5}, {"k": 0}, {"k": 6}, {"most_sets": 2.5}):
-        with pytest.raises(gl.SchemaError, match=r"k = |most_sets = "):
+        with pytest.raises(gl.errors.SchemaError, match=r"k = |most_sets = "):
             ev.kway_distance(a, b, **slip)
-    with pytest.raises(gl.SchemaError, match="weights must be numbers"):
+    with pytest.raises(gl.errors.SchemaError, match="weights must be numbers"):
         gl.compare(a, b, weights="a")
     pytest.importorskip("sklearn")
     assert ev.f1_scores(a, b, labels=[]) == {}
-    with pytest.raises(gl.SchemaError, match=r"labels = 'grade' is one name\n  Try: pass labels=\[.grade.\]"):
+    with pytest.raises(gl.errors.SchemaError, match=r"labels = 'grade' is one name\n  Try: pass labels=\[.grade.\]"):
         ev.f1_scores(a, b, labels="grade")
-    with pytest.raises(gl.SchemaError, match="every cell is positive"):
+    with pytest.raises(gl.errors.SchemaError, match="every cell is positive"):
         ev.f1_scores(a, b, labels=["grade"], positive={"grade": ["low", "middle", "high"]})
-    with pytest.raises(gl.SchemaError, match="no cell is positive"):
+    with pytest.raises(gl.errors.SchemaError, match="no cell is positive"):
         ev.f1_scores(a, b, labels=["grade"], positive={"grade": []})
-    with pytest.raises(gl.SchemaError, match="positive cells of 'town', which is no label"):
+    with pytest.raises(gl.errors.SchemaError, match="positive cells of 'town', which is no label"):
         ev.f1_scores(a, b, labels=["grade"], positive={"town": ["a"]})
     assert ev.positive_cells(a, "grade", "high").tolist() == [False, False, True]
-    with pytest.raises(gl.SchemaError, match="nothing can be learned"):
+    with pytest.raises(gl.errors.SchemaError, match="nothing can be learned"):
         ev.f1_scores(mixed(0, 0), b)
-    with pytest.raises(gl.SchemaError, match="no column 'agee'"):
+    with pytest.raises(gl.errors.SchemaError, match="no column 'agee'"):
         ev.f1_scores(a, b, positive={"agee": [1]})

@@ -126,9 +126,9 @@ def test_few_rows_are_no_disaster_and_the_verdict_says_so():
 
 
 def test_a_private_table_has_a_verdict_on_its_cells(tmp_path):
-    table = private(people(3000, 0).cast(pl.String), SCHEMA, tmp_path, budget=gl.Budget(10.0))
+    table = private(people(3000, 0).cast(pl.String), SCHEMA, tmp_path, budget=gl.Budget(10.0, 0))
     lopsided = people(1000, 1).with_columns(pl.lit("f").alias("sex"))
-    result = gl.compare_private(table, gl.Table.read(lopsided, SCHEMA), spend=table.ledger.left)
+    result = gl.evaluate.compare_private(table, gl.Table.read(lopsided, SCHEMA), spend=table.ledger.left)
     assert any("shares of single values" in use for use in result.verdict.poor)
     assert any(sentence.startswith("sex = ") for sentence in result.verdict.worst)
     assert "were not compared" in result.verdict.remarks[0]

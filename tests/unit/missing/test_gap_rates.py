@@ -16,9 +16,9 @@ ROWS = [("a", "b"), ("b", None), (None, "c"), ("a", None)] * 500
 
 
 def test_the_bounds_are_clopper_pearson_limits_beyond_the_noise(tmp_path):
-    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0))
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, 0))
     with no_noise():
-        assumption = gl.gap_rates(table, spend=table.ledger.left, failure=1e-4)
+        assumption = gl.missing.gap_rates(table, spend=table.ledger.left, failure=1e-4)
     assert assumption.failure == 1e-4
     assert assumption.columns == "independent"
     scale = table.ledger.entries[0].mechanism["scale"]
@@ -32,25 +32,25 @@ def test_the_bounds_are_clopper_pearson_limits_beyond_the_noise(tmp_path):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_estimate_is_paid_for_and_says_whom_it_read(tmp_path, delta):
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, delta))
-    gl.gap_rates(table, spend=table.ledger.share(percent=10), columns="dependent")
+    gl.missing.gap_rates(table, spend=table.ledger.share("10%"), columns="dependent")
     assert table.ledger.left.value == pytest.approx(0.9 * table.ledger.capacity.value)
     assert [entry.reads for entry in table.ledger.entries] == [["x0"], ["x1"], None]
 
 
 def test_an_empty_table_has_no_rates(tmp_path):
-    table = private([], SCHEMA, tmp_path, budget=gl.Budget(1.0))
-    assert gl.gap_rates(table, spend=table.ledger.left, failure=1e-9).rates == {"x0": 0.0, "x1": 0.0}
+    table = private([], SCHEMA, tmp_path, budget=gl.Budget(1.0, 0))
+    assert gl.missing.gap_rates(table, spend=table.ledger.left, failure=1e-9).rates == {"x0": 0.0, "x1": 0.0}
 
 
 def test_what_makes_no_sense_is_refused_before_anything_is_spent(tmp_path):
     table = private(ROWS, SCHEMA, tmp_path)
     with pytest.raises(BudgetError, match="failure"):
-        gl.gap_rates(table, spend=table.ledger.left, failure=0)
+        gl.missing.gap_rates(table, spend=table.ledger.left, failure=0)
     whole = private([("a",)], gl.Schema("t", [gl.Categorical("x", ["a", "b"])]), tmp_path)
     with pytest.raises(SchemaError, match="no column"):
-        gl.gap_rates(whole, spend=whole.ledger.left)
+        gl.missing.gap_rates(whole, spend=whole.ledger.left)
     assert table.ledger.entries == whole.ledger.entries == ()
 
 
 def test_spend_is_asked_for():
-    assert inspect.signature(gl.gap_rates).parameters["spend"].default is inspect.Parameter.empty
+    assert inspect.signature(gl.missing.gap_rates).parameters["spend"].default is inspect.Parameter.empty

@@ -51,7 +51,7 @@ def test_gaps_come_and_everything_else_stays(kind):
         assert np.array_equal(old[~flag], new[~flag])
         assert (new[flag] == column.size).all()  # the plain gap comes first
         assert column.may_be_missing or not flag.any()
-    assert gl.patterns(gapped).complete < 400
+    assert gl.missing.patterns(gapped).complete < 400
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,15 +152,15 @@ def test_an_empty_table_and_columns_of_one_level(kind):
     ],
 )  # fmt: skip
 def test_what_is_refused(make, match):
-    with pytest.raises(gl.SchemaError, match=match):
+    with pytest.raises(gl.errors.SchemaError, match=match):
         make()
 
 
 def test_a_private_table_gets_no_gaps(tmp_path):
     sealed = private([("a",)], gl.Schema("t", [gl.Categorical("x", ["a"])]), tmp_path)
-    with pytest.raises(gl.SealedError, match="gaps are made in a public Table, not a PrivateTable"):
+    with pytest.raises(gl.errors.SealedError, match="gaps are made in a public Table, not a PrivateTable"):
         gl.MCAR(0.1).apply(sealed)
-    with pytest.raises(gl.SealedError, match="reference is a public Table"):
+    with pytest.raises(gl.errors.SealedError, match="reference is a public Table"):
         gl.MAR(0.1, reference=sealed)
 
 
@@ -169,10 +169,10 @@ def test_what_is_no_table_at_all_is_told_how_to_become_one():
         lambda: gl.MAR(0.2, reference="x"),
         lambda: gl.MNAR(0.2, reference="x"),
         lambda: gl.MCAR(0.2).apply("x"),
-        lambda: gl.patterns("x"),
-        lambda: gl.little_test("x"),
+        lambda: gl.missing.patterns("x"),
+        lambda: gl.missing.little_test("x"),
     ):
-        with pytest.raises(gl.ReadError, match=r"a public Table, not a str\n  Try: read it with Table\.read\("):
+        with pytest.raises(gl.errors.ReadError, match=r"a public Table, not a str\n  Try: read it with Table\.read\("):
             make()
 
 
@@ -190,7 +190,7 @@ def test_a_frame_keeps_its_cells():
 
 
 def test_pairs_of_columns_that_are_missing_together():
-    found = gl.patterns(
+    found = gl.missing.patterns(
         gl.MCAR({"age": 0.3, "sex": 0.3, "health": 0.2}, columns="dependent").apply(people(2000), seed=0)
     )
     told = {(pair.one, pair.other): pair for pair in found.pairs}

@@ -25,7 +25,7 @@ def read(a, b, c):
 
 
 def test_patterns_tell_rates_and_what_is_missing_together():
-    found = gl.patterns(read(["x", None, None, None], ["1", "n/a", None, None], [True] * 4))
+    found = gl.missing.patterns(read(["x", None, None, None], ["1", "n/a", None, None], [True] * 4))
     assert found.rows == 4
     assert found.rates == {"a": 0.75, "b": 0.5, "c": 0.0}  # not applicable is a value, not a gap
     assert found.frequent == ((("a", "b"), 2), ((), 1), (("a",), 1))
@@ -34,34 +34,34 @@ def test_patterns_tell_rates_and_what_is_missing_together():
 
 def test_the_picture_shows_gappy_columns_only_and_cuts_the_tail():
     table = read(["x", None, None], ["1", None, None], [True] * 3)
-    assert gl.patterns(table).picture().splitlines() == [
+    assert gl.missing.patterns(table).picture().splitlines() == [
         "       rows   share   1  2",
         "          2   66.7%   ·  ·",
         "          1   33.3%   ■  ■",
         "  columns: 1 a, 2 b",
     ]
-    assert "  … and 1 rarer pattern\n" in gl.patterns(table, most=1).picture()
+    assert "  … and 1 rarer pattern\n" in gl.missing.patterns(table, most=1).picture()
 
 
 def test_patterns_print_as_their_picture_and_need_a_number_of_them():
-    found = gl.patterns(read(["x", None, None], ["1", None, None], [True] * 3))
+    found = gl.missing.patterns(read(["x", None, None], ["1", None, None], [True] * 3))
     assert str(found) == f"3 rows, 1 of them complete (■ observed, · missing):\n{found.picture()}"
     for most in (-1, 0, True, 1.5):
-        with pytest.raises(gl.SchemaError, match="most = "):
-            gl.patterns(read(["x"], ["1"], [True]), most=most)
+        with pytest.raises(gl.errors.SchemaError, match="most = "):
+            gl.missing.patterns(read(["x"], ["1"], [True]), most=most)
 
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_tables_without_rows_or_gaps_have_a_picture_too(rows):
     table = read(["x"] * rows, ["1"] * rows, [True] * rows)
-    assert gl.patterns(table).picture() == "  no gaps at all"
-    assert gl.patterns(table).different == rows
+    assert gl.missing.patterns(table).picture() == "  no gaps at all"
+    assert gl.missing.patterns(table).different == rows
 
 
 def test_patterns_of_many_columns_are_told_apart():
     schema = gl.Schema("wide", [gl.Boolean(f"c{i}", may_be_missing=True) for i in range(70)])
     codes = np.eye(70, dtype=int) * 2
-    found = gl.patterns(gl.Table(schema, list(codes), rows=70), most=100)
+    found = gl.missing.patterns(gl.Table(schema, list(codes), rows=70), most=100)
     assert found.different == 70
     assert {missing for missing, _ in found.frequent} == {(f"c{i}",) for i in range(70)}
 
@@ -72,10 +72,10 @@ def test_a_sealed_table_shows_no_patterns(tmp_path):
         SCHEMA,
         protect=gl.Rows(1),
         ledger=tmp_path / "t.ledger",
-        budget=gl.Budget(1.0),
+        budget=gl.Budget(1.0, 0),
     )
-    with pytest.raises(gl.SealedError, match="looks at a public Table, not a PrivateTable"):
-        gl.patterns(private)
+    with pytest.raises(gl.errors.SealedError, match="looks at a public Table, not a PrivateTable"):
+        gl.missing.patterns(private)
 
 
 def test_a_check_counts_gaps_and_cells_outside_and_says_what_becomes_of_them():
@@ -99,7 +99,7 @@ def test_a_check_agrees_with_what_reading_refuses():
     ]
     for frame in frames:
         if check(frame, SCHEMA).refused:
-            with pytest.raises(gl.ReadError):
+            with pytest.raises(gl.errors.ReadError):
                 gl.Table.read(frame, SCHEMA)
         else:
             gl.Table.read(frame, SCHEMA)

@@ -42,12 +42,12 @@ class Fixed:
 
 @pytest.fixture
 def table(tmp_path):
-    return private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(5.0))
+    return private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(5.0, 0))
 
 
 @pytest.fixture
 def model(table):
-    whole = gl.MST().fit(table, spend=table.ledger.share(percent=50))
+    whole = gl.MST().fit(table, spend=table.ledger.share("50%"))
     return replace(whole, filled=Fixed(np.array([1, 2])), gapped=Fixed(np.array([0, 3])))
 
 
@@ -66,34 +66,34 @@ def test_sampling_and_saving_are_enough_for_a_model_and_its_release(model, table
         sample = some.sample(7, seed=1)
         assert [codes.tolist() for codes in sample.codes] == [[1] * 7, [2] * 7]
         assert "Shares of x0" in release_page(some, sample, table.ledger)
-        assert "Shares of x0" in release_page(some, some.sample(7, gaps="as observed"), table.ledger)
+        assert "Shares of x0" in release_page(some, some.sample(7, gaps="as-observed"), table.ledger)
         assert f"- Constraint kept: {DECIDES.forbidden}." in privacy_statement(some, sample, table.ledger)
         assert some.facts.edges == ((0, 1),)
         assert "<svg" in some.picture()
 
 
 def test_what_a_model_cannot_do_is_refused_with_a_hint(model):
-    with pytest.raises(gl.ModelError, match=r"by mst has no marginals\n  Try: count them in a large sample"):
+    with pytest.raises(gl.errors.ModelError, match=r"by mst has no marginals\n  Try: count them in a large sample"):
         model.marginal("x0")
     assert model.marginal_if_known("x0") is None
     with pytest.raises(
-        gl.ModelError, match=r"by mst cannot be drawn from given some cells of a row\n  Try: a model by mst"
+        gl.errors.ModelError, match=r"by mst cannot be drawn from given some cells of a row\n  Try: a model by mst"
     ):
-        model.impute(model.sample(7, gaps="as observed"))
+        model.impute(model.sample(7, gaps="as-observed"))
 
 
 def test_a_model_that_cannot_fill_is_refused_before_anything_is_spent(model, table, monkeypatch):
     monkeypatch.setattr(Fixed, "__module__", product.__name__)
     monkeypatch.setattr(product, "Fixed", Fixed, raising=False)  # as if it were one of ours
     before = len(table.ledger.entries)
-    with pytest.raises(gl.ModelError, match="this model cannot be drawn from given some cells"):
-        gl.Independent(missing=gl.ImputeFirst(gl.FromModel(model))).fit(table, spend=table.ledger.left)
+    with pytest.raises(gl.errors.ModelError, match="this model cannot be drawn from given some cells"):
+        gl.Independent(missing=gl.ImputeFirst(gl.missing.FromModel(model))).fit(table, spend=table.ledger.left)
     assert len(table.ledger.entries) == before
 
 
 def test_slips_are_not_taken_for_a_marginal_that_is_not_known(table):
     model = gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.left)
-    with pytest.raises(gl.ModelError, match="did not measure the gaps"):
-        model.marginal_if_known("x0", gaps="as observed")
-    with pytest.raises(gl.SchemaError):
+    with pytest.raises(gl.errors.ModelError, match="did not measure the gaps"):
+        model.marginal_if_known("x0", gaps="as-observed")
+    with pytest.raises(gl.errors.SchemaError):
         model.marginal_if_known("x9")

@@ -27,7 +27,7 @@ from gapless.privacy.budget import epsilon_of, group_privacy, pure_loss
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, "1", True, None])
 def test_epsilon_must_be_a_positive_finite_number(epsilon):
     with pytest.raises(BudgetError, match="epsilon"):
-        Budget(epsilon)
+        Budget(epsilon, 0)
 
 
 @pytest.mark.parametrize("delta", [1, 1.5, -1e-9, math.nan, "0"])
@@ -195,7 +195,7 @@ def _divergence(ps, qs, order):
 
 
 @pytest.mark.parametrize("mechanism", [DiscreteLaplace, DiscreteGaussian, KNorm, ExponentialChoice])
-@pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Budget(0.01, 1e-9), Budget(50, 1e-6), Budget(1.0)])
+@pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Budget(0.01, 1e-9), Budget(50, 1e-6), Budget(1.0, 0)])
 @pytest.mark.parametrize("parts", [1, 15, 1000])
 @pytest.mark.parametrize("distance", [1, 3])
 def test_a_calibrated_mechanism_costs_what_was_asked_and_never_more(mechanism, budget, parts, distance):
@@ -224,7 +224,7 @@ def test_the_std_of_discrete_laplace_is_that_of_its_law(scale):
 
 @pytest.mark.parametrize("epsilon", [1e4, 1e5, 1e12])
 def test_at_an_absurd_budget_laplace_noise_is_none_and_says_so(epsilon):
-    noise = DiscreteLaplace.for_loss(Budget(epsilon).capacity, L1(1))
+    noise = DiscreteLaplace.for_loss(Budget(epsilon, 0).capacity, L1(1))
     assert noise.noise_std == 0
 
 

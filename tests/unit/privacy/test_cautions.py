@@ -35,7 +35,7 @@ def test_a_printed_ledger_tells_what_is_weak_and_nothing_is_raised(tmp_path):
     assert "above" not in str(usual.ledger)
     assert "  ε = 11 is above 10, A VERY WEAK PROMISE" in str(weak.ledger)
     assert weak.ledger.cautions(expected_rows=10**7)[1].startswith("δ = 1e-06 is one in 1,000,000")
-    people = gl.Budget(3.0, ground_truth=gl.MCAR({"x0": 0.5}))
+    people = gl.Budget(3.0, 0, ground_truth=gl.MCAR({"x0": 0.5}))
     behind = private([("a",)], letters_schema([2]), tmp_path, budget=people).ledger
     assert behind.cautions()[0].startswith("ε = 3.")  # that of the incomplete table, which is larger
     assert behind.guarantee().epsilon > 3
@@ -47,7 +47,7 @@ def test_the_expected_number_of_rows_is_a_public_fact_of_the_schema():
     assert schema.expected_rows == 5000
     assert schema.to_toml() == text
     wide = gl.Schema("t", [gl.Boolean(name) for name in "abc"], expected_rows=5000)
-    assert "5,000 rows expected" in gl.Auto().choose(wide, gl.Budget(1.0).capacity, gl.Rows(1))[1]
+    assert "5,000 rows expected" in gl.synth.Auto().choose(wide, gl.Budget(1.0, 0).capacity, gl.Rows(1))[1]
     for wrong in (0, True, 2.5, "many"):
-        with pytest.raises(gl.SchemaError, match="expected_rows is"):
+        with pytest.raises(gl.errors.SchemaError, match="expected_rows is"):
             gl.Schema("t", [gl.Boolean("a")], expected_rows=wrong)

@@ -181,7 +181,7 @@ def test_a_mixed_batch_or_a_pure_budget_or_a_tiny_delta_is_refused_the_rule():
         assert unknown is None
         assert gaussian_batch([known, unknown], BUDGET, BUDGET.order) is None
     assert gaussian_batch([], BUDGET, BUDGET.order) is None
-    assert gaussian_batch([known], Budget(1.0), Budget(1.0).order) is None
+    assert gaussian_batch([known], Budget(1.0, 0), Budget(1.0, 0).order) is None
     tiny = Budget(1.0, 1e-13)
     assert gaussian_batch([known], tiny, tiny.order) is None
 
@@ -251,7 +251,7 @@ def open_table(folder, budget=BUDGET, protect=gl.Rows(1)):
 
 
 def release(table, percent=100, *, sets=SETS, shares=SHARES, together=True, to="test"):
-    grant = table.ledger.grant(table.ledger.share(percent=percent), to=to)
+    grant = table.ledger.grant(table.ledger.share(f"{percent}%"), to=to)
     counts = [table.marginal(columns) for columns in sets]
     noises = grant.noise_for(counts, grant.left, shares=shares)
     requests = [(value, noise, "x") for value, noise in zip(counts, noises, strict=True)]
@@ -287,10 +287,10 @@ def test_what_is_left_stays_under_the_filter(tmp_path):
     ledger = table.ledger
     alone = math.sqrt(ledger.order * 7 / (2 * 0.9 * ledger.capacity.value))
     assert 1.01 < alone / noises[0].std < 1.05
-    assert ledger.left.value == pytest.approx(ledger.share(percent=10).value)
+    assert ledger.left.value == pytest.approx(ledger.share("10%").value)
     assert ledger.guarantee().epsilon < 0.95
     noises, _, _ = release(table, 10, sets=SETS[:1], shares=None)
-    loss = DiscreteGaussian.for_loss(ledger.share(percent=10), L1(1))
+    loss = DiscreteGaussian.for_loss(ledger.share("10%"), L1(1))
     assert noises[0].std == pytest.approx(loss.std)  # no second batch gets the rule
     assert [entry.together for entry in ledger.entries] == [True] * 3 + [False]
     assert ledger.left.value == 0.0
@@ -307,7 +307,7 @@ def test_what_is_left_stays_under_the_filter(tmp_path):
 def test_a_small_share_costs_what_the_filter_says(tmp_path, percent, sets):
     table = open_table(tmp_path)
     noises, _, _ = release(table, percent, sets=sets, shares=None)
-    share = table.ledger.share(percent=percent).value
+    share = table.ledger.share(f"{percent}%").value
     assert noises[0].std == pytest.approx(math.sqrt(table.ledger.order * len(sets) / (2 * share)))
     assert not any(entry.together for entry in table.ledger.entries)
     assert pricing_note(table.ledger) is None
@@ -325,16 +325,16 @@ def test_only_what_is_declared_is_priced_together(tmp_path):
 def test_a_batch_with_anything_else_in_it_is_priced_one_by_one(tmp_path):
     table = open_table(tmp_path)
     ledger = table.ledger
-    grant = ledger.grant(ledger.share(percent=99), to="test")
+    grant = ledger.grant(ledger.share("99%"), to="test")
     value = table.marginal("x0")
     half = grant.left / 2
     mixed = [(value, DiscreteGaussian.for_loss(half, L1(1)), "a"), (value, DiscreteLaplace.for_loss(half, L1(1)), "b")]
     grant.release_all(mixed, together=True)
     assert not any(entry.together for entry in ledger.entries)
-    assert ledger.spent.value == pytest.approx(ledger.share(percent=99).value)
+    assert ledger.spent.value == pytest.approx(ledger.share("99%").value)
 
 
-@pytest.mark.parametrize("budget", [Budget(1.0), Budget(1.0, ground_truth=MCAR({"x0": 0.3, "x1": 0.2}))])
+@pytest.mark.parametrize("budget", [Budget(1.0, 0), Budget(1.0, 0, ground_truth=MCAR({"x0": 0.3, "x1": 0.2}))])
 def test_pure_budgets_gain_nothing_and_keep_their_shares(tmp_path, budget):
     table = open_table(tmp_path, budget)
     noises, _, _ = release(table)
@@ -355,7 +355,7 @@ def test_shares_are_positive_numbers(tmp_path, shares):
 
 def test_another_process_that_comes_first_takes_the_rule_away(tmp_path):
     table = open_table(tmp_path)
-    grant = table.ledger.grant(table.ledger.share(percent=90), to="slow")
+    grant = table.ledger.grant(table.ledger.share("90%"), to="slow")
     counts = [table.marginal(columns) for columns in SETS]
     noises = grant.noise_for(counts, grant.left)
     code = (
@@ -363,12 +363,12 @@ def test_another_process_that_comes_first_takes_the_rule_away(tmp_path):
         "from gapless.testing.audit import letters_schema\n"
         "frame = pl.DataFrame({name: ['a'] for name in ('x0', 'x1', 'x2')})\n"
         "table = gl.read(frame, letters_schema([2, 2, 2]), protect=gl.Rows(1), ledger=sys.argv[1])\n"
-        "gl.Independent().fit(table, spend=table.ledger.share(percent=5))\n"
+        "gl.Independent().fit(table, spend='5%')\n"
     )
     subprocess.run([sys.executable, "-c", code, str(table.ledger.path)], check=True, timeout=120)
     with pytest.raises(BudgetError, match="another release was charged meanwhile"):
         grant.release_all([(value, noise, "x") for value, noise in zip(counts, noises, strict=True)], together=True)
-    assert table.ledger.spent.value == pytest.approx(table.ledger.share(percent=5).value)
+    assert table.ledger.spent.value == pytest.approx(table.ledger.share("5%").value)
 
 
 # ---------------------------------------------------------------------- its file

@@ -14,13 +14,13 @@ from gapless.testing.audit import letters_schema, private
 from helpers.hostile_files import changes, text_of, works
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]
-BUDGETS = (gl.Budget(1.0, 1e-6), gl.Budget(1.0), gl.Budget(1.0, ground_truth=gl.MCAR({"x0": 0.2})))
+BUDGETS = (gl.Budget(1.0, 1e-6), gl.Budget(1.0, 0), gl.Budget(1.0, 0, ground_truth=gl.MCAR({"x0": 0.2})))
 
 
 @pytest.fixture(params=BUDGETS, ids=["approximate", "pure", "complete table"])
 def ledger(request, tmp_path):
     table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=request.param)
-    gl.MST().fit(table, spend=table.ledger.share(percent=50))
+    gl.MST().fit(table, spend=table.ledger.share("50%"))
     return table.ledger.path
 
 
@@ -104,7 +104,7 @@ def test_a_ledger_is_read_up_to_a_limit_and_never_grows_beyond_it(ledger, monkey
         ledger=ledger,
     )
     with pytest.raises(LedgerError, match="would have more than"):
-        gl.Independent().fit(table, spend=table.ledger.share(percent=10))
+        gl.Independent().fit(table, spend=table.ledger.share("10%"))
     assert ledger.stat().st_size == size  # nothing was charged
     monkeypatch.setattr(ledger_file, "LARGEST", size - 1)
     with pytest.raises(LedgerError, match="larger than"):
@@ -113,5 +113,5 @@ def test_a_ledger_is_read_up_to_a_limit_and_never_grows_beyond_it(ledger, monkey
 
 @pytest.mark.parametrize("rows", [2**53 + 1, 10**400])
 def test_a_person_has_no_more_rows_than_a_float_can_tell(rows):
-    with pytest.raises(gl.BudgetError, match=r"a number of rows from 1 to 2\^53"):
+    with pytest.raises(gl.errors.BudgetError, match=r"a number of rows from 1 to 2\^53"):
         gl.Rows(rows)

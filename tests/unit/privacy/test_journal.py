@@ -73,8 +73,8 @@ def table(tmp_path):
 
 
 def fit(method, table, journal, missing=None):
-    with gl.resumable(table.ledger, journal), repeatable_noise(5):
-        return METHODS[method](missing=missing or gl.Extended()).fit(table, spend=table.ledger.share(percent=90))
+    with gl.privacy.resumable(table.ledger, journal), repeatable_noise(5):
+        return METHODS[method](missing=missing or gl.Extended()).fit(table, spend=table.ledger.share("90%"))
 
 
 def facts(model):
@@ -145,7 +145,7 @@ def test_the_answer_of_every_mechanism_is_kept(name, tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(20.0, 1e-6))
 
     def answer():
-        with gl.resumable(table.ledger, tmp_path / "run"):
+        with gl.privacy.resumable(table.ledger, tmp_path / "run"):
             grant = table.ledger.grant(table.ledger.left, to="test")
             return grant.release(*RELEASES[name](table), what="x").value
 
@@ -161,7 +161,7 @@ def test_what_is_not_made_of_numbers_is_no_answer(table, tmp_path):
     """A mechanism that answered so would be paid for again after a crash: it is seen at once, by whoever writes it."""
     with (
         mock.patch.object(DiscreteGaussian, "__call__", return_value={"counts": [1, 2]}),
-        gl.resumable(table.ledger, tmp_path / "run"),
+        gl.privacy.resumable(table.ledger, tmp_path / "run"),
         pytest.raises(TypeError, match="an answer that is a dict cannot be kept"),
     ):
         grant = table.ledger.grant(table.ledger.left, to="test")
@@ -181,7 +181,7 @@ def test_an_answer_of_another_type_is_not_read_from_a_journal(kind, table, tmp_p
     ):
         lines[-1]["value"] = value
         (tmp_path / "run").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        with pytest.raises(gl.ReadError, match="was changed"):
+        with pytest.raises(gl.errors.ReadError, match="was changed"):
             ask(table, tmp_path / "run")
 
 
@@ -229,7 +229,7 @@ def test_of_two_copies_of_a_journal_one_continues_the_run(table, tmp_path):
     (first,) = ask(table, tmp_path / "copy")
     with (
         mock.patch.object(Private, "_open", side_effect=AssertionError("read")),
-        pytest.raises(gl.ReadError, match="is not the latest journal of its run"),
+        pytest.raises(gl.errors.ReadError, match="is not the latest journal of its run"),
     ):
         ask(table, tmp_path / "run")
     shutil.copy(tmp_path / "copy", tmp_path / "run")
@@ -250,10 +250,10 @@ def test_of_two_copies_that_are_continued_at_once_one_returns_an_answer(table, t
 
     with (
         mock.patch.object(Journal, "keep", late),
-        pytest.raises(gl.ReadError, match="was continued from another copy"),
+        pytest.raises(gl.errors.ReadError, match="was continued from another copy"),
     ):
         ask(table, tmp_path / "run")
-    with pytest.raises(gl.ReadError, match="is not the latest journal of its run"):
+    with pytest.raises(gl.errors.ReadError, match="is not the latest journal of its run"):
         ask(table, tmp_path / "run")
     ask(table, tmp_path / "copy")
     assert len(table.ledger.entries) == 1
@@ -268,7 +268,7 @@ def test_a_journal_that_was_set_back_or_damaged_draws_nothing(table, tmp_path):
         (tmp_path / "run").write_bytes(content)
         with (
             mock.patch.object(Private, "_open", side_effect=AssertionError("read")),
-            pytest.raises(gl.ReadError, match=r"is not the latest journal|was changed"),
+            pytest.raises(gl.errors.ReadError, match=r"is not the latest journal|was changed"),
         ):
             ask(table, tmp_path / "run", times=2)
         assert (tmp_path / "run").read_bytes() == content  # nothing is cut off what somebody may repair
@@ -294,7 +294,7 @@ def test_a_run_that_is_stopped_twice_with_charges_of_others_between_is_priced_as
     table = private(ROWS, SCHEMA, tmp_path, budget=budget)
 
     def run(steps):
-        with gl.resumable(table.ledger, tmp_path / "run"):
+        with gl.privacy.resumable(table.ledger, tmp_path / "run"):
             grant = table.ledger.grant(table.ledger.capacity * 0.5, to="test")
             for name in SCHEMA.names[:steps]:
                 value = table.marginal(name)
@@ -334,12 +334,12 @@ def test_every_field_of_every_entry_is_compared(table, tmp_path):
     ask(table, tmp_path / "run", times=2)
     mine = table.ledger.batches_of(table.ledger.entries[0].run)[0]
     for name, entries in other_entries(mine).items():
-        with gl.resumable(table.ledger, tmp_path / "run") as journal:
-            table.ledger.grant(table.ledger.share(percent=10), to="test")
-            with pytest.raises(gl.ReadError, match="asked for something else"):
+        with gl.privacy.resumable(table.ledger, tmp_path / "run") as journal:
+            table.ledger.grant(table.ledger.share("10%"), to="test")
+            with pytest.raises(gl.errors.ReadError, match="asked for something else"):
                 journal.charged(entries, after=0)
         assert name
-    with gl.resumable(table.ledger, tmp_path / "run") as journal:
+    with gl.privacy.resumable(table.ledger, tmp_path / "run") as journal:
         assert journal.charged(mine, after=0) == [1, 2]
 
 
@@ -347,25 +347,25 @@ def test_two_answers_for_one_entry_are_refused(table, tmp_path):
     ask(table, tmp_path / "run")
     lines = (tmp_path / "run").read_text().splitlines(keepends=True)
     (tmp_path / "run").write_text("".join([*lines, lines[-1]]))
-    with pytest.raises(gl.ReadError, match="was changed"):
+    with pytest.raises(gl.errors.ReadError, match="was changed"):
         ask(table, tmp_path / "run")
 
 
 def test_a_grant_of_one_block_draws_nothing_beside_the_next_one(table, tmp_path):
     with held(tmp_path / "run") as file:
         with recording(file, table.ledger):
-            grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+            grant = table.ledger.grant(table.ledger.share("10%"), to="test")
             value = table.marginal("x0")
             noise = for_counts(grant.left / 2, value.distance)
             plan = grant.plan([Request(value.distance, value.reads, noise, "x0")])
-        with recording(file, table.ledger), pytest.raises(gl.ReadError, match="has ended"):
+        with recording(file, table.ledger), pytest.raises(gl.errors.ReadError, match="has ended"):
             plan.release(value)
 
 
 def test_an_empty_plan_leaves_a_run_as_it_is(table, tmp_path):
     for _ in range(2):
-        with gl.resumable(table.ledger, tmp_path / "run"):
-            grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+        with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+            grant = table.ledger.grant(table.ledger.share("10%"), to="test")
             grant.plan([])
             value = table.marginal("x0")
             grant.release(value, for_counts(grant.left / 2, value.distance), what="x0")
@@ -378,14 +378,14 @@ def test_a_forked_child_draws_nothing_under_the_charges_of_its_parent(table, tmp
     with mock.patch.object(Plan, "_draw", side_effect=CrashError), pytest.raises(CrashError):
         ask(table, tmp_path / "run")
     value = table.marginal("x0")
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         noise = for_counts(grant.left / 2, value.distance)
         child = os.fork()
         if child == 0:
             try:
                 grant.release_all([(value, noise, "x0")])
-            except gl.ReadError:
+            except gl.errors.ReadError:
                 os._exit(7)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
@@ -422,17 +422,17 @@ def test_a_finished_run_is_free_and_reads_nothing(table, tmp_path):
 def test_another_call_another_ledger_and_lost_entries_are_refused(table, tmp_path):
     fit("mst", table, tmp_path / "run")
     before = table.ledger.entries
-    with pytest.raises(gl.ReadError, match="asked for something else"):
+    with pytest.raises(gl.errors.ReadError, match="asked for something else"):
         fit("aim", table, tmp_path / "run")
-    with pytest.raises(gl.ReadError, match="asked for something else"):
+    with pytest.raises(gl.errors.ReadError, match="asked for something else"):
         fit("mst", table, tmp_path / "run", gl.Observed())
     assert table.ledger.entries == before
     other = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
-    with pytest.raises(gl.ReadError, match="under another ledger"):
+    with pytest.raises(gl.errors.ReadError, match="under another ledger"):
         fit("mst", other, tmp_path / "run")
     with (
-        pytest.raises(gl.ReadError, match="by another call"),
-        gl.resumable(table.ledger, tmp_path / "run", call={"a": 1}),
+        pytest.raises(gl.errors.ReadError, match="by another call"),
+        gl.privacy.resumable(table.ledger, tmp_path / "run", call={"a": 1}),
     ):
         pass
     assert not other.ledger.entries
@@ -447,7 +447,7 @@ def test_answers_that_nobody_paid_for_are_refused(table, tmp_path):
         text.replace(f'"run": "{table.ledger.entries[0].run}"', '"run": "another"'),
     ):
         (tmp_path / "run").write_text(forged)
-        with pytest.raises(gl.ReadError, match=r"the ledger does not know|is not the latest journal"):
+        with pytest.raises(gl.errors.ReadError, match=r"the ledger does not know|is not the latest journal"):
             fit("independent", table, tmp_path / "run")
     assert len({entry.batch for entry in table.ledger.entries}) == 1
 
@@ -468,13 +468,13 @@ def test_half_a_line_is_cut_off(table, tmp_path):
     text = (tmp_path / "run").read_bytes()
     states_beside(table.ledger.path).unlink()  # as before the answer was on the disk
     (tmp_path / "run").write_bytes(text[:-7])
-    with gl.resumable(table.ledger, tmp_path / "run"):
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
         pass
     assert (tmp_path / "run").read_bytes() == text[: text[:-1].rindex(b"\n") + 1]
 
 
 def test_nothing_is_left_of_a_run_that_asked_for_nothing(table, tmp_path):
-    with pytest.raises(gl.ModelError), gl.resumable(table.ledger, tmp_path / "run"):
+    with pytest.raises(gl.errors.ModelError), gl.privacy.resumable(table.ledger, tmp_path / "run"):
         gl.AIM(always=[("x0", "x1", "x2", "x3")], cap_cells=3).fit(table, spend=table.ledger.left)
     assert not (tmp_path / "run").exists()
 
@@ -489,8 +489,8 @@ def test_the_first_batch_keeps_its_price(table, tmp_path):
 
 def test_plans_are_taken_up_where_they_were_stopped(table, tmp_path):
     def run(stop):
-        with gl.resumable(table.ledger, tmp_path / "run"):
-            grant = table.ledger.grant(table.ledger.share(percent=40), to="test")
+        with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+            grant = table.ledger.grant(table.ledger.share("40%"), to="test")
             values = table.marginals(["x0", "x1", "x2"])
             noise = for_counts(grant.left / 6, values[0].distance)
             plan = grant.plan([Request(value.distance, value.reads, noise, str(n)) for n, value in enumerate(values)])
@@ -508,8 +508,8 @@ def test_plans_are_taken_up_where_they_were_stopped(table, tmp_path):
 
 def test_entries_of_another_process_that_look_the_same_are_not_taken_for_ours(table, tmp_path):
     def ask(journal):
-        with gl.resumable(table.ledger, journal):
-            grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+        with gl.privacy.resumable(table.ledger, journal):
+            grant = table.ledger.grant(table.ledger.share("10%"), to="test")
             value = table.marginal("x0")
             return grant.release(value, for_counts(grant.left, value.distance), what="x0")
 
@@ -529,8 +529,8 @@ def test_entries_of_another_process_that_look_the_same_are_not_taken_for_ours(ta
 
 
 def ask(table, journal, *, times=1):
-    with gl.resumable(table.ledger, journal):
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, journal):
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         value = table.marginal("x0")
         noise = for_counts(grant.left / (2 * times), value.distance)
         return grant.release_all([(value, noise, "x0")] * times)
@@ -541,7 +541,7 @@ def ask(table, journal, *, times=1):
 )
 def test_a_file_that_is_no_journal_is_left_as_it_is(content, table, tmp_path):
     (tmp_path / "people.csv").write_bytes(content)
-    with pytest.raises(gl.ReadError, match="is no journal"):
+    with pytest.raises(gl.errors.ReadError, match="is no journal"):
         ask(table, tmp_path / "people.csv")
     assert (tmp_path / "people.csv").read_bytes() == content
     assert not table.ledger.entries
@@ -564,7 +564,7 @@ def test_a_journal_of_other_lines_is_refused(line, table, tmp_path):
     ask(table, tmp_path / "run")
     with (tmp_path / "run").open("a") as file:
         file.write(line + "\n")
-    with pytest.raises(gl.ReadError, match="was changed"):
+    with pytest.raises(gl.errors.ReadError, match="was changed"):
         ask(table, tmp_path / "run")
     assert len(table.ledger.entries) == 1
 
@@ -612,11 +612,11 @@ def test_a_batch_is_not_found_across_two_charges(table, tmp_path):
 
 
 def test_a_grant_that_outlives_its_run_is_not_written_into_another_file(table, tmp_path):
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
     value = table.marginal("x0")
     files = [(tmp_path / str(number)).open("w+b") for number in range(8)]  # one of them has the journal's number
-    with pytest.raises(gl.ReadError, match="cannot write"):
+    with pytest.raises(gl.errors.ReadError, match="cannot write"):
         grant.release(value, for_counts(grant.left, value.distance), what="x0")
     for file in files:
         assert file.read() == b""
@@ -625,8 +625,8 @@ def test_a_grant_that_outlives_its_run_is_not_written_into_another_file(table, t
 
 
 def test_after_it_is_discarded_nothing_is_charged_or_read_whose_answer_could_not_be_kept(table, tmp_path):
-    with gl.resumable(table.ledger, tmp_path / "run") as run:
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run") as run:
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         value = table.marginal("x0")
         noise = for_counts(grant.left / 2, value.distance)
         plan = grant.plan([Request(value.distance, value.reads, noise, "x0")])
@@ -634,10 +634,10 @@ def test_after_it_is_discarded_nothing_is_charged_or_read_whose_answer_could_not
         assert not (tmp_path / "run").exists()
         with (
             mock.patch.object(Private, "_open", side_effect=AssertionError("read")),
-            pytest.raises(gl.ReadError, match=r"cannot write .*run that it was kept for has ended"),
+            pytest.raises(gl.errors.ReadError, match=r"cannot write .*run that it was kept for has ended"),
         ):
             plan.release(value)
-        with pytest.raises(gl.ReadError, match="cannot write"):
+        with pytest.raises(gl.errors.ReadError, match="cannot write"):
             grant.release(value, noise, what="x0")
         run.discard()
     assert len(table.ledger.entries) == 1
@@ -645,13 +645,13 @@ def test_after_it_is_discarded_nothing_is_charged_or_read_whose_answer_could_not
 
 
 def test_a_file_that_has_taken_the_place_of_a_journal_is_not_deleted_with_it(table, tmp_path):
-    with gl.resumable(table.ledger, tmp_path / "run") as run:
+    with gl.privacy.resumable(table.ledger, tmp_path / "run") as run:
         (tmp_path / "other").write_text("mine")
         (tmp_path / "other").replace(tmp_path / "run")
         run.discard()
     assert (tmp_path / "run").read_text() == "mine"
     (tmp_path / "run").unlink()
-    with gl.resumable(table.ledger, tmp_path / "run"):
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
         (tmp_path / "run").unlink()
         (tmp_path / "run").write_text("mine")
     assert (tmp_path / "run").read_text() == "mine"  # also where nothing was written
@@ -659,7 +659,7 @@ def test_a_file_that_has_taken_the_place_of_a_journal_is_not_deleted_with_it(tab
 
 def test_a_link_to_a_journal_stays_and_its_file_goes(table, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "run")
-    with gl.resumable(table.ledger, tmp_path / "link") as run:
+    with gl.privacy.resumable(table.ledger, tmp_path / "link") as run:
         run.discard()
     assert (tmp_path / "link").is_symlink()
     assert not (tmp_path / "run").exists()
@@ -674,38 +674,40 @@ def test_what_follows_half_a_line_that_a_full_disk_left_is_found_again(table, tm
         return write(descriptor, data[:40])
 
     value = table.marginal("x0")
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         noise = for_counts(grant.left, value.distance)
-        with mock.patch.object(os, "write", full), pytest.raises(gl.ReadError, match="No space left"):
+        with mock.patch.object(os, "write", full), pytest.raises(gl.errors.ReadError, match="No space left"):
             grant.release(value, noise, what="x0")
         assert not table.ledger.entries
         first = grant.release(value, noise, what="x0").value
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        grant = table.ledger.grant(table.ledger.share("10%"), to="test")
         assert np.array_equal(grant.release(value, noise, what="x0").value, first)
     assert len(table.ledger.entries) == 1
 
 
 def test_a_run_goes_on_with_the_spend_that_it_was_begun_with(table, tmp_path):
-    with gl.resumable(table.ledger, tmp_path / "run") as run:
+    with gl.privacy.resumable(table.ledger, tmp_path / "run") as run:
         assert run.spend is None
     ask(table, tmp_path / "run")
-    with gl.resumable(table.ledger, tmp_path / "run") as run:
-        assert run.spend == table.ledger.share(percent=10)
+    with gl.privacy.resumable(table.ledger, tmp_path / "run") as run:
+        assert run.spend == table.ledger.share("10%")
 
 
-@pytest.mark.parametrize("method", [gl.DPGAN(steps=2), gl.PATEGAN(steps=2), gl.MisGAN(noised="generators", steps=2)])
+@pytest.mark.parametrize(
+    "method", [gl.synth.DPGAN(steps=2), gl.synth.PATEGAN(steps=2), gl.MisGAN(noised="generators", steps=2)]
+)
 def test_a_training_that_was_stopped_is_done_again_under_its_charge(method, table, tmp_path):
     def stop(phase, *_):
         if phase.startswith(("training", "votes")):
             raise CrashError
 
-    spend = table.ledger.share(percent=90)
-    with pytest.raises(CrashError), gl.resumable(table.ledger, tmp_path / "j"):
+    spend = table.ledger.share("90%")
+    with pytest.raises(CrashError), gl.privacy.resumable(table.ledger, tmp_path / "j"):
         method.fit(table, spend=spend, progress=stop)
     charged = table.ledger.entries
-    with gl.resumable(table.ledger, tmp_path / "j"):
+    with gl.privacy.resumable(table.ledger, tmp_path / "j"):
         method.fit(table, spend=spend)
     assert table.ledger.entries == charged
 
@@ -717,7 +719,7 @@ def test_answers_whose_entries_are_for_something_else_are_refused(table, tmp_pat
     fit("independent", other, tmp_path / "other")
     text = (tmp_path / "run").read_text().replace(table.ledger.identity, other.ledger.identity)
     (tmp_path / "run").write_text(text)
-    with pytest.raises(gl.ReadError, match="the ledger does not know"):
+    with pytest.raises(gl.errors.ReadError, match="the ledger does not know"):
         ask(other, tmp_path / "run")
 
 
@@ -726,7 +728,7 @@ def test_one_process_at_a_time_has_the_journal(table, tmp_path):
     import fcntl
 
     with (
-        gl.resumable(table.ledger, tmp_path / "run"),
+        gl.privacy.resumable(table.ledger, tmp_path / "run"),
         (tmp_path / "run").open() as file,
         pytest.raises(BlockingIOError),
     ):
@@ -758,28 +760,31 @@ def test_what_is_asked_and_answered_is_on_the_disk_before_the_next_step(table, t
 
 def test_a_grant_for_another_purpose_is_another_call(table, tmp_path):
     ask(table, tmp_path / "run")
-    with gl.resumable(table.ledger, tmp_path / "run"), pytest.raises(gl.ReadError, match="asked for something else"):
-        table.ledger.grant(table.ledger.share(percent=10), to="another")
+    with (
+        gl.privacy.resumable(table.ledger, tmp_path / "run"),
+        pytest.raises(gl.errors.ReadError, match="asked for something else"),
+    ):
+        table.ledger.grant(table.ledger.share("10%"), to="another")
 
 
 def test_the_grant_is_the_one_that_the_run_was_begun_with(table, tmp_path):
     ask(table, tmp_path / "run")
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        assert table.ledger.grant(table.ledger.share(percent=90), to="test").left == table.ledger.share(percent=10)
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        assert table.ledger.grant(table.ledger.share("90%"), to="test").left == table.ledger.share("10%")
 
 
 def test_a_journal_is_of_one_ledger_alone(table, tmp_path):
     other = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6))
-    with gl.resumable(table.ledger, tmp_path / "run"):
-        grant = other.ledger.grant(other.ledger.share(percent=10), to="test")
+    with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+        grant = other.ledger.grant(other.ledger.share("10%"), to="test")
         grant.release(other.marginal("x0"), for_counts(grant.left, other.marginal("x0").distance), what="x0")
     assert not (tmp_path / "run").exists()
 
 
 def test_grants_of_one_run_are_resumed_in_their_order(table, tmp_path):
     def two():
-        with gl.resumable(table.ledger, tmp_path / "run"):
-            one, other = (table.ledger.grant(table.ledger.share(percent=10), to=to) for to in ("one", "other"))
+        with gl.privacy.resumable(table.ledger, tmp_path / "run"):
+            one, other = (table.ledger.grant(table.ledger.share("10%"), to=to) for to in ("one", "other"))
             value = table.marginal("x0")
             noise = for_counts(other.left / 2, value.distance)
             first, second = other.release(value, noise, what="x0"), one.release(value, noise, what="x0")
@@ -789,13 +794,13 @@ def test_grants_of_one_run_are_resumed_in_their_order(table, tmp_path):
         two()
     *numbers, one, other = two()
     assert numbers == [1, 2]
-    assert one.value == other.value == pytest.approx(table.ledger.share(percent=5).value)
+    assert one.value == other.value == pytest.approx(table.ledger.share("5%").value)
     assert [entry.to for entry in table.ledger.entries] == ["other", "one"]
 
 
 def test_prices_follow_from_the_account_of_the_table_not_from_an_older_look_at_it(table, tmp_path):
     """The journal may have been opened with the ledger by its path."""
-    with gl.resumable(Ledger.open(table.ledger.path), tmp_path / "run"):
+    with gl.privacy.resumable(Ledger.open(table.ledger.path), tmp_path / "run"):
         for percent in (5, 90):  # the second would be priced together if it were the first
-            gl.Mixture().fit(table, spend=table.ledger.share(percent=percent))
+            gl.Mixture().fit(table, spend=table.ledger.share(f"{percent}%"))
     assert not any(entry.together for entry in table.ledger.entries)

@@ -39,7 +39,7 @@ def table(tmp_path):
 
 
 def spend(table, percent, what="x0"):
-    grant = table.ledger.grant(table.ledger.share(percent=percent), to="test")
+    grant = table.ledger.grant(table.ledger.share(f"{percent}%"), to="test")
     value = table.marginal(what)
     return grant.release(value, DiscreteGaussian.for_loss(grant.left, value.distance), what=what)
 
@@ -68,7 +68,7 @@ def test_more_than_what_is_left_is_refused_with_percentages(table):
 
 
 def test_a_grant_cannot_be_overdrawn(table):
-    grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    grant = table.ledger.grant(table.ledger.share("10%"), to="test")
     value = table.marginal("x0")
     with pytest.raises(BudgetError, match="of this grant is left"):
         grant.release(value, DiscreteGaussian.for_loss(grant.left * 2, value.distance), what="x0")
@@ -76,7 +76,7 @@ def test_a_grant_cannot_be_overdrawn(table):
 
 
 def test_what_a_grant_does_not_spend_was_never_taken(table):
-    grant = table.ledger.grant(table.ledger.share(percent=50), to="test")
+    grant = table.ledger.grant(table.ledger.share("50%"), to="test")
     value = table.marginal("x0")
     grant.release(value, DiscreteGaussian.for_loss(grant.left / 5, value.distance), what="x0")
     assert table.ledger.left.value == pytest.approx(0.9 * table.ledger.capacity.value)
@@ -85,11 +85,11 @@ def test_what_a_grant_does_not_spend_was_never_taken(table):
 @pytest.mark.parametrize("percent", [0, -1, 101, math.nan, "50", None])
 def test_a_share_lies_between_nothing_and_all(table, percent):
     with pytest.raises(BudgetError, match="percent"):
-        table.ledger.share(percent=percent)
+        table.ledger.share(f"{percent}%")
 
 
 def test_spend_must_be_a_loss_of_this_ledger(table, tmp_path):
-    other = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0))
+    other = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, 0))
     for wrong in (0.5, other.ledger.left, None):
         with pytest.raises(BudgetError, match="not a loss of this ledger"):
             table.ledger.grant(wrong, to="test")
@@ -130,8 +130,8 @@ def test_a_larger_unit_says_how_much_weaker_the_promise_was(tmp_path):
 
 
 def test_a_larger_unit_under_a_pure_budget(tmp_path):
-    table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0), protect=Rows(3))
-    grant = table.ledger.grant(table.ledger.share(percent=20), to="test")
+    table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, 0), protect=Rows(3))
+    grant = table.ledger.grant(table.ledger.share("20%"), to="test")
     value = table.marginal("x0")
     grant.release(value, DiscreteLaplace.for_loss(grant.left, value.distance), what="x0")
     assert table.ledger.guarantee().epsilon == pytest.approx(0.2)
@@ -356,15 +356,15 @@ class Whatever(frozenset):
 @pytest.mark.parametrize("lie", [(L1(Anything(1e-6)), None), (L1(1), Whatever({"x0"})), (L1(1), {"x0"})])
 def test_what_is_planned_is_made_of_plain_numbers_and_names(table, lie):
     """Else it could say of itself that it equals what is read, and cost less."""
-    grant = table.ledger.grant(table.ledger.share(percent=20), to="test")
+    grant = table.ledger.grant(table.ledger.share("20%"), to="test")
     with pytest.raises(BudgetError, match="not plain numbers and names"):
         grant.plan([Request(*lie, DiscreteGaussian(100.0), "x")])
     assert not table.ledger.entries
-    assert grant.left.value == pytest.approx(table.ledger.share(percent=20).value)
+    assert grant.left.value == pytest.approx(table.ledger.share("20%").value)
 
 
 def test_a_plan_takes_from_its_grant(table):
-    grant = table.ledger.grant(table.ledger.share(percent=20), to="test")
+    grant = table.ledger.grant(table.ledger.share("20%"), to="test")
     value = table.marginal("x0")
     noise = DiscreteGaussian.for_loss(grant.left, value.distance)
     grant.plan([Request(value.distance, value.reads, noise, "x")])
@@ -425,8 +425,8 @@ def test_adaptive_releases_get_the_filters_promise(table):
 
 
 def test_a_pure_budget_adds_up_epsilons(tmp_path):
-    table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(2.0))
-    grant = table.ledger.grant(table.ledger.share(percent=50), to="test")
+    table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(2.0, 0))
+    grant = table.ledger.grant(table.ledger.share("50%"), to="test")
     value = table.marginal("x0")
     grant.release(value, DiscreteLaplace.for_loss(grant.left, value.distance), what="x0")
     assert table.ledger.guarantee().epsilon == pytest.approx(1.0)
@@ -473,7 +473,7 @@ def test_the_ledger_reads_well(table):
 
 def test_a_folder_that_is_not_there_is_told_before_anything_is_read(tmp_path):
     with pytest.raises(LedgerError, match="cannot open the ledger"):
-        Ledger.attach(tmp_path / "no" / "x.ledger", table="t", protect=Rows(1), budget=Budget(1.0))
+        Ledger.attach(tmp_path / "no" / "x.ledger", table="t", protect=Rows(1), budget=Budget(1.0, 0))
 
 
 def test_a_link_is_the_same_ledger(table, tmp_path):
@@ -484,7 +484,7 @@ def test_a_link_is_the_same_ledger(table, tmp_path):
         again = Ledger.open(tmp_path / name)
         assert again.spent == table.ledger.spent
         with pytest.raises(BudgetError):
-            again.grant(again.share(percent=50), to="test")
+            again.grant(again.share("50%"), to="test")
     assert not (tmp_path / "link.seal").exists()
 
 
@@ -586,8 +586,8 @@ def test_the_printed_entries_stand_in_columns_whatever_the_names(tmp_path):
     names = ["a", "total_combined_household_income_before_taxes_of_the_first_wave", "b" * 30]
     schema = gl.Schema("wide", [gl.Boolean(name) for name in names])
     table = private([("true", "false", "true")] * 5, schema, tmp_path)
-    gl.Independent().fit(table, spend=table.ledger.share(percent=50))
-    table.ask(gl.Count(), spend=table.ledger.share(percent=50))
+    gl.Independent().fit(table, spend=table.ledger.share("50%"))
+    table.ask(gl.Count(), spend=table.ledger.share("50%"))
     head, *lines = str(table.ledger).split("\n\n")[1].split("\n")
     for word in ("by", "for", "mechanism"):
         start = head.index(f" {word}")
@@ -622,7 +622,7 @@ def test_what_the_header_states_cannot_be_changed(table):
 
 
 def test_the_assumption_of_a_budget_cannot_be_changed_through_its_ledger(tmp_path):
-    filtered = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, ground_truth=MCAR({"x0": 0.5})))
+    filtered = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, 0, ground_truth=MCAR({"x0": 0.5})))
     filtered.ledger.budget.ground_truth.rate["x0"] = 0.999
     assert filtered.ledger.budget.ground_truth.rate == {"x0": 0.5}
 
@@ -650,7 +650,7 @@ def released_by(name, folder):
     """The path of a ledger with one entry by this mechanism."""
     approximate = name in ("DiscreteGaussian", "PrivateTraining", "TeacherVotes", "OneTeacher")
     table = private(ROWS, letters_schema([2, 2]), folder, budget=Budget(8.0, 1e-6 if approximate else 0.0))
-    half = table.ledger.share(percent=50)
+    half = table.ledger.share("50%")
     counted = Tally(("x1",), lambda rows: np.ones((len(rows["x1"]), 1), dtype=np.int64), 1, 1)
     value = {
         "ExponentialChoice": lambda: Workload(table, [(0,), (1,), (0, 1)], rows="observed").dependence([(0, 1)]),
@@ -745,7 +745,7 @@ def test_lines_of_other_processes_are_computed_again_as_well(table):
     seal_of(table.ledger.path).unlink()
     for _ in range(2):  # and nothing of it is kept
         with pytest.raises(LedgerError, match="states less than entry 2"):
-            again.grant(again.share(percent=1), to="test")
+            again.grant(again.share("1%"), to="test")
     assert len(again.entries) == 1
 
 
@@ -810,7 +810,7 @@ def test_threads_share_one_ledger(table):
     noise = DiscreteGaussian(1e3)
 
     def spend_some():
-        grant = table.ledger.grant(table.ledger.share(percent=10), to="thread")
+        grant = table.ledger.grant(table.ledger.share("10%"), to="thread")
         for _ in range(10):
             grant.release(table.marginal("x0"), noise, what="x0")
 
@@ -840,5 +840,5 @@ def test_a_seal_without_its_ledger_is_a_ledger_that_was_lost(budget, tmp_path):
 def test_a_header_that_is_refused_leaves_no_empty_file(tmp_path):
     path = tmp_path / "people.ledger"
     with pytest.raises(BudgetError, match="one rate for all columns"):
-        Ledger.attach(path, table="people", protect=Rows(1), budget=Budget(1.0, ground_truth=MCAR(0.2)))
+        Ledger.attach(path, table="people", protect=Rows(1), budget=Budget(1.0, 0, ground_truth=MCAR(0.2)))
     assert list(tmp_path.iterdir()) == []

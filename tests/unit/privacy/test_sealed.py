@@ -140,7 +140,7 @@ def test_nothing_is_computed_before_the_ledger_is_charged(tmp_path, monkeypatch)
         reads=None,
         key=table.ledger._key,
     )
-    grant = table.ledger.grant(table.ledger.share(percent=10), to="test")
+    grant = table.ledger.grant(table.ledger.share("10%"), to="test")
     assert not seen
     grant.release(counts, DiscreteGaussian.for_loss(grant.left, counts.distance), what="x0")
     assert seen == [1]

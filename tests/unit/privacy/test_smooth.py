@@ -157,17 +157,17 @@ def test_ours_keeps_it(pair, claimed):
 # ---------------------------------------------------------------------- through the gate
 
 
-@pytest.mark.parametrize("budget", [Budget(8.0), Budget(8.0, 1e-6)])
+@pytest.mark.parametrize("budget", [Budget(8.0, 0), Budget(8.0, 1e-6)])
 def test_a_release_charges_its_loss_and_shows_nothing_private(budget, tmp_path):
     entries = []
     for rows in (BEFORE, AFTER, []):
         table, value = question(rows, tmp_path, budget=budget)
-        grant = table.ledger.grant(table.ledger.share(percent=80), to="test")
+        grant = table.ledger.grant(table.ledger.share("80%"), to="test")
         mechanism = SmoothCauchy.for_loss(grant.left, value.distance)
         answer = grant.release(value, mechanism, what="how many").value
         assert (answer / mechanism.grid).is_integer()
         (entry,) = table.ledger.entries
-        assert entry.loss <= table.ledger.share(percent=80).value * (1 + 1e-9)
+        assert entry.loss <= table.ledger.share("80%").value * (1 + 1e-9)
         entries.append((entry.mechanism, entry.distance, entry.reads, entry.loss))
     assert entries[0] == entries[1] == entries[2]
     assert entries[0][0].keys() == {"name", "exponent", "alpha", "grid"}
@@ -178,7 +178,7 @@ def test_a_release_charges_its_loss_and_shows_nothing_private(budget, tmp_path):
 def test_a_small_share_of_an_approximate_budget_is_refused(tmp_path):
     table, value = question(BEFORE, tmp_path, budget=Budget(1.0, 1e-6))
     with pytest.raises(BudgetError, match="ln 2"):
-        SmoothCauchy.for_loss(table.ledger.share(percent=50), value.distance)
+        SmoothCauchy.for_loss(table.ledger.share("50%"), value.distance)
 
 
 def test_rows_per_person_reach_the_distance(tmp_path):

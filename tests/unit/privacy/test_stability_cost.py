@@ -8,16 +8,16 @@ import gapless as gl
 
 
 def test_the_formula():
-    cost = gl.stability_cost(0.1, 1e-6, changed=11)
+    cost = gl.privacy.stability_cost(0.1, 1e-6, changed=11)
     assert cost.epsilon == pytest.approx(1.1)
     assert cost.delta == pytest.approx(1e-6 * sum(math.exp(0.1 * i) for i in range(11)))
     assert round(cost.delta / 1e-6) == 19  # and not 1: δ does not stay
-    assert round(gl.stability_cost(1.0, 1e-6, changed=11).delta / 1e-6) == 34845
-    assert gl.stability_cost(0.0, 1e-6, changed=11).delta == pytest.approx(11e-6)
-    assert gl.stability_cost(2.0, 0.0, changed=400) == gl.privacy.StabilityCost(800.0, 0.0)
-    assert gl.stability_cost(2.0, 1e-9, changed=400).delta == 1.0
-    assert gl.stability_cost(1.0, 1e-6, changed=1).delta == pytest.approx(1e-6)
-    assert gl.stability_cost(1.0, changed=3, rho=0.5).rho == 4.5
+    assert round(gl.privacy.stability_cost(1.0, 1e-6, changed=11).delta / 1e-6) == 34845
+    assert gl.privacy.stability_cost(0.0, 1e-6, changed=11).delta == pytest.approx(11e-6)
+    assert gl.privacy.stability_cost(2.0, 0.0, changed=400) == gl.privacy.StabilityCost(800.0, 0.0)
+    assert gl.privacy.stability_cost(2.0, 1e-9, changed=400).delta == 1.0
+    assert gl.privacy.stability_cost(1.0, 1e-6, changed=1).delta == pytest.approx(1e-6)
+    assert gl.privacy.stability_cost(1.0, changed=3, rho=0.5).rho == 4.5
 
 
 def test_a_mechanism_that_the_published_formula_would_allow():
@@ -25,7 +25,7 @@ def test_a_mechanism_that_the_published_formula_would_allow():
     delta, copies = 0.01, 5
     out = 1 - (1 - delta) ** copies
     assert out > delta  # "(c ε, δ)" is false
-    assert out <= gl.stability_cost(0.0, delta, changed=copies).delta
+    assert out <= gl.privacy.stability_cost(0.0, delta, changed=copies).delta
 
 
 def test_composing_step_by_step_gives_no_less():
@@ -33,13 +33,13 @@ def test_composing_step_by_step_gives_no_less():
     epsilon = 0.7
     keep = math.exp(epsilon) / (1 + math.exp(epsilon))
     for copies in (1, 2, 4):
-        bound = gl.stability_cost(epsilon, changed=copies).epsilon
+        bound = gl.privacy.stability_cost(epsilon, changed=copies).epsilon
         worst = copies * math.log(keep / (1 - keep))
         assert worst <= bound * (1 + 1e-12)
 
 
 def test_words():
-    assert str(gl.stability_cost(1.0, 1e-6, changed=11, rho=0.25)) == "ε = 11, δ = 0.03485; ρ = 30.25"
+    assert str(gl.privacy.stability_cost(1.0, 1e-6, changed=11, rho=0.25)) == "ε = 11, δ = 0.03485; ρ = 30.25"
 
 
 @pytest.mark.parametrize(
@@ -54,5 +54,5 @@ def test_words():
     ],
 )
 def test_what_is_refused(arguments, match):
-    with pytest.raises(gl.BudgetError, match=match):
-        gl.stability_cost(**arguments)
+    with pytest.raises(gl.errors.BudgetError, match=match):
+        gl.privacy.stability_cost(**arguments)

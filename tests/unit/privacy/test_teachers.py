@@ -96,20 +96,20 @@ def test_more_of_anything_costs_more(kind, settings):
 
 @pytest.mark.parametrize(("kind", "settings"), BOTH)
 def test_refusals(kind, settings):
-    with pytest.raises(gl.BudgetError, match="no finite loss under a pure budget"):
+    with pytest.raises(gl.errors.BudgetError, match="no finite loss under a pure budget"):
         kind(**settings, std=9.0).loss(Sampled(1), PURE)
-    with pytest.raises(gl.BudgetError, match="teachers are for rows that are drawn by chance"):
+    with pytest.raises(gl.errors.BudgetError, match="teachers are for rows that are drawn by chance"):
         kind(**settings, std=9.0).loss(L1(1), 6.0)
-    with pytest.raises(gl.BudgetError, match="std = 0"):
+    with pytest.raises(gl.errors.BudgetError, match="std = 0"):
         kind(**settings, std=0)
-    with pytest.raises(gl.BudgetError, match="teachers = 0"):
+    with pytest.raises(gl.errors.BudgetError, match="teachers = 0"):
         kind(**settings | {"teachers": 0}, std=1.0)
-    with pytest.raises(gl.BudgetError, match="too small for training"):
+    with pytest.raises(gl.errors.BudgetError, match="too small for training"):
         kind.for_loss(gl.Loss(1e-40, 8.0), Sampled(1), **settings)
 
 
 def test_orders_without_end_are_refused():
-    with pytest.raises(gl.BudgetError, match="accounted for at the order"):
+    with pytest.raises(gl.errors.BudgetError, match="accounted for at the order"):
         OneTeacher(**ANSWERS, std=9.0).loss(Sampled(1), HIGHEST_ORDER + 1.0)
 
 
@@ -134,15 +134,15 @@ def test_answers_of_another_shape_than_was_paid_for_are_refused(other, tmp_path)
     table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
     value = teachable(table, poll(table.schema))
     fewer = TeacherVotes.for_loss(table.ledger.left, value.distance, steps=3, **other)
-    with pytest.raises(gl.BudgetError, match=r"was paid for\n  Try: pass teachers= of the program"):
+    with pytest.raises(gl.errors.BudgetError, match=r"was paid for\n  Try: pass teachers= of the program"):
         table.ledger.grant(table.ledger.left, to="test").release(value, fewer, what="x")
 
 
 def test_programs_of_others_see_no_row(tmp_path):
     table = private(ROWS, letters_schema([2, 2]), tmp_path)
-    with pytest.raises(gl.ModelError, match="is not of this library"):
+    with pytest.raises(gl.errors.ModelError, match="is not of this library"):
         teachable(table, object())
-    with pytest.raises(gl.SealedError, match="teachable"):
+    with pytest.raises(gl.errors.SealedError, match="teachable"):
         teachable(object(), poll(table.schema))
 
 
@@ -150,7 +150,7 @@ def test_a_code_that_a_school_does_not_take_is_told_before_the_charge_and_never_
     table = private([("a", "a")], letters_schema([2, 3]), tmp_path)
     for school in (poll(letters_schema([2, 2])), tutors(letters_schema([2, 2]))):
         with pytest.raises(
-            gl.ModelError, match=r"does not take columns of 3, 6 codes(.|\n)*Try: a school for the schema"
+            gl.errors.ModelError, match=r"does not take columns of 3, 6 codes(.|\n)*Try: a school for the schema"
         ):
             teachable(table, school)
     assert not table.ledger.entries

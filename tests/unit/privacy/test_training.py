@@ -42,7 +42,7 @@ def table(tmp_path):
 
 def learned(table, *, percent=50, needs=(), **more):
     grant = table.ledger.grant(table.ledger.left, to="test")
-    spend = table.ledger.share(percent=percent)
+    spend = table.ledger.share(f"{percent}%")
     return train(table, program(), grant, spend=spend, what="network", needs=needs, **SETTINGS | more)
 
 
@@ -183,25 +183,27 @@ def test_more_steps_a_higher_rate_and_more_numbers_cost_more():
     ],
 )  # fmt: skip
 def test_constants_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(gl.BudgetError, match=next(iter(wrong))):
+    with pytest.raises(gl.errors.BudgetError, match=next(iter(wrong))):
         of_training(**{"std": 1.0} | wrong)
 
 
 def test_other_distances_and_budgets_are_refused():
     for distance in (L1(1), L2(1), Rows(1)):
-        with pytest.raises(gl.BudgetError, match="drawn into lots"):
+        with pytest.raises(gl.errors.BudgetError, match="drawn into lots"):
             of_training(1.0).loss(distance, 8.0)
-        with pytest.raises(gl.BudgetError, match="drawn into lots"):
+        with pytest.raises(gl.errors.BudgetError, match="drawn into lots"):
             PrivateTraining.for_loss(gl.Loss(1.0, 8.0), distance, numbers=3, **SETTINGS)
-    with pytest.raises(gl.BudgetError, match="accounted for at the order"):
+    with pytest.raises(gl.errors.BudgetError, match="accounted for at the order"):
         of_training(1.0).loss(Sampled(1), HIGHEST_ORDER + 1.0)
-    with pytest.raises(gl.BudgetError, match="too small for training"):
+    with pytest.raises(gl.errors.BudgetError, match="too small for training"):
         PrivateTraining.for_loss(gl.Loss(1e-30, 8.0), Sampled(1), numbers=3, **SETTINGS)
 
 
 def test_a_pure_budget_is_refused_before_anything_is_charged(tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, budget=Budget(1.0))
-    with pytest.raises(gl.BudgetError, match=r"no finite loss under a pure budget\n  Try: choose a delta= above 0"):
+    with pytest.raises(
+        gl.errors.BudgetError, match=r"no finite loss under a pure budget\n  Try: choose a delta= above 0"
+    ):
         learned(table)
     assert not Ledger.open(table.ledger.path).entries
 
@@ -230,7 +232,7 @@ class SpyCells(Cells):
     ],
 )
 def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong):
-    with pytest.raises(gl.ModelError, match="not of this library, and would see rows"):
+    with pytest.raises(gl.errors.ModelError, match="not of this library, and would see rows"):
         trainable(table, wrong())
     assert all_own(program(lot=np.float64(20.0)))
 
@@ -242,7 +244,7 @@ def test_a_program_that_does_not_take_gaps_is_refused_whatever_the_rows_are(code
     cells = Cells(given=(0, 1), sizes=observed, targets=(2,), cells=(2,), coded=coded)
     for rows in ([("a", "b", "a")], [("a", None, "a")]):
         table = private(rows, SCHEMA, tmp_path)
-        with pytest.raises(gl.ModelError, match="does not take columns of"):
+        with pytest.raises(gl.errors.ModelError, match="does not take columns of"):
             trainable(table, program(network=network, cells=cells))
         assert trainable(table, program(network=network, cells=cells), needs=["x0", "x1"]).reads == {"x0", "x1"}
         filled = table.fill([np.ones(column.size) for column in SCHEMA.columns])
@@ -277,7 +279,7 @@ def test_a_program_of_another_size_than_was_paid_for_is_not_run(table):
     value = trainable(table, program())
     mechanism = PrivateTraining(**SETTINGS, std=9.0, numbers=5)
     grant = table.ledger.grant(table.ledger.left, to="test")
-    with pytest.raises(gl.BudgetError, match=r"a gradient has \d+ numbers, and noise for 5 was paid for"):
+    with pytest.raises(gl.errors.BudgetError, match=r"a gradient has \d+ numbers, and noise for 5 was paid for"):
         grant.release(value, mechanism, what="x")
 
 
@@ -481,7 +483,7 @@ def test_all_steps_are_charged_once_and_before_the_first_row_is_read(table, monk
     assert entry.distance == {"Sampled": 1}
     assert entry.mechanism["name"] == "PrivateTraining"
     assert list(entry.mechanism) == ["name", "rate", "steps", "clip", "std", "numbers", "draws"]
-    assert entry.loss == pytest.approx(table.ledger.share(percent=50).value, rel=1e-6)
+    assert entry.loss == pytest.approx(table.ledger.share("50%").value, rel=1e-6)
     assert "PrivateTraining(0.1, 5, 1," in str(table.ledger)
     assert table.ledger.guarantee().private
 
@@ -518,7 +520,7 @@ def test_a_ledger_with_other_constants_than_were_paid_for_is_refused(table, chan
     content["mechanism"] |= change
     other = table.ledger.path.with_name("other.ledger")
     other.write_text(header + json.dumps(content) + "\n")
-    with pytest.raises(gl.LedgerError, match=told):
+    with pytest.raises(gl.errors.LedgerError, match=told):
         Ledger.open(other)
 
 

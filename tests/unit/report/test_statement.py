@@ -28,7 +28,7 @@ ROWS = [("a", "b"), ("b", None), (None, "c"), ("a", "a")] * 50
 
 
 def statement(table, ledger=None):
-    model = gl.Independent(missing=gl.Observed()).fit(table, spend=table.ledger.share(percent=4))
+    model = gl.Independent(missing=gl.Observed()).fit(table, spend=table.ledger.share("4%"))
     return "\n".join(privacy_statement(model, model.sample(5, seed=1), ledger or table.ledger))
 
 
@@ -42,18 +42,18 @@ def test_the_noise_is_described_by_the_mechanisms_that_were_used(tmp_path, delta
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, delta))
     assert noise_line(statement(table)).endswith(f"entropy: {mechanism.told}.")
     knn = gl.Count(where="x0 == 'a'", missing=gl.Knn(neighbors=1, on=["x1"]))
-    table.ask(knn, spend=table.ledger.share(percent=60))
+    table.ask(knn, spend=table.ledger.share("60%"))
     assert noise_line(statement(table)).endswith(f"entropy: {mechanism.told}; {SmoothCauchy.told}.")
-    gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.share(percent=10))
+    gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.share("10%"))
     assert ExponentialChoice.told in noise_line(statement(table))
     assert "integer" not in statement(table)
 
 
 def test_noise_on_coefficients_is_told(tmp_path):
-    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0))
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, 0))
     fake = gl.Table(SCHEMA, [[0, 1, 1], [0, 1, 2]], rows=3)
-    weights = gl.LogisticWeights(noise="knorm", debias=False)
-    weights.fit(table, fake, spend=table.ledger.share(percent=50))
+    weights = gl.weights.LogisticWeights(noise="knorm", debias=False)
+    weights.fit(table, fake, spend=table.ledger.share("50%"))
     text = statement(table)
     assert noise_line(text).endswith(f"entropy: {KNorm.told}; {DiscreteLaplace.told}.")
     assert "| 1 | 50.00% | LogisticWeights.fit | coefficients | KNorm(" in text
@@ -63,7 +63,7 @@ def test_a_training_is_one_entry_with_its_constants(tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, 1e-6))
     cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(4,))
     program = Descent(network=Linear(3, 4), cells=cells, optimizer=SGD(rate=Cosine(rate=0.1, steps=7)), lot=20.0)
-    grant = table.ledger.grant(table.ledger.share(percent=50), to="Network.fit")
+    grant = table.ledger.grant(table.ledger.share("50%"), to="Network.fit")
     train(table, program, grant, spend=grant.left, rate=0.1, steps=7, clip=1.0, what="network", needs=["x1"])
     text = statement(table)
     assert noise_line(text).endswith(f"entropy: {PrivateTraining.told}; {DiscreteGaussian.told}.")
@@ -72,7 +72,7 @@ def test_a_training_is_one_entry_with_its_constants(tmp_path):
 
 
 def test_an_entry_that_a_crash_left_is_said_to_be_one(tmp_path):
-    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0))
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, 0))
     statement(table)
     path = table.ledger.path
     path.write_bytes(path.read_bytes() + b'{"loss": 0.1, "num')
@@ -84,8 +84,8 @@ def test_an_entry_that_a_crash_left_is_said_to_be_one(tmp_path):
 
 def test_rates_that_another_ledger_paid_for_bring_its_loss_along(tmp_path):
     pilot = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7, 1e-7), protect=gl.Rows(1))
-    rates = gl.gap_rates(pilot, spend=pilot.ledger.share(percent=50))
-    budget = gl.Budget(1.0, ground_truth=rates)
+    rates = gl.missing.gap_rates(pilot, spend=pilot.ledger.share("50%"))
+    budget = gl.Budget(1.0, 0, ground_truth=rates)
     table = private(ROWS, SCHEMA, tmp_path, budget=budget)
     besides = (
         f"paid for under another ledger ({pilot.ledger.identity[:8]}), which comes on top: (0.7, 1e-07)-differential "
@@ -95,13 +95,13 @@ def test_rates_that_another_ledger_paid_for_bring_its_loss_along(tmp_path):
     same = gl.MCAR(rates.rates, failure=1e-6)
     for text in (budget, statement(table), again, again.ground_truth(), again.ground_truth(same)):
         assert besides in str(text)
-    plain = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0)).ledger
+    plain = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, 0)).ledger
     assert besides in str(plain.ground_truth(rates))
 
 
 def test_rates_that_the_same_ledger_paid_for_are_among_its_entries(tmp_path):
-    table = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7))
-    rates = gl.gap_rates(table, spend=table.ledger.share(percent=50))
+    table = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7, 0))
+    rates = gl.missing.gap_rates(table, spend=table.ledger.share("50%"))
     text = str(table.ledger.ground_truth(rates))
     assert "bounded by a paid estimate that fails with probability 1e-06" in text
     assert "another ledger" not in text
@@ -109,25 +109,27 @@ def test_rates_that_the_same_ledger_paid_for_are_among_its_entries(tmp_path):
 
 
 def test_rates_without_privacy_say_so_wherever_they_are_used(tmp_path):
-    pilot = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7))
+    pilot = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7, 0))
     with no_noise():
-        rates = gl.gap_rates(pilot, spend=pilot.ledger.share(percent=50))
+        rates = gl.missing.gap_rates(pilot, spend=pilot.ledger.share("50%"))
     assert pilot.ledger.guarantee().epsilon == math.inf
-    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, ground_truth=rates))
+    table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, 0, ground_truth=rates))
     assert "which comes on top: NOT PRIVATE: noise of a test" in str(Ledger.open(table.ledger.path))
 
 
 def test_rates_are_of_the_gaps_that_they_were_estimated_for(tmp_path):
-    pilot = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7))
-    rates = gl.gap_rates(pilot, spend=pilot.ledger.share(percent=50))
+    pilot = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7, 0))
+    rates = gl.missing.gap_rates(pilot, spend=pilot.ledger.share("50%"))
     coded = gl.Categorical("x0", ["a", "b"], may_be_missing=True, missing=["-8"])
     other = gl.Schema("letters", [coded, SCHEMA["x1"]])
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(gl.BudgetError, match="rate of gaps in 'x0' was estimated under a schema that takes other"):
-        private(ROWS, other, tmp_path, budget=gl.Budget(1.0, ground_truth=rates))
+    with pytest.raises(
+        gl.errors.BudgetError, match="rate of gaps in 'x0' was estimated under a schema that takes other"
+    ):
+        private(ROWS, other, tmp_path, budget=gl.Budget(1.0, 0, ground_truth=rates))
     assert sorted(tmp_path.iterdir()) == before
-    ledger = private(ROWS, other, tmp_path, budget=gl.Budget(1.0)).ledger
-    with pytest.raises(gl.BudgetError, match="other cells for gaps"):
+    ledger = private(ROWS, other, tmp_path, budget=gl.Budget(1.0, 0)).ledger
+    with pytest.raises(gl.errors.BudgetError, match="other cells for gaps"):
         ledger.ground_truth(rates)
     assert ledger.ground_truth(gl.MCAR({"x1": rates.rates["x1"]})).epsilon <= 1
 
@@ -135,7 +137,7 @@ def test_rates_are_of_the_gaps_that_they_were_estimated_for(tmp_path):
 @pytest.mark.parametrize(("rows", "lost"), [(69, True), (50_000, False)])
 def test_a_release_that_is_lost_in_noise_says_so(tmp_path, rows, lost):
     table = private([("a", "b")] * rows, SCHEMA, tmp_path, budget=gl.Budget(1.0, 1e-6))
-    model = gl.Independent().fit(table, spend=table.ledger.share(percent=2))
+    model = gl.Independent().fit(table, spend=table.ledger.share("2%"))
     sample = model.sample(5, seed=1)
     assert ("noise dominates this release" in model.lost_in_noise()) == lost
     assert ("Warning: noise dominates" in "\n".join(privacy_statement(model, sample, table.ledger))) == lost

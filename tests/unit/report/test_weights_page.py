@@ -15,12 +15,12 @@ SCHEMA = letters_schema([2, 3])
 def drawn(weights, folder):
     rng = np.random.default_rng(0)
     rows = gl.Table(SCHEMA, [rng.integers(0, 2, 100), rng.integers(0, SCHEMA.columns[1].extended_size, 100)], rows=100)
-    table = private([("a", "b")] * 9, SCHEMA, folder, budget=gl.Budget(1.0))
+    table = private([("a", "b")] * 9, SCHEMA, folder, budget=gl.Budget(1.0, 0))
     return rows, weights_page(rows, weights, table.ledger)
 
 
 def test_shares_with_and_without_weights_and_the_rows_in_effect(tmp_path):
-    weights = gl.Weights(np.where(np.arange(100) < 50, 3.0, 1.0), method="by hand")
+    weights = gl.weights.Weights(np.where(np.arange(100) < 50, 3.0, 1.0), method="by hand")
     rows, page = drawn(weights, tmp_path)
     for told in ("By hand weights of 100 rows: 80 rows in effect", "0.2 to 0.5", "1 to 2", "x0 × x1", "missing: "):
         assert told in page
@@ -32,7 +32,7 @@ def test_shares_with_and_without_weights_and_the_rows_in_effect(tmp_path):
 
 def test_weights_that_leave_few_rows_are_warned_of(tmp_path):
     with pytest.warns(gl.weights.FewRowsWarning):
-        weights = gl.Weights(np.eye(100)[3], method="by hand")
+        weights = gl.weights.Weights(np.eye(100)[3], method="by hand")
     _, page = drawn(weights, tmp_path)
     assert "Warning: these weights leave 1 of 100 rows in effect" in page
     assert "10 or more" in page

@@ -223,7 +223,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize(("text", "wrong", "hint"), MALFORMED.values(), ids=MALFORMED)
 def test_a_malformed_schema_says_what_is_wrong_and_what_to_do(text, wrong, hint):
-    with pytest.raises(gl.SchemaError) as caught:
+    with pytest.raises(gl.errors.SchemaError) as caught:
         gl.Schema.from_toml(text)
     assert wrong in caught.value.wrong
     assert hint in caught.value.hint
@@ -244,20 +244,20 @@ def test_a_malformed_schema_says_what_is_wrong_and_what_to_do(text, wrong, hint)
     ],
 )
 def test_malformed_objects_are_schema_errors_too(build):
-    with pytest.raises(gl.SchemaError):
+    with pytest.raises(gl.errors.SchemaError):
         build()
 
 
 def test_a_missing_unreadable_or_foreign_file_is_named(tmp_path):
-    with pytest.raises(gl.ReadError, match=r"no file .*none\.toml\n  Try: gapless schema draft"):
+    with pytest.raises(gl.errors.ReadError, match=r"no file .*none\.toml\n  Try: gapless schema draft"):
         gl.Schema.read(tmp_path / "none.toml")
-    with pytest.raises(gl.ReadError, match="cannot read"):
+    with pytest.raises(gl.errors.ReadError, match="cannot read"):
         gl.Schema.read(tmp_path)
     (tmp_path / "latin.toml").write_bytes(b'[table]\nname = "\xff"')
-    with pytest.raises(gl.ReadError, match="UTF-8"):
+    with pytest.raises(gl.errors.ReadError, match="UTF-8"):
         gl.Schema.read(tmp_path / "latin.toml")
     (tmp_path / "bad.toml").write_text("[table")
-    with pytest.raises(gl.SchemaError, match=r"bad\.toml is not valid TOML"):
+    with pytest.raises(gl.errors.SchemaError, match=r"bad\.toml is not valid TOML"):
         gl.Schema.read(tmp_path / "bad.toml")
 
 
@@ -345,5 +345,5 @@ def test_default_rules_for_cells_outside():
 
 
 def test_zero_is_one_level_whatever_its_sign():
-    with pytest.raises(gl.SchemaError, match="has the level '0' twice"):
+    with pytest.raises(gl.errors.SchemaError, match="has the level '0' twice"):
         gl.Categorical("x", [0.0, -0.0])

@@ -20,7 +20,7 @@ def schema_of(columns, size=4, *, may_be_missing=False, rows=None):
 
 
 def chosen(schema, budget=USUAL, protect=1, **settings):
-    method, why = gl.Auto(**settings).choose(schema, budget.capacity, gl.Rows(protect))
+    method, why = gl.synth.Auto(**settings).choose(schema, budget.capacity, gl.Rows(protect))
     return method.name, why
 
 
@@ -29,7 +29,7 @@ def rows_for_all_pairs(columns, budget=USUAL, size=4):
 
 
 @pytest.mark.parametrize(("columns", "before"), [(15, "aim"), (WIDE, "aim"), (WIDE + 1, "mst"), (200, "mst")])
-@pytest.mark.parametrize("budget", [gl.Budget(0.1, 1e-6), USUAL, gl.Budget(10.0, 1e-6), gl.Budget(1.0)])
+@pytest.mark.parametrize("budget", [gl.Budget(0.1, 1e-6), USUAL, gl.Budget(10.0, 1e-6), gl.Budget(1.0, 0)])
 def test_all_pairs_are_measured_where_together_they_have_enough_rows_for_their_noise(columns, before, budget):
     limit = rows_for_all_pairs(columns, budget)
     assert chosen(schema_of(columns, rows=int(limit * 0.99)), budget)[0] == before
@@ -41,7 +41,7 @@ def test_more_noise_or_more_cells_than_rows_are_for_means_that_pairs_are_chosen(
     few = schema_of(15, rows=rows)
     assert chosen(few)[0] == "mixture"
     assert chosen(few, gl.Budget(0.5, 1e-6))[0] == "aim"
-    assert chosen(few, gl.Budget(1.0))[0] == "aim", "with δ = 0 noise grows with the number of pairs"
+    assert chosen(few, gl.Budget(1.0, 0))[0] == "aim", "with δ = 0 noise grows with the number of pairs"
     assert chosen(few, protect=2)[0] == "aim"
     assert chosen(schema_of(15, 5, rows=rows))[0] == "aim"
     gapped = schema_of(15, may_be_missing=True, rows=rows)
@@ -51,7 +51,7 @@ def test_more_noise_or_more_cells_than_rows_are_for_means_that_pairs_are_chosen(
 
 def test_noise_averages_out_over_pairs_unless_it_grows_with_their_number():
     """With δ > 0 more columns tell as much together; with δ = 0 they tell less."""
-    for budget, more in ((USUAL, 1.0), (gl.Budget(1.0), 0.5)):
+    for budget, more in ((USUAL, 1.0), (gl.Budget(1.0, 0), 0.5)):
         few, many = (signal([4] * columns, budget.capacity, gl.Rows(1), 10_000) for columns in (15, 30))
         assert many / few == pytest.approx(more, rel=0.05)
 
@@ -84,6 +84,6 @@ def test_the_signal_is_rows_in_a_cell_over_noise_times_the_root_of_the_number_of
 @pytest.mark.parametrize(("rows", "method"), [(100_000, "mixture"), (10, "aim")])
 def test_the_fitted_model_carries_the_reason_and_the_number_of_rows_is_not_looked_up(rows, method, tmp_path):
     table = private([("a", "b", "a")] * 40, letters_schema([2, 2, 2]), tmp_path, budget=USUAL)
-    model = gl.Auto(expected_rows=rows).fit(table, spend=table.ledger.left)
+    model = gl.synth.Auto(expected_rows=rows).fit(table, spend=table.ledger.left)
     assert model.method == method
     assert f"{rows:,} rows expected" in model.facts.settings["chosen because"]

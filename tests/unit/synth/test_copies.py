@@ -78,19 +78,19 @@ def test_a_file_of_version_2_opens_and_has_no_copies(tmp_path):
             old.writestr(name, content)
     loaded = gl.load(tmp_path / "old")
     assert len(loaded.sample(10, seed=1)) == 10
-    with pytest.raises(gl.ModelError, match=r"keeps no released tables .*\n.*a model by mst"):
+    with pytest.raises(gl.errors.ModelError, match=r"keeps no released tables .*\n.*a model by mst"):
         loaded.copies(5)
 
 
 def test_a_method_that_keeps_no_tables_has_no_copies(tmp_path):
     table = private(rows(), SCHEMA, tmp_path)
     model = Chain(missing=gl.Observed()).fit(table, spend=table.ledger.left)
-    with pytest.raises(gl.ModelError, match="this model by chain keeps no released tables"):
+    with pytest.raises(gl.errors.ModelError, match="this model by chain keeps no released tables"):
         model.copies(5)
 
 
 def test_one_copy_shows_nothing(tmp_path):
-    with pytest.raises(gl.ModelError, match=r"many = 1\n  Try: a whole number of at least 2"):
+    with pytest.raises(gl.errors.ModelError, match=r"many = 1\n  Try: a whole number of at least 2"):
         fitted("independent", tmp_path).copies(1)
 
 
@@ -103,7 +103,9 @@ def test_copies_are_written_together_or_one_by_one(tmp_path):
     paths = copies.write(tmp_path / "folder")
     assert [path.name for path in paths] == ["copy-1.csv", "copy-2.csv"]
     assert np.array_equal(Table.read(paths[1], SCHEMA).codes, copies[1].codes)
-    with pytest.raises(gl.ReadError, match="folder holds other files"):  # two calls' copies would be pooled as one
+    with pytest.raises(
+        gl.errors.ReadError, match="folder holds other files"
+    ):  # two calls' copies would be pooled as one
         copies.write(tmp_path / "folder")
 
 
@@ -205,12 +207,12 @@ def test_what_is_always_measured_is_measured(tmp_path):
 )
 def test_what_cannot_always_be_measured_is_refused_before_anything_is_spent(settings, told, tmp_path):
     table = private(rows(), SCHEMA, tmp_path)
-    with pytest.raises(gl.ModelError, match=told):
+    with pytest.raises(gl.errors.ModelError, match=told):
         gl.AIM(**settings).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 
 
 def test_what_is_always_measured_is_paid_within_the_fit(tmp_path):
     table = private(rows(), SCHEMA, tmp_path)
-    gl.AIM(always=[("x0", "x2")]).fit(table, spend=table.ledger.share(percent=60))
+    gl.AIM(always=[("x0", "x2")]).fit(table, spend=table.ledger.share("60%"))
     assert table.ledger.percentages()[0] == pytest.approx(60, abs=1e-6)

@@ -65,8 +65,8 @@ def test_a_model_of_a_test_stays_one_in_its_file(tmp_path):
     again = gl.load(tmp_path / "m")
     assert not again.private
     table = private(ROWS, SCHEMA, tmp_path)
-    with pytest.raises(gl.ModelError, match="fitted with the noise of a test"):
-        gl.Independent(missing=gl.ImputeFirst(gl.FromModel(again))).fit(table, spend=table.ledger.left)
+    with pytest.raises(gl.errors.ModelError, match="fitted with the noise of a test"):
+        gl.Independent(missing=gl.ImputeFirst(gl.missing.FromModel(again))).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
     real = gl.Independent().fit(table, spend=table.ledger.left)
     real.save(tmp_path / "real")
@@ -80,7 +80,7 @@ def test_a_model_of_a_test_stays_one_in_its_file(tmp_path):
 def test_a_model_file_of_another_version_is_refused(version, hint, tmp_path):
     of_a_test(tmp_path).save(tmp_path / "m")
     path = changed(tmp_path / "m", lambda head: head.update(version=version))
-    with pytest.raises(gl.ModelError, match=rf"model file of version {version}, .* reads 2 to 3\n  Try: {hint}"):
+    with pytest.raises(gl.errors.ModelError, match=rf"model file of version {version}, .* reads 2 to 3\n  Try: {hint}"):
         gl.load(path)
 
 
@@ -94,12 +94,12 @@ def test_a_model_file_of_another_version_is_refused(version, hint, tmp_path):
 )
 def test_a_model_file_that_lacks_a_part_is_refused(change, told, tmp_path):
     of_a_test(tmp_path).save(tmp_path / "m")
-    with pytest.raises(gl.ModelError, match=told):
+    with pytest.raises(gl.errors.ModelError, match=told):
         gl.load(changed(tmp_path / "m", change))
 
 
 def test_a_bare_distribution_is_no_model_that_fills_gaps(tmp_path):
     model = gl.Independent().fit(table := private(ROWS, SCHEMA, tmp_path), spend=table.ledger.left)
     assert isinstance(model.filled, Product)
-    with pytest.raises(gl.ModelError, match="the model is"):
-        gl.FromModel(model.filled)
+    with pytest.raises(gl.errors.ModelError, match="the model is"):
+        gl.missing.FromModel(model.filled)

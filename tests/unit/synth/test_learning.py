@@ -221,7 +221,7 @@ def test_few_values_cost_nothing(tmp_path):
 @pytest.mark.parametrize("method", ["mixture", "mst", "aim", "privbayes"])
 def test_what_a_method_cannot_do_is_told_before_bins_are_paid_for(method, tmp_path):
     table = private(people(50), SCHEMA, tmp_path)
-    with pytest.raises(gl.ModelError, match="cells"):
+    with pytest.raises(gl.errors.ModelError, match="cells"):
         METHODS[method](cap_cells=1).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 
@@ -272,7 +272,7 @@ def test_a_model_fills_tables_that_are_told_by_other_bins(tmp_path):
     assert filled["pay"].null_count() == 0
     assert filled["pay"].filter(known).equals(public["pay"].filter(known))
     other = private(people(), SCHEMA, tmp_path)
-    METHODS["mst"](missing=gl.ImputeFirst(gl.FromModel(model))).fit(other, spend=other.ledger.left)
+    METHODS["mst"](missing=gl.ImputeFirst(gl.missing.FromModel(model))).fit(other, spend=other.ledger.left)
     assert table.schema == SCHEMA
 
 
@@ -280,9 +280,9 @@ def test_auto_counts_the_bins_that_will_be_learned():
     numbers = [Number(f"x{i}", bounds=(0, 1), bins="learned") for i in range(4)]
     levels_too = Schema("wide", [*numbers, *[Categorical(f"y{i}", ["a", "b"]) for i in range(6)]])
     asked = gl.Budget(1.0, 1e-6).capacity, gl.Rows(1)
-    method, why = gl.Auto(expected_rows=100_000).choose(levels_too, *asked)
+    method, why = gl.synth.Auto(expected_rows=100_000).choose(levels_too, *asked)
     assert isinstance(method, gl.Mixture), why
-    method, why = gl.Auto(expected_rows=100_000).choose(Schema("numbers", numbers), *asked)
+    method, why = gl.synth.Auto(expected_rows=100_000).choose(Schema("numbers", numbers), *asked)
     assert isinstance(method, gl.AIM)
     assert "most are numbers" in why
 
@@ -315,6 +315,6 @@ def test_as_many_bins_as_are_cut_evenly_are_refused_before_they_are_paid_for(tmp
         "t", [gl.Integer("x", bounds=(0, 999), bins="learned"), gl.Integer("z", bounds=(0, 299), bins=300)]
     )
     table = private(pl.DataFrame({"x": [1, 2], "z": [3, 4]}), schema, tmp_path)
-    with pytest.raises(gl.ModelError, match=r"fits into 5,000 cells: x \(32 cells\), z \(300 cells\)"):
+    with pytest.raises(gl.errors.ModelError, match=r"fits into 5,000 cells: x \(32 cells\), z \(300 cells\)"):
         gl.MST(cap_cells=5_000).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries

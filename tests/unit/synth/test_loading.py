@@ -43,7 +43,7 @@ def used(path):
         model.describe()
         model.sample(3, seed=0)
         if model.gapped is not None:
-            model.sample(3, seed=0, gaps="as observed")
+            model.sample(3, seed=0, gaps="as-observed")
 
     return works(use)
 
@@ -102,14 +102,14 @@ def test_columns_that_all_go_together_would_take_too_much_memory(tmp_path):
     for number, pair in enumerate(pairs):
         members[f"filled/columns.{number}.npy"] = npy(np.array(pair))
         members[f"filled/potential.{number}.npy"] = npy(np.zeros((3, 3)))
-    with pytest.raises(gl.ModelError, match="its parts do not fit together"):
+    with pytest.raises(gl.errors.ModelError, match="its parts do not fit together"):
         gl.load(zip_of(tmp_path / "wide", members.items()))
 
 
 def test_more_rows_than_memory_holds_are_refused_in_words(tmp_path):
     table = private([("x", 3, True)], SCHEMA, tmp_path)
     model = gl.Independent().fit(table, spend=table.ledger.left)
-    with pytest.raises(gl.ModelError, match="rows = "):
+    with pytest.raises(gl.errors.ModelError, match="rows = "):
         model.sample(10**18)
-    with pytest.raises(gl.ModelError, match="not enough memory for 1,000,000,000,000 rows"):
+    with pytest.raises(gl.errors.ModelError, match="not enough memory for 1,000,000,000,000 rows"):
         model.sample(10**12)

@@ -50,7 +50,7 @@ def test_parts_are_the_rows_that_sample_draws(name, model, tmp_path):
     told = []
     with mock.patch.object(fitted, "PART_ROWS", 100):
         assert (
-            model.write_sample(tmp_path / name, 250, seed=3, gaps="as observed", progress=lambda *p: told.append(p))
+            model.write_sample(tmp_path / name, 250, seed=3, gaps="as-observed", progress=lambda *p: told.append(p))
             == 250
         )
     assert told == [("sampling", done, 3) for done in range(4)]
@@ -58,7 +58,7 @@ def test_parts_are_the_rows_that_sample_draws(name, model, tmp_path):
     assert len(set(seeds)) == 3
     assert seeds[0] == 3
     tables = [
-        model.sample(many, seed=seed, gaps="as observed") for many, seed in zip([100, 100, 50], seeds, strict=True)
+        model.sample(many, seed=seed, gaps="as-observed") for many, seed in zip([100, 100, 50], seeds, strict=True)
     ]
     read = gl.Table.read(tmp_path / name, model.schema)
     assert read.rows == 250
@@ -99,7 +99,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 fitted.PART_ROWS = 20_000
 try:
     gl.load(sys.argv[1]).write_sample(sys.argv[2], 400_000, seed=1)
-except gl.ReadError as error:
+except gl.errors.ReadError as error:
     print(error)
 """
 

@@ -42,7 +42,7 @@ def share_of_b(weights):
     return float(np.asarray(weights) @ B / len(weights))
 
 
-@pytest.mark.parametrize("method", [gl.LogReg(regularization=1.0), gl.MLP()])
+@pytest.mark.parametrize("method", [gl.weights.LogReg(regularization=1.0), gl.weights.MLP()])
 def test_without_noise_the_share_of_a_level_is_the_truths(method):
     weights = method.fit(TRUTH, FAKE)
     assert share_of_b(weights) == pytest.approx(0.8, abs=0.04)
@@ -53,11 +53,11 @@ def test_without_noise_the_share_of_a_level_is_the_truths(method):
 @pytest.mark.parametrize(
     "method",
     [
-        gl.LogisticWeights(),
-        gl.LogisticWeights(debias=False),
-        gl.LogisticWeights(noise="laplace"),
-        gl.LogisticWeights(noise="knorm"),
-        gl.NetworkWeights(steps=100),
+        gl.weights.LogisticWeights(),
+        gl.weights.LogisticWeights(debias=False),
+        gl.weights.LogisticWeights(noise="laplace"),
+        gl.weights.LogisticWeights(noise="knorm"),
+        gl.weights.NetworkWeights(steps=100),
     ],
 )
 def test_private_ones_come_near(method, tmp_path):
@@ -74,8 +74,8 @@ def test_private_ones_come_near(method, tmp_path):
 def test_without_noise_they_are_those_of_a_regression(tmp_path):
     table = people(tmp_path)
     with no_noise():
-        found = gl.LogisticWeights(debias=False).fit(table, FAKE, spend=table.ledger.left)
-    assert np.asarray(found) == pytest.approx(np.asarray(gl.LogReg().fit(TRUTH, FAKE)), rel=1e-3)
+        found = gl.weights.LogisticWeights(debias=False).fit(table, FAKE, spend=table.ledger.left)
+    assert np.asarray(found) == pytest.approx(np.asarray(gl.weights.LogReg().fit(TRUTH, FAKE)), rel=1e-3)
 
 
 def test_noised_weights_without_noise_are_cut_odds(tmp_path):
@@ -85,7 +85,7 @@ def test_noised_weights_without_noise_are_cut_odds(tmp_path):
     for largest in (10.0, 2.0):
         table = people(tmp_path)
         with no_noise():
-            found = gl.NoisedWeights(largest=largest).fit(table, FAKE, spend=table.ledger.left)
+            found = gl.weights.NoisedWeights(largest=largest).fit(table, FAKE, spend=table.ledger.left)
         cut = np.minimum(odds, largest)
         assert np.asarray(found) == pytest.approx(cut / cut.mean(), rel=1e-3)
     assert (odds > 2).any()
@@ -96,14 +96,14 @@ def test_weights_of_which_noise_leaves_none_are_those_of_the_rows_as_they_are(tm
     table = people(tmp_path)
     for seed in range(6):
         with fixed_noise(seed):
-            weights = gl.NoisedWeights().fit(table, FAKE[:1], spend=table.ledger.share(percent=1))
+            weights = gl.weights.NoisedWeights().fit(table, FAKE[:1], spend=table.ledger.share("1%"))
         assert np.asarray(weights) == pytest.approx(1.0)
 
 
 def test_noise_on_weights_keeps_a_pure_promise_by_the_length_of_all(tmp_path):
-    for budget, name in ((gl.Budget(2.0), "KNorm"), (BUDGET, "DiscreteGaussian")):
+    for budget, name in ((gl.Budget(2.0, 0), "KNorm"), (BUDGET, "DiscreteGaussian")):
         table = people(tmp_path, budget=budget)
-        gl.NoisedWeights().fit(table, FAKE[:20], spend=table.ledger.left)
+        gl.weights.NoisedWeights().fit(table, FAKE[:20], spend=table.ledger.left)
         assert table.ledger.entries[0].mechanism["name"] == name
 
 
@@ -114,11 +114,11 @@ def test_a_regression_is_that_of_scikit_learn():
     label = np.repeat([1, 0], [TRUTH.rows, FAKE.rows])
     theirs = sklearn.LogisticRegression(C=1 / 200.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
     odds = np.exp(theirs.fit(features, label).decision_function(points(FAKE.codes)))
-    ours = np.asarray(gl.LogReg(regularization=200.0).fit(TRUTH, FAKE))
+    ours = np.asarray(gl.weights.LogReg(regularization=200.0).fit(TRUTH, FAKE))
     assert ours == pytest.approx(odds / odds.mean(), rel=1e-4)
 
 
-@pytest.mark.parametrize("method", [gl.LogisticWeights(), gl.NetworkWeights(steps=5)])
+@pytest.mark.parametrize("method", [gl.weights.LogisticWeights(), gl.weights.NetworkWeights(steps=5)])
 def test_an_empty_private_table_works(method, tmp_path):
     table = people(tmp_path, rows(0, 1, share=0.5).cast(pl.String))
     with fixed_noise(5):
@@ -127,21 +127,21 @@ def test_an_empty_private_table_works(method, tmp_path):
 
 
 def test_a_pure_budget_takes_laplace_and_knorm_noise_only(tmp_path):
-    table = people(tmp_path, budget=gl.Budget(20.0))
-    for method in (gl.LogisticWeights(), gl.NetworkWeights(steps=5)):
-        with pytest.raises(gl.BudgetError):
+    table = people(tmp_path, budget=gl.Budget(20.0, 0))
+    for method in (gl.weights.LogisticWeights(), gl.weights.NetworkWeights(steps=5)):
+        with pytest.raises(gl.errors.BudgetError):
             method.fit(table, FAKE, spend=table.ledger.left)
     assert not table.ledger.entries
     for noise, name in (("laplace", "DiscreteLaplace"), ("knorm", "KNorm")):
-        gl.LogisticWeights(noise=noise).fit(table, FAKE, spend=table.ledger.share(percent=50))
+        gl.weights.LogisticWeights(noise=noise).fit(table, FAKE, spend=table.ledger.share("50%"))
         assert table.ledger.entries[-1].mechanism["name"] == name
 
 
 @pytest.mark.parametrize("noise", ["laplace", "knorm"])
 def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(noise, tmp_path):
     table = people(tmp_path)
-    little = gl.LogisticWeights(noise=noise, regularization=0.1)
-    with pytest.raises(gl.ModelError, match="the mean of a weight is infinite") as refused:
+    little = gl.weights.LogisticWeights(noise=noise, regularization=0.1)
+    with pytest.raises(gl.errors.ModelError, match="the mean of a weight is infinite") as refused:
         little.fit(table, FAKE, spend=table.ledger.left)
     assert 'noise="gaussian"' in refused.value.hint
     assert "debias=False" in refused.value.hint
@@ -151,27 +151,27 @@ def test_a_mean_that_is_infinite_is_refused_before_anything_is_spent(noise, tmp_
 @pytest.mark.parametrize(
     ("method", "wrong"),
     [
-        (gl.LogisticWeights(noise="cauchy"), "noise = 'cauchy'"),
-        (gl.LogisticWeights(regularization=0), "regularization = 0"),
-        (gl.NoisedWeights(regularization=0), "regularization = 0"),
-        (gl.NoisedWeights(largest=float("inf")), "largest = inf"),
-        (gl.NetworkWeights(hidden=0), "hidden"),
-        (gl.NetworkWeights(learning_rate=-1.0), "learning_rate"),
+        (gl.weights.LogisticWeights(noise="cauchy"), "noise = 'cauchy'"),
+        (gl.weights.LogisticWeights(regularization=0), "regularization = 0"),
+        (gl.weights.NoisedWeights(regularization=0), "regularization = 0"),
+        (gl.weights.NoisedWeights(largest=float("inf")), "largest = inf"),
+        (gl.weights.NetworkWeights(hidden=0), "hidden"),
+        (gl.weights.NetworkWeights(learning_rate=-1.0), "learning_rate"),
     ],
 )
 def test_settings_are_checked_before_anything_is_spent(method, wrong, tmp_path):
     table = people(tmp_path)
-    with pytest.raises(gl.ModelError, match=wrong):
+    with pytest.raises(gl.errors.ModelError, match=wrong):
         method.fit(table, FAKE, spend=table.ledger.left)
     assert not table.ledger.entries
 
 
 def test_public_methods_refuse_private_tables(tmp_path):
     table = people(tmp_path)
-    for method in (gl.LogReg(), gl.MLP(steps=1)):
-        with pytest.raises(gl.SealedError):
+    for method in (gl.weights.LogReg(), gl.weights.MLP(steps=1)):
+        with pytest.raises(gl.errors.SealedError):
             method.fit(table, FAKE)
-        with pytest.raises(gl.ModelError, match="no rows"):
+        with pytest.raises(gl.errors.ModelError, match="no rows"):
             method.fit(TRUTH[:0], FAKE)
 
 

@@ -34,7 +34,7 @@ def test_a_linear_posterior_is_the_conjugate_one():
     """Normal-inverse-gamma: mean (X'WX + s⁻²)⁻¹ X'Wy; the variance has shape 1 + Σw/2."""
     pytest.importorskip("numpyro", reason="numpyro is not installed")
     table = people()
-    found = gl.weighted_posterior(table, "y", prior_std=5.0, draws=2000, seed=1)
+    found = gl.weights.weighted_posterior(table, "y", prior_std=5.0, draws=2000, seed=1)
     seen = table["y"].is_not_null().to_numpy()
     rest = table[["x", "group"]]
     x, w = Points.of(rest.schema)(rest.codes)[seen], table.weights[seen]
@@ -64,7 +64,7 @@ def test_a_logistic_posterior_is_about_that_of_its_maximum():
     label = np.where(rng.random(2000) < 1 / (1 + np.exp(2 - 4 * x)), "b", "a")
     schema = gl.Schema("two", [gl.Number("x", bounds=(0, 1), bins=50), gl.Categorical("label", ["a", "b"])])
     table = gl.Table.read(pl.DataFrame({"x": x, "label": label}), schema).with_weights(rng.gamma(2.0, size=2000))
-    found = gl.weighted_posterior(table, "label", positive="b", draws=2000)
+    found = gl.weights.weighted_posterior(table, "label", positive="b", draws=2000)
     rest = table[["x"]]
     points = Points.of(rest.schema)(rest.codes)
     best = linear_model.LogisticRegression(C=100.0, fit_intercept=False, tol=1e-10)
@@ -75,32 +75,35 @@ def test_a_logistic_posterior_is_about_that_of_its_maximum():
     assert np.abs(found.draws.mean(axis=0) - best.coef_[0]).max() < 0.2 * std.max()
     assert found.draws.std(axis=0) == pytest.approx(std, rel=0.15)
     assert found.predict(table) == pytest.approx(chance, abs=0.02)
-    again = gl.weighted_posterior(table, "label", positive=["b"], draws=2000)
+    again = gl.weights.weighted_posterior(table, "label", positive=["b"], draws=2000)
     assert again.draws.tolist() == found.draws.tolist()
 
 
 def test_what_cannot_be_foretold_is_refused(tmp_path):
     table = people(50)
-    with pytest.raises(gl.SchemaError, match="'group' holds no numbers") as refused:
-        gl.weighted_posterior(table, "group")
+    with pytest.raises(gl.errors.SchemaError, match="'group' holds no numbers") as refused:
+        gl.weights.weighted_posterior(table, "group")
     assert 'positive="a"' in refused.value.hint
-    with pytest.raises(gl.SchemaError, match="no column beside 'y'"):
-        gl.weighted_posterior(table[["y"]], "y")
-    with pytest.raises(gl.SchemaError, match="no row with a weight"):
-        gl.weighted_posterior(table, "y", weights=1.0 * table["y"].is_null().to_numpy())
-    with pytest.raises(gl.SchemaError, match="has no cell"):
-        gl.weighted_posterior(table, "group", positive="z")
+    with pytest.raises(gl.errors.SchemaError, match="no column beside 'y'"):
+        gl.weights.weighted_posterior(table[["y"]], "y")
+    with pytest.raises(gl.errors.SchemaError, match="no row with a weight"):
+        gl.weights.weighted_posterior(table, "y", weights=1.0 * table["y"].is_null().to_numpy())
+    with pytest.raises(gl.errors.SchemaError, match="has no cell"):
+        gl.weights.weighted_posterior(table, "group", positive="z")
     for wrong in ({"prior_std": 0.0}, {"draws": 0}, {"draws": 1.5}):
-        with pytest.raises(gl.ModelError):
-            gl.weighted_posterior(table, "y", **wrong)
+        with pytest.raises(gl.errors.ModelError):
+            gl.weights.weighted_posterior(table, "y", **wrong)
     private = gl.read(
-        table.to_polars().drop("weight"), SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0), ledger=tmp_path / "l"
+        table.to_polars().drop("weight"), SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0, 0), ledger=tmp_path / "l"
     )
-    with pytest.raises(gl.SealedError):
-        gl.weighted_posterior(private, "y")
+    with pytest.raises(gl.errors.SealedError):
+        gl.weights.weighted_posterior(private, "y")
 
 
 def test_without_the_extra_it_is_said_what_to_install():
-    with mock.patch.dict(sys.modules, {"jax": None}), pytest.raises(gl.ReadError, match="numpyro is not") as refused:
-        gl.weighted_posterior(people(50), "y")
+    with (
+        mock.patch.dict(sys.modules, {"jax": None}),
+        pytest.raises(gl.errors.ReadError, match="numpyro is not") as refused,
+    ):
+        gl.weights.weighted_posterior(people(50), "y")
     assert "gapless[bayes]" in refused.value.hint

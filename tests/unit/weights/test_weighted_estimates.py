@@ -27,45 +27,45 @@ def test_a_weight_of_two_is_a_row_written_twice():
     twice = gl.Table.read(pl.concat([PEOPLE.to_polars()] * 2), SCHEMA)
     halves = np.r_[W, W]
     for table, weights in ((PEOPLE, W), (twice, halves), (PEOPLE.with_weights(W), None)):
-        assert gl.weighted_mean(table, "age", weights=weights).value == pytest.approx(30.0)
-        shares = gl.weighted_proportions(table, "sex", weights=weights)
+        assert gl.weights.weighted_mean(table, "age", weights=weights).value == pytest.approx(30.0)
+        shares = gl.weights.weighted_proportions(table, "sex", weights=weights)
         assert {cell: share.value for cell, share in shares.items()} == pytest.approx({"F": 6 / 11, "M": 5 / 11})
-        assert gl.weighted_quantiles(table, "age", [0, 0.1, 0.3, 0.5, 0.6, 1], weights=weights) == [
+        assert gl.weights.weighted_quantiles(table, "age", [0, 0.1, 0.3, 0.5, 0.6, 1], weights=weights) == [
             10, 10, 20, 30, 30, 40,
         ]  # fmt: skip
 
 
 def test_without_weights_every_row_counts_the_same():
-    assert gl.weighted_mean(PEOPLE, "income").value == pytest.approx(31 / 5)
-    assert gl.weighted_quantiles(PEOPLE, "income", [0.5]) == [4.0]
+    assert gl.weights.weighted_mean(PEOPLE, "income").value == pytest.approx(31 / 5)
+    assert gl.weights.weighted_quantiles(PEOPLE, "income", [0.5]) == [4.0]
 
 
 def test_the_standard_error_is_the_sandwichs():
     x, w = np.array([1.0, 2.0, 4.0, 8.0, 16.0]), W
-    found = gl.weighted_mean(PEOPLE, "income", weights=w)
+    found = gl.weights.weighted_mean(PEOPLE, "income", weights=w)
     mean = (w @ x) / w.sum()
     assert (found.value, found.standard_error) == pytest.approx((mean, np.sqrt(w**2 @ (x - mean) ** 2) / w.sum()))
 
 
 def test_what_has_no_mean_is_refused(tmp_path):
-    with pytest.raises(gl.SchemaError, match="'sex' holds no numbers"):
-        gl.weighted_mean(PEOPLE, "sex")
-    with pytest.raises(gl.SchemaError, match="levels"):
-        gl.weighted_quantiles(PEOPLE, "age", [1.5])
-    with pytest.raises(gl.SchemaError, match="no row with a weight"):
-        gl.weighted_mean(PEOPLE, "age", weights=[0, 0, 0, 0, 1])
+    with pytest.raises(gl.errors.SchemaError, match="'sex' holds no numbers"):
+        gl.weights.weighted_mean(PEOPLE, "sex")
+    with pytest.raises(gl.errors.SchemaError, match="levels"):
+        gl.weights.weighted_quantiles(PEOPLE, "age", [1.5])
+    with pytest.raises(gl.errors.SchemaError, match="no row with a weight"):
+        gl.weights.weighted_mean(PEOPLE, "age", weights=[0, 0, 0, 0, 1])
     people = gl.read(
-        PEOPLE.to_polars(), SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0), ledger=tmp_path / "p.ledger"
+        PEOPLE.to_polars(), SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0, 0), ledger=tmp_path / "p.ledger"
     )
-    with pytest.raises(gl.SealedError):
-        gl.weighted_mean(people, "age")
+    with pytest.raises(gl.errors.SealedError):
+        gl.weights.weighted_mean(people, "age")
 
 
 def regression(seed=0, rows=400):
     rng = np.random.default_rng(seed)
     x = np.column_stack([np.ones(rows), rng.normal(size=(rows, 2))])
     y = x @ [1.0, 2.0, -1.0] + rng.normal(size=rows) * (1 + (x[:, 1] > 0))
-    return x, y, gl.Weights(rng.gamma(1.0, size=rows), method="by hand")
+    return x, y, gl.weights.Weights(rng.gamma(1.0, size=rows), method="by hand")
 
 
 def test_scikit_learn_takes_weights():

@@ -15,7 +15,7 @@ W = [2.0, 0.0, 1.0, 5.0]
 
 
 def test_weights_have_mean_one_and_tell_how_many_rows_count():
-    weights = gl.Weights([1.0, 3.0, 4.0, 0.0], method="by hand")
+    weights = gl.weights.Weights([1.0, 3.0, 4.0, 0.0], method="by hand")
     assert np.asarray(weights).tolist() == [0.5, 1.5, 2.0, 0.0]
     assert weights.effective_rows == pytest.approx(64 / 26)
     assert weights.largest_share == 0.5
@@ -27,18 +27,18 @@ def test_weights_have_mean_one_and_tell_how_many_rows_count():
 
 @pytest.mark.parametrize("values", [[], [1.0, -1.0], [np.nan], [np.inf], [[1.0]], [0.0, 0.0]])
 def test_what_is_no_weight_is_refused(values):
-    with pytest.raises(gl.ModelError, match="weights"):
-        gl.Weights(values, method="by hand")
+    with pytest.raises(gl.errors.ModelError, match="weights"):
+        gl.weights.Weights(values, method="by hand")
 
 
 def test_a_tenth_of_the_rows_is_warned_of():
     with pytest.warns(FewRowsWarning, match="leave 1 of 20 rows in effect"):
-        gl.Weights([1.0] + [0.0] * 19, method="by hand")
+        gl.weights.Weights([1.0] + [0.0] * 19, method="by hand")
 
 
 def test_truncation_needs_a_bound():
-    with pytest.raises(gl.ModelError, match="largest = 0"):
-        gl.Weights(W, method="by hand").truncated(0)
+    with pytest.raises(gl.errors.ModelError, match="largest = 0"):
+        gl.weights.Weights(W, method="by hand").truncated(0)
 
 
 def test_a_table_carries_its_weights():
@@ -53,7 +53,7 @@ def test_a_table_carries_its_weights():
     assert PEOPLE.weights is None
     assert "weight" not in PEOPLE.to_polars().columns
     assert gl.MCAR(0.5).apply(PEOPLE.with_weights(W), seed=1).weights is not None
-    with pytest.raises(gl.SchemaError):
+    with pytest.raises(gl.errors.SchemaError):
         PEOPLE["weight"]
 
 
@@ -68,9 +68,9 @@ def test_weights_survive_a_file(name, tmp_path):
 
 def test_a_private_table_has_no_weights(tmp_path):
     PEOPLE.with_weights(W).write(tmp_path / "people.csv")
-    with pytest.raises(gl.SchemaError, match="'weight'"):
+    with pytest.raises(gl.errors.SchemaError, match="'weight'"):
         gl.read(
-            tmp_path / "people.csv", SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0), ledger=tmp_path / "p.ledger"
+            tmp_path / "people.csv", SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0, 0), ledger=tmp_path / "p.ledger"
         )
 
 
@@ -79,13 +79,13 @@ def test_a_private_table_has_no_weights(tmp_path):
     [([1.0], "1 weight for 4 rows"), ([0.0] * 4, "not all zero"), ([-1, 1, 1, 1], "not neg"), (["a"] * 4, "numbers")],
 )
 def test_a_table_refuses_what_is_no_weight(weights, wrong):
-    with pytest.raises(gl.SchemaError, match=wrong):
+    with pytest.raises(gl.errors.SchemaError, match=wrong):
         PEOPLE.with_weights(weights)
 
 
 def test_a_file_with_words_for_weights_is_refused(tmp_path):
     (tmp_path / "people.csv").write_text("age,sex,weight\n10,F,heavy\n")
-    with pytest.raises(gl.SchemaError, match="weights must be finite"):
+    with pytest.raises(gl.errors.SchemaError, match="weights must be finite"):
         gl.Table.read(tmp_path / "people.csv", SCHEMA)
 
 
@@ -93,13 +93,13 @@ def test_a_column_of_that_name_is_a_column():
     schema = gl.Schema("bodies", [gl.Number("weight", bounds=(0, 200), bins=4)])
     table = gl.Table.read(pl.DataFrame({"weight": [70.0, 90.0]}), schema)
     assert table.weights is None
-    with pytest.raises(gl.SchemaError, match="a column 'weight' of its own"):
+    with pytest.raises(gl.errors.SchemaError, match="a column 'weight' of its own"):
         table.with_weights([1.0, 2.0])
 
 
 def test_comparisons_count_by_the_tables_own_weights():
     other = PEOPLE.with_weights(W)
-    for measure in (gl.kway_distance, gl.wasserstein_distance):
+    for measure in (gl.evaluate.kway_distance, gl.evaluate.wasserstein_distance):
         assert measure(PEOPLE, other) == measure(PEOPLE, PEOPLE, weights=W) > 0
         assert measure(PEOPLE, other, weights=[1.0] * 4) == pytest.approx(0.0)
     assert gl.compare(PEOPLE, other).weighted
@@ -170,18 +170,20 @@ def test_a_private_comparison_and_a_model_that_fills_gaps_keep_the_weights_of_pu
     schema = LEARNED.with_columns({"sex": gl.Categorical("sex", ["F", "M"], may_be_missing=True)})
     data = pl.DataFrame({"age": [10, 30, 60, 90] * 50, "sex": ["F", "M", "M", None] * 50})
     people = gl.read(data, schema, protect=gl.Rows(1), budget=gl.Budget(50.0, 1e-6), ledger=tmp_path / "p.ledger")
-    model = gl.MST().fit(people, spend=people.ledger.share(percent=50))
+    model = gl.MST().fit(people, spend=people.ledger.share("50%"))
     public = gl.Table.read(data, schema).with_weights([1.0, 2.0, 3.0, 4.0] * 50)
     assert model.schema != schema  # it learned its bins
     filled = model.impute(public, seed=0)
     assert filled.weights.tolist() == public.weights.tolist()
-    result = gl.compare_private(people, public, spend=people.ledger.left)
+    result = gl.evaluate.compare_private(people, public, spend=people.ledger.left)
     assert result.weighted
     assert result.columns[1].other == pytest.approx((1 / 6, 5 / 6))  # of the rows with a value
 
 
 def test_a_truth_with_weights_is_refused_as_its_rows_count_once():
-    with pytest.raises(gl.SchemaError, match=r"the truth has weights.*\n  Try: read the truth from data without"):
+    with pytest.raises(
+        gl.errors.SchemaError, match=r"the truth has weights.*\n  Try: read the truth from data without"
+    ):
         gl.compare(PEOPLE.with_weights(W), PEOPLE)
 
 
@@ -194,5 +196,5 @@ def test_rows_are_drawn_by_their_weights():
     assert table.resample(seed=1).rows == PEOPLE.resample(seed=1).rows == 4
     assert sorted(PEOPLE.resample(seed=1)["age"].to_list()) == [10, 30, 60, 90]
     assert table.resample(0).rows == 0
-    with pytest.raises(gl.ReadError, match="no rows"):
+    with pytest.raises(gl.errors.ReadError, match="no rows"):
         PEOPLE[:0].resample(3)

@@ -23,7 +23,7 @@ from gapless.model.distribution import Distribution
 from gapless.model.marginal import estimate_total
 from gapless.model.neural.descent import Adam, Cells, Cosine, Descent, begun
 from gapless.model.neural.layers import Chain, Linear
-from gapless.privacy import Loss, PrivateTraining, Released, Sampled, TeacherVotes
+from gapless.privacy import PrivateTraining, Released, Sampled, Spend, TeacherVotes
 from gapless.synth.adversarial.game import Game, Generator, Poll, Side
 from gapless.synth.adversarial.generative import Critic, GeneratorModel, Known, network
 from gapless.synth.fitted import FittedModel, Progress
@@ -85,7 +85,7 @@ class Adversarial(Synthesizer):
             )
 
     @one_thread()
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         left, several = fitting.prepare(), len(fitting.columns) > 1

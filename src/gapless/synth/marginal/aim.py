@@ -13,7 +13,7 @@ from gapless.data import PrivateTable
 from gapless.errors import Argument, Hint, ModelError
 from gapless.model.junction import JunctionTree, cells, junction_tree, pair_growth
 from gapless.model.marginal import Marginal, Measurement
-from gapless.privacy import Linf, Loss, Private, for_counts
+from gapless.privacy import Linf, Loss, Private, Spend, for_counts
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
@@ -83,7 +83,7 @@ class AIM(Synthesizer):
             )
         return list(dict.fromkeys(tuple(sorted(schema.positions(names))) for names in self.always))
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Choose, measure and fit until `spend` is used up."""
         survey = Survey(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
         weights = _closure(table.schema, self.workload)

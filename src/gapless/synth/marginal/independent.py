@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gapless.data import PrivateTable
 from gapless.model.distribution import Product
-from gapless.privacy import Loss
+from gapless.privacy import Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
 
@@ -25,7 +25,7 @@ class Independent(Synthesizer):
     name = "independent"
     keeps_tables = True
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure every one-way marginal with an even share of `spend`."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         fitting.tell("measuring", 0, 1)

@@ -8,7 +8,7 @@ from math import prod
 
 from gapless.data import PrivateTable
 from gapless.errors import Hint, ModelError
-from gapless.privacy import Loss
+from gapless.privacy import Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FEWER_CELLS, Fitting, Synthesizer
 from gapless.synth.marginal.mixture_model import MixtureModel
@@ -47,7 +47,7 @@ class Mixture(Synthesizer):
                 hint=Hint("choose another method") | FEWER_CELLS,
             )
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure every pair, and fit a mixture to them."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         pairs = fitting.telling(combinations(range(len(fitting.sizes)), 2))

@@ -9,7 +9,7 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.model.marginal import Marginal
-from gapless.privacy import Loss
+from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
 from gapless.synth.marginal.selection import Survey, within_cap
@@ -41,7 +41,7 @@ class MST(Synthesizer):
         if within_cap(fitting, combinations(range(len(fitting.sizes)), 2), self.cap_cells):
             fitting.can_choose(1 / (3 * len(fitting.sizes)))
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure columns, choose a tree, measure its pairs."""
         survey = Survey(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
         survey.offer(combinations(range(len(survey.sizes)), 2))

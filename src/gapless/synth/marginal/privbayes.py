@@ -15,7 +15,7 @@ from gapless.data import PrivateTable
 from gapless.data.workload import Views
 from gapless.errors import ModelError
 from gapless.model.marginal import LEAST_NOISE, Marginal, Measurement
-from gapless.privacy import Loss, for_counts
+from gapless.privacy import Loss, Spend, for_counts
 from gapless.privacy.budget import PURE
 from gapless.schema import Column, Schema
 from gapless.synth.fitted import FittedModel, Progress
@@ -79,7 +79,7 @@ class PrivBayes(Synthesizer):
                 )
         fitting.can_choose(CHOICE_SHARE / max(1, len(fitting.columns) - 1), distance=2.0)
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Choose a network and measure its tables until `spend` is used up."""
         growth = _Growth(self, table, spend=spend, progress=progress)
         spend = growth.prepare()
@@ -104,7 +104,7 @@ class _Growth(Fitting):
     """
 
     def __init__(
-        self, synthesizer: PrivBayes, table: PrivateTable, *, spend: Loss, progress: Progress | None = None
+        self, synthesizer: PrivBayes, table: PrivateTable, *, spend: Spend, progress: Progress | None = None
     ) -> None:
         super().__init__(synthesizer, table, spend=spend, progress=progress)
         self.cap_cells = synthesizer.cap_cells

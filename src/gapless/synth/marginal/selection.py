@@ -11,7 +11,7 @@ from gapless.data.workload import Workload
 from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal
-from gapless.privacy import Loss
+from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FEWER_CELLS, Counts, Fitting, Synthesizer
 from gapless.synth.measurements import ENGINE_CELLS
@@ -30,7 +30,7 @@ class Survey(Fitting):
         synthesizer: Synthesizer,
         table: PrivateTable,
         *,
-        spend: Loss,
+        spend: Spend,
         cap_cells: int,
         progress: Progress | None = None,
     ) -> None:

@@ -18,7 +18,7 @@ from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.missing import Observed
 from gapless.model.neural.descent import Adam, Cells, Cosine, Descent, begun
 from gapless.model.neural.layers import Chain, Layer, MaskedLinear, ReLU, Sum
-from gapless.privacy import Loss, PrivateTraining, Request, Sampled
+from gapless.privacy import PrivateTraining, Request, Sampled, Spend
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
@@ -107,7 +107,7 @@ class Kamino(Synthesizer):
             )
 
     @one_thread()
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
         fitting = Fitting(self, table, spend=spend, progress=progress)
         order = order_of(fitting.schema, self.order)

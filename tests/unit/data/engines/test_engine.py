@@ -41,7 +41,7 @@ REFUSED = {
         table, lambda rows: rows["x0"], targets=["x0"], matching=Matching(on=("x1",)), low=0, high=1
     ),
     **{
-        f"{question} by Knn": lambda table, question=question: table.ask(question, spend=table.ledger.share(percent=50))
+        f"{question} by Knn": lambda table, question=question: table.ask(question, spend=table.ledger.share("50%"))
         for question in (
             gl.Count(where="x0 == a", missing=gl.Knn(on=["x1"])),
             gl.Proportion("x0 == a", missing=gl.Knn(on=["x1"])),
@@ -56,7 +56,12 @@ REFUSED = {
             missing=gl.ImputeFirst(imputer)
         ).fit(table, spend=table.ledger.left)
         for method in METHODS
-        for imputer in (gl.FromDomain(), gl.FromDistribution(), gl.FromMean(), gl.FromModel(gl.Independent()))
+        for imputer in (
+            gl.missing.FromDomain(),
+            gl.missing.FromDistribution(),
+            gl.missing.FromMean(),
+            gl.missing.FromModel(gl.Independent()),
+        )
     },
 }
 
@@ -65,7 +70,7 @@ REFUSED = {
 def test_what_needs_all_rows_is_refused_before_anything_is_charged_or_read(name, far):
     far = chunked(far, 3, Broken)
     with pytest.raises(
-        gl.EngineError,
+        gl.errors.EngineError,
         match=r'needs all rows at hand, and the engine broken does not hold them\n  Try: pass engine="memory"',
     ):
         REFUSED[name](far)
@@ -74,7 +79,7 @@ def test_what_needs_all_rows_is_refused_before_anything_is_charged_or_read(name,
 
 def test_a_table_made_by_public_maps_stays_where_it_is(far):
     for table in (far.select(["x0", "x1"]), far.where("x0", ["a"]), far.complete_rows()):
-        with pytest.raises(gl.EngineError):
+        with pytest.raises(gl.errors.EngineError):
             table.fill([np.ones(c.size) for c in table.schema.columns])
 
 

@@ -55,5 +55,5 @@ def test_each_row_has_a_key_in_each_block():
     ],
 )
 def test_a_table_that_changed_is_not_counted(tally, marks):
-    with pytest.raises(gl.ReadError, match="the table has changed since it was read"):
+    with pytest.raises(gl.errors.ReadError, match="the table has changed since it was read"):
         count(tally, marks)

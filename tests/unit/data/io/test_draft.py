@@ -22,7 +22,7 @@ def people(tmp_path):
 
 
 def test_a_draft_finds_the_kind_of_each_column(people):
-    draft = gl.draft_schema(people)
+    draft = gl.data.draft_schema(people)
     assert {column.name: column.kind for column in draft.schema.columns} == {
         "code": "categorical",
         "age": "integer",
@@ -40,7 +40,7 @@ def test_a_draft_finds_the_kind_of_each_column(people):
 
 
 def test_columns_left_out_are_ignored_with_a_word_why(people):
-    draft = gl.draft_schema(people)
+    draft = gl.data.draft_schema(people)
     assert draft.schema.ignore == ("id", "nothing", "na")
     assert draft.left_out["id"] == "text with more than 60 levels, such as names or identifiers"
     assert draft.left_out["nothing"] == "it holds no value at all"
@@ -49,7 +49,7 @@ def test_columns_left_out_are_ignored_with_a_word_why(people):
 
 
 def test_every_fact_read_from_the_data_is_marked(people):
-    text = gl.draft_schema(people).to_toml()
+    text = gl.data.draft_schema(people).to_toml()
     assert text.startswith("# DRAFT: made by looking at the data.")
     assert "codebook" in text
     facts = ("kind", "levels", "bounds", "may_be_missing", "missing")
@@ -59,7 +59,7 @@ def test_every_fact_read_from_the_data_is_marked(people):
 
 
 def test_a_draft_parses_and_fits_the_data_it_was_made_from(people, tmp_path):
-    draft = gl.draft_schema(people)
+    draft = gl.data.draft_schema(people)
     draft.write(tmp_path / "people.toml")
     schema = gl.Schema.read(tmp_path / "people.toml")
     assert schema == draft.schema
@@ -69,8 +69,12 @@ def test_a_draft_parses_and_fits_the_data_it_was_made_from(people, tmp_path):
 
 
 def test_a_draft_is_not_a_schema(people, tmp_path):
-    with pytest.raises(gl.SchemaError, match="this schema is a draft: its levels and bounds were read from the data"):
-        gl.read(people, gl.draft_schema(people), protect=gl.Rows(1), ledger=tmp_path / "l", budget=gl.Budget(1.0))
+    with pytest.raises(
+        gl.errors.SchemaError, match="this schema is a draft: its levels and bounds were read from the data"
+    ):
+        gl.read(
+            people, gl.data.draft_schema(people), protect=gl.Rows(1), ledger=tmp_path / "l", budget=gl.Budget(1.0, 0)
+        )
 
 
 def test_typed_frames_are_drafted_as_well():
@@ -87,7 +91,7 @@ def test_typed_frames_are_drafted_as_well():
             "one": [0.5] * 20,
         }
     )
-    draft = gl.draft_schema(frame, name="t")
+    draft = gl.data.draft_schema(frame, name="t")
     kinds = {column.name: column.kind for column in draft.schema.columns}
     assert kinds == {
         "n": "integer",
@@ -109,14 +113,14 @@ def test_typed_frames_are_drafted_as_well():
 
 def test_whole_numbers_that_differ_in_every_row_are_left_out():
     frame = pl.DataFrame({"id": range(1000, 1070), "n": [i % 69 for i in range(70)], "x": [i / 2 for i in range(70)]})
-    draft = gl.draft_schema(frame)
+    draft = gl.data.draft_schema(frame)
     assert draft.left_out == {"id": "a different whole number in every row, such as an identifier"}
 
 
 def test_a_word_on_numbers_that_are_drafted_as_levels():
     """As a level 9 is no nearer to 12 than to 20: whoever reads the draft must say whether that is meant."""
     frame = pl.DataFrame({"educ": [9, 12, 14, 20], "scale": [1, 2, 3, 4], "flag": [0, 1, 0, 1], "year": [2013] * 4})
-    draft = gl.draft_schema(frame)
+    draft = gl.data.draft_schema(frame)
     assert {column.name for column in draft.schema.columns if column.kind == "categorical"} == {"educ", "flag", "year"}
     assert draft.remarks == {
         "educ": 'numbers taken for levels without order; if they count or measure, kind = "integer"'
@@ -131,7 +135,7 @@ def test_words_among_numbers_and_dates_are_proposed_as_codes():
             "answer": ["yes", "unknown"] * 11,  # among words it may be a level
         }
     )
-    schema = gl.draft_schema(frame).schema
+    schema = gl.data.draft_schema(frame).schema
     assert schema["n"].kind == "integer"
     assert schema["n"].missing == (gl.MissingCode("Unknown"), gl.MissingCode("refused", "refused"))
     assert schema["d"].kind == "date"
@@ -153,7 +157,7 @@ def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
             "several": [*range(20), *range(18), -9, -99, 99],
         }
     )
-    draft = gl.draft_schema(frame)
+    draft = gl.data.draft_schema(frame)
     assert draft.remarks == {
         "age": "999: taken for a gap",
         "hours": "-8: taken for a gap",
@@ -171,25 +175,25 @@ def test_an_extreme_that_looks_like_a_code_gets_a_remark(tmp_path):
 
 def test_names_that_would_break_a_comment_do_not_break_the_file(tmp_path):
     frame = pl.DataFrame({"a\nb # ]": [f"text {i}" for i in range(70)], "ok": [1] * 70})
-    draft = gl.draft_schema(frame)
+    draft = gl.data.draft_schema(frame)
     assert gl.Schema.from_toml(draft.to_toml()) == draft.schema
 
 
 def test_a_column_of_one_letter_is_not_taken_for_a_boolean():
-    assert gl.draft_schema(pl.DataFrame({"sex": ["F", "F"]})).schema["sex"].kind == "categorical"
+    assert gl.data.draft_schema(pl.DataFrame({"sex": ["F", "F"]})).schema["sex"].kind == "categorical"
 
 
 def test_nothing_usable_is_an_error_and_so_is_a_table_without_rows(tmp_path):
     (tmp_path / "head.csv").write_text("a,b\n")
-    with pytest.raises(gl.SchemaError, match="no column can be used"):
-        gl.draft_schema(tmp_path / "head.csv")
+    with pytest.raises(gl.errors.SchemaError, match="no column can be used"):
+        gl.data.draft_schema(tmp_path / "head.csv")
 
 
 def test_a_draft_reads_other_encodings(tmp_path):
     (tmp_path / "latin.csv").write_bytes("ort,n\nKöln,1\n".encode("latin-1"))
-    with pytest.raises(gl.ReadError, match="encoding"):
-        gl.draft_schema(tmp_path / "latin.csv")
-    draft = gl.draft_schema(tmp_path / "latin.csv", encoding="latin-1")
+    with pytest.raises(gl.errors.ReadError, match="encoding"):
+        gl.data.draft_schema(tmp_path / "latin.csv")
+    draft = gl.data.draft_schema(tmp_path / "latin.csv", encoding="latin-1")
     assert draft.schema["ort"].levels == ("Köln",)
 
 
@@ -200,7 +204,7 @@ MIDNIGHTS = ("2020-01-01", "2021-05-03", None, "2020-07-07")
 def test_a_pandas_column_of_midnights_is_a_date_and_comes_back(unit, tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"day": pandas.to_datetime(pandas.Series(MIDNIGHTS)).astype(f"datetime64[{unit}]")})
-    schema = gl.Schema.from_toml(gl.draft_schema(frame).to_toml().replace("unchecked = true\n", ""))
+    schema = gl.Schema.from_toml(gl.data.draft_schema(frame).to_toml().replace("unchecked = true\n", ""))
     assert isinstance(schema["day"], gl.Date)
     assert schema["day"].bounds == ("2020-01-01", "2021-05-03")
     table = gl.Table.read(frame, schema)
@@ -215,10 +219,10 @@ def test_a_pandas_column_of_midnights_is_a_date_and_comes_back(unit, tmp_path):
 
 def test_midnights_in_text_are_days_and_those_of_another_zone_are_not():
     days = pl.DataFrame({"day": ["2020-01-01 00:00:00", "2020-03-04T00:00:00.000", "2020-02-02T00:00:00Z"]})
-    schema = gl.draft_schema(days).schema
+    schema = gl.data.draft_schema(days).schema
     assert isinstance(schema["day"], gl.Date)
     assert [str(day) for day in gl.Table.read(days, schema).to_polars()["day"]] == [cell[:10] for cell in days["day"]]
     moments = pl.DataFrame({"day": ["2020-01-01T00:00:00+01:00", "2020-03-04T00:00:00+01:00"]})
-    assert isinstance(gl.draft_schema(moments).schema["day"], gl.DateTime)  # read in UTC, where it is 11 at night
+    assert isinstance(gl.data.draft_schema(moments).schema["day"], gl.DateTime)  # read in UTC, where it is 11 at night
     moments = pl.DataFrame({"day": ["2020-01-01 00:00:00", "2020-03-04 00:00:01"]})
-    assert isinstance(gl.draft_schema(moments).schema["day"], gl.DateTime)
+    assert isinstance(gl.data.draft_schema(moments).schema["day"], gl.DateTime)

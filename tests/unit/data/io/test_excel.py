@@ -65,7 +65,7 @@ def test_a_header_alone_is_a_table_without_rows_and_an_empty_sheet_is_none(tmp_p
     workbook(tmp_path / "t.xlsx", [[], ["a", "b"], []])
     assert read(tmp_path / "t.xlsx") == []
     workbook(tmp_path / "t.xlsx", [[FORMATTED], [" "]])
-    with pytest.raises(gl.ReadError, match=r"is empty\n  Try: write a header"):
+    with pytest.raises(gl.errors.ReadError, match=r"is empty\n  Try: write a header"):
         read(tmp_path / "t.xlsx")
 
 
@@ -95,7 +95,7 @@ def test_one_cell_in_the_far_corner_is_refused(name, dimension, tmp_path):
     rows = f'{ROWS}<row r="1048576">{CORNER[name]}</row>'
     sheet = f'<worksheet xmlns="{MAIN}">{dimension}<sheetData>{rows}</sheetData></worksheet>'
     pack(tmp_path / "t.xlsx", "", **{SHEET: sheet})
-    with pytest.raises(gl.ReadError, match=TOO_LARGE):
+    with pytest.raises(gl.errors.ReadError, match=TOO_LARGE):
         read(tmp_path / "t.xlsx")
 
 
@@ -105,10 +105,10 @@ def test_cells_that_do_not_tell_their_places_are_counted(tmp_path):
     assert read(tmp_path / "t.xlsx") == [("x", 1)]
     far = "<row/>" * 20_000 + "<row>" + "<c/>" * 4_000 + "<c><v>1</v></c></row>"
     pack(tmp_path / "t.xlsx", head + far)
-    with pytest.raises(gl.ReadError, match=TOO_LARGE):
+    with pytest.raises(gl.errors.ReadError, match=TOO_LARGE):
         read(tmp_path / "t.xlsx")
     pack(tmp_path / "t.xlsx", head + '<row r="16777216"/><row><c/><c/><c/><c><v>1</v></c></row>')
-    with pytest.raises(gl.ReadError, match=TOO_LARGE):
+    with pytest.raises(gl.errors.ReadError, match=TOO_LARGE):
         read(tmp_path / "t.xlsx")
 
 
@@ -120,7 +120,7 @@ def test_names_with_a_prefix_are_read_and_measured(tmp_path):
     pack(tmp_path / "t.xlsx", "", **{SHEET: sheet("B1")})
     assert read(tmp_path / "t.xlsx") == []
     pack(tmp_path / "t.xlsx", "", **{SHEET: sheet("XFD1048576")})
-    with pytest.raises(gl.ReadError, match=TOO_LARGE):
+    with pytest.raises(gl.errors.ReadError, match=TOO_LARGE):
         read(tmp_path / "t.xlsx")
 
 
@@ -136,7 +136,7 @@ def test_the_largest_box_that_is_allowed_is_read(tmp_path):
         workbook(tmp_path / "t.xlsx", rows)
         assert len(read(tmp_path / "t.xlsx")) == 6
         workbook(tmp_path / "t.xlsx", [*rows, ["x", 1]])
-        with pytest.raises(gl.ReadError, match="more than 14 cells"):
+        with pytest.raises(gl.errors.ReadError, match="more than 14 cells"):
             read(tmp_path / "t.xlsx")
 
 
@@ -144,11 +144,11 @@ def test_the_largest_box_that_is_allowed_is_read(tmp_path):
 def test_texts_that_are_only_declared_are_not_allocated(attributes, tmp_path):
     texts = f'<sst xmlns="{MAIN}" {attributes}><si><t>x</t></si></sst>'
     pack(tmp_path / "t.xlsx", ROWS, **{STRINGS: texts})
-    with pytest.raises(gl.ReadError, match=r"has more than 67,108,864 texts\n  Try: save"):
+    with pytest.raises(gl.errors.ReadError, match=r"has more than 67,108,864 texts\n  Try: save"):
         read(tmp_path / "t.xlsx")
     inside = f'<worksheet xmlns="{MAIN}">{texts}</worksheet>'
     pack(tmp_path / "t.xlsx", ROWS, **{STRINGS: inside})
-    with pytest.raises(gl.ReadError, match=NOT_EXCEL):
+    with pytest.raises(gl.errors.ReadError, match=NOT_EXCEL):
         read(tmp_path / "t.xlsx")
 
 
@@ -215,10 +215,10 @@ def test_what_the_directory_of_an_archive_declares_decides_nothing(tmp_path):
     pack(path, f'{ROWS}{" " * 100_000}<row r="1048576">{CORNER["as Excel writes it"]}</row>')
     honest = path.read_bytes()
     path.write_bytes(with_size(honest, SHEET, 600))  # it would be cut off before the far corner
-    with pytest.raises(gl.ReadError, match=NOT_EXCEL):
+    with pytest.raises(gl.errors.ReadError, match=NOT_EXCEL):
         read(path)
     path.write_bytes(with_size(honest, SHEET, 2**32 - 2))
-    with pytest.raises(gl.ReadError, match=r"unpacks to more than 1,073,741,824 bytes"):
+    with pytest.raises(gl.errors.ReadError, match=r"unpacks to more than 1,073,741,824 bytes"):
         read(path)
 
 
@@ -242,23 +242,23 @@ def test_files_that_are_no_excel_files_are_told(tmp_path):
     wide = f'<?xml version="1.0" encoding="UTF-16"?><worksheet xmlns="{MAIN}"><sheetData>{ROWS}</sheetData></worksheet>'
     for sheet in (entity, late, wide.encode("utf-16"), "", "<worksheet", "no xml"):
         pack(path, "", **{SHEET: sheet})
-        with pytest.raises(gl.ReadError, match=NOT_EXCEL):
+        with pytest.raises(gl.errors.ReadError, match=NOT_EXCEL):
             read(path)
     odd = ['<row r="2"><c r="B0"><v>1</v></c></row>', '<row r="2"><c r="$B$2"><v>1</v></c></row>']
     odd += [f'<row r="{"9" * 5000}"><c><v>1</v></c></row>', '<row r="2"><c r="B2" t="s"><v>9</v></c></row>']
     for rows in odd:
         pack(path, HEADER + rows)
-        with pytest.raises(gl.ReadError, match=NOT_EXCEL):
+        with pytest.raises(gl.errors.ReadError, match=NOT_EXCEL):
             read(path)
     for content in (b"", b"PK", whole[:-5], whole[:300], packed_by(zipfile.ZIP_LZMA), packed_by(zipfile.ZIP_BZIP2)):
         path.write_bytes(content)
-        with pytest.raises(gl.ReadError, match=NOT_EXCEL):
+        with pytest.raises(gl.errors.ReadError, match=NOT_EXCEL):
             read(path)
 
 
 def test_a_panic_of_the_reader_is_an_error_without_a_cell(tmp_path, capfd):
     pack(tmp_path / "t.xlsx", HEADER + '<row r="2"><c r="A2" s="1"><v>-1e300</v></c></row>')
-    with pytest.raises(gl.ReadError, match=NOT_EXCEL) as told:
+    with pytest.raises(gl.errors.ReadError, match=NOT_EXCEL) as told:
         read(tmp_path / "t.xlsx")
     assert told.value.__context__ is None
     assert "1e300" not in "".join(capfd.readouterr())

@@ -205,5 +205,5 @@ def test_a_lacking_extra_is_named(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(gl.ReadError, match=r"pandas is not installed\n  Try: pip install 'gapless\[pandas\]'"):
+    with pytest.raises(gl.errors.ReadError, match=r"pandas is not installed\n  Try: pip install 'gapless\[pandas\]'"):
         table().to_pandas()

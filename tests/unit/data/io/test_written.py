@@ -53,7 +53,7 @@ def test_a_draft_finds_separator_and_encoding_and_the_file_comes_back(separator,
     csv.writer(text, delimiter=separator).writerows(rows)
     path.write_bytes(text.getvalue().encode(encoding))
     told = encoding if encoding == "latin-1" else None  # no byte of it tells
-    draft = gl.draft_schema(path, encoding=told)
+    draft = gl.data.draft_schema(path, encoding=told)
     schema = checked(draft)
     assert schema.separator == (None if separator == "," else separator)
     assert schema.encoding == (None if encoding.startswith("utf-8") else encoding)
@@ -66,7 +66,7 @@ def test_a_draft_finds_separator_and_encoding_and_the_file_comes_back(separator,
     again = tmp_path / "again.csv"
     table.write(again)
     assert gl.Table.read(again, schema).to_polars().equals(table.to_polars())
-    people = gl.read(path, schema, protect=gl.Rows(1), budget=gl.Budget(1.0))
+    people = gl.read(path, schema, protect=gl.Rows(1), budget=gl.Budget(1.0, 0))
     assert people.schema == schema
 
 
@@ -126,7 +126,7 @@ def test_a_drafted_file_comes_back_cell_by_cell(tmp_path):
         f"{i % 7};{1 + i},5;{i % 28 + 1:02}/12/2020 08:{i % 60:02};{'Yes' if i % 3 else 'No'}" for i in range(70)
     )
     (tmp_path / "t.csv").write_text("n;x;at;b\n" + rows + "\n")
-    comes_back(tmp_path / "t.csv", checked(gl.draft_schema(tmp_path / "t.csv")), tmp_path)
+    comes_back(tmp_path / "t.csv", checked(gl.data.draft_schema(tmp_path / "t.csv")), tmp_path)
 
 
 NUMBERS = [
@@ -206,7 +206,7 @@ def test_what_is_not_listed_goes_into_a_public_level():
     assert "none of its levels" not in schema["c"].gap_rule.told
     never = gl.Schema("t", [gl.Categorical("c", ["a", "other"], outside="other")])  # nothing but a gap is refused
     assert gl.Table.read(pl.DataFrame({"c": ["x"]}), never).to_polars()["c"].to_list() == ["other"]
-    with pytest.raises(gl.ReadError, match="has gaps"):
+    with pytest.raises(gl.errors.ReadError, match="has gaps"):
         gl.Table.read(pl.DataFrame({"c": [""]}), never)
 
 
@@ -248,7 +248,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("schema", "wrong"), WRONG.values(), ids=WRONG)
 def test_what_cannot_be_is_an_error_of_the_schema(schema, wrong):
-    with pytest.raises(gl.SchemaError) as caught:
+    with pytest.raises(gl.errors.SchemaError) as caught:
         schema()
     assert wrong in str(caught.value)
     assert caught.value.hint
@@ -271,15 +271,15 @@ def test_the_first_column_may_have_no_name_and_no_other(tmp_path):
     (tmp_path / "t.csv").write_text(",x\n1,2\n2,3\n")
     schema = gl.Schema("t", [gl.Integer("x", bounds=(0, 9))], ignore=("",))
     assert gl.Table.read(tmp_path / "t.csv", schema).to_polars()["x"].to_list() == [2, 3]
-    with pytest.raises(gl.SchemaError, match=r"ignore = \[\"\"\]"):
+    with pytest.raises(gl.errors.SchemaError, match=r"ignore = \[\"\"\]"):
         gl.Table.read(tmp_path / "t.csv", dataclasses.replace(schema, ignore=()))
     (tmp_path / "t.csv").write_text("x,\n1,2\n")
-    with pytest.raises(gl.ReadError, match="without a name"):
+    with pytest.raises(gl.errors.ReadError, match="without a name"):
         gl.Table.read(tmp_path / "t.csv", schema)
 
 
 def drafted(**columns):
-    return gl.draft_schema(pl.DataFrame(columns)).schema
+    return gl.data.draft_schema(pl.DataFrame(columns)).schema
 
 
 def test_numbers_and_dates_that_look_like_text_are_drafted_as_such():
@@ -301,7 +301,7 @@ def test_numbers_and_dates_that_look_like_text_are_drafted_as_such():
 
 
 def test_a_date_that_can_be_read_in_two_ways_gets_a_remark():
-    draft = gl.draft_schema(pl.DataFrame({"d": ["01/02/2020", "03/04/2020"]}))
+    draft = gl.data.draft_schema(pl.DataFrame({"d": ["01/02/2020", "03/04/2020"]}))
     assert draft.schema["d"].format == "%d/%m/%Y"
     assert draft.remarks["d"] == "%m/%d/%Y would fit as well"
 
@@ -328,16 +328,16 @@ def test_the_spelling_of_booleans_is_drafted():
 
 def test_more_levels_can_be_drafted():
     frame = pl.DataFrame({"c": [f"c{i}" for i in range(80)], "x": [1, 2] * 40})
-    assert gl.draft_schema(frame).left_out == {"c": "text with more than 60 levels, such as names or identifiers"}
-    assert len(gl.draft_schema(frame, max_levels=80).schema["c"].levels) == 80
-    assert gl.draft_schema(frame, max_levels=79).left_out
-    with pytest.raises(gl.SchemaError, match="max_levels"):
-        gl.draft_schema(frame, max_levels=0)
+    assert gl.data.draft_schema(frame).left_out == {"c": "text with more than 60 levels, such as names or identifiers"}
+    assert len(gl.data.draft_schema(frame, max_levels=80).schema["c"].levels) == 80
+    assert gl.data.draft_schema(frame, max_levels=79).left_out
+    with pytest.raises(gl.errors.SchemaError, match="max_levels"):
+        gl.data.draft_schema(frame, max_levels=0)
 
 
 def test_a_letter_that_the_encoding_does_not_have_is_told(tmp_path):
     schema = gl.Schema("t", [gl.Categorical("c", ["日本"])], encoding="latin-1")
-    with pytest.raises(gl.ReadError, match="latin-1 has no letter"):
+    with pytest.raises(gl.errors.ReadError, match="latin-1 has no letter"):
         gl.Table.read(pl.DataFrame({"c": ["日本"]}), schema).write(tmp_path / "t.csv")
     assert not (tmp_path / "t.csv").exists()
 
@@ -359,7 +359,7 @@ def test_the_first_sheet_of_an_excel_file_is_read_as_text(tmp_path):
     rows = [["", "n", "x", "d", "b", "t"]]
     rows += [[i, i % 40 + 1000, i / 4, 44000 + i, i % 2 == 0, ("a", None, "NA")[i % 3]] for i in range(70)]
     workbook(tmp_path / "t.xlsx", rows, day=3)
-    schema = checked(gl.draft_schema(tmp_path / "t.xlsx"))
+    schema = checked(gl.data.draft_schema(tmp_path / "t.xlsx"))
     assert {column.name: column.kind for column in schema.columns} == {
         "n": "integer",
         "x": "number",
@@ -372,7 +372,7 @@ def test_the_first_sheet_of_an_excel_file_is_read_as_text(tmp_path):
     assert read["x"].to_list() == [i / 4 for i in range(70)]
     assert str(read["d"][0]) == "2020-06-18"
     assert read["t"].to_list()[:3] == ["a", None, None]
-    people = gl.read(tmp_path / "t.xlsx", schema, protect=gl.Rows(1), budget=gl.Budget(1.0))
+    people = gl.read(tmp_path / "t.xlsx", schema, protect=gl.Rows(1), budget=gl.Budget(1.0, 0))
     assert people.ledger.path.name == "t.ledger"
 
 
@@ -388,7 +388,7 @@ def test_the_first_sheet_of_an_excel_file_is_read_as_text(tmp_path):
 def test_an_excel_file_that_does_not_fit_is_told(rows, wrong, tmp_path):
     pytest.importorskip("fastexcel")
     workbook(tmp_path / "t.xlsx", rows)
-    with pytest.raises((gl.ReadError, gl.SchemaError), match=wrong):
+    with pytest.raises((gl.errors.ReadError, gl.errors.SchemaError), match=wrong):
         gl.Table.read(tmp_path / "t.xlsx", gl.Schema("t", [gl.Integer("a", bounds=(0, 9))]))
 
 
@@ -396,9 +396,9 @@ def test_no_excel_file_and_no_reader_are_told(tmp_path, monkeypatch):
     (tmp_path / "t.xlsx").write_bytes(b"PK")
     schema = gl.Schema("t", [gl.Integer("a", bounds=(0, 9))])
     monkeypatch.setitem(__import__("sys").modules, "fastexcel", None)
-    with pytest.raises(gl.ReadError, match=r"fastexcel is not installed\n  Try: pip install 'gapless\[excel\]'"):
+    with pytest.raises(gl.errors.ReadError, match=r"fastexcel is not installed\n  Try: pip install 'gapless\[excel\]'"):
         gl.Table.read(tmp_path / "t.xlsx", schema)
     monkeypatch.undo()
     pytest.importorskip("fastexcel")
-    with pytest.raises(gl.ReadError, match="is not a valid Excel file"):
+    with pytest.raises(gl.errors.ReadError, match="is not a valid Excel file"):
         gl.Table.read(tmp_path / "t.xlsx", schema)

@@ -236,7 +236,7 @@ def test_rows_with_their_gaps(tmp_path):
     frame = chain(4000, 2).with_columns(x1=pl.when(pl.col("x0") == "a").then(pl.lit("")).otherwise("x1"))
     table = private(frame, levels_schema(2, may_be_missing=True), tmp_path, budget=gl.Budget(20.0, 1e-6))
     model = gl.PrivBayes().fit(table, spend=table.ledger.left)
-    law = model.marginal(["x0", "x1"], gaps="as observed")
+    law = model.marginal(["x0", "x1"], gaps="as-observed")
     assert law[0, 3] == pytest.approx(law[0].sum(), abs=0.01)
     assert law[1:, 3].sum() < 0.01
 
@@ -244,7 +244,7 @@ def test_rows_with_their_gaps(tmp_path):
 def test_a_column_beyond_the_cap_is_named_before_anything_is_spent(tmp_path):
     schema = gl.Schema("t", [gl.Categorical("zip", [f"z{i}" for i in range(30)]), gl.Boolean("b")])
     table = private(pl.DataFrame({"zip": ["z1"], "b": [True]}), schema, tmp_path)
-    with pytest.raises(gl.ModelError, match=r"do not fit into 20 cells: zip \(30 cells\)"):
+    with pytest.raises(gl.errors.ModelError, match=r"do not fit into 20 cells: zip \(30 cells\)"):
         gl.PrivBayes(cap_cells=20).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 
@@ -310,7 +310,7 @@ def test_views_move_by_no_more_than_they_say(tmp_path):
 
 @pytest.mark.parametrize("codes", [[0, 0, 1, 1, 1], [0, 0, 1, 1], [-1, 0, 1, 1, 2]])
 def test_views_keep_gaps_apart(codes, tmp_path):
-    with pytest.raises(gl.ModelError, match="keep observed cells and gaps apart"):
+    with pytest.raises(gl.errors.ModelError, match="keep observed cells and gaps apart"):
         Views(private(ROWS, SCHEMA, tmp_path), [(0, np.array(codes))], rows="observed")
 
 

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from gapless import ModelError
+from gapless.errors import ModelError
 from gapless.model.distribution import CanFill, HasMarginal
 from gapless.synth.sequential import autoregressive
 from gapless.synth.sequential.autoregressive import (

@@ -134,7 +134,7 @@ def test_with_gaps_as_levels_every_row_is_read(tmp_path):
     for architecture in ("shared", "columns"):
         model, entries = fit(tmp_path / architecture, "extended", architecture=architecture)
         assert all(entry.reads is None for entry in entries)
-        assert gl.patterns(model.sample(500, seed=0, gaps="as observed")).rates["a"] == 0
+        assert gl.missing.patterns(model.sample(500, seed=0, gaps="as-observed")).rates["a"] == 0
 
 
 def test_nothing_public_follows_the_number_of_rows(tmp_path):
@@ -214,7 +214,7 @@ def test_rows_given_some_cells(tmp_path):
 
 def test_a_private_table_is_filled_by_a_model_that_is_paid_for(tmp_path):
     table = private(people(), schema(), tmp_path, budget=gl.Budget(5.0, 1e-6))
-    imputer = gl.FromModel(gl.Kamino(steps=5, missing=gl.Observed()))
+    imputer = gl.missing.FromModel(gl.Kamino(steps=5, missing=gl.Observed()))
     model = gl.MST(missing=gl.ImputeFirst(imputer)).fit(table, spend=table.ledger.left)
     whole = sum(entry.loss for entry in table.ledger.entries)
     first = [entry for entry in table.ledger.entries if entry.to == "Kamino.fit"]
@@ -227,7 +227,7 @@ def test_a_picture_shows_what_goes_together(tmp_path):
     """Counted in a sample: the model has no marginals."""
     model, _ = fit(tmp_path, budget=gl.Budget(50.0, 1e-6), rows=3000, steps=60)
     assert model.marginal_if_known(["a", "b"]) is None
-    with pytest.raises(gl.ModelError, match="a model by kamino has no marginals"):
+    with pytest.raises(gl.errors.ModelError, match="a model by kamino has no marginals"):
         model.marginal("a")
     assert 'class="strong"' in model.picture()
 
@@ -255,7 +255,7 @@ def test_wrong_settings_are_refused_before_anything_is_spent(settings, said, tmp
 def test_too_many_cells_for_one_network_are_refused_before_anything_is_spent(tmp_path, monkeypatch):
     monkeypatch.setattr(kamino, "MOST_NUMBERS", 100)
     table = private(people(20), schema(), tmp_path, budget=gl.Budget(1.0, 1e-6))
-    with pytest.raises(gl.ModelError, match=r"have 15 cells, too many for one network\n  Try: use fewer levels"):
+    with pytest.raises(gl.errors.ModelError, match=r"have 15 cells, too many for one network\n  Try: use fewer levels"):
         gl.Kamino(steps=1).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 
@@ -263,15 +263,15 @@ def test_too_many_cells_for_one_network_are_refused_before_anything_is_spent(tmp
 def test_an_imputer_that_needs_delta_is_refused_under_a_pure_budget_before_anything_is_spent(tmp_path):
     columns = [*schema().columns, gl.Number("x", bounds=(0, 1), bins="learned")]
     frame = people(20).with_columns(pl.Series("x", np.linspace(0, 1, 20)))
-    table = private(frame, gl.Schema("people", columns), tmp_path, budget=gl.Budget(1.0))
-    with pytest.raises(gl.BudgetError, match=r"Kamino\.fit: this method cannot promise δ = 0"):
+    table = private(frame, gl.Schema("people", columns), tmp_path, budget=gl.Budget(1.0, 0))
+    with pytest.raises(gl.errors.BudgetError, match=r"Kamino\.fit: this method cannot promise δ = 0"):
         gl.MST(missing=TREATMENTS["impute-kamino"]()).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
 
 
 def test_rows_that_are_not_at_hand_are_refused_where_gaps_are_filled(tmp_path):
     table = chunked(private(people(20), schema(), tmp_path, budget=gl.Budget(1.0, 1e-6)), 7)
-    with pytest.raises(gl.EngineError, match="filling gaps column by column needs all rows at hand"):
+    with pytest.raises(gl.errors.EngineError, match="filling gaps column by column needs all rows at hand"):
         gl.Kamino(architecture="columns", missing=gl.Observed()).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
     gl.Kamino(steps=2, missing=gl.Observed()).fit(table, spend=table.ledger.left)  # nothing is filled

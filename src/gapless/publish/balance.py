@@ -1,0 +1,55 @@
+"""How a table's account stands after a publication."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+from gapless.privacy import Ledger
+from gapless.privacy.ledger import Coverage
+from gapless.schema import Schema
+
+Notify: TypeAlias = Callable[[str], object]  # takes a sentence for the holder
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What is spent and left, in percent of the whole budget, and where the ledger is."""
+
+    spent: float
+    left: float
+    ledger: Path
+    coverage: Coverage = "unknown"
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Self:
+        """The balance of a ledger; its file by the path that it was opened with."""
+        return cls(*ledger.percentages(), ledger.given_path, ledger.coverage)
+
+    @property
+    def scope(self) -> str:
+        """Which ledger the promise counts, and whether another one for the same rows would be noticed."""
+        if self.coverage == "registered":
+            return (
+                f"The ledger is {self.ledger}; another one is refused for these files. Releases under other ledgers, "
+                "from copies of them, are not counted in this promise."
+            )
+        return (
+            f"The ledger is {self.ledger}. Releases under other ledgers would not be noticed, and are not counted in "
+            "this promise."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same, for a machine."""
+        return {"spent": self.spent, "left": self.left, "ledger": str(self.ledger)}
+
+    def __str__(self) -> str:
+        return f"Spent {self.spent:.2f}% of the budget, left {self.left:.2f}%, in {self.ledger}"
+
+
+def notify_cautions(ledger: Ledger, schema: Schema, notify: Notify) -> None:
+    """Pass on what is weak about the promise of a ledger: called before anything is spent under it."""
+    for caution in ledger.cautions(expected_rows=schema.expected_rows):
+        notify(f"Warning: {caution}")
