@@ -8,7 +8,7 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.missing import CompleteRows, ImputeFirst, Observed
 from gapless.model.marginal import project_to_simplex
-from gapless.privacy import Loss
+from gapless.privacy import Spend
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import Fitting, Synthesizer
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node, conditional
@@ -22,7 +22,7 @@ class Chain(Synthesizer):
     pure = False  # as if its noise were Gaussian only
     treatments = (Observed, CompleteRows, ImputeFirst)  # it has no model of gaps
 
-    def fit(self, table: PrivateTable, *, spend: Loss, progress: Progress | None = None) -> FittedModel:
+    def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure the first column and every pair of neighbours, and make a network of them."""
         fitting = Fitting(self, table, spend=spend, progress=progress)  # refuses what is not declared above
         columns = [column for (column,) in fitting.columns]  # those of one cell tell nothing

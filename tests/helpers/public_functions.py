@@ -1,6 +1,8 @@
 """All public functions and methods, of the package and of its subpackages."""
 
 import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import gapless as gl
 
@@ -9,14 +11,15 @@ PACKAGES = (gl.data, gl.evaluate, gl.inference, gl.missing, gl.publish, gl.query
 SPEND_NOTHING = {"Ledger.grant", "Ledger.share", "preview"}
 
 
-def public_things():
+def public_things() -> Iterator[tuple[str, Any]]:
     """Each name, and what it stands for."""
-    yield from ((name, getattr(gl, name)) for name in gl.__all__)
-    for package in PACKAGES:
-        yield from ((name, getattr(package, name)) for name in package.__all__ if name not in gl.__all__)
+    found: dict[str, Any] = {}
+    for package in (gl, *PACKAGES):
+        found |= {name: getattr(package, name) for name in vars(package)["__all__"]}
+    yield from found.items()
 
 
-def public_functions():
+def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Functions by their names, methods as `Class.method`; of exceptions none."""
     for name, thing in public_things():
         if inspect.isclass(thing):

@@ -73,7 +73,6 @@ privacy.teachers: teachers=program.teachers and the shape of its answers
 query.hot_deck: leave missing= out, or people.ask(…)
 query.hot_deck: people.ask(…); a deck answers what is made of sums
 query.hot_deck: release(people, ['income'], spend=…)
-query.preview: budget=Budget(epsilon=1.0, delta=1e-6), or people.ledger.budget
 query.questions: Drop(), Knn(neighbors=1, on=[…]) or HotDeck(on=[…])
 query.questions: by="sex", or leave it out
 query.several: [Count(), Mean("income")]
