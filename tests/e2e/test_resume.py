@@ -162,7 +162,7 @@ def test_auto_chooses_by_the_share_that_it_was_begun_with(folder):
         chosen.append((loss, *choose(auto, schema, loss, protect)))
         return chosen[-1][1:]
 
-    call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "percent": 30, "expected_rows": 400}
+    call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "spend": "30%", "expected_rows": 400}
     with mock.patch.object(gl.synth.Auto, "choose", told):
         with mock.patch.object(Journal, "keep", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             read_and_save(folder / "people/*.parquet", SCHEMA, folder / "people.model", **call)
@@ -250,7 +250,7 @@ def test_a_journal_that_was_deleted_while_a_process_waited_for_it_is_opened_anew
 def test_who_has_waited_for_the_same_run_finds_it_done_and_pays_nothing(make, output, refused, folder, monkeypatch):
     import fcntl
 
-    call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "percent": 30, "method": "independent"}
+    call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "spend": "30%", "method": "independent"}
     held, waits, errors, flock = threading.Event(), threading.Event(), [], fcntl.flock
 
     def hold(phase, *_):

@@ -13,11 +13,10 @@ SPEND_NOTHING = {"Ledger.grant", "Ledger.share", "preview"}
 
 def public_things() -> Iterator[tuple[str, Any]]:
     """Each name, and what it stands for."""
-    public: list[str] = vars(gl)["__all__"]
-    yield from ((name, getattr(gl, name)) for name in public)
-    for package in PACKAGES:
-        names: list[str] = vars(package)["__all__"]
-        yield from ((name, getattr(package, name)) for name in names if name not in public)
+    found: dict[str, Any] = {}
+    for package in (gl, *PACKAGES):
+        found |= {name: getattr(package, name) for name in vars(package)["__all__"]}
+    yield from found.items()
 
 
 def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -283,6 +283,7 @@ def synth(
     check_spend(spend)
     source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
     # What public facts refuse is told before the table is read and a ledger is made.
+    source.check()
     check_release(public, output, options, ledger=source.ledger, budget=source.budget, all_left=spend is None)
     with _progress(method) as progress:
         table = source.read(progress)
@@ -325,6 +326,7 @@ def fit(
     options = _options(method, missing, always, expected_rows)
     check_spend(spend)
     source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
+    source.check()
     options.check(public, source.budget)
     check_model_path(output, ledger=source.ledger)
     with _progress(method) as progress:
@@ -428,6 +430,14 @@ class Source:
     engine: str | None
     query: str | None
 
+    def check(self) -> None:
+        """Refuse data that are not there, and a new ledger without a promise."""
+        from gapless.data.private_table import check_data
+        from gapless.privacy.ledger import check_promised
+
+        check_data(self.data, self.engine)
+        check_promised(self.ledger, self.budget)
+
     def read(self, progress: Progress | None = None) -> PrivateTable:
         """The table, sealed."""
         from gapless.data import read
@@ -458,11 +468,10 @@ def source_of(
     query: str | None,
 ) -> Source:
     """The table, its ledger and its promise; a command that is stopped tells what it has spent from the ledger."""
-    from gapless.data.private_table import check_data, ledger_beside
+    from gapless.data.private_table import ledger_beside
 
     place = ledger or ledger_beside(data)
     watch(place)
-    check_data(data, engine)
     return Source(data, schema, place, _budget(place, epsilon, delta), encoding, engine, query)
 
 

@@ -55,6 +55,7 @@ def weigh(
     public = Schema.read(schema)
     check_spend(spend)
     source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
+    source.check()
     check_weighing(public, fake, output, ledger=source.ledger)
     with _working("weighing"):
         table = source.read()

@@ -82,16 +82,26 @@ def test_what_a_grant_does_not_spend_was_never_taken(table):
     assert table.ledger.left.value == pytest.approx(0.9 * table.ledger.capacity.value)
 
 
-@pytest.mark.parametrize("percent", [0, -1, 101, math.nan, "50", None])
+@pytest.mark.parametrize("percent", ["0%", "-1%", "101%", "nan%", "x", "", 50, None, math.nan])
 def test_a_share_lies_between_nothing_and_all(table, percent):
-    with pytest.raises(BudgetError, match="percent"):
-        table.ledger.share(f"{percent}%")
+    with pytest.raises(BudgetError, match="is not a share of the budget"):
+        table.ledger.share(percent)
+    with pytest.raises(BudgetError, match="is not a share of the budget"):
+        table.ledger.grant(percent, to="test")
+
+
+def test_a_share_is_percent_of_the_whole_budget_and_a_loss_is_itself(table):
+    whole = table.ledger.capacity
+    assert table.ledger.share("50%") == table.ledger.share("50") == whole * 0.5
+    assert table.ledger.share(whole * 0.2) == whole * 0.2
+    with pytest.raises(BudgetError, match=r"a spend of 0\.5 may mean percent, or a part of 1"):
+        table.ledger.share("0.5")
 
 
 def test_spend_must_be_a_loss_of_this_ledger(table, tmp_path):
     other = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, 0))
     for wrong in (0.5, other.ledger.left, None):
-        with pytest.raises(BudgetError, match="not a loss of this ledger"):
+        with pytest.raises(BudgetError, match="is not a share of the budget|a loss of another ledger"):
             table.ledger.grant(wrong, to="test")
 
 
@@ -623,8 +633,8 @@ def test_what_the_header_states_cannot_be_changed(table):
 
 def test_the_assumption_of_a_budget_cannot_be_changed_through_its_ledger(tmp_path):
     filtered = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, 0, ground_truth=MCAR({"x0": 0.5})))
-    filtered.ledger.budget.ground_truth.rate["x0"] = 0.999
-    assert filtered.ledger.budget.ground_truth.rate == {"x0": 0.5}
+    filtered.ledger.budget.ground_truth.rates["x0"] = 0.999
+    assert filtered.ledger.budget.ground_truth.rates == {"x0": 0.5}
 
 
 def rewritten(path, change):
