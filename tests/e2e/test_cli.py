@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.report.guide import dictionary
+from gapless.report.statement import dictionary
 from helpers.command_line import PROGRAM, run
 
 CELL = "Xq7cellq7X"

@@ -1,7 +1,7 @@
 """The same numbers wherever the rows lie: chunks, files, PostgreSQL and Spark against memory.
 
 Random tables with gaps of every kind, empty ones and chunks of every size included. What is refused on an engine that
-holds no rows: tests/unit/data/engines/test_engine.py. How cells are coded: tests/property/test_coding.py.
+holds no rows: tests/unit/data/engines/test_memory.py. How cells are coded: tests/property/test_coding.py.
 """
 
 import itertools

@@ -10,7 +10,7 @@ import pytest
 
 import gapless as gl
 from gapless.missing.little import LittleTest
-from gapless.privacy.ledger_text import pricing_note
+from gapless.privacy.promise import pricing_note
 from gapless.testing.audit import private
 
 SOURCE = Path(gl.__file__).parent
@@ -44,7 +44,7 @@ NEVER_ONE = {
     ("synth/marginal/mixture_model.py", "prod(shape)"),
     ("synth/marginal/bayesian_network.py", "price"),
     ("privacy/budget.py", "self.at_most"),  # one row is told as such
-    ("privacy/ledger_text.py", "len(batch.parts)"),
+    ("privacy/promise.py", "len(batch.parts)"),
     ("privacy/sgd.py", "program.numbers"),  # parameters of a network
     ("privacy/teachers.py", "program.teachers"),
     ("query/compiled.py", "many"),  # above a cap
@@ -53,7 +53,7 @@ NEVER_ONE = {
     ("query/hot_deck.py", "self.limit"),
     ("query/knn.py", "self.neighbors"),
     ("query/quantiles.py", "len(self.numbers.values)"),
-    ("report/guide.py", "len(copies)"),  # at least two
+    ("report/statement.py", "len(copies)"),  # at least two
     ("schema/columns.py", "len(self.levels)"),  # above a cap
     ("synth/adversarial/gan.py", "cells"),
     ("synth/marginal/aim.py", "price"),

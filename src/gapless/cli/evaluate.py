@@ -30,6 +30,7 @@ from gapless.errors import ReadError
 
 if TYPE_CHECKING:
     from gapless.data import Table
+    from gapless.missing.gap_mechanisms import MAR, MCAR, MNAR
     from gapless.schema import Schema
 
 
@@ -117,10 +118,6 @@ def _fake(path: Path, schema: Schema, encoding: str | None) -> Table:
         return Table.read(path, schema, encoding=encoding)
     except ReadError as error:  # the option of the other file would not help
         raise ReadError(error.wrong, hint=to_cli_hint(error.hint, encoding="--fake-encoding")) from None
-
-
-if TYPE_CHECKING:
-    from gapless.missing.gap_mechanisms import MAR, MCAR, MNAR
 
 
 @app.command(

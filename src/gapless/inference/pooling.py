@@ -15,15 +15,18 @@ from gapless.inference.estimates import (
     FORMS,
     Estimates,
     averaged,
+    bootstrap,
     estimate,
     estimates_of,
     grouped_by,
     ladder,
     looked_at,
     on_ladder,
+    quantile,
+    rubin,
     steps,
+    widened,
 )
-from gapless.inference.rubin import bootstrap, quantile, rubin, widened
 from gapless.inference.support import binned, dealt, needs_of, not_measured
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, _Question
@@ -145,7 +148,7 @@ class Pooled:
 def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Pooled:
     """One estimate from all copies, with a 95 % interval for the population from which the private rows were drawn.
 
-    Noise, sampling and gaps are in the interval (`gapless.inference.rubin`). Estimates that lie outside of what was
+    Noise, sampling and gaps are in the interval (`gapless.inference.estimates`). Estimates that lie outside of what was
     measured get none, and say what to measure.
 
     Args:

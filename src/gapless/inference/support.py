@@ -15,7 +15,7 @@ known of their column alone, which draws slopes, correlations and differences of
 no release tells. So an estimate is computed once more from rows in which the values of every bin are *dealt*: those
 whose other cells are like those of the next bin above get the higher values. The values stay what they are, and with
 them all that is true of the column alone. What an estimate moves by is taken for the size of a bias of unknown sign
-(`gapless.inference.rubin.widened`).
+(`gapless.inference.estimates.widened`).
 
 By normal scores: let u be the standard normal score of a value among those of its column. Where bin b begins at a and
 ends at a', u has

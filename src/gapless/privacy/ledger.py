@@ -41,10 +41,9 @@ from gapless.privacy.ledger_file import (
     parse_header,
     seal_of,
 )
-from gapless.privacy.ledger_text import summary, text
 from gapless.privacy.pricing import Price, Pricing, RenyiFilter, Request
 from gapless.privacy.private import Columns, Key
-from gapless.privacy.promise import UNREGISTERED, GroundTruth, Guarantee, cautions
+from gapless.privacy.promise import UNREGISTERED, GroundTruth, Guarantee, cautions, summary, text
 from gapless.privacy.registry import RECOMPUTED, UNKNOWN, recomputed_loss
 from gapless.privacy.snapshot import Gaps, LedgerSnapshot, check_estimated
 from gapless.text import rounded_up, told_up

@@ -18,9 +18,8 @@ from gapless.model.archive import MODEL
 from gapless.privacy import Ledger
 from gapless.privacy.journal import JournalFile, held
 from gapless.privacy.ledger_file import Entry
-from gapless.report.guide import analysis_guide, dictionary
 from gapless.report.release_page import release_page
-from gapless.report.statement import privacy_statement
+from gapless.report.statement import analysis_guide, dictionary, privacy_statement
 from gapless.schema import Schema
 from gapless.synth import load
 from gapless.synth.copies import Copies, write_together

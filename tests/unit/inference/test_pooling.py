@@ -11,9 +11,8 @@ from scipy.special import ndtr
 
 import gapless as gl
 from gapless.inference import pooling
-from gapless.inference.estimates import Estimates, estimate, estimates_of
+from gapless.inference.estimates import Estimates, bootstrap, estimate, estimates_of, rubin, widened
 from gapless.inference.pooling import _Intervals
-from gapless.inference.rubin import bootstrap, rubin, widened
 from gapless.inference.support import dealt, needs_of
 from gapless.schema import Categorical, Integer, Schema
 from gapless.synth.learning import signed

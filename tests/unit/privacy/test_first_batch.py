@@ -41,8 +41,8 @@ from gapless.privacy.first_batch import (
 )
 from gapless.privacy.ground_truth import merged, renyi
 from gapless.privacy.ledger_file import hash_of, seal_of
-from gapless.privacy.ledger_text import pricing_note
 from gapless.privacy.pricing import Request
+from gapless.privacy.promise import pricing_note
 from gapless.privacy.registry import mechanism_of
 from gapless.testing.audit import letters_schema, private
 
