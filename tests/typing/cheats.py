@@ -77,7 +77,7 @@ def cheat(
     table.codes  # error: [attr-defined]
     table.to_pandas()  # error: [attr-defined]
     gl.Independent().fit(table)  # error: [call-arg]
-    table.ask(gl.Count())  # error: [call-arg]
+    table.ask(gl.Count())  # error: [call-overload]
     table.ask(gl.Count(), spend=0.5)  # error: [arg-type]
     table.ask("count()", spend=table.ledger.left)  # error: [arg-type]
     gl.HotDeck(on=["age"]).release(table, ["income"])  # error: [call-arg]

@@ -176,7 +176,9 @@ class PrivateTable(Sealed):
         """
         if isinstance(question, Sequence) and not isinstance(question, str):
             if not question:
-                raise QuestionError("no question", hint='pass one, such as Mean("income"), or a list of questions')
+                raise QuestionError(
+                    "no question", hint=Hint("ask ", Call("Mean", "income"), ", or a list of questions")
+                )
             for item in question:
                 check_question(item)
             return question[0].answer_together(self, question, spend=spend)

@@ -102,8 +102,9 @@ class Budget:
             object.__setattr__(self, name, float(value))
         if math.isnan(self.delta):
             raise BudgetError(
-                "A new ledger needs delta=.",
-                hint="add delta=1e-6 (recommended, less noise) or delta=0 (pure differential privacy, much more noise)",
+                "A new ledger needs a delta.",
+                hint=Hint("add ", Argument("delta", 1e-6), " (recommended, less noise)")
+                | Hint("add ", Argument("delta", 0), " (pure differential privacy, much more noise)"),
             )
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise BudgetError(
@@ -195,12 +196,14 @@ def percent_of(spend: Spend) -> float:
         if 0 < percent <= 1 and not spend.endswith("%"):
             raise BudgetError(
                 f"a spend of {spend} may mean percent, or a part of 1",
-                hint=f'pass spend="{spend}%" or spend="{100 * percent:g}%"',
+                hint=Hint("pass ", Argument("spend", f"{spend}%"))
+                | Hint("pass ", Argument("spend", f"{100 * percent:g}%")),
             )
         if 0 < percent <= 100:
             return percent
     raise BudgetError(
-        f"a spend of {spend!r} is not a share of the budget", hint='pass spend="50%": more than 0%, at most 100%'
+        f"a spend of {spend!r} is not a share of the budget",
+        hint=Hint("pass ", Argument("spend", "50%"), ": more than 0%, at most 100%"),
     )
 
 
@@ -210,7 +213,8 @@ def share_of(capacity: Loss, spend: Spend) -> Loss:
         return capacity * (percent_of(spend) / 100)
     if spend.order != capacity.order:
         raise BudgetError(
-            "spend is a loss of another ledger", hint='pass spend="50%", or take the loss from the ledger of this table'
+            "spend is a loss of another ledger",
+            hint=Hint("pass ", Argument("spend", "50%")) | Hint("take the loss from the ledger of this table"),
         )
     return spend
 

@@ -59,7 +59,7 @@ class Request:
         if not (plain and names and type(self.what) is str):  # other types could claim to equal what was charged
             raise BudgetError(
                 "the distance, the columns or the purpose of a release are not plain numbers and names",
-                hint="use int or float distances, a frozenset of str or None as reads, and str as purpose",
+                hint="use numbers as distances, a frozenset of texts as columns, and a text as purpose",
             )
 
     def loss(self, order: float) -> Loss:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
-from gapless.errors import Argument, Hint, ModelError, ReadError
+from gapless.errors import Argument, Call, Hint, ModelError, ReadError
 from gapless.files import check_writable, free_name
 from gapless.missing import Extended, Missing
 from gapless.privacy import Budget, Guarantee, Loss, Spend
@@ -102,7 +103,8 @@ class ReleaseOptions:
         if self.always:
             if self.method not in ("auto", AIM.name):
                 raise ModelError(
-                    f"{self.method} measures no tables for certain", hint='method="aim", or leave always= out'
+                    f"{self.method} measures no tables for certain",
+                    hint=Hint("pass ", Argument("method", "aim")) | Hint("leave ", Argument("always"), " out"),
                 )
             synthesizer = AIM(always=[tuple(names) for names in self.always], **more)
             synthesizer.certain(schema)
@@ -126,26 +128,35 @@ class ReleaseOptions:
     def _check_gaps(self, synthesizer: Synthesizer, schema: Schema) -> None:
         """Refuse to draw gaps that are not measured; where no column may be missing there are none to draw."""
         if self.gaps not in ("filled", "as-observed"):
-            raise ModelError(f"no gaps called {self.gaps!r}", hint='gaps="filled" or gaps="as-observed"')
+            raise ModelError(
+                f"no gaps called {self.gaps!r}",
+                hint=Hint("pass ", Argument("gaps", "filled")) | Hint("pass ", Argument("gaps", "as-observed")),
+            )
         measured = synthesizer.counts_gaps or not any(column.gaps for column in schema.columns)
         if self.gaps == "as-observed" and not measured:
-            measuring = " or ".join(f"missing={kind.__name__}()" for kind in synthesizer.learns_gaps or (Extended,))
-            raise ModelError("this treatment does not measure the gaps", hint=f'{measuring}, or gaps="filled"')
+            measuring = [Argument("missing", Call(kind.__name__)) for kind in synthesizer.learns_gaps or (Extended,)]
+            choices = [Hint("pass ", choice) for choice in (*measuring, Argument("gaps", "filled"))]
+            raise ModelError("this treatment does not measure the gaps", hint=reduce(or_, choices))
 
     @staticmethod
     def _check_copies(copies: int, synthesizer: Synthesizer, schema: Schema) -> None:
         whole("copies", copies, error=ModelError, least=2)
         if COPY in schema.names:
-            raise ModelError(f"the schema has a column {COPY!r} of its own", hint="another name for it, or no copies")
+            raise ModelError(
+                f"the schema has a column {COPY!r} of its own",
+                hint=Hint("rename it") | Hint("leave ", Argument("copies"), " out"),
+            )
         if not synthesizer.keeps_tables:
             raise ModelError(
                 f"{synthesizer.name} is not learned from tables: there are no copies of it",
-                hint="method=mixture, aim, mst, privbayes or independent",
+                hint=Hint(
+                    "pass ", Argument("method", "mixture"), "; aim, mst, privbayes and independent have copies too"
+                ),
             )
         if any(column.gaps for column in schema.columns) and not synthesizer.counts_gaps:
             raise ModelError(
                 "this treatment does not measure the gaps: no estimate from copies would have an interval",
-                hint="missing=Extended(), or no copies",
+                hint=Hint("pass ", Argument("missing", Call("Extended"))) | Hint("leave ", Argument("copies"), " out"),
             )
 
 

@@ -355,10 +355,11 @@ class NoisedWeights:
     largest: float = 10.0
     regularization: float | None = None
 
-    def fit(self, table: PrivateTable, fake: Table, *, spend: Loss) -> Weights:
+    def fit(self, table: PrivateTable, fake: Table, *, spend: Spend) -> Weights:
         """Weights for the rows of `fake`, for which `spend` was paid."""
         what = "NoisedWeights.fit"
         table, fake = weighable(table, fake, what)
+        spend = table.ledger.share(spend)
         if not (is_number(self.largest) and 2.0**-10 <= self.largest <= 2.0**10):
             raise ModelError(f"largest = {self.largest!r}", hint="a public number from 1/1024 to 1024, such as 10")
         odds, step = logistic_odds(

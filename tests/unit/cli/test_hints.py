@@ -90,7 +90,6 @@ missing.little: use describe_gaps(…, spend=…), which has a check for it
 model.marginal: pass finite counts, and noise_std= of 0 or more
 privacy.assumptions: pass columns="independent", or pass columns="dependent"
 privacy.budget: pass Rows(1), or the most rows that one person has
-privacy.ledger: pass spend=table.ledger.share(…)
 privacy.private: release something from it under a budget: Independent().fit(…, spend=…)
 privacy.sgd: pass numbers= of the program
 privacy.sgd: use trainable(…), or use DiscreteLaplace(…) for counts
@@ -106,7 +105,7 @@ weights.discriminators: pass noise="knorm"
 weights.discriminators: pass what MisGAN().fit(…) returns
 weights.weighted_learners: pass positive="?", to predict this cell by a logistic regression
 weights.weighted_learners: use table.ask(Mean(…), spend=…)
-weights.weights: use LogReg().fit(…), which takes two public tables
+weights.calibration: use LogReg().fit(…), which takes two public tables
 """
 
 
@@ -209,7 +208,9 @@ def found(name):
 
 def parameters():
     """The names of all arguments that there are."""
-    public = [getattr(module, name) for module in (gl, weights, query, synth) for name in module.__all__]
+    public = [
+        getattr(module, name) for module in (gl, weights, query, synth, evaluate, missing) for name in module.__all__
+    ]
     classes = [kind for kind in public if inspect.isclass(kind) and not issubclass(kind, Exception)]
     functions = [function for kind in classes for _, function in inspect.getmembers(kind, inspect.isfunction)]
     for thing in (*classes, *functions, *filter(inspect.isfunction, public), *INTERNAL):

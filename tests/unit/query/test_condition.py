@@ -13,7 +13,6 @@ from gapless import (
     MissingCode,
     Number,
     Ordinal,
-    QuestionError,
     Schema,
 )
 from gapless.constraints.grammar import (
@@ -29,6 +28,7 @@ from gapless.constraints.grammar import (
     value_columns,
 )
 from gapless.constraints.predicates import holds
+from gapless.errors import QuestionError
 from gapless.query.condition import compile_condition, told_for
 from gapless.query.numbers import numbers_of
 

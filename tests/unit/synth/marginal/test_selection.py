@@ -128,7 +128,7 @@ def test_a_column_too_large_for_the_cap_is_named_before_anything_is_spent(method
         METHODS[method](cap_cells=100).fit(table, spend=table.ledger.left)
     assert "b (" not in str(error.value)
     assert "bins" in str(error.value)
-    assert "select()" in str(error.value)
+    assert "select(…)" in str(error.value)
     assert not table.ledger.entries
 
 
