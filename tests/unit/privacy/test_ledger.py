@@ -102,7 +102,7 @@ def test_a_share_is_percent_of_the_whole_budget_and_a_loss_is_itself(table):
 def test_spend_must_be_a_loss_of_this_ledger(table, tmp_path):
     other = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(1.0, 0))
     for wrong in (0.5, other.ledger.left, None):
-        with pytest.raises(BudgetError, match="is not a share of the budget|a loss of another ledger"):
+        with pytest.raises(BudgetError, match=r"is not a share of the budget|a loss of another ledger"):
             table.ledger.grant(wrong, to="test")
 
 
