@@ -231,14 +231,17 @@ def test_slips_with_copies_are_told_before_anything_is_spent(folder, monkeypatch
         read_and_release("people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=1)
     other = gl.Schema.from_toml(TABLE.replace("column.sex", "column.copy"))
     with pytest.raises(gl.errors.ModelError, match="the schema has a column 'copy' of its own"):
-        gl.publish.make_release("people.csv", other, "out", **promise, copies=5)
+        renamed = (folder / "people.csv").read_text().replace("sex", "copy", 1)
+        (folder / "renamed.csv").write_text(renamed)
+        read_and_release("renamed.csv", other, "out", **promise, copies=5)
     with pytest.raises(
         gl.errors.ModelError, match="no estimate from copies would have an interval\n  Try: pass missing=Extended"
     ):
-        gl.publish.make_release(
+        read_and_release(
             "people.csv", gl.Schema.read("people.toml"), "out", **promise, copies=5, method="mst", missing=gl.Observed()
         )
-    assert not (folder / "people.ledger").exists()
+    assert all(gl.Ledger.open(folder / name).entries == () for name in ("people.ledger", "renamed.ledger"))
+    assert not (folder / "out").exists()
 
 
 def test_what_is_always_measured_is_asked_for_by_name(folder, run_here):

@@ -6,7 +6,7 @@ import numpy as np
 
 import gapless as gl
 from gapless.types import Integers
-from gapless.synth.adversarial.generative import Critic, Known
+from gapless.synth.adversarial.critic import Critic, Known
 from gapless.model.distribution import Distribution
 from gapless.synth.adversarial.game import Played, Side
 from gapless.privacy import (
@@ -22,7 +22,7 @@ from gapless.privacy import (
     Released,
 )
 from gapless.privacy.noise import NoiseSource
-from gapless.privacy.private import transform
+from gapless.privacy.sealing import transform
 
 
 class AnswersWithAState:
@@ -78,7 +78,7 @@ def cheat(
     table.to_pandas()  # error: [attr-defined]
     gl.Independent().fit(table)  # error: [call-arg]
     table.ask(gl.Count())  # error: [call-overload]
-    table.ask(gl.Count(), spend=0.5)  # error: [arg-type]
+    table.ask(gl.Count(), spend=0.5)  # error: [call-overload]
     table.ask("count()", spend=table.ledger.left)  # error: [arg-type]
     gl.HotDeck(on=["age"]).release(table, ["income"])  # error: [call-arg]
     gl.query.preview(gl.Count(), table, budget=gl.Budget(1.0, 0), spend="10%")  # error: [arg-type]

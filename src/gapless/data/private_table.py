@@ -176,9 +176,7 @@ class PrivateTable(Sealed):
         """
         if isinstance(question, Sequence) and not isinstance(question, str):
             if not question:
-                raise QuestionError(
-                    "no question", hint=Hint("ask ", Call("Mean", "income"), ", or a list of questions")
-                )
+                raise QuestionError("no question", hint=Hint("ask ", Call("Mean", "income"), ", or several questions"))
             for item in question:
                 check_question(item)
             return question[0].answer_together(self, question, spend=spend)

@@ -35,6 +35,7 @@ PYTHON = re.compile(
     rf"|\b(?:{'|'.join(name for name in CLASSES if name != 'MCAR')}|True|False|None)\b"
 )
 VERBS = [
+    "add",
     "ask",
     "choose",
     "coarsen",
@@ -67,6 +68,7 @@ INTERNAL = (Measurement, privacy.PrivateTraining, privacy.TeacherVotes, training
 ONLY_IN_PYTHON = """
 data.checks: read it with Table.read(…), if the data are public
 data.checks: read it with gapless.read(…, protect=Rows(1), budget=…)
+data.private_table: ask Mean("income"), or several questions
 data.private_table: ask Mean("income"), or read text with parse_question("mean(income)")
 data.private_table: pass Schema.read("people.toml")
 data.private_table: pass a schema from Schema.read("people.toml")
