@@ -574,7 +574,7 @@ def test_a_share_within_the_printed_rounding_is_all_that_is_left(share, folder, 
 
 
 @pytest.mark.parametrize(
-    ("share", "meant"), [("0.5", "--spend 0.5% or --spend 50%"), ("1", "--spend 1% or --spend 100%")]
+    ("share", "meant"), [("0.5", "--spend 0.5%, or pass --spend 50%"), ("1", "--spend 1%, or pass --spend 100%")]
 )
 def test_a_bare_number_up_to_1_is_asked_about(share, meant, folder, run_here):
     code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--spend", share, "-o", "out")
@@ -679,7 +679,7 @@ def test_an_unforeseen_error_is_told_without_its_text(folder, run_here, monkeypa
     def fail(*_, **__):
         raise RuntimeError(CELL)
 
-    monkeypatch.setattr("gapless.publish.opening.read", fail)
+    monkeypatch.setattr("gapless.data.read", fail)
     left, out, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 1e-6, "-o", "out")
     assert left == 1
     assert err.startswith("Internal error: RuntimeError at test_cli.py:")

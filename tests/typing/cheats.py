@@ -6,7 +6,7 @@ import numpy as np
 
 import gapless as gl
 from gapless.types import Integers
-from gapless.synth.adversarial.critic import Critic, Known
+from gapless.synth.adversarial.generative import Critic, Known
 from gapless.model.distribution import Distribution
 from gapless.synth.adversarial.game import Played, Side
 from gapless.privacy import (
@@ -22,7 +22,7 @@ from gapless.privacy import (
     Released,
 )
 from gapless.privacy.noise import NoiseSource
-from gapless.privacy.sealing import transform
+from gapless.privacy.private import transform
 
 
 class AnswersWithAState:

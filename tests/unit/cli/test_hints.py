@@ -57,7 +57,7 @@ VERBS = [
     "take",
     "use",
 ]
-NOTES = ("inference.pooling", "publish.open_table")  # what they say of results is written as hints are
+NOTES = ("inference.pooling",)  # what they say of results is written as hints are
 
 # Where the names that hints use are: what users import, and what only the library itself passes to each other.
 MODULES = (gl, data, evaluate, missing, privacy, query, synth, weights, neighbors, sums, training)
