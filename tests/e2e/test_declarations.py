@@ -41,12 +41,16 @@ def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--missing", "observed"], 3, "cannot promise δ = 0\n  Try: another method, or a budget with --delta 1e-6\n"),
+        (
+            ["--missing", "observed"],
+            3,
+            "cannot promise δ = 0\n  Try: choose another method, or pass --delta 1e-6 for a new ledger\n",
+        ),
         (
             ["--delta", "1e-6"],
             1,
             "does not take missing = Extended()\n"
-            "  Try: --missing observed or --missing complete-rows or --missing impute-random\n",
+            "  Try: pass --missing observed, pass --missing complete-rows, or pass --missing impute-random\n",
         ),
     ],
 )
