@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
+from gapless.privacy.journal import Journal
 from gapless.publish import Release
 from gapless.query import ask_all, parse_question
 from gapless.synth import METHODS
@@ -240,6 +241,28 @@ def test_a_release_that_stops_at_any_file_is_taken_up_for_free(folder, monkeypat
         ]
         assert Path("people.ledger").read_bytes() == paid
         assert contents(Path("out")) == whole, written[number]
+
+
+def test_a_release_whose_ledger_is_in_its_folder_is_resumed(monkeypatch):
+    """The folder then holds the ledger, its seal and how far the run is, and nothing else that is not its own."""
+    arguments = {**PROMISE, "method": "mst", "ledger": "out/people.ledger", "seed": 7}
+    Path("out").mkdir()
+    keep, many = Journal.keep, iter(range(9))
+
+    def crashing(journal, answers):
+        keep(journal, answers)
+        if next(many) == 1:
+            raise Crash
+
+    with monkeypatch.context() as patch, pytest.raises(Crash):
+        patch.setattr(Journal, "keep", crashing)
+        read_and_release("people.csv", schema(), "out", **arguments)
+    assert Path("out/people.ledger.runs").exists()
+    paid = len(gl.Ledger.open("out/people.ledger").entries)
+    release = read_and_release("people.csv", schema(), "out", **arguments)
+    assert len(gl.Ledger.open("out/people.ledger").entries) > paid
+    assert gl.publish.verify_release("out").problems == ()
+    assert "people.ledger.runs" not in release.files
 
 
 def test_a_release_is_taken_up_when_the_budget_is_spent_and_under_its_own_ledger_only(monkeypatch):

@@ -49,10 +49,10 @@ analysis.md                        how to analyse this release, with code in Pyt
 copies.csv.gz                      copies for inference; model_rows.csv.gz is what they are compared with,
                                    replicates.csv.gz, with gaps or learned bins, what these do: all synthetic
 """
-LEDGERS = (".ledger", ".ledger.seal")
+LEDGERS = (".ledger", ".ledger.seal", ".ledger.runs")
 BEGUN = "those that it was begun with, or another folder"
 _ABOUT_LEDGER = """\
-*.ledger, *.ledger.seal            the account of the table: keep it, it remembers what was spent
+*.ledger, *.ledger.seal, .runs     the account of the table: keep it, it remembers what was spent
 """
 
 
