@@ -119,7 +119,7 @@ class Rows:
         pass
 
 
-TRIALS, BUDGET = 2_000, Budget(5.0, 1e-6)
+TRIALS, BUDGET = 4_000, Budget(5.0, 1e-6)
 
 
 def share(mechanism, price, answers, middle, noise):
