@@ -509,7 +509,7 @@ def test_a_ledger_in_a_folder_of_an_earlier_version_is_the_ledger(folder, run_he
     old = folder / "old" / "people.ledger"
     old.parent.mkdir()
     assert run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "--ledger", old, "--spend", "50%", "-o", "old")[0] == 0
-    assert "*.ledger, *.ledger.seal " in (folder / "old" / "README.txt").read_text()
+    assert "*.ledger, *.ledger.seal, .runs " in (folder / "old" / "README.txt").read_text()
     for finished in (True, False):
         code, _, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "-o", "old")
         assert code == 1
