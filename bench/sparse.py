@@ -72,7 +72,7 @@ def run(codes, sizes, edges, method, epsilon, seed, drawn):
     schema = gl.Schema("sparse", tuple(columns))
     rows = pl.DataFrame(codes, schema=list(schema.names)).cast(pl.String)
     for module in (denoising, mixture_fit):
-        setattr(module, "denoise", denoise if drawn else lambda table, *_, **__: Denoised.plain(table))  # noqa: B010
+        setattr(module, "denoise", denoise if drawn else lambda table, *_, **__: Denoised.plain(table))  # noqa: B010 an import there, not an export
     with tempfile.TemporaryDirectory() as folder, fixed_noise(100 + seed):
         people = gl.read(rows, schema, protect=gl.Rows(1), ledger=f"{folder}/l.ledger", budget=gl.Budget(epsilon, 1e-6))
         begin = time.process_time()

@@ -1263,7 +1263,7 @@ def sources(folder: Path) -> dict[str, Any]:
         "arrow": frame.to_arrow(),
     }
     with contextlib.suppress(ImportError):
-        import openpyxl  # type: ignore[import-untyped]
+        import openpyxl  # type: ignore[import-untyped] # it has no types
 
         book = openpyxl.Workbook()
         for line in [list(rows[0]), *([cell or None for cell in row.values()] for row in rows)]:
@@ -1386,7 +1386,7 @@ def run(folder: Path, *arguments: object) -> tuple[int, str, str]:
     return int(code), out.getvalue(), err.getvalue()
 
 
-def told(name: str, folder: Path, *arguments: object) -> Iterator[Output]:
+def run_command(name: str, folder: Path, *arguments: object) -> Iterator[Output]:
     """A command with --json: its exit code and the numbers that it prints; texts apart."""
     code, out, err = run(folder, *arguments)
     yield f"{name}/code", code
@@ -1434,37 +1434,47 @@ TABLE = ("people.csv", "-s", "people.toml")
 def cli_release(folder: Path) -> Iterator[Output]:
     """One table from its release to questions, weights, estimates and the ledger."""
     prepared(folder)
-    yield from told(
+    yield from run_command(
         "synth", folder, "synth", *TABLE, *NEW, "--spend", "40%", "-m", "mst", "--seed", 3, "--json", "-o", "out"
     )
     yield from folder_outputs("synth", folder / "out")
-    yield from told("verify", folder, "verify", "out", "--json")
-    yield from told("sample", folder, "sample", "out", "--rows", 30, "--seed", 7, "-o", "more.csv", "--json")
+    yield from run_command("verify", folder, "verify", "out", "--json")
+    yield from run_command("sample", folder, "sample", "out", "--rows", 30, "--seed", 7, "-o", "more.csv", "--json")
     yield "sample/rows", content(folder / "more.csv")
     given = ("--given", "color=red", "--gaps", "as-observed")
-    yield from told("given", folder, "sample", "out", "--rows", 30, "--seed", 7, *given, "-o", "given.csv", "--json")
+    yield from run_command(
+        "given", folder, "sample", "out", "--rows", 30, "--seed", 7, *given, "-o", "given.csv", "--json"
+    )
     yield "given/rows", content(folder / "given.csv")
     asked = ("mean(income) where age >= 20 by color", "count()")
-    yield from told("ask", folder, "ask", *TABLE, "--spend", "10%", *asked, "--json")
+    yield from run_command("ask", folder, "ask", *TABLE, "--spend", "10%", *asked, "--json")
     deck = ("--missing", "hot-deck", "--on", "single", "--limit", 2)
-    yield from told("ask-hot-deck", folder, "ask", *TABLE, "--spend", "5%", asked[0], *deck, "--json")
-    yield from told("ask-preview", folder, "ask", *TABLE, "--spend", "5%", *asked, "--preview", "--rows", 99, "--json")
-    yield from told("ask-quantile", folder, "ask", *TABLE, "--spend", "5%", "median(age) by single", "--json")
-    yield from told("weigh", folder, "weigh", *TABLE[:1], "out", *TABLE[1:], "--spend", "10%", "-o", "w.csv", "--json")
+    yield from run_command("ask-hot-deck", folder, "ask", *TABLE, "--spend", "5%", asked[0], *deck, "--json")
+    yield from run_command(
+        "ask-preview", folder, "ask", *TABLE, "--spend", "5%", *asked, "--preview", "--rows", 99, "--json"
+    )
+    yield from run_command("ask-quantile", folder, "ask", *TABLE, "--spend", "5%", "median(age) by single", "--json")
+    yield from run_command(
+        "weigh", folder, "weigh", *TABLE[:1], "out", *TABLE[1:], "--spend", "10%", "-o", "w.csv", "--json"
+    )
     yield "weigh/rows", content(folder / "w.csv")
-    yield from told(
+    yield from run_command(
         "estimate", folder, "estimate", "out", "mean(income) by color", "--copies", 2, "--seed", 1, "--json"
     )
-    yield from told("copies", folder, "copies", "out", "--copies", 2, "--seed", 1, "-o", "copies.csv", "--json")
+    yield from run_command("copies", folder, "copies", "out", "--copies", 2, "--seed", 1, "-o", "copies.csv", "--json")
     yield "copies/rows", content(folder / "copies.csv")
-    yield from told("evaluate", folder, "evaluate", "people.csv", "out", "-s", "people.toml", "--json")
+    yield from run_command("evaluate", folder, "evaluate", "people.csv", "out", "-s", "people.toml", "--json")
     paid = ("--spend", "10%", "--json")
-    yield from told("evaluate-paid", folder, "evaluate", "people.csv", "w.csv", "-s", "people.toml", *paid)
-    yield from told("ledger", folder, "ledger", "people.ledger", "--json")
-    yield from told("ledger-mcar", folder, "ledger", "people.ledger", "--mcar", "income=0.3", "--json")
-    yield from told("ledger-at-least", folder, "ledger", "people.ledger", "--missing-at-least", "income=0.1", "--json")
-    yield from told("ask-too-much", folder, "ask", *TABLE, "--spend", "90%", "count()", "--json")
-    yield from told("synth-rest", folder, "synth", *TABLE, "-m", "independent", "--seed", 4, "--json", "-o", "rest")
+    yield from run_command("evaluate-paid", folder, "evaluate", "people.csv", "w.csv", "-s", "people.toml", *paid)
+    yield from run_command("ledger", folder, "ledger", "people.ledger", "--json")
+    yield from run_command("ledger-mcar", folder, "ledger", "people.ledger", "--mcar", "income=0.3", "--json")
+    yield from run_command(
+        "ledger-at-least", folder, "ledger", "people.ledger", "--missing-at-least", "income=0.1", "--json"
+    )
+    yield from run_command("ask-too-much", folder, "ask", *TABLE, "--spend", "90%", "count()", "--json")
+    yield from run_command(
+        "synth-rest", folder, "synth", *TABLE, "-m", "independent", "--seed", 4, "--json", "-o", "rest"
+    )
     yield from folder_outputs("synth-rest", folder / "rest")
     yield "entries", entries_of(open_ledger(folder / "people.ledger"))[0]
 
@@ -1472,7 +1482,7 @@ def cli_release(folder: Path) -> Iterator[Output]:
 def cli_synth(folder: Path, *options: object) -> Iterator[Output]:
     """Releases with other options."""
     prepared(folder, 150)
-    yield from told("synth", folder, "synth", *TABLE, *options, "--seed", 3, "--json", "-o", "out")
+    yield from run_command("synth", folder, "synth", *TABLE, *options, "--seed", 3, "--json", "-o", "out")
     yield from folder_outputs("synth", folder / "out")
     yield "entries", entries_of(open_ledger(folder / "people.ledger"))[0]
 
@@ -1495,21 +1505,25 @@ for _name, _options in SYNTHS.items():
 def cli_fit(folder: Path) -> Iterator[Output]:
     """A model file and samples of it."""
     prepared(folder)
-    yield from told("fit", folder, "fit", *TABLE, *NEW, "--spend", "50%", "-m", "mst", "-o", "people.model", "--json")
-    yield from told("sample", folder, "sample", "people.model", "--rows", 30, "--seed", 7, "-o", "f.parquet", "--json")
+    yield from run_command(
+        "fit", folder, "fit", *TABLE, *NEW, "--spend", "50%", "-m", "mst", "-o", "people.model", "--json"
+    )
+    yield from run_command(
+        "sample", folder, "sample", "people.model", "--rows", 30, "--seed", 7, "-o", "f.parquet", "--json"
+    )
     yield "rows", content(folder / "f.parquet")
-    yield from told("ledger", folder, "ledger", "people.ledger", "--json")
+    yield from run_command("ledger", folder, "ledger", "people.ledger", "--json")
 
 
 @case("cli/files")
 def cli_files(folder: Path) -> Iterator[Output]:
     """Commands on files that nobody pays for: gap, check, schema draft."""
     prepared(folder)
-    yield from told("check", folder, "check", *TABLE, "--json")
+    yield from run_command("check", folder, "check", *TABLE, "--json")
     for mechanism, more in {"mcar": (), "mar": ("--observed", "color"), "mnar": ("--how", "self")}.items():
         output = ("-o", f"{mechanism}.csv", "--schema-output", f"{mechanism}.toml", "--json")
         rates = ("--rate", "age=0.3", "--rate", "income=0.2")
-        yield from told(mechanism, folder, "gap", *TABLE, "-m", mechanism, *rates, *more, "--seed", 1, *output)
+        yield from run_command(mechanism, folder, "gap", *TABLE, "-m", mechanism, *rates, *more, "--seed", 1, *output)
         yield f"{mechanism}/rows", content(folder / f"{mechanism}.csv")
         yield f"{mechanism}/schema", tomllib.loads((folder / f"{mechanism}.toml").read_text(encoding="utf-8"))
     run(folder, "schema", "draft", "people.csv", "-o", "draft.toml")

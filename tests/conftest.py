@@ -19,7 +19,7 @@ settings.load_profile("repeatable")
 if sys.platform == "win32":  # these need a shell, `fork`, signals or limits of memory, which Windows does not have
     collect_ignore = [
         *(f"e2e/test_{name}.py" for name in ("crash", "hostile_files", "readme", "register", "resume")),
-        *(f"unit/{name}.py" for name in ("data/test_table", "privacy/test_ledger", "synth/test_write_sample")),
+        *(f"unit/{name}.py" for name in ("data/test_table", "privacy/test_ledger")),
     ]
 
 SYSTEM = tempfile.gettempdir()

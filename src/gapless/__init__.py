@@ -12,57 +12,20 @@ __version__ = "0.1.0"
 # The public names by the package that holds them; `__init__.pyi` lists the same for type checkers. A package is
 # imported when one of its names is first used, so that `import gapless` stays light.
 _NAMES = {
-    "data": ("PrivateTable", "Table", "read"),
-    "errors": ("GaplessError",),
-    "evaluate": ("compare",),
-    "inference": ("pool",),
-    "missing": ("MAR", "MCAR", "MNAR", "CompleteRows", "Extended", "ImputeFirst", "Observed"),
-    "privacy": ("Budget", "Ledger", "Loss", "Rows"),
-    "publish": ("release", "weigh"),
-    "query": (
-        "Count",
-        "Drop",
-        "HotDeck",
-        "Knn",
-        "Mean",
-        "Median",
-        "Proportion",
-        "Quantile",
-        "Sum",
-        "Variance",
-        "parse_question",
-    ),
-    "schema": (
-        "Boolean",
-        "Categorical",
-        "Constraint",
-        "Date",
-        "DateTime",
-        "Integer",
-        "MissingCode",
-        "Number",
-        "Ordinal",
-        "Schema",
-    ),
-    "synth": ("AIM", "MST", "FittedModel", "Independent", "Kamino", "MisGAN", "Mixture", "PrivBayes", "load"),
-    "weights": ("CalibrationWeights",),
+    "data": "PrivateTable Table read",
+    "errors": "GaplessError",
+    "evaluate": "compare",
+    "inference": "pool",
+    "missing": "MAR MCAR MNAR CompleteRows Extended ImputeFirst Observed",
+    "privacy": "Budget Ledger Loss Rows",
+    "publish": "release weigh",
+    "query": "Count Drop HotDeck Knn Mean Median Proportion Quantile Sum Variance parse_question",
+    "schema": "Boolean Categorical Constraint Date DateTime Integer MissingCode Number Ordinal Schema",
+    "synth": "AIM MST FittedModel Independent Kamino MisGAN Mixture PrivBayes load",
+    "weights": "CalibrationWeights",
 }
-_HOME = {name: package for package, names in _NAMES.items() for name in names}
-# What is used less often is in these packages.
-_PACKAGES = (
-    "data",
-    "errors",
-    "evaluate",
-    "inference",
-    "missing",
-    "privacy",
-    "publish",
-    "query",
-    "schema",
-    "synth",
-    "testing",
-    "weights",
-)
+_HOME = {name: package for package, names in _NAMES.items() for name in names.split()}
+_PACKAGES = (*_NAMES, "testing")  # these hold what is used less often
 
 __all__ = list(_HOME)
 

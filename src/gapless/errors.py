@@ -22,7 +22,8 @@ write its own form.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -148,6 +149,22 @@ class SchemaError(GaplessError):
 
 class ReadError(GaplessError):
     """A file or frame cannot be read, or a result cannot be written."""
+
+
+@contextmanager
+def needs(module: str, extra: str, more: str = "") -> Iterator[None]:
+    """Refuse to go on if the import inside fails: the module comes with an extra of this package.
+
+    >>> with needs("pandas", "pandas", ", or save the table as CSV"):
+    ...     raise ImportError
+    Traceback (most recent call last):
+    gapless.errors.ReadError: pandas is not installed
+      Try: run pip install 'gapless[pandas]', or save the table as CSV
+    """
+    try:
+        yield
+    except ImportError:
+        raise ReadError(f"{module} is not installed", hint=f"run pip install 'gapless[{extra}]'{more}") from None
 
 
 class BudgetError(GaplessError):

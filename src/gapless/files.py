@@ -2,14 +2,11 @@
 
 A file is written beside its name, flushed and renamed.
 
-Locks on open files, and whether a path still names the file that was locked.
-
 A lock belongs to the open file and not to its name. Whoever waits for one may find that the name has meanwhile been
 deleted or given to another file, and must look before it reads or writes.
 
-Files that a stranger may have written: read up to a limit, parsed in bounded time, and wrong in one way only.
-
-Whatever is wrong with a text is a `ValueError`, which the caller turns into an error about its own kind of file.
+A stranger may have written what is read: it is read up to a limit and parsed in bounded time. Whatever is wrong with a
+text is a `ValueError`, which the caller turns into an error about its own kind of file.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal
 
+from gapless.errors import GaplessError
+
 # Control characters of terminals (C0, DEL, C1), of lines, and of the direction of writing.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _MARKUP = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")  # an underscore inside a word means nothing
@@ -28,11 +30,7 @@ def visible(text: str, *, lines: bool = False) -> str:
     >>> print(visible("\x1b[31mage"), visible("a\nb"))
     \x1b[31mage a\nb
     """
-    return CONTROL.sub(lambda found: found[0] if lines and found[0] in "\n\t" else _shown(found[0]), text)
-
-
-def _shown(letter: str) -> str:
-    return repr(letter)[1:-1] if not letter.isprintable() else f"\\u{ord(letter):04x}"
+    return CONTROL.sub(lambda found: found[0] if lines and found[0] in "\n\t" else repr(found[0])[1:-1], text)
 
 
 def markdown(text: str) -> str:
@@ -88,6 +86,19 @@ def nearest(name: str, names: Iterable[str]) -> str:
     same = [each for each in names if each.casefold() == name.casefold()]
     close = same or difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     return listing(close or [f"one of: {listing(names)}"])
+
+
+def check_one_of(name: str, value: object, known: Iterable[str], *, error: type[GaplessError]) -> None:
+    """Refuse a word that is none of the known ones; the error says which are most like it.
+
+    >>> check_one_of("engine", "disc", ["memory", "disk"], error=GaplessError)
+    Traceback (most recent call last):
+    gapless.errors.GaplessError: no engine called 'disc'
+      Try: choose disk
+    """
+    known = tuple(known)
+    if value not in known:
+        raise error(f"no {name} called {value!r}", hint=f"choose {nearest(str(value), known)}")
 
 
 def repeated(names: Iterable[str]) -> list[str]:

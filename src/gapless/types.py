@@ -61,12 +61,29 @@ def whole(name: str, value: object, *, error: type[GaplessError], least: int = 0
     >>> whole("limit", 0, error=GaplessError, least=1)
     Traceback (most recent call last):
     gapless.errors.GaplessError: limit = 0
-      Try: a whole number of at least 1
+      Try: pass a whole number of at least 1
     """
     if not is_whole(value, least=least, most=math.inf if most is None else most):
         possible = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise error(f"{name} = {value!r}", hint=f"a whole number {possible}")
+        raise error(f"{name} = {value!r}", hint=f"pass a whole number {possible}")
     return int(value)
+
+
+def number(
+    name: str, value: object, low: float, high: float, ends: str, *, error: type[GaplessError], example: float
+) -> float:
+    """The number that was passed as `name`, as Python's own; `ends` says by its brackets which bounds are possible.
+
+    >>> number("rate", 0, 0, 1, "(]", error=GaplessError, example=0.1)
+    Traceback (most recent call last):
+    gapless.errors.GaplessError: rate = 0
+      Try: pass a number in (0, 1], such as 0.1
+    """
+    excluded = [bound for bound, end in zip((low, high), ends, strict=True) if end in "()"]
+    if not (is_number(value) and low <= value <= high and value not in excluded):
+        interval = f"{ends[0]}{low:g}, {high:g}{ends[1]}"
+        raise error(f"{name} = {value!r}", hint=f"pass a number in {interval}, such as {example:g}")
+    return float(value)
 
 
 _PLAIN = (int, float, str, bool, type(None), np.int64, np.float64)  # by the very type

@@ -33,7 +33,7 @@ import pytest
 
 import gapless as gl
 from gapless.data import filling, private_table, sums, training, workload
-from gapless.data.training import RowsToLearn, RowsToTeach
+from gapless.data.training import ShownRows
 from gapless.missing import Observed, diagnosis
 from gapless.privacy import (
     L1,
@@ -119,7 +119,7 @@ def noted(past=None):
         def call(mechanism, raw, noise):
             to, what, value = waiting.pop(0)
             told, seen = mechanism.parameters(), raw.copy() if isinstance(raw, np.ndarray) else raw
-            if isinstance(raw, RowsToLearn | RowsToTeach):
+            if isinstance(raw, ShownRows):
                 told, seen = told | {"program": written(raw.program)}, rows_of(raw)
             event = Event(to, what, told, value.distance, value.reads, seen, None)
             again = past is not None and len(events) < len(past) and past[len(events)].public == event.public
@@ -477,7 +477,6 @@ def test_nothing_that_pays_is_left_out():
         "NetworkWeights.fit",  # a training, which tests/audit/test_training.py attacks
         "ask_all",  # what `PrivateTable.ask` calls
         "release",  # a fit, written to files
-        "release_as",
         "save_model",
         "weigh",
     }

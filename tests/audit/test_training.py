@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from gapless.data.training import train
-from gapless.model.neural.descent import SGD, Cells, Cosine, Descent
+from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.gradients import Joint, Plain
 from gapless.model.neural.layers import Linear
 from gapless.privacy import Budget, PrivateTraining, Sampled, sgd
@@ -23,6 +23,7 @@ from gapless.privacy.noise import SystemNoise
 from gapless.privacy.sgd import BLOCK, FINE, SLACK, Block, included, subsampled_loss
 from gapless.testing.audit import letters_schema, mu_at_least, private
 from gapless.testing.noise import NoNoise, ScaledNoise, _active, scaled_noise
+from helpers.optimizers import plain_steps
 
 LEVEL = 1e-6
 
@@ -41,7 +42,7 @@ class Told:
         return []
 
     def gradients(self, state, block):
-        return Joint.of([Plain(part[block.columns[0]]) for part in self.parts])
+        return Joint([Plain(part[block.columns[0]]) for part in self.parts])
 
     def follow(self, state, noisy, step):
         state.append(noisy)
@@ -285,7 +286,7 @@ def whole_way(rows, folder, noise=nullcontext):
     cells = Cells(given=(0,), sizes=(5,), targets=(1,), cells=(20,))
     seen = []
     trained = Descent(
-        network=Linear(5, 20), cells=cells, optimizer=SGD(rate=Cosine(rate=1.0, steps=1), momentum=0.0), lot=1.0,
+        network=Linear(5, 20), cells=cells, optimizer=plain_steps(), lot=1.0,
         begin=np.zeros(120),
     )  # fmt: skip
     grant = table.ledger.grant(table.ledger.left, to="test")

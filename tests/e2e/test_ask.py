@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from gapless.cli.ask import EXAMPLES
-from gapless.data import PrivateTable
+from gapless.query import Knn
 from helpers.command_line import run
 
 SCHEMA = """\
@@ -177,7 +177,7 @@ def test_a_later_question_that_the_engine_cannot_answer_stops_the_first(folder, 
     knn = ("--missing", "knn", "--on", "age", "--engine", "disk")
     code, _, err = run_here("ask", "people.csv", *NEW, "--spend", "60%", "count()", "mean(income)", *knn)
     assert code == 1
-    assert "needs all rows at hand" in err
+    assert "needs all rows in memory" in err
     assert "spent 0.00%" in run_here("ledger", "p.ledger")[1]
 
 
@@ -264,14 +264,14 @@ def test_a_second_question_that_is_wrong_stops_the_first(folder, run_here):
 @pytest.mark.parametrize("as_json", [False, True])
 def test_answers_that_were_paid_for_are_told_when_a_later_question_fails(as_json, folder, run_here, monkeypatch):
     """Found by review: they were lost. With nearest neighbours among them questions are paid for one by one."""
-    answer = PrivateTable.ask
+    answer = Knn.answer
 
-    def ask(table, question, *, spend):
-        if str(question) == "count() by sex":
+    def run_out_of_memory(treatment, asked, table, grant):
+        if asked.text == "count() by sex":
             raise MemoryError
-        return answer(table, question, spend=spend)
+        return answer(treatment, asked, table, grant)
 
-    monkeypatch.setattr(PrivateTable, "ask", ask)
+    monkeypatch.setattr(Knn, "answer", run_out_of_memory)
     (folder / "questions.txt").write_text("count()\ncount() by sex\nmean(income)\n")
     ask_in_turn = ("ask", "people.csv", *NEW, "--spend", "60%", "--missing", "knn", "--on", "age")
     code, out, err = run_here(*ask_in_turn, "--file", "questions.txt", *(["--json"] if as_json else []))

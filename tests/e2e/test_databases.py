@@ -109,7 +109,7 @@ def test_the_same_noise_gives_the_same_answers_and_diagnostics(people, url, tmp_
 def test_what_needs_all_rows_is_refused_in_the_database_and_done_in_memory(people, url, tmp_path):
     _, database, held = tables(people, url, tmp_path)
     question = gl.Proportion("smoker == true", missing=gl.Knn(on=["age"]))
-    with pytest.raises(gl.errors.EngineError, match="needs all rows at hand, and the engine sql does not hold them"):
+    with pytest.raises(gl.errors.EngineError, match="needs all rows in memory, but the engine sql does not hold them"):
         database.ask(question, spend=database.ledger.left)
     assert not database.ledger.entries
     assert 0 <= held.ask(question, spend=held.ledger.left).estimate <= 1
@@ -236,7 +236,7 @@ def test_what_is_wrong_with_a_query_is_told_before_a_ledger_is_made(query, url, 
 
 def test_engines_and_queries_that_do_not_fit_are_refused(url, tmp_path):
     given = {"protect": gl.Rows(1), "budget": BUDGET, "ledger": tmp_path / "x.ledger"}
-    with pytest.raises(gl.errors.EngineError, match="no engine 'postgres'\n  Try"):
+    with pytest.raises(gl.errors.EngineError, match="no engine called 'postgres'\n  Try"):
         gl.read(url, SCHEMA, query=QUERY, engine="postgres", **given)
     with pytest.raises(gl.errors.EngineError, match="the engine spark does not read this"):
         gl.read(url, SCHEMA, query=QUERY, engine="spark", **given)

@@ -189,7 +189,7 @@ def test_stopped_after_any_answer_it_pays_for_none_again(name, tmp_path):
 
 
 # Each calls one of the acts above; test_resume.py stops those of publish/.
-MADE_OF_ACTS = {"release", "release_as", "save_model", "weigh"}
+MADE_OF_ACTS = {"release", "save_model", "weigh"}
 
 
 def test_nothing_that_pays_is_left_out():

@@ -384,14 +384,12 @@ def test_the_unit_that_is_protected_decides_what_can_be_answered():
 
 
 def test_what_was_paid_for_is_handed_over_before_a_later_question_fails(monkeypatch):
-    people, answered, ask = opened(budget=gl.Budget(4.0, 0), ledger="pure.ledger"), [], gl.PrivateTable.ask
+    people, answered = opened(budget=gl.Budget(4.0, 0), ledger="pure.ledger"), []
 
-    def fail_at_the_second(table, question, *, spend):
-        if answered:
-            raise MemoryError
-        return ask(table, question, spend=spend)
+    def fail(*_):
+        raise MemoryError
 
-    monkeypatch.setattr(gl.PrivateTable, "ask", fail_at_the_second)
+    monkeypatch.setattr(gl.Knn, "answer", fail)
     with pytest.raises(MemoryError):
         ask_all(people, [gl.Count(), KNN], spend=people.ledger.share("60%"), answered=answered.append)
     assert [answer.question for answer in answered] == ["count()"]

@@ -10,8 +10,9 @@ from gapless.missing import CompleteRows, ImputeFirst, Observed
 from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Spend
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.fitting import FitContext, Synthesizer
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node, conditional
+from gapless.synth.measurements import LearnedModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class Chain(Synthesizer):
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure the first column and every pair of neighbours, and make a network of them."""
-        fitting = Fitting(self, table, spend=spend, progress=progress)  # refuses what is not declared above
+        fitting = FitContext(self, table, spend=spend, progress=progress)  # refuses what is not declared above
         columns = [column for (column,) in fitting.columns]  # those of one cell tell nothing
         pairs = list(pairwise(columns))
         cells = [float(np.prod([fitting.sizes[c] for c in pair])) for pair in pairs]
@@ -35,4 +36,4 @@ class Chain(Synthesizer):
         nodes += [Node(column) for column in constant]
         tables += [np.ones(1)] * len(constant)
         network = BayesianNetwork(fitting.sizes, nodes, map(conditional, tables))
-        return fitting.fitted(network, None, settings={"pairs": len(pairs)}, structure=fitting.structure())
+        return fitting.fitted(LearnedModel(network, None, fitting.total), settings={"pairs": len(pairs)})

@@ -6,10 +6,10 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.data.training import teachable
-from gapless.model.neural.descent import SGD, Cosine
 from gapless.schema import Schema
 from gapless.synth.adversarial.game import Game, Generator, Poll, Side, Tutors
 from gapless.synth.adversarial.generative import network
+from helpers.optimizers import plain_steps
 
 
 def game(schema: Schema, sides: int = 1, seed: int = 0) -> Game:
@@ -20,7 +20,7 @@ def game(schema: Schema, sides: int = 1, seed: int = 0) -> Game:
         points = [rng.standard_normal((size, size)) for size in sizes]
         generator = Generator(network=network(2, 3, sum(sizes)), sizes=tuple(sizes), noise=2, bias=np.zeros(sum(sizes)))
         found.append(Side.of(generator, points, points))
-    optimizer = SGD(rate=Cosine(rate=0.1, steps=9), momentum=0.0)
+    optimizer = plain_steps(0.1, 9)
     return Game(sides=tuple(found), optimizer=optimizer, lot=1.0, memory=1.0, rounds=1, made=4, averaged=0.5)
 
 

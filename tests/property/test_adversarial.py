@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import trainable
-from gapless.model.neural.descent import SGD, Cosine
 from gapless.model.neural.layers import Pairs
 from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, FINE, SLACK
@@ -25,6 +24,7 @@ from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import NoNoise
 from helpers.examples import examples
 from helpers.open_sealed import reveal
+from helpers.optimizers import plain_steps
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)
@@ -55,7 +55,7 @@ def game(scale, seed):
         for c in columns
     )
     masks = tuple(scale * rng.standard_normal((c.extended_size, c.extended_size - c.size)) for c in columns)
-    optimizer = SGD(rate=Cosine(rate=1.0, steps=1), momentum=0.0)
+    optimizer = plain_steps()
     return Game(
         sides=(side(rows), side(masks)), optimizer=optimizer, lot=1.0, memory=1.0, rounds=1, made=2, averaged=0.5
     )  # memory of 1: what is remembered is the last sum

@@ -91,7 +91,8 @@ def test_the_price_is_known_beforehand(structure):
 
 @examples(40)
 @given(structures(columns=5, largest=3, least=1))
-def test_polish_reaches_the_least_squares_optimum(structure):
+def test_a_fit_that_follows_its_tables_is_near_the_least_squares_optimum(structure):
+    """Within a twentieth for each cell of a loss to which noise adds a half for each."""
     sizes, marginals, seed = structure
     rng = np.random.default_rng(seed)
     total = 200.0
@@ -106,12 +107,9 @@ def test_polish_reaches_the_least_squares_optimum(structure):
     heavy = 1e6  # holds the sum of probabilities at one
     best, _ = nnls(np.vstack([design, np.full(design.shape[1], heavy)]), np.append(goal, heavy), maxiter=10_000)
     lowest = 0.5 * ((design @ (best / best.sum()) - goal) ** 2).sum()
-    model = GraphicalModel.fit(sizes, measurements, total=total, polish=30_000)
+    model = GraphicalModel.fit(sizes, measurements, total=total, closely=True)
     p = model.marginal(range(len(sizes))).ravel()
-    slope = design.T @ (design @ p - goal)
-    np.testing.assert_allclose(model.loss(measurements), 0.5 * ((design @ p - goal) ** 2).sum(), atol=1e-9)
-    assert model.loss(measurements) <= lowest * (1 + 1e-6) + 1e-6
-    assert slope @ p - slope.min() <= 1e-2 * (1 + lowest)  # Karush-Kuhn-Tucker: no cell would rather have more
+    assert 0.5 * ((design @ p - goal) ** 2).sum() <= lowest + 0.05 * goal.size
 
 
 @given(structures(), st.floats(-100, 1e6), st.integers(0, 3))
@@ -136,8 +134,14 @@ def test_without_noise_sweeps_find_the_measured_marginals(structure):
     _, joint = random_model(sizes, marginals, np.random.default_rng(seed))
     joint = 0.99 * joint + 0.01 / joint.size
     measurements = [Measurement(columns, 500 * shrink(joint, columns), 0.5) for columns in marginals]
-    models = [GraphicalModel.fit(sizes, measurements, sweeps=n, step=1) for n in (0, 10, 300)]
-    losses = [model.loss(measurements) for model in models]
+    models = [GraphicalModel.fit(sizes, measurements, sweeps=n) for n in (0, 10, 300)]
+    losses = [
+        sum(
+            ((model.total * table - each.counts) ** 2).sum()
+            for each, table in zip(measurements, model.marginals(marginals), strict=True)
+        )
+        for model in models
+    ]
     assert losses[1] <= losses[0] + 1e-9
     assert not models[2].unexplained
     for columns, table in zip(marginals, models[2].marginals(marginals), strict=True):
@@ -153,7 +157,7 @@ def test_forbidden_cells_never_appear(structure, rows):
     drawn = model.sample(rows, rng)
     assert (joint[tuple(drawn.T)] > 0).all()
     known = np.where(rng.random(drawn.shape) < 0.5, drawn.astype(int), -1)
-    filled = model.sample(rows, rng, given=dict(enumerate(known.T)))
+    filled = model.fill(known, lambda: rng.random(rows))
     assert ((known < 0) | (filled == known)).all()
     assert (joint[tuple(filled.T)] > 0).all()
 
@@ -163,7 +167,7 @@ def test_fitted_constraints_hold_exactly(structure):
     sizes, marginals, seed = structure
     rng = np.random.default_rng(seed)
     zeros = [(columns, some_cells([sizes[i] for i in columns], rng)) for columns in marginals[:2]]
-    model = GraphicalModel.fit(sizes, noisy(sizes, marginals[1:], rng), zeros=zeros, polish=20)
+    model = GraphicalModel.fit(sizes, noisy(sizes, marginals[1:], rng), zeros=zeros)
     for columns, forbidden in zeros:
         assert (model.marginal(columns)[forbidden] == 0).all()
     assert np.isclose(model.marginal([0]).sum(), 1)

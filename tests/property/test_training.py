@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import trainable
-from gapless.model.neural.descent import SGD, Cells, Cosine, Descent
+from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
 from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, FINE, GRID, SLACK, LongSum
@@ -23,6 +23,7 @@ from gapless.testing.noise import NoNoise
 from helpers.chunked_engine import chunked
 from helpers.examples import examples
 from helpers.open_sealed import reveal
+from helpers.optimizers import plain_steps
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)
@@ -59,7 +60,7 @@ def program(kind, scale, seed):
     network, cells = PROGRAMS[kind]
     begin = scale * np.random.default_rng(seed).standard_normal(sum(network.shapes))
     return Descent(
-        network=network, cells=Cells(**cells), optimizer=SGD(rate=Cosine(rate=1.0, steps=1), momentum=0.0), lot=1.0,
+        network=network, cells=Cells(**cells), optimizer=plain_steps(), lot=1.0,
         begin=begin,
     )  # fmt: skip
 

@@ -81,7 +81,7 @@ def missed_quantiles(table, q, budget, source):
     """How many intervals miss the quantile, by whatever rule ties are broken, and how often its rank is missed."""
     xs = np.array(table)
     question = Quantile("x", q)
-    treatment = question.treatment(WIDE, filled=False)
+    treatment = question.treatment(question.compile(WIDE), filled=False)
     ends, centre = (
         ChoiceByGroup.for_loss(budget.capacity * share, LinfByGroup(treatment.distance)) for share in (0.25, 0.5)
     )

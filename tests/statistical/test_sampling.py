@@ -123,7 +123,8 @@ def conditional_fits(model, law, seed):
     for number, pattern in enumerate(patterns):
         for column, code in pattern.items():
             known[number :: len(patterns), column] = code
-    rows = model.sample(len(known), np.random.default_rng(seed), given=dict(enumerate(known.T)))
+    rng = np.random.default_rng(seed)
+    rows = model.fill(known, lambda: rng.random(len(known)))
     assert ((known < 0) | (rows == known)).all()
     joint = law.reshape(SIZES)
     for number, pattern in enumerate(patterns):
@@ -161,5 +162,5 @@ def test_conditional_sampling_in_small_portions(looped, monkeypatch):
     rng = np.random.default_rng(6)
     rows = looped.sample(300, rng)
     known = np.where(rng.random(rows.shape) < 0.5, rows.astype(int), -1)
-    filled = looped.sample(300, rng, given=dict(enumerate(known.T)))
+    filled = looped.fill(known, lambda: rng.random(300))
     assert ((known < 0) | (filled == known)).all()

@@ -11,7 +11,7 @@ import pytest
 
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
 from gapless.testing.noise import FixedNoise
-from gapless.weights.discriminators import log_ratios
+from gapless.weights.discriminators import log_means
 
 DRAWS, STEP = 400_000, 2.0**-20
 POINTS = np.array([[1.0, 0.2, 1.0], [1.0, 0.9, 1.0], [1.0, 0.0, 1.0]])
@@ -36,7 +36,7 @@ def noisy_weights(kind):
 
 def debiased_weights(kind, factor):
     """Debiased for this factor of the noise."""
-    return noisy_weights(kind) * np.exp(log_ratios(POINTS, np.zeros(3), NOISES[kind](0.4 * factor), STEP))
+    return noisy_weights(kind) * np.exp(-log_means(POINTS, NOISES[kind](0.4 * factor), STEP))
 
 
 def error(weights):

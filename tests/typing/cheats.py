@@ -70,7 +70,7 @@ def cheat(
     table.neighbour_sum(lambda rows: rows)  # error: [attr-defined]
     table.fill_given(object())  # error: [arg-type]
     gl.missing.FromModel(object())  # error: [arg-type]
-    gl.Drop().answer(gl.Count().compile(table.schema), table, grant)  # error: [arg-type]
+    gl.Drop().answer(gl.Count(), table, grant)  # error: [arg-type]
     public: Integers = counts  # error: [assignment]
     wanted: Released[Integers] = counts  # error: [assignment]
     table.rows  # error: [attr-defined]

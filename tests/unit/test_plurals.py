@@ -23,12 +23,12 @@ NOUNS = (
 AFTER_A_NUMBER = re.compile(rf" (?:{ADJECTIVES})?(?:{NOUNS})\b")
 # Numbers that are never one, by the check that stands before them; and numbers that are no counts of the noun.
 NEVER_ONE = {
-    ("privacy/ledger.py", "unit.at_most"),  # more than the ledger protects
+    ("privacy/promise.py", "unit.at_most"),  # more than the ledger protects
     ("cli/ask.py", "questions"),  # printed of several
     ("cli/estimate.py", "many"),  # copies, at least two
     ("data/neighbors.py", "len(targets)"),  # refused if there are several
     ("data/neighbors.py", "wide[0].extended_size"),  # more than fit into a code
-    ("data/training.py", "', '.join(map(str, sizes))"),  # a list
+    ("data/training.py", "taken"),  # a list
     ("data/training.py", "length"),  # of gradients
     ("draw/charts.py", "len(rest)"),  # what is left beyond the last bar but one
     ("evaluate/gap_curve.py", "len(columns)"),  # more than four
@@ -68,7 +68,7 @@ NEVER_ONE = {
     ("synth/marginal/privbayes.py", "column.size"),
     ("synth/marginal/privbayes.py", "cells"),
     ("synth/marginal/selection.py", "cap_cells"),
-    ("synth/marginal/selection.py", "fitting.sizes[c]"),
+    ("synth/marginal/selection.py", "context.sizes[c]"),
     ("weights/calibration.py", "what"),  # a name
     ("weights/calibration.py", "self.method"),
 }

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from gapless.missing import Check
     from gapless.missing.check import ColumnCheck
     from gapless.privacy import Budget, Loss
-    from gapless.publish import ReleaseOptions
     from gapless.schema import Schema
     from gapless.synth.fitted import Progress
 
@@ -273,28 +272,28 @@ def synth(
     as_json: Json = False,
 ) -> None:
     """Make a release folder: synthetic data, schema, privacy statement, report, ledger, manifest."""
-    from gapless.publish import check_release, release_as
+    from gapless.publish import ReleaseOptions, check_release, release
     from gapless.schema import Schema
 
     public = Schema.read(schema)
-    options = replace(
-        _options(method, missing, always, expected_rows), gaps=_gaps(gaps), rows=rows, copies=copies, seed=seed
-    )
+    options = _fit_options(method, missing, always, expected_rows)
+    options |= {"gaps": _gaps(gaps), "rows": rows, "copies": copies, "seed": seed}
     check_spend(spend)
     source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
     # What public facts refuse is told before the table is read and a ledger is made.
     source.check()
-    check_release(public, output, options, ledger=source.ledger, budget=source.budget, all_left=spend is None)
+    checked = ReleaseOptions(**options)
+    check_release(public, output, checked, ledger=source.ledger, budget=source.budget, all_left=spend is None)
     with _progress(method) as progress:
         table = source.read(progress)
-        release = release_as(table, output, options, spend=all_or(spend, table), progress=progress, notify=notify)
+        made = release(table, output, spend=all_or(spend, table), progress=progress, notify=notify, **options)
     if as_json:
-        written = {"folder": str(output), "files": release.files, "rows": release.rows}
-        print(json.dumps(written | release.balance.to_dict()))
+        written = {"folder": str(output), "files": made.files, "rows": made.rows}
+        print(json.dumps(written | made.balance.to_dict()))
         return
     if verbose:
-        console.print(f"{release.model.describe()}\n")
-    console.print(str(release))
+        console.print(f"{made.model.describe()}\n")
+    console.print(str(made))
 
 
 @app.command(
@@ -319,29 +318,19 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a model under the ledger and save it; sampling from it is free."""
-    from gapless.publish import check_model_path, save_model
+    from gapless.publish import ReleaseOptions, check_model_path, save_model
     from gapless.schema import Schema
 
     public = Schema.read(schema)
-    options = _options(method, missing, always, expected_rows)
+    options = _fit_options(method, missing, always, expected_rows)
     check_spend(spend)
     source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
     source.check()
-    options.check(public, source.budget)
+    ReleaseOptions(**options).check(public, source.budget)
     check_model_path(output, ledger=source.ledger)
     with _progress(method) as progress:
         table = source.read(progress)
-        made = save_model(
-            table,
-            output,
-            spend=all_or(spend, table),
-            method=options.method,
-            missing=options.missing,
-            always=options.always,
-            expected_rows=options.expected_rows,
-            progress=progress,
-            notify=notify,
-        )
+        made = save_model(table, output, spend=all_or(spend, table), progress=progress, notify=notify, **options)
     if as_json:
         written = {"model": str(made.path), "guarantee": asdict(made.guarantee)}
         print(json.dumps(written | made.balance.to_dict()))
@@ -404,9 +393,10 @@ def verify(
 # ---------------------------------------------------------------------- from words to objects
 
 
-def _options(method: str, missing: str | None, always: list[str] | None, expected_rows: int | None) -> ReleaseOptions:
-    """The method, the treatment of gaps (None if nothing is said), and what is measured for certain."""
-    from gapless.publish import ReleaseOptions
+def _fit_options(
+    method: str, missing: str | None, always: list[str] | None, expected_rows: int | None
+) -> dict[str, Any]:
+    """The arguments of a fit: the method, the treatment of gaps, what is always measured jointly, the expected rows."""
     from gapless.synth import METHODS, TREATMENTS
     from gapless.text import nearest
 
@@ -415,7 +405,12 @@ def _options(method: str, missing: str | None, always: list[str] | None, expecte
     if not (missing is None or missing in TREATMENTS):
         raise typer.BadParameter(f"no treatment of gaps {missing!r}. Try: {nearest(missing, TREATMENTS)}")
     treatment = None if missing is None else TREATMENTS[missing]()
-    return ReleaseOptions(method=method, missing=treatment, always=_always(always or []), expected_rows=expected_rows)
+    return {
+        "method": method,
+        "missing": treatment,
+        "always": _always(always or []),
+        "expected_rows": expected_rows,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,7 +427,7 @@ class Source:
 
     def check(self) -> None:
         """Refuse data that are not there, and a new ledger without a promise."""
-        from gapless.data.private_table import check_data
+        from gapless.data.io.reading import check_data
         from gapless.privacy.ledger import check_promised
 
         check_data(self.data, self.engine)
@@ -468,7 +463,7 @@ def source_of(
     query: str | None,
 ) -> Source:
     """The table, its ledger and its promise; a command that is stopped tells what it has spent from the ledger."""
-    from gapless.data.private_table import ledger_beside
+    from gapless.data.io.reading import ledger_beside
 
     place = ledger or ledger_beside(data)
     watch(place)
@@ -479,15 +474,14 @@ def _budget(ledger: Path, epsilon: float | None, delta: float | None) -> Budget 
     """The promise: of a new ledger both numbers, of an existing one those that are repeated."""
     from gapless.privacy import Budget, Ledger
 
-    if epsilon is not None and delta is not None:
-        return Budget(epsilon, delta)
-    if epsilon is None and delta is None:
+    promised = (("epsilon", epsilon), ("delta", delta))
+    given: dict[str, Any] = {name: value for name, value in promised if value is not None}
+    if len(given) == 2:
+        return Budget(**given)
+    if not given:
         return None
     if ledger.exists():
-        known = Ledger.open(ledger).budget
-        return replace(
-            known, epsilon=known.epsilon if epsilon is None else epsilon, delta=known.delta if delta is None else delta
-        )
+        return replace(Ledger.open(ledger).budget, **given)
     if epsilon is None:
         return None
     raise BudgetError(

@@ -34,6 +34,7 @@ from gapless.files import MEGABYTE, read_up_to
 if TYPE_CHECKING:
     from gapless.publish import Balance
     from gapless.query import Answer
+    from gapless.query.compiled import Compiled
     from gapless.query.questions import AnyQuestion
     from gapless.query.treatments import Preview
 
@@ -96,11 +97,11 @@ def ask(
 ) -> None:
     """Answer questions under the ledger: counts, proportions, sums, means, variances, quantiles, also in groups."""
     from gapless.privacy import Ledger
-    from gapless.privacy.budget import percent_of
+    from gapless.privacy.budget import percent_of, share_of
     from gapless.privacy.ledger import check_promised
     from gapless.publish import Balance, notify_cautions
     from gapless.query import ask_all
-    from gapless.query import preview as look_ahead
+    from gapless.query.ask import preview_compiled
     from gapless.schema import Schema
 
     if rows is not None and not preview:
@@ -112,11 +113,13 @@ def ask(
     check_promised(source.ledger, source.budget)
     # What cannot be answered, or not with so little, is told before anything is read.
     promise = source.budget or Ledger.open(source.ledger).budget
-    each = f"{percent / len(questions)}%"
+    share = share_of(promise.capacity, f"{percent / len(questions)}%")
+    asked: list[Compiled] = []
     ahead: list[Preview] = []
     for where, question in questions:
         with _at(where):
-            ahead.append(look_ahead(question, public, budget=promise, spend=each, rows=rows))
+            asked.append(question.compile(public))
+            ahead.append(preview_compiled(asked[-1], share, rows))
     if preview:
         _print_previews(ahead, percent, as_json=as_json)
         if source.ledger.exists() and not (known := Ledger.open(source.ledger)).share(spend).fits_in(known.left):
@@ -126,8 +129,7 @@ def ask(
         people = source.read()
     notify_cautions(people.ledger, public, notify)
     people.ledger.grant(spend, to="ask")  # else nothing is asked, and there is nothing to tell
-    asked = [question for _, question in questions]
-    shown = _Shown(asked, percent, as_json=as_json)
+    shown = _Shown([question for _, question in questions], percent, as_json=as_json)
     try:
         ask_all(people, asked, spend=spend, answered=shown.add)
     finally:  # what was paid for is told, whatever happens to the rest

@@ -17,13 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.constraints.rules import Place, Rule
+from gapless.constraints.rules import Rule
 from gapless.constraints.violations import Flags, Numbers, Rows, conflicts, hold, many, numbers_of_cells, partners, some
 from gapless.schema.numeric import _Binned
 from gapless.schema.schema import Schema
@@ -87,15 +86,26 @@ class Chosen(_Keys):
     stands: Mapping[int, Floats]
     roles: tuple[frozenset[int], frozenset[int]]
 
+    @cached_property
+    def _cells(self) -> Integers:
+        """The combinations as codes: a row for each column."""
+        return np.array(np.unravel_index(self.keys, self.sizes))
+
+    def _keys_on(self, axes: list[int], codes: NDArray[np.integer]) -> tuple[Integers, Integers]:
+        """One number for the codes in some columns together: of each of these combinations, and of each row."""
+        parts = self._cells[axes], codes[:, [self.columns[axis] for axis in axes]].T.astype(np.int64)
+        found = [np.zeros(part.shape[1], dtype=np.int64) for part in parts]
+        for place, axis in enumerate(axes):
+            found = [keys * self.sizes[axis] + part[place] for keys, part in zip(found, parts, strict=True)]
+        return found[0], found[1]
+
     def breaks(self, codes: NDArray[np.integer]) -> Flags:
         """Which rows have a combination that is none of these; one without some values may be any that has them."""
         seen, _, there = self.find(codes)
         broken = seen & ~there
         for lacking, rows in self._bound(codes, ~seen):
             shown = [axis for axis, column in enumerate(self.columns) if column not in lacking]
-            cells = np.array(np.unravel_index(self.keys, self.sizes))[shown]
-            known = codes[rows][:, [self.columns[axis] for axis in shown]].T.astype(np.int64)
-            allowed, asked = (_ravel(part, [self.sizes[axis] for axis in shown]) for part in (cells, known))
+            allowed, asked = self._keys_on(shown, codes[rows])
             broken[rows] = ~np.isin(asked, allowed)
         return broken
 
@@ -104,8 +114,7 @@ class Chosen(_Keys):
         known = [given.get(column, -1) for column in self.columns]
         if any(code >= size for code, size in zip(known, self.sizes, strict=True)):
             return True
-        cells = np.array(np.unravel_index(self.keys, self.sizes))
-        agree = [cells[axis] == code for axis, code in enumerate(known) if code >= 0]
+        agree = [self._cells[axis] == code for axis, code in enumerate(known) if code >= 0]
         return not agree or bool(np.all(agree, axis=0).any())
 
     def _bound(self, codes: NDArray[np.integer], lacking_some: Flags) -> list[tuple[frozenset[int], Integers]]:
@@ -127,16 +136,13 @@ class Chosen(_Keys):
         The new cell is drawn by mass among those that the row's other cells leave. Only cells that are `free`, if that
         is told, change. A map of each row and its own numbers.
         """
-        cells = np.array(np.unravel_index(self.keys, self.sizes))
         seen, _, there = self.find(codes)
         broken = np.flatnonzero(seen & ~there)
         for axis in reversed(range(len(self.columns))):
             draws, column = chance(), self.columns[axis]
             rows = broken if free is None else broken[free[broken, column]]
             others = [place for place in range(len(self.columns)) if place != axis]
-            beside = _ravel(cells[others], [self.sizes[place] for place in others])
-            known = codes[rows][:, [self.columns[place] for place in others]].T.astype(np.int64)
-            asked = _ravel(known, [self.sizes[place] for place in others])
+            beside, asked = self._keys_on(others, codes[rows])
             order = np.argsort(beside, kind="stable")
             below = np.append(0.0, np.cumsum(self.mass[order]))
             begin, end = (np.searchsorted(beside[order], asked, side=side) for side in ("left", "right"))
@@ -144,7 +150,7 @@ class Chosen(_Keys):
             rows, begin, end = rows[possible], begin[possible], end[possible]
             marks = below[begin] + draws[rows] * (below[end] - below[begin])
             drawn = np.clip(np.searchsorted(below, marks, side="right") - 1, begin, end - 1)
-            codes[rows, column] = cells[axis][order[drawn]]
+            codes[rows, column] = self._cells[axis][order[drawn]]
             broken = np.setdiff1d(broken, rows)
 
     def pin(self, codes: NDArray[np.integer], values: Sequence[Floats | None]) -> None:
@@ -208,16 +214,10 @@ class Between:
         return tuple(self.schema.columns[column].values_size for column in self.columns)
 
     @property
-    def countable(self) -> bool:
-        """Whether there are few enough combinations to number them."""
-        return prod(self.sizes) < 1 << 62
-
-    @property
     def decides(self) -> bool:
         """Whether it is a dependency: the first columns decide the last."""
-        own = all(isinstance(term.right, Place) and term.left == term.right.swapped() for term in self.rule.terms)
-        signs = [term.sign for term in self.rule.terms]
-        return own and signs.count("!=") == 1 and signs.count("==") == len(signs) - 1 == len(self.columns) - 1
+        signs = sorted(term.sign for term in self.rule.terms)
+        return self.rule.compares_alike and signs == ["!=", *["=="] * (len(self.columns) - 1)]
 
     @cached_property
     def numbers(self) -> dict[int, Numbers]:
@@ -313,8 +313,7 @@ class Between:
         itself = hold(terms, rows, rows, reading="may")
         clashes = [partners(order, rows, rows, ones, reading="may") for order in (terms, self.rule.swapped)]
         needed = clashes[0] + clashes[1] > 0
-        own = all(isinstance(term.right, Place) and term.left == term.right.swapped() for term in terms)
-        alone = (clashes[0] == itself) & (clashes[1] == itself) & own
+        alone = (clashes[0] == itself) & (clashes[1] == itself) & self.rule.compares_alike
         pinned = {}
         for axis, place in enumerate(self.columns):
             column, numbers = self.schema.columns[place], rows[place]
@@ -379,11 +378,3 @@ class Between:
             otherwise=float(1 / ratio.max()),
             share=float(q @ broken) * valued**2,
         )
-
-
-def _ravel(cells: Integers, sizes: Sequence[int]) -> Integers:
-    """One number for each combination, whose parts are the rows of an array."""
-    keys = np.zeros(cells.shape[1], dtype=np.int64)
-    for part, size in zip(cells, sizes, strict=True):
-        keys = keys * size + part
-    return keys

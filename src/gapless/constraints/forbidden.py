@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.constraints.compatible import Between, Forbidden
-from gapless.constraints.grammar import parse_rule
+from gapless.constraints.grammar import Comparison, parse_rule
 from gapless.constraints.predicates import holds
 from gapless.constraints.rules import Place, Rule, rules_of
 from gapless.constraints.violations import Numbers, hold, numbers_of_cells
@@ -52,7 +52,7 @@ def _sorted(schema: Schema, inside: Mapping[str, Floats]) -> tuple[list[Rule], l
         told = Between(rule, schema, shared, inside)
         cells = prod(schema.columns[column].size for column in rule.columns)
         if rule.between_rows:
-            few = told.countable
+            few = prod(told.sizes) < 1 << 62  # so that they can be numbered
         else:
             few = prod(told.sizes) <= MOST_CELLS and held + cells <= ALL_CELLS and len(rule.columns) <= MOST_COLUMNS
         if not few or rule.apart:
@@ -63,11 +63,6 @@ def _sorted(schema: Schema, inside: Mapping[str, Floats]) -> tuple[list[Rule], l
             held += cells
             enforced.append(rule)
     return enforced, between, others
-
-
-def _by_values(rule: Rule) -> bool:
-    """Whether it compares columns with values alone, so that its combinations are all of some cells of each."""
-    return not any(isinstance(term.right, Place) for term in rule.terms)
 
 
 def soft_rules_of(schema: Schema, inside: Mapping[str, Floats] | None = None) -> list[Between]:
@@ -82,7 +77,7 @@ def rules_on_values(schema: Schema) -> list[Rule]:
     for rule in rules_of(schema):
         lines = [column for column in (schema.columns[c] for c in rule.columns) if isinstance(column, _Binned)]
         several = any((np.subtract(*column.ends_of_bins()) < 0).any() for column in lines)
-        if not rule.between_rows and not _by_values(rule) and several:
+        if not rule.between_rows and several and any(isinstance(term.right, Place) for term in rule.terms):
             found.append(rule)
     return found
 
@@ -165,9 +160,9 @@ def beginnings(schema: Schema) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for constraint in schema.constraints:
         for written in parse_rule(constraint.forbidden):
-            if written.value is not None and isinstance(column := schema[written.name], _Binned):
+            if isinstance(written, Comparison) and isinstance(column := schema[written.column], _Binned):
                 true = holds(column.fine, written.sign, written.value)
-                found.setdefault(written.name, []).extend(np.flatnonzero(np.diff(true)) + 1)
+                found.setdefault(written.column, []).extend(np.flatnonzero(np.diff(true)) + 1)
     return found
 
 

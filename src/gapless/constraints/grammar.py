@@ -15,6 +15,9 @@ Columns stand on the left, public values on the right. Names and values with bla
     t1 & t2 & EQ(t1.education, t2.education) & IQ(t1.education_num, t2.education_num)
 
 A comparison has a column of a row on its left and, on its right, a value or a column of the same or of the other row.
+Values need no quotes there: they end where the comparison does.
+
+One tokenizer and one parser, `Reader`, read both, and questions too (`query/questions.py`).
 """
 
 from __future__ import annotations
@@ -23,10 +26,11 @@ import operator
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from gapless.errors import QuestionError, SchemaError
+
+T = TypeVar("T")
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -48,11 +52,23 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column beside a public value; with the sign "is", beside *not applicable*."""
+    """A column beside a public value; with the sign "is", beside *not applicable*. Rules have a second `row`, 1."""
 
     column: str
     sign: str
     value: str
+    row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnComparison:
+    """In a rule: a column of a row beside a column of the same row or of the other one."""
+
+    column: str
+    sign: str
+    other: str
+    row: int
+    other_row: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,37 +102,31 @@ class Or:
 Condition: TypeAlias = Always | Comparison | IsMissing | Not | And | Or
 
 
+def _atoms(condition: Condition) -> Iterator[Comparison | IsMissing]:
+    """What a condition is made of."""
+    match condition:
+        case Not(one):
+            yield from _atoms(one)
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _atoms(part)
+        case Comparison() | IsMissing():
+            yield condition
+
+
+def comparisons(condition: Condition) -> list[Comparison]:
+    """The comparisons that a condition is made of."""
+    return [atom for atom in _atoms(condition) if isinstance(atom, Comparison)]
+
+
 def value_columns(condition: Condition) -> frozenset[str]:
     """The columns whose values the condition looks at."""
-    return _columns(condition, Comparison)
+    return frozenset(comparison.column for comparison in comparisons(condition))
 
 
 def gap_columns(condition: Condition) -> frozenset[str]:
     """The columns whose gaps the condition looks at."""
-    return _columns(condition, IsMissing)
-
-
-def _columns(condition: Condition, kind: type[Comparison | IsMissing]) -> frozenset[str]:
-    match condition:
-        case Not(one):
-            return _columns(one, kind)
-        case And(parts) | Or(parts):
-            return frozenset().union(*(_columns(part, kind) for part in parts))
-        case Comparison() | IsMissing() if isinstance(condition, kind):
-            return frozenset({condition.column})
-    return frozenset()
-
-
-def comparisons(condition: Condition) -> Iterator[Comparison]:
-    """The comparisons that a condition is made of."""
-    match condition:
-        case Not(one):
-            yield from comparisons(one)
-        case And(parts) | Or(parts):
-            for part in parts:
-                yield from comparisons(part)
-        case Comparison():
-            yield condition
+    return frozenset(atom.column for atom in _atoms(condition) if isinstance(atom, IsMissing))
 
 
 def needed(condition: Condition, *, truth: bool = True) -> frozenset[str]:
@@ -140,17 +150,21 @@ def quoted(name: str) -> str:
 
 
 _TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<text>'[^']*')
-    | (?P<quoted>"[^"]*")
+    r"""
+      (?P<text>(?<!\w)'[^']*')
+    | (?P<quoted>(?<!\w)"[^"]*")
     | (?P<number>[+-]?\d[\w.:+-]*|[+-]?\.\d[\w.+-]*)
     | (?P<word>[^\W\d][\w.-]*)
     | (?P<sign>==|!=|<=|>=|<|>|=)
-    | (?P<mark>[(),])
-    )""",
+    | (?P<mark>\S)
+    """,
     re.VERBOSE,
 )
 _WORD = re.compile(r"[^\W\d][\w.-]*")
+# Columns of a row and values, in the two forms of a rule.
+_READABLE = re.compile(r"""t([12])\.([\w-]+|"[^"]+")"""), re.compile(".+", re.DOTALL)
+_SHORT = re.compile(r"""t([12])\.("[^"]+"|[^,()&"']+)"""), re.compile(r""""[^"]*"|'[^']*'|[^,()&"']+""")
+_CALLS = {"EQ": "==", "IQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 KEYWORDS = ("and", "or", "not", "in", "between", "is", "missing", "where", "by")
 
 
@@ -170,13 +184,13 @@ class Token:
 class Reader:
     """Reads a text word by word."""
 
-    def __init__(self, text: str, example: str = EXAMPLE) -> None:
+    def __init__(self, text: str) -> None:
         if not isinstance(text, str):
             raise QuestionError(f"{text!r} is not a condition", hint=f"a text, such as {EXAMPLE}")
         if len(text) > LONGEST:
             raise QuestionError(f"a question of more than {LONGEST} characters", hint="a shorter one")
         self.text = text
-        self._tokens = _split(text, example)
+        self._tokens = [Token(str(found.lastgroup), found[0], found.start()) for found in _TOKEN.finditer(text)]
         self._place = 0
         self._depth = 0
 
@@ -222,21 +236,24 @@ class Reader:
         token = self.take()
         return token.says[1:-1] if token.kind in ("text", "quoted") else token.says
 
+    def several(self, part: Callable[[], T], joint: str) -> list[T]:
+        """One or more parts, joined by a word."""
+        parts = [part()]
+        while self.takes(joint):
+            parts.append(part())
+        return parts
+
     def condition(self) -> Condition:
         """Alternatives joined by or."""
         self._depth += 1
         if self._depth > DEEPEST:
             raise QuestionError(f"more than {DEEPEST} parentheses within each other", hint="a simpler condition")
-        parts = [self._both()]
-        while self.takes("or"):
-            parts.append(self._both())
+        parts = self.several(self._both, "or")
         self._depth -= 1
         return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
     def _both(self) -> Condition:
-        parts = [self._term()]
-        while self.takes("and"):
-            parts.append(self._term())
+        parts = self.several(self._term, "and")
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
     def _term(self) -> Condition:
@@ -260,8 +277,11 @@ class Reader:
             self.expect("missing")
             return Not(IsMissing(column)) if negated else IsMissing(column)
         negated = self.takes("not")
+        one: Condition
         if self.takes("in"):
-            one = self._among(column)
+            self.expect("(")
+            one = Or(tuple(Comparison(column, "==", value) for value in self.several(self.value, ",")))
+            self.expect(")")
         elif self.takes("between"):
             low = self.value()
             self.expect("and")
@@ -273,38 +293,58 @@ class Reader:
             one = Comparison(column, self.take().says, self.value())
         return Not(one) if negated else one
 
-    def _among(self, column: str) -> Condition:
+    def rule(self) -> list[Comparison | ColumnComparison]:
+        """Comparisons joined by and; or calls such as EQ(t1.a, t2.a) joined by &, after the rows they are about."""
+        if self.takes("t1"):
+            self.expect("&")
+            if self.takes("t2"):
+                self.expect("&")
+            parts = self.several(self._call, "&")
+        else:
+            parts = self.several(self._row_comparison, "and")
+        if self.next.kind != "end":
+            raise self.wrong("expected the end")
+        return parts
+
+    def _row_comparison(self) -> Comparison | ColumnComparison:
+        left, sign = self._text_until(*SIGNS), self.take().says
+        return self._of_rows(_READABLE, left, sign, self._text_until("and"))
+
+    def _call(self) -> Comparison | ColumnComparison:
+        sign = _CALLS.get(self.take().says, "")
         self.expect("(")
-        parts = [Comparison(column, "==", self.value())]
-        while self.takes(","):
-            parts.append(Comparison(column, "==", self.value()))
+        left = self._text_until(",")
+        self.expect(",")
+        right = self._text_until(")")
         self.expect(")")
-        return Or(tuple(parts))
+        return self._of_rows(_SHORT, left, sign, right)
 
+    def _of_rows(
+        self, form: tuple[re.Pattern[str], re.Pattern[str]], left: str, sign: str, right: str
+    ) -> Comparison | ColumnComparison:
+        columns, values = form
+        first, second = columns.fullmatch(left), columns.fullmatch(right)
+        if first is None or sign not in SIGNS or not (second or values.fullmatch(right)):
+            raise self.wrong("expected a column of t1 or t2 and what it is compared with")
+        name, row = first[2].strip('"'), int(first[1]) - 1
+        if second:
+            return ColumnComparison(name, sign, second[2].strip('"'), row, int(second[1]) - 1)
+        return Comparison(name, sign, right.strip("'\""), row)
 
-def _split(text: str, example: str) -> list[Token]:
-    tokens, place = [], 0
-    while text[place:].strip():
-        found = _TOKEN.match(text, place)
-        if found is None:
-            raise QuestionError(f"cannot read {text!r} at character {place + 1}", hint=example)
-        kind = str(found.lastgroup)
-        tokens.append(Token(kind, found[kind], found.start(kind)))
-        place = found.end()
-    return tokens
+    def _text_until(self, *words: str) -> str:
+        """The text up to one of these words, written exactly so and not in quotes, or to the end."""
+        start = self.next.at
+        while self.next.kind != "end" and self.next.says not in words:
+            self.take()
+        return self.text[start : self.next.at].strip()
 
 
 def parse_condition(text: str) -> Condition:
     """A condition from its text; the empty text is always true.
 
     >>> parse_condition("age >= 20")
-    Comparison(column='age', sign='>=', value='20')
+    Comparison(column='age', sign='>=', value='20', row=0)
     """
-    return _parse_condition(text) if isinstance(text, str) else Reader(text).condition()
-
-
-@lru_cache(maxsize=256)  # a question asks for its conditions at every step from its check to its answer
-def _parse_condition(text: str) -> Condition:
     reader = Reader(text)
     if reader.next.kind == "end":
         return Always()
@@ -314,44 +354,16 @@ def _parse_condition(text: str) -> Condition:
     return condition
 
 
-_NAME = r"""t([12])\.([\w-]+|"[^"]+")"""
-_TERM = re.compile(rf"\s*{_NAME}\s*(==|!=|<=|>=|<|>)\s*(?:{_NAME}|(.+?))\s*")
-_WORDS = {"EQ": "==", "IQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
-_COLUMN = r"""t([12])\.("[^"]+"|[^,()&"']+?)"""
-_BEGIN = re.compile(r"\s*t1\s*&\s*(?:t2\s*&\s*)?")
-_CALL = re.compile(rf"""({"|".join(_WORDS)})\(\s*{_COLUMN}\s*,\s*(?:{_COLUMN}|("[^"]*"|'[^']*'|[^,()&"']+?))\s*\)""")
+def parse_rule(text: str) -> list[Comparison | ColumnComparison]:
+    """The comparisons of a rule, which must not hold all at once.
 
-
-class RowComparison(NamedTuple):
-    """A comparison as it is written: with another row's column, or with a value."""
-
-    row: int
-    name: str
-    sign: str
-    other_row: int | None
-    other: str | None
-    value: str | None
-
-
-def parse_rule(text: str) -> Iterator[RowComparison]:
-    """The comparisons of a rule."""
-    if begin := _BEGIN.match(text):
-        body = text[begin.end() :]
-        calls = list(_CALL.finditer(body))
-        found = [(row, name, _WORDS[word], *rest) for word, row, name, *rest in (call.groups() for call in calls)]
-        readable = bool(calls) and re.sub(r"\s", "", _CALL.sub("#", body)) == "&".join("#" * len(calls))
-    else:
-        terms = [_TERM.fullmatch(term) for term in re.split(r"\s+and\s+", text)]
-        found = [term.groups() for term in terms if term is not None]
-        readable = len(found) == len(terms)
-    if not readable:
+    >>> parse_rule("t1.age < 15 and t1.zip == t2.zip")[1]
+    ColumnComparison(column='zip', sign='==', other='zip', row=0, other_row=1)
+    """
+    try:
+        return Reader(text).rule()
+    except QuestionError:
         raise SchemaError(
             f"the constraint {text!r} cannot be read",
             hint="comparisons such as t1.age < 15 or t1.zip == t2.zip, joined by and",
-        )
-    for row, name, sign, other_row, other, value in found:
-        left = int(row) - 1, name.strip('"'), sign
-        if other_row is None:
-            yield RowComparison(*left, None, None, value.strip("'\""))
-        else:
-            yield RowComparison(*left, int(other_row) - 1, other.strip('"'), None)
+        ) from None

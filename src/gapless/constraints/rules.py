@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from gapless.constraints.grammar import SIGNS, RowComparison, parse_rule
+from gapless.constraints.grammar import SIGNS, ColumnComparison, Comparison, parse_rule
 from gapless.constraints.predicates import holds, position_of
 from gapless.errors import SchemaError
 from gapless.schema.calendar import _Calendar
@@ -44,14 +44,14 @@ class Term:
     right: Place | float
 
     @property
-    def rows(self) -> set[int]:
-        """Of which rows it speaks."""
-        return {self.left.row} | ({self.right.row} if isinstance(self.right, Place) else set())
+    def places(self) -> tuple[Place, ...]:
+        """The columns of rows that it names."""
+        return (self.left, self.right) if isinstance(self.right, Place) else (self.left,)
 
     @property
-    def columns(self) -> tuple[int, ...]:
-        """The columns that it names."""
-        return (self.left.column, *([self.right.column] if isinstance(self.right, Place) else []))
+    def rows(self) -> set[int]:
+        """Of which rows it speaks."""
+        return {place.row for place in self.places}
 
     def swapped(self) -> Term:
         """The same with the rows exchanged."""
@@ -88,12 +88,11 @@ class Rule:
     def columns(self) -> tuple[int, ...]:
         """The columns that it names, those that must differ last: what a dependency decides."""
         ordered = sorted(self.terms, key=lambda term: term.sign == "!=")
-        return tuple(dict.fromkeys(column for term in ordered for column in term.columns))
+        return tuple(dict.fromkeys(place.column for term in ordered for place in term.places))
 
     def columns_of(self, row: int) -> set[int]:
         """The columns that it names of one of the two rows."""
-        places = (place for term in self.terms for place in (term.left, term.right) if isinstance(place, Place))
-        return {place.column for place in places if place.row == row}
+        return {place.column for term in self.terms for place in term.places if place.row == row}
 
     @cached_property
     def swapped(self) -> tuple[Term, ...]:
@@ -114,10 +113,14 @@ class Rule:
         return [(1, self.terms), (1, self.swapped), *([] if both is None else [(-1, both)])]
 
     @property
+    def compares_alike(self) -> bool:
+        """Whether each column is compared with itself alone, in the other row."""
+        return all(isinstance(term.right, Place) and term.left == term.right.swapped() for term in self.terms)
+
+    @property
     def apart(self) -> bool:
         """Whether it forbids any two rows alike, so that no set of combinations keeps it."""
-        between = all(isinstance(term.right, Place) and term.left == term.right.swapped() for term in self.terms)
-        return between and all(0 in _ORDERS[term.sign] for term in self.terms)
+        return self.compares_alike and all(0 in _ORDERS[term.sign] for term in self.terms)
 
 
 def merged(terms: tuple[Term, ...]) -> tuple[Term, ...] | None:
@@ -156,15 +159,15 @@ def parse(constraint: Constraint, schema: Schema) -> Rule:
     return rule
 
 
-def _term(written: RowComparison, schema: Schema) -> Term:
-    (place,) = schema.positions([written.name])
+def _term(written: Comparison | ColumnComparison, schema: Schema) -> Term:
+    (place,) = schema.positions([written.column])
     column, left = schema.columns[place], Place(written.row, place)
-    if written.value is not None:
+    if isinstance(written, Comparison):
         holds(column, written.sign, written.value)  # refuses what splits a bin
         return Term(left, written.sign, position_of(column, written.value))
-    (other,) = schema.positions([str(written.other)])
+    (other,) = schema.positions([written.other])
     _check_comparable(column, written.sign, schema.columns[other])
-    return Term(left, written.sign, Place(int(written.other_row or 0), other)).ordered()
+    return Term(left, written.sign, Place(written.other_row, other)).ordered()
 
 
 def _check_comparable(column: Column, sign: str, other: Column) -> None:

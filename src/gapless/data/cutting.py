@@ -93,15 +93,11 @@ def _merged(
     while len(kept) > 1:
         rows = np.add.reduceat(counts, kept)
         many = len(kept) >= bins + len(obliged)  # one of which is the first
-        open_places = [p for p in range(len(kept)) if (many or rows[p] < least) and _mergeable(kept, p, obliged)]
-        if not open_places:
+        free = [first not in obliged for first in kept] + [False]  # to be taken by the bin before
+        thin = [p for p in range(len(kept)) if (many or rows[p] < least) and (free[p] or free[p + 1])]
+        if not thin:
             break
-        place = min(open_places, key=lambda p: rows[p])
-        before, after = kept[place] not in obliged, place + 1 < len(kept) and kept[place + 1] not in obliged
-        into_after = after and (not before or (kept[place - 1] in heavy and kept[place + 1] not in heavy))
-        del kept[place + 1 if into_after else place]
+        place = min(thin, key=lambda p: rows[p])
+        apart = kept[place - 1] in heavy and free[place + 1] and kept[place + 1] not in heavy
+        del kept[place if free[place] and not apart else place + 1]
     return np.array(kept)
-
-
-def _mergeable(kept: list[int], place: int, obliged: set[int]) -> bool:
-    return kept[place] not in obliged or (place + 1 < len(kept) and kept[place + 1] not in obliged)

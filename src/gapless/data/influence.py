@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.neighbors import Links, Space, Tree, blocks, digits_of, mixed, ranges
+from gapless.data.neighbors import Links, Space, Tree, blocks, ranges
 from gapless.types import Integers
 
 BLOCK = 2**18  # classes in boxes, held in memory at a time
@@ -74,7 +74,7 @@ class _Depth:
     def __call__(self, points: Integers) -> Integers:
         """The depth of each of these distinct cells of the domain."""
         links = self.links
-        ids = mixed(points.T, self.space.sizes, len(points))
+        ids = np.ravel_multi_index(tuple(points.T), self.space.sizes)
         order = np.argsort(ids)
         strict = np.zeros(len(points), dtype=np.int64)
         tied = []
@@ -197,7 +197,8 @@ class _Boxes:
         while order.size and bounds[order[0]] > best:
             points, order, count = order[:count], order[count:], min(4 * count, 2**14)
             points = points[bounds[points] > best]
-            best = max(best, int(exact(digits_of(block.boxes[points], [cost.shape[1] for cost in self.costs])).max()))
+            cells = np.unravel_index(block.boxes[points], [cost.shape[1] for cost in self.costs])
+            best = max(best, int(exact(np.stack(cells, axis=1)).max()))
         return best
 
 
@@ -205,14 +206,8 @@ def _keep(block: _Block, boxes: NDArray[np.bool_]) -> _Block:
     """Only some of the boxes."""
     number = np.cumsum(boxes) - 1
     alive = boxes[block.box]
-    return _Block(
-        block.boxes[boxes],
-        number[block.box[alive]],
-        block.rest[alive],
-        block.left[alive],
-        block.weight[alive],
-        block.rim[alive],
-    )
+    rest, left, weight, rim = (part[alive] for part in (block.rest, block.left, block.weight, block.rim))
+    return _Block(block.boxes[boxes], number[block.box[alive]], rest, left, weight, rim)
 
 
 def _merged(block: _Block) -> _Block:

@@ -12,10 +12,10 @@ and a branch that is farther away than the donor already known is left.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gapless.errors import Argument, Hint, SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Column
-from gapless.text import nearest
+from gapless.text import check_one_of, nearest
 from gapless.types import Codes, Integers, whole
 
 Scheme: TypeAlias = Literal["nearest", "mean", "majority"]
@@ -75,10 +75,7 @@ class Matching:
         neighbors = whole("neighbors", self.neighbors, error=SchemaError, least=1, most=1000)
         object.__setattr__(self, "neighbors", neighbors)
         for name, known in (("scheme", ("nearest", "mean", "majority")), ("distance", ("gower", "euclidean"))):
-            if getattr(self, name) not in known:
-                raise SchemaError(
-                    f"no {name} called {getattr(self, name)!r}", hint=nearest(str(getattr(self, name)), known)
-                )
+            check_one_of(name, getattr(self, name), known, error=SchemaError)
         if self.scheme == "nearest" and self.neighbors > 1:
             raise SchemaError(
                 f"the nearest row is one, not {self.neighbors}",
@@ -87,7 +84,9 @@ class Matching:
                 | Hint("pass ", Argument("neighbors", 1)),
             )
         if self.cover is not None and (odd := [name for name in self.cover if name not in self.on]):
-            raise SchemaError(f"cover has {odd[0]!r}, which is not matched on", hint=nearest(odd[0], self.on))
+            raise SchemaError(
+                f"cover has {odd[0]!r}, which is not matched on", hint=f"choose {nearest(odd[0], self.on)}"
+            )
 
     def check(self, schema: Schema, targets: Sequence[str]) -> None:
         """Refuse what does not fit the schema or the target columns."""
@@ -194,10 +193,10 @@ def link(
         places: each row's place on the circle of labels, 0 … rows - 1.
         neighbors: donors for each donee.
     """
-    ids = mixed(matching, space.sizes, len(observed))
+    ids = np.ravel_multi_index(tuple(matching), space.sizes)
     donees, givers = np.flatnonzero(~observed), np.flatnonzero(observed)
     kind_ids, kinds = np.unique(ids[donees], return_inverse=True)
-    cells = digits_of(kind_ids, space.sizes)
+    cells = np.stack(np.unravel_index(kind_ids, space.sizes), axis=1)
     donors = np.full((donees.size, neighbors), -1, dtype=np.int64)
     starts = places[donees]
     if givers.size < neighbors:
@@ -215,27 +214,6 @@ def link(
     _take_all(donors, kinds, which[closer], leaf[closer], lists, inside)
     ends = _take_next(donors, kinds, which[~closer], leaf[~closer], lists, inside, starts, len(observed))
     return Links(donees, donors, kinds, cells, radius, starts, ends)
-
-
-# ---------------------------------------------------------------------- cells as numbers
-
-
-def mixed(columns: Iterable[NDArray[Any]], sizes: Sequence[int], rows: int) -> Integers:
-    """One number for each row: its codes as digits."""
-    number = np.zeros(rows, dtype=np.int64)
-    for codes, size in zip(columns, sizes, strict=True):
-        number *= size
-        number += codes
-    return number
-
-
-def digits_of(numbers: Integers, sizes: Sequence[int]) -> Integers:
-    """The codes of each number, one column for each digit."""
-    digits = np.empty((len(numbers), len(sizes)), dtype=np.int64)
-    rest = numbers.copy()
-    for j in range(len(sizes) - 1, -1, -1):
-        rest, digits[:, j] = np.divmod(rest, sizes[j])
-    return digits
 
 
 def ranges(starts: Integers, counts: Integers) -> Integers:
@@ -455,3 +433,10 @@ def blocks(costs: Integers) -> Iterator[Integers]:
         for part in np.split(np.arange(costs.size), np.unique(cuts)):
             if part.size:
                 yield part
+
+
+def random_ranks(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The rank of each of these random words; equal ones in the order of rows."""
+    ranks = np.empty(words.size, dtype=np.int64)
+    ranks[np.argsort(words, kind="stable")] = np.arange(words.size)
+    return ranks

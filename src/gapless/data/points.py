@@ -42,9 +42,8 @@ def points(table: Table, *, without: str | None = None) -> Floats:
     for column, codes in zip(table.schema.columns, table.codes, strict=True):
         if column.name == without:
             continue
-        states = np.eye(column.extended_size) if column.extended_size <= MOST_CORNERS else None
-        if states is not None and not column.on_scale:
-            parts.append((states / np.sqrt(2))[codes])
+        if column.extended_size <= MOST_CORNERS and not column.on_scale:
+            parts.append((np.eye(column.extended_size) / np.sqrt(2))[codes])
             continue
         line = np.full((column.extended_size, 1), 0.5)
         line[: column.values_size, 0] = positions(column)

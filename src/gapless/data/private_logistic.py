@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Literal, TypeAlias, overload
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,14 +105,6 @@ def grid(points: Points, regularization: float) -> float:
     return float(2.0 ** math.floor(math.log2(points.radius / regularization) - GRID))
 
 
-@overload
-def logistic_coefficients(
-    table: PrivateTable, fake: Table, *, regularization: float, norm: Literal["L1"]
-) -> Private[Integers, L1]: ...
-@overload
-def logistic_coefficients(
-    table: PrivateTable, fake: Table, *, regularization: float, norm: Literal["L2"]
-) -> Private[Integers, L2]: ...
 def logistic_coefficients(
     table: PrivateTable, fake: Table, *, regularization: float, norm: Literal["L1", "L2"]
 ) -> Private[Integers, L1] | Private[Integers, L2]:

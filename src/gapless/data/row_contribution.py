@@ -228,7 +228,6 @@ class _Types:
     @classmethod
     def of(cls, classes: NDArray[np.int64], codes: Mapping[str, Codes], times: Integers) -> _Types:
         first, counts = _distinct([classes, *codes.values()], times)
-        first, counts = (array[np.argsort(classes[first], kind="stable")] for array in (first, counts))
         return cls(classes[first], {name: array[first] for name, array in codes.items()}, counts)
 
     def in_class(self, number: int) -> _Types:

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.checks import check_private
-from gapless.data.engines.memory import Engine
+from gapless.data.engines.memory import Engine, held
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
-from gapless.data.private_table import PrivateTable, check_held, held, lacking, once
+from gapless.data.private_table import PrivateTable, check_held, once
 from gapless.data.row_contribution import (
     Named,
     Tally,
@@ -125,7 +125,7 @@ def imputed_sum(
         share = Fraction(0)
     elif matching.scheme == "majority":
         (name,) = targets
-        given = np.stack([cells_of(slot)[name] for slot in range(donors.shape[1])], axis=1)
+        given = np.minimum(columns[name][np.maximum(donors, 0)], sizes[name] - 1)
         cells = _most_frequent(given, donors >= 0, sizes[name])
         share = Fraction(filled({name: cells}, donors[:, 0] >= 0))
     else:
@@ -160,7 +160,6 @@ def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
     schema = table.schema
     names = _looked_at(table, tally, sorted(tally.needs))
     observed = {name: schema[name].size for name in tally.needs}
-    needed = frozenset() if table.filled else lacking(schema, tally.needs)
 
     def total(engine: Engine) -> Integers:
         sums = np.zeros(tally.width, dtype=np.int64)
@@ -171,7 +170,7 @@ def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
     return table._sealed(
         total,
         distance=tally_distance(tally, table.protect.at_most),
-        reads=(table._required | needed) or None,
+        reads=table._observed_on(tally.needs),
     )
 
 
@@ -198,7 +197,6 @@ def rank_scores(
         raise SchemaError("ranks are of rows, each counted once, and of a plain share", hint="a tally of rows")
     names = _looked_at(table, tally, sorted(tally.needs), [column])
     observed = {name: schema[name].size for name in tally.needs}
-    needed = frozenset() if table.filled else lacking(schema, tally.needs)
     cells = schema[column].values_size
 
     def count(engine: Engine) -> Integers:
@@ -226,7 +224,7 @@ def rank_scores(
             counted,
             partial(scores, shift=int(shift)),
             distance=LinfByGroup(table.protect.at_most * max(part, parts - part)),
-            reads=table._told(table._required | needed),
+            reads=table._declared(table._observed_on(tally.needs)),
             key=table._key,
         )
         for shift in shifts

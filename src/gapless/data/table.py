@@ -23,7 +23,7 @@ from gapless.data.io.source import TEXT_ENDINGS, parts, separator_of
 from gapless.data.io.spreadsheets import Formulas
 from gapless.data.private_table import WhichRows
 from gapless.draw.page import small_table
-from gapless.errors import ReadError, SchemaError
+from gapless.errors import ReadError, SchemaError, needs
 from gapless.files import replace
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.columns import _Levels, as_text
@@ -207,11 +207,10 @@ class Table:
         """The positions of several columns."""
         values: list[NDArray[np.float64] | None] = []
         for column, _, drawn, filled in self._drawn(places):
-            known = None
+            numbers = None
             if isinstance(column, _Binned):
-                known = np.full(self.rows, np.nan)
-                known[filled] = drawn.astype(np.int64) if column.whole else drawn
-            values.append(known)
+                numbers = np.where(filled, drawn.astype(np.int64 if column.whole else np.float64), np.nan)
+            values.append(numbers)
         return values
 
     def marginal(self, columns: str | Sequence[str], *, rows: WhichRows = "observed") -> NDArray[np.int64]:
@@ -227,16 +226,17 @@ class Table:
     def _drawn(
         self, places: Iterable[int] | None = None
     ) -> Iterator[tuple[Column, Codes, NDArray[Any], NDArray[np.bool_]]]:
-        """For each column: its codes, the values where there are any, and which cells have one."""
+        """For each column: its codes, its values, and which cells have one: elsewhere a value means nothing."""
         for place in range(len(self.codes)) if places is None else places:
             column, codes, known = self.schema.columns[place], self.codes[place], self._values[place]
             filled = codes < column.values_size
-            rng = np.random.default_rng([self._seed, place])  # public: these rows are no secret
-            values = column.draw(codes[filled], rng)
+            drawn = column.draw(codes[filled], np.random.default_rng([self._seed, place]))  # public: they are no secret
+            values = np.zeros(self.rows, dtype=drawn.dtype)
+            values[filled] = drawn
             if known is not None:
-                kept = np.nan_to_num(known[filled])
+                kept = np.nan_to_num(known)
                 kept = kept.astype(np.int64).astype(values.dtype) if values.dtype.kind != "f" else kept
-                values = np.where(np.isnan(known[filled]), values, kept)
+                values = np.where(np.isnan(known), values, kept)
             yield column, codes, values, filled
 
     def to_polars(self) -> pl.DataFrame:
@@ -246,7 +246,7 @@ class Table:
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table with the declared types; gaps are null."""
-        with _needs("pyarrow", "pandas"):
+        with needs("pyarrow", "pandas"):
             import pyarrow as pa  # noqa: PLC0415 an extra
 
             table = self.to_polars().to_arrow()
@@ -264,7 +264,7 @@ class Table:
         Without `nullable`, for libraries that do not know pandas' own types, integers and booleans have those of numpy:
         floats, true as 1, NaN for a gap, where the schema lets a cell have no value, else int64 and bool.
         """
-        with _needs("pandas", "pandas"):
+        with needs("pandas", "pandas"):
             import pandas as pd  # noqa: PLC0415 an extra
         columns = {drawn[0].name: _pandas_array(*drawn, nullable=nullable) for drawn in self._drawn()}
         if self.weights is not None:
@@ -444,42 +444,28 @@ def _is_parquet(path: Path) -> bool:
     return path.name.lower().endswith((".parquet", ".pq"))
 
 
-@contextlib.contextmanager
-def _needs(module: str, extra: str) -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError:
-        raise ReadError(f"{module} is not installed", hint=f"pip install 'gapless[{extra}]'") from None
-
-
 def _polars_series(column: Column, codes: Codes, values: NDArray[Any], filled: NDArray[np.bool_]) -> pl.Series:
     if isinstance(column, _Levels) and not isinstance(column, Boolean):
-        return _polars_levels(column, codes)
+        names = _names(column)
+        whole = all(type(name) is int for name in names)
+        levels = names if whole else [as_text(name) for name in names]
+        dtype = pl.Int64 if whole else pl.Enum(levels)
+        states = pl.Series(column.name, [*levels, *[None] * len(column.gaps)], dtype=dtype)
+        return states[codes.astype(np.int64)]
     kind: Any = {Boolean: pl.Boolean, Integer: pl.Int64, Number: pl.Float64, Date: pl.Date}.get(type(column))
     if isinstance(column, Date | DateTime):
         kind = kind or pl.Datetime("ms")
         values = values.astype("datetime64[D]" if kind == pl.Date else "datetime64[ms]")
-    full: NDArray[Any] = np.zeros(len(codes), dtype=np.bool_ if isinstance(column, Boolean) else values.dtype)
-    full[filled] = values
-    series = pl.Series(column.name, full).cast(kind)
+    if isinstance(column, Boolean):
+        values = values.astype(np.bool_)
+    series = pl.Series(column.name, values).cast(kind)
     return series.zip_with(pl.Series(filled), pl.Series([None], dtype=kind).new_from_index(0, len(codes)))
-
-
-def _polars_levels(column: _Levels, codes: Codes) -> pl.Series:
-    names = _names(column)
-    gaps: list[Any] = [None] * len(column.gaps)
-    if all(type(name) is int for name in names):
-        return pl.Series(column.name, [*names, *gaps], dtype=pl.Int64)[codes.astype(np.int64)]
-    texts = [as_text(name) for name in names]
-    return pl.Series(column.name, [*texts, *gaps], dtype=pl.Enum(texts))[codes.astype(np.int64)]
 
 
 def _names(column: _Levels) -> list[Any]:
     """The levels and, if it is declared, *not applicable*."""
-    return [
-        *column.levels,
-        *([] if column.not_applicable is None else [column.not_applicable or "not applicable"]),
-    ]
+    named = [] if column.not_applicable is None else [column.not_applicable or "not applicable"]
+    return [*column.levels, *named]
 
 
 def _cells(column: Column, codes: Codes, values: pl.Series) -> list[str | None]:
@@ -504,17 +490,10 @@ def _pandas_array(
         states = np.where(codes < len(names), codes.astype(np.int64), -1)
         return pd.Categorical.from_codes(states, categories=names, ordered=isinstance(column, Ordinal))
     if isinstance(column, Date | DateTime):
-        moments = np.full(len(codes), np.datetime64("NaT", "s"), dtype="datetime64[s]")
-        moments[filled] = values
-        return moments
+        return np.where(filled, values.astype("datetime64[s]"), np.datetime64("NaT", "s"))
     if isinstance(column, Number) or (not nullable and column.extended_size > column.values_size):
-        numbers = np.full(len(codes), np.nan)
-        numbers[filled] = values
-        return numbers
-    dtype = np.bool_ if isinstance(column, Boolean) else np.int64
-    full: NDArray[Any] = np.zeros(len(codes), dtype=dtype)
-    full[filled] = values
+        return np.where(filled, values.astype(np.float64), np.nan)
+    whole = values.astype(np.bool_ if isinstance(column, Boolean) else np.int64)
     if not nullable:
-        return full
-    array = pd.arrays.BooleanArray if isinstance(column, Boolean) else pd.arrays.IntegerArray
-    return array(full, ~filled)
+        return whole
+    return (pd.arrays.BooleanArray if isinstance(column, Boolean) else pd.arrays.IntegerArray)(whole, ~filled)

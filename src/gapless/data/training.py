@@ -7,14 +7,16 @@ only to programs of this library: one that kept what it is shown would be no fun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gapless.data.checks import check_private
 from gapless.data.engines.memory import Engine
-from gapless.data.private_table import PrivateTable, lacking
+from gapless.data.private_table import PrivateTable
 from gapless.errors import Argument, Hint, ModelError
 from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant
@@ -25,14 +27,15 @@ from gapless.types import Codes, Floats, Integers, all_own
 
 S = TypeVar("S")
 R = TypeVar("R")
+P_co = TypeVar("P_co", covariant=True)
 Watching: TypeAlias = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
-class RowsToLearn(Generic[S]):
-    """Some columns of the rows in an engine, and the program that is trained on them."""
+class ShownRows(Generic[P_co]):
+    """Some columns of the rows in an engine, and the program that they are shown to."""
 
-    program: Program[S]
+    program: P_co
     engine: Engine
     columns: tuple[int, ...]
     progress: Watching | None
@@ -45,21 +48,6 @@ class RowsToLearn(Generic[S]):
         for start in range(0, lot.rows, BLOCK):
             some = tuple(codes[start : start + BLOCK] for codes in columns)
             yield Block(some, min(BLOCK, lot.rows - start))
-
-    def done(self, steps: int) -> None:
-        """Report the number of steps done."""
-        if self.progress is not None:
-            self.progress(steps)
-
-
-@dataclass(frozen=True, slots=True)
-class RowsToTeach(Generic[S]):
-    """The rows in an engine, and the school that they are shown to."""
-
-    program: School[S]
-    engine: Engine
-    columns: tuple[int, ...]
-    progress: Watching | None
 
     def parts(self, drawn: Drawn) -> Iterator[tuple[tuple[Codes, ...], Integers]]:
         """First no row, so that teachers are there if the table is empty; then batch by batch."""
@@ -75,7 +63,7 @@ class RowsToTeach(Generic[S]):
 
 def teachable(
     table: PrivateTable, program: School[S], *, progress: Watching | None = None
-) -> Private[RowsToTeach[S], Sampled]:
+) -> Private[ShownRows[School[S]], Sampled]:
     """The rows of a sealed table for the teachers of a school, as `TeacherVotes` and `OneTeacher` take them.
 
     Args:
@@ -88,8 +76,10 @@ def teachable(
     """
     _check(table, program, "teachable()")
     places = table.schema.positions(table.schema.names)
-    _try_school(program, [c.size if table.filled else c.extended_size for c in table.schema.columns])
-    return _shown(table, lambda engine: RowsToTeach(program, engine, places, progress), table._required)  # noqa: SLF001 one room
+    sizes = [c.size if table.filled else c.extended_size for c in table.schema.columns]
+    with _tried_on(sizes, hint="a school for the schema of the table: gaps are codes of their own"):
+        program.lessons(_largest_codes(sizes, 1), np.zeros(1, dtype=np.int64))  # one row, which nobody keeps
+    return _shown(table, lambda engine: ShownRows(program, engine, places, progress), table._required)  # noqa: SLF001 one room
 
 
 def trainable(
@@ -99,7 +89,7 @@ def trainable(
     columns: Sequence[str] | None = None,
     needs: Iterable[str] = (),
     progress: Watching | None = None,
-) -> Private[RowsToLearn[S], Sampled]:
+) -> Private[ShownRows[Program[S]], Sampled]:
     """The rows of a sealed table for a program to be trained on, as `PrivateTraining` takes them.
 
     Args:
@@ -121,15 +111,21 @@ def trainable(
         if schema.columns[place].gaps
     }
 
-    gapless = [place in observed or table.filled for place in places]
-    columns_shown = [schema.columns[place] for place in places]
-    _try(program, [c.size if without else c.extended_size for c, without in zip(columns_shown, gapless, strict=True)])
+    sizes = [
+        schema.columns[place].size if place in observed or table.filled else schema.columns[place].extended_size
+        for place in places
+    ]
+    with _tried_on(sizes, hint=Hint("take gaps as further codes, except in the columns of ", Argument("needs"))):
+        gradients = program.gradients(program.start(), Block(_largest_codes(sizes, BLOCK), BLOCK))
+        gradients.squared_norms()
+        length = gradients.integer_total(np.ones(BLOCK)).size
+    if length != program.numbers:
+        raise ModelError(f"a gradient has {length} numbers, not {program.numbers}", hint="numbers of all parameters")
 
-    def rows(engine: Engine) -> RowsToLearn[S]:
-        return RowsToLearn(program, engine.keep(observed) if observed else engine, places, progress)
+    def rows(engine: Engine) -> ShownRows[Program[S]]:
+        return ShownRows(program, engine.keep(observed) if observed else engine, places, progress)
 
-    reads = table._required if table.filled else table._required | lacking(schema, needed)  # noqa: SLF001 one room
-    return _shown(table, rows, reads)
+    return _shown(table, rows, table._observed_on(needed))  # noqa: SLF001 same package
 
 
 def train(
@@ -168,33 +164,17 @@ def _shown(table: PrivateTable, rows: Callable[[Engine], R], reads: Columns) -> 
     return table._sealed(rows, distance=Sampled(table.protect.at_most), reads=reads or None)  # noqa: SLF001 one room
 
 
-def _try(program: Program[S], sizes: Sequence[int]) -> None:
-    """Show a program the largest code of each column: what it cannot take is told by this and never by a row."""
-    codes = tuple(np.full(BLOCK, max(size - 1, 0)) for size in sizes)
+def _largest_codes(sizes: Sequence[int], rows: int) -> tuple[NDArray[Any], ...]:
+    """Rows that have the largest code of each column."""
+    return tuple(np.full(rows, max(size - 1, 0)) for size in sizes)
+
+
+@contextmanager
+def _tried_on(sizes: Sequence[int], *, hint: str) -> Iterator[None]:
+    """Show a program the largest codes: what it cannot take is told by these and never by a row."""
     try:
         with np.errstate(all="ignore"):
-            gradients = program.gradients(program.start(), Block(codes, BLOCK))
-            gradients.squared_norms()
-            length = gradients.integer_total(np.ones(BLOCK)).size
+            yield
     except (IndexError, ValueError) as error:
-        raise _not_taken(
-            sizes, error, hint=Hint("take gaps as further codes, except in the columns of ", Argument("needs"))
-        ) from None
-    if length != program.numbers:
-        raise ModelError(f"a gradient has {length} numbers, not {program.numbers}", hint="numbers of all parameters")
-
-
-def _try_school(program: School[S], sizes: Sequence[int]) -> None:
-    """The same for a school: one row with the largest code of each column, which nobody keeps."""
-    codes = tuple(np.full(1, max(size - 1, 0)) for size in sizes)
-    try:
-        with np.errstate(all="ignore"):
-            program.lessons(codes, np.zeros(1, dtype=np.int64))
-    except (IndexError, ValueError) as error:
-        raise _not_taken(
-            sizes, error, hint="a school for the schema of the table: gaps are codes of their own"
-        ) from None
-
-
-def _not_taken(sizes: Sequence[int], error: Exception, *, hint: str) -> ModelError:
-    return ModelError(f"this program does not take columns of {', '.join(map(str, sizes))} codes: {error}", hint=hint)
+        taken = ", ".join(map(str, sizes))
+        raise ModelError(f"this program does not take columns of {taken} codes: {error}", hint=hint) from None

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from math import prod
 from operator import itemgetter
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,14 @@ from gapless.constraints.rules import parse
 from gapless.constraints.violations import hold
 from gapless.data.checks import check_private
 from gapless.data.engines.memory import Engine
-from gapless.data.private_table import PrivateTable, WhichRows, lacking, once
+from gapless.data.private_table import PrivateTable, WhichRows, once
 from gapless.errors import ModelError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.private import L1, Columns, Linf, Private, transform
 from gapless.schema.schema import Constraint
 from gapless.types import Floats, Integers, whole
+
+Marginals: TypeAlias = Sequence[tuple[int, ...]]  # columns, by position
 
 HELD_CELLS = 1 << 24
 
@@ -37,7 +40,7 @@ HELD_CELLS = 1 << 24
 class Workload:
     """The marginals that may be measured or chosen: each is a set of columns, by position."""
 
-    def __init__(self, table: PrivateTable, marginals: Sequence[tuple[int, ...]], *, rows: WhichRows) -> None:
+    def __init__(self, table: PrivateTable, marginals: Marginals, *, rows: WhichRows) -> None:
         check_private(table, "Workload")
         names = table.schema.names
         self._places = {marginal: place for place, marginal in enumerate(marginals)}
@@ -55,11 +58,7 @@ class Workload:
         return self._sealed[self._places[marginal]]
 
     def misfit(
-        self,
-        candidates: Sequence[tuple[int, ...]],
-        expected: Sequence[Floats],
-        weights: Floats,
-        offsets: Floats,
+        self, candidates: Marginals, expected: Sequence[Floats], weights: Floats, offsets: Floats
     ) -> Private[Floats, Linf]:
         r"""How badly public probabilities p describe each candidate's counts c, by their own total.
 
@@ -79,11 +78,7 @@ class Workload:
         return self._weighted(misfits, candidates, weights, offsets)
 
     def conditional_misfit(
-        self,
-        candidates: Sequence[tuple[int, ...]],
-        expected: Sequence[Floats],
-        weights: Floats,
-        offsets: Floats,
+        self, candidates: Marginals, expected: Sequence[Floats], weights: Floats, offsets: Floats
     ) -> Private[Floats, Linf]:
         r"""How badly public probabilities p describe how observed cells go together, given the best of the columns.
 
@@ -107,9 +102,7 @@ class Workload:
 
         return self._weighted(misfits, candidates, weights, offsets)
 
-    def _plain(
-        self, candidates: Sequence[tuple[int, ...]], expected: Sequence[Floats]
-    ) -> tuple[list[tuple[int, ...]], list[Floats]]:
+    def _plain(self, candidates: Marginals, expected: Sequence[Floats]) -> tuple[list[tuple[int, ...]], list[Floats]]:
         """Candidates and their laws as lists and arrays that nobody else holds, so that they stay what was checked."""
         candidates, plain = list(candidates), [np.array(p, dtype=np.float64) for p in expected]
         if any(p.shape != self._shapes[candidate] for candidate, p in zip(candidates, plain, strict=True)):
@@ -119,7 +112,7 @@ class Workload:
     def _weighted(
         self,
         misfits: Callable[[Sequence[Integers]], Iterable[float]],
-        candidates: Sequence[tuple[int, ...]],
+        candidates: Marginals,
         weights: Floats,
         offsets: Floats,
     ) -> Private[Floats, Linf]:
@@ -144,7 +137,7 @@ class Workload:
         places, distance = list(places), Linf(scores.distance.at_most)
         return transform(scores, lambda values: values[places], distance=distance, reads=scores.reads, key=self._key)
 
-    def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
+    def dependence(self, candidates: Marginals) -> Private[Floats, Linf]:
         r"""How much the first column of each candidate depends on the others, in rows.
 
         .. math:: s = \tfrac12 \lVert c(x, \pi) - c(x) c(\pi) / m \rVert_1, \qquad m = \sum c
@@ -160,10 +153,10 @@ class Workload:
         distance = Linf(2.0 * self._unit)
         return transform(self._all, once(scores), distance=distance, reads=self._reads(candidates), key=self._key)
 
-    def _chosen(self, counts: Sequence[Integers], candidates: Sequence[tuple[int, ...]]) -> list[NDArray[np.int64]]:
+    def _chosen(self, counts: Sequence[Integers], candidates: Marginals) -> list[NDArray[np.int64]]:
         return [counts[self._places[candidate]] for candidate in candidates]
 
-    def _reads(self, candidates: Sequence[tuple[int, ...]]) -> Columns | None:
+    def _reads(self, candidates: Marginals) -> Columns | None:
         return _needed_by_all(self._sealed[self._places[candidate]].reads for candidate in candidates)
 
 
@@ -198,10 +191,8 @@ class Views:
         self._extended = [int(codes.max()) + 1 for _, codes in views]
         self.sizes = tuple(observed if rows == "observed" else self._extended)
         self._unit = table.protect.at_most
-        required = table._required
-        named = rows == "observed" and not table._filled
-        reads = [required | {column.name} if named and column.gaps else required for column in columns]
-        self._reads = [table._told(some) or frozenset() for some in reads]
+        needed = [[column.name] if rows == "observed" else [] for column in columns]
+        self._reads = [table._declared(table._observed_on(names)) or frozenset() for names in needed]
         places, recoded = [c for c, _ in views], {view: codes for view, (_, codes) in enumerate(views)}
         self._rows = table._sealed(
             lambda engine: engine.select(places).recode(recoded), distance=table.protect, reads=None
@@ -213,19 +204,14 @@ class Views:
         """The counts of one marginal."""
         return self.counts_of([marginal])[0]
 
-    def counts_of(self, marginals: Sequence[tuple[int, ...]]) -> list[Private[Integers, L1]]:
+    def counts_of(self, marginals: Marginals) -> list[Private[Integers, L1]]:
         """The counts of each marginal, all of them in one pass when the first is opened.
 
         A row is in at most one cell of each, as in `PrivateTable.marginal`.
         """
         marginals = list(marginals)
-        counted = transform(
-            self._rows,
-            once(lambda engine: self._count(engine, marginals)),
-            distance=None,
-            reads=None,
-            key=self._key,
-        )
+        count = once(lambda engine: self._count(engine, marginals))
+        counted = transform(self._rows, count, distance=None, reads=None, key=self._key)
         return [
             transform(
                 counted,
@@ -237,7 +223,7 @@ class Views:
             for number, marginal in enumerate(marginals)
         ]
 
-    def dependence(self, candidates: Sequence[tuple[int, ...]]) -> Private[Floats, Linf]:
+    def dependence(self, candidates: Marginals) -> Private[Floats, Linf]:
         """As `Workload.dependence`. What was computed for an earlier choice is not computed again."""
         candidates = list(candidates)
         return transform(
@@ -248,23 +234,23 @@ class Views:
             key=self._key,
         )
 
-    def _dependences(self, engine: Engine, marginals: Sequence[tuple[int, ...]]) -> Iterator[float]:
+    def _dependences(self, engine: Engine, marginals: Marginals) -> Iterator[float]:
         """Candidates can be many and wide: as many are counted at once as memory should hold."""
         held = np.cumsum([prod(self._extended[view] for view in marginal) for marginal in marginals]) // HELD_CELLS
         for _, some in groupby(zip(held, marginals, strict=True), key=itemgetter(0)):
             yield from map(_dependence, self._count(engine, [marginal for _, marginal in some]))
 
-    def _count(self, engine: Engine, marginals: Sequence[tuple[int, ...]]) -> list[Integers]:
+    def _count(self, engine: Engine, marginals: Marginals) -> list[Integers]:
         return engine.count(marginals, self._extended, self.sizes)
 
 
 def _remembered(
-    function: Callable[[Engine, Sequence[tuple[int, ...]]], Iterable[float]],
-) -> Callable[[Engine, Sequence[tuple[int, ...]]], list[float]]:
+    function: Callable[[Engine, Marginals], Iterable[float]],
+) -> Callable[[Engine, Marginals], list[float]]:
     """Compute a sealed number for each marginal at most once; the first argument is the same at every call."""
     known: dict[tuple[int, ...], float] = {}
 
-    def compute(engine: Engine, marginals: Sequence[tuple[int, ...]]) -> list[float]:
+    def compute(engine: Engine, marginals: Marginals) -> list[float]:
         fresh = [marginal for marginal in dict.fromkeys(marginals) if marginal not in known]
         known.update(zip(fresh, function(engine, fresh), strict=True))
         return [known[marginal] for marginal in marginals]
@@ -274,12 +260,8 @@ def _remembered(
 
 def _needed_by_all(reads: Iterable[Columns | None]) -> Columns | None:
     """A row is read if it is observed on any candidate, so only what all of them need is needed."""
-    needed: Columns | None = None
-    for columns in reads:
-        needed = columns if needed is None else needed & (columns or frozenset())
-        if not needed:
-            return None
-    return needed
+    needed = [columns or frozenset() for columns in reads]
+    return (needed and frozenset.intersection(*needed)) or None
 
 
 def _given(law: Floats, column: int) -> Floats:
@@ -325,7 +307,7 @@ def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[
         raise SchemaError(f"the constraint {rule!r} is about one row", hint="a marginal counts the rows that break it")
     columns = between.columns
     observed = np.array([schema.columns[column].size for column in columns])
-    needed = frozenset() if table.filled else lacking(schema, [schema.names[column] for column in columns])
+    needed = [schema.names[column] for column in columns]
 
     def count(engine: Engine) -> Integers:
         held = np.zeros(many, dtype=np.int64)  # rows in each bucket
@@ -345,4 +327,4 @@ def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[
         broken = hold(between.rule.terms, one, other) | hold(between.rule.terms, other, one)
         return np.array([broken.sum(), (~broken).sum()], dtype=np.int64)
 
-    return table._sealed(count, distance=L1(table.protect.at_most), reads=(table._required | needed) or None)
+    return table._sealed(count, distance=L1(table.protect.at_most), reads=table._observed_on(needed))

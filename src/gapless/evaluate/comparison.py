@@ -161,11 +161,11 @@ class Comparison:
     scores: tuple[Score, ...]
     columns: tuple[ColumnScore, ...]
     pairs: tuple[Pair, ...]
-    subgroups: tuple[Subgroup, ...]
-    patterns: tuple[Pattern, ...]
-    tasks: tuple[TaskScore, ...]
-    spent: str | None
-    promise: str | None
+    subgroups: tuple[Subgroup, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
+    tasks: tuple[TaskScore, ...] = ()
+    spent: str | None = None
+    promise: str | None = None
     differences: tuple[Difference, ...] = ()
     rules: tuple[RuleScore, ...] = ()
 
@@ -257,11 +257,10 @@ def compare(
         ledger: whose promise the page shall show.
         progress: called with what is done, how much of it, of how much.
     """
-    one, two = _table(truth, schema), _table(other, schema)
-    one, two = comparable(one, two)
+    one, two = comparable(_table(truth, schema), _table(other, schema))
     checked = check_weights(two, weights)
     rules = compare_rules(one, two, checked)
-    tell = progress or _silent
+    tell = progress or (lambda *_: None)
     if tasks:
         needs_sklearn()  # before minutes are spent
     tell("values", 0, 2 * len(_STAGES) + 1)
@@ -277,9 +276,9 @@ def compare(
         learned = _learned(one, two, checked, tell)
         tell("telling rows apart", len(learned), len(learned) + 1)
         scores += _task_scores(one, two, checked, learned)
-    promise = (
-        None if ledger is None else str((ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)).guarantee())
-    )
+    if isinstance(ledger, str | Path):
+        ledger = Ledger.open(ledger)
+    promise = None if ledger is None else str(ledger.guarantee())
     return replace(parts, scores=tuple(scores), tasks=learned, promise=promise, differences=differences, rules=rules)
 
 
@@ -306,14 +305,7 @@ def _measure(one: Table, two: Table, weights: Floats | None, stage: Stage) -> Co
         pairs,
         subgroups,
         gaps.patterns if any(gaps.truth.values()) or gaps.kept else (),
-        (),
-        None,
-        None,
     )
-
-
-def _silent(_what: str, _done: int, _of: int) -> None:
-    """No progress is told."""
 
 
 def _table(data: Any, schema: Schema | None) -> Table:
@@ -335,20 +327,20 @@ def _table(data: Any, schema: Schema | None) -> Table:
 def _columns(one: Table, two: Table, weights: Floats | None, gaps: GapFidelity) -> Iterable[ColumnScore]:
     for c, column in enumerate(one.schema.columns):
         laws = shares(one, [c]), shares(two, [c], weights)
-        may = column.name in gaps.truth
         yield ColumnScore(
             column.name,
             column.kind,
             column.cells[: column.size],
-            _listed(laws[0], column.size),
-            _listed(laws[1], column.size),
+            listed_shares(laws[0], column.size),
+            listed_shares(laws[1], column.size),
             half_l1(*laws),
             column_wasserstein(column, *laws),
-            (gaps.truth[column.name], gaps.other[column.name]) if may else None,
+            (gaps.truth[column.name], gaps.other[column.name]) if column.gaps else None,
         )
 
 
-def _listed(law: Floats | None, size: int) -> tuple[float, ...]:
+def listed_shares(law: Floats | None, size: int) -> tuple[float, ...]:
+    """The share of each of `size` cells; all 0 if no row is observed."""
     return (0.0,) * size if law is None else tuple(law.tolist())
 
 

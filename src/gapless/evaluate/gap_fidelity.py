@@ -58,7 +58,7 @@ def compare_gaps(truth: Table, other: Table, *, most: int = 12, weights: ArrayLi
     mass = [_mass(truth, None), _mass(other, checked)]
     rates = [m @ g for m, g in zip(mass, gaps, strict=True)]
     together = [(g * m[:, None]).T @ g for m, g in zip(mass, gaps, strict=True)]
-    off = np.triu_indices(len(may), 1)
+    pairs = np.triu_indices(len(may), 1)
     patterns = _patterns(names, gaps, mass)
     return GapFidelity(
         dict(zip(names, rates[0].tolist(), strict=True)),
@@ -66,7 +66,7 @@ def compare_gaps(truth: Table, other: Table, *, most: int = 12, weights: ArrayLi
         patterns[:most],
         float(np.abs(rates[0] - rates[1]).mean()) if may else 0.0,
         sum(abs(pattern.truth - pattern.other) for pattern in patterns) / 2,
-        float(np.abs(together[0] - together[1])[off].mean()) if len(may) > 1 else 0.0,
+        float(np.abs(together[0] - together[1])[pairs].mean()) if len(may) > 1 else 0.0,
     )
 
 

@@ -42,7 +42,8 @@ def shares(table: Table, columns: Sequence[int], weights: Floats | None = None) 
     [0.5, 0.5]
     """
     shape = [table.schema.columns[c].size for c in columns]
-    keys, seen = _observed(table, columns)
+    seen = _observed(table, columns)
+    keys = np.zeros(int(seen.sum()), dtype=np.int64)
     for c, size in zip(columns, shape, strict=True):
         keys = keys * size + table.codes[c][seen]
     return _normalised(keys, None if weights is None else weights[seen], shape)
@@ -54,8 +55,8 @@ def shares_side_by_side(
     """The shares in both tables, of all cells or, where these are too many, of those that occur."""
     if math.prod(truth.schema.columns[c].size for c in columns) <= DENSE_CELLS:
         return shares(truth, columns), shares(other, columns, weights)
-    (keys, first), (others, second) = _observed(truth, columns), _observed(other, columns)
-    keys = np.concatenate([keys, others])
+    first, second = _observed(truth, columns), _observed(other, columns)
+    keys = np.zeros(int(first.sum() + second.sum()), dtype=np.int64)
     for c in columns:
         keys = keys * truth.schema.columns[c].size + np.concatenate([truth.codes[c][first], other.codes[c][second]])
         keys = np.unique(keys, return_inverse=True)[1]  # as many numbers as there are cells that occur
@@ -64,13 +65,12 @@ def shares_side_by_side(
     return _normalised(keys[:split], None, shape), _normalised(keys[split:], given, shape)
 
 
-def _observed(table: Table, columns: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """A zero for each row observed on the columns, and which rows these are."""
+def _observed(table: Table, columns: Sequence[int]) -> NDArray[np.bool_]:
+    """Which rows are observed on the columns."""
     seen = np.ones(table.rows, dtype=np.bool_)
     for c in columns:
-        if table.schema.columns[c].gaps:
-            seen &= table.codes[c] < table.schema.columns[c].size
-    return np.zeros(int(seen.sum()), dtype=np.int64), seen
+        seen &= table.codes[c] < table.schema.columns[c].size
+    return seen
 
 
 def _normalised(keys: NDArray[np.int64], weights: Floats | None, shape: Sequence[int]) -> Floats | None:
@@ -203,8 +203,8 @@ class Pair:
     columns: tuple[str, str]
     distance: float | None
     measure: str
-    truth: float | None
-    other: float | None
+    truth: float | None = None
+    other: float | None = None
     between: tuple[float, float] | None = None
 
     @property
@@ -223,10 +223,9 @@ def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = Non
         one, two = shares_side_by_side(truth, other, (i, j), checked)
         both = columns[i], columns[j]
         dense = columns[i].size * columns[j].size <= DENSE_CELLS
-        strengths = [association(law, both) if dense else None for law in (one, two)]
-        found.append(
-            Pair((both[0].name, both[1].name), half_l1(one, two), measure_of(both), strengths[0], strengths[1])
-        )
+        true, found_there = (association(law, both) if dense else None for law in (one, two))
+        names = both[0].name, both[1].name
+        found.append(Pair(names, half_l1(one, two), measure_of(both), true, found_there))
     return tuple(found)
 
 
@@ -303,11 +302,8 @@ def compare_subgroups(
                 continue
             parts = [rows_of(table, kept) for table, kept in zip((truth, other), inside, strict=True)]
             given = None if checked is None else checked[inside[1]]
-            errors = [
-                half_l1(shares(parts[0], [o]), shares(parts[1], [o], given))
-                for o in range(len(schema.columns))
-                if o != c
-            ]
+            others = [o for o in range(len(schema.columns)) if o != c]
+            errors = [half_l1(shares(parts[0], [o]), shares(parts[1], [o], given)) for o in others]
             shown = [0.0 if law is None else float(law[cell]) for law in whole]
             error = sum(errors) / len(errors) if errors else 0.0
             found.append(Subgroup(column.name, column.cells[cell], shown[0], shown[1], parts[0].rows, error))

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, check_weights, shared_bins
 from gapless.errors import Argument, Call, Hint, SchemaError
-from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows
+from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows, listed_shares
 from gapless.evaluate.marginals import Pair, half_l1, measure_of, shares
 from gapless.model.marginal import Measurement, estimate_total
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Spend, for_counts
@@ -104,12 +104,11 @@ def compare_private(
         ),
         tuple(columns),
         tuple(measured),
-        (),
-        (),
-        (),
-        f"{table.ledger.percent(spend)} of the budget",
-        str(table.ledger.guarantee()),
-        tuple(cell_differences(columns, measured, (total, other.rows if checked is None else effective_rows(checked)))),
+        spent=f"{table.ledger.percent(spend)} of the budget",
+        promise=str(table.ledger.guarantee()),
+        differences=tuple(
+            cell_differences(columns, measured, (total, other.rows if checked is None else effective_rows(checked)))
+        ),
     )
 
 
@@ -146,7 +145,7 @@ def _column(
         column.kind,
         column.cells[: column.size],
         tuple((np.maximum(seen, 0.0) / sum_seen).tolist()),
-        tuple([0.0] * column.size if law is None else law.tolist()),
+        listed_shares(law, column.size),
         None if found is None else found.value,
         None,
         (min(1.0, max(0.0, float(gaps.sum()) / total)), rate) if column.gaps else None,
@@ -156,10 +155,10 @@ def _column(
 
 
 def _pair(other: Table, names: tuple[str, str], found: NoisyDistance | None) -> Pair:
-    both = other.schema[names[0]], other.schema[names[1]]
+    measure = measure_of((other.schema[names[0]], other.schema[names[1]]))
     if found is None:
-        return Pair(names, None, measure_of(both), None, None)
-    return Pair(names, found.value, measure_of(both), None, None, found.between)
+        return Pair(names, None, measure)
+    return Pair(names, found.value, measure, between=found.between)
 
 
 @dataclass(frozen=True, slots=True)

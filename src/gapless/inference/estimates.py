@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.constraints.grammar import parse_condition, value_columns
+from gapless.constraints.grammar import value_columns
 from gapless.data import Table
 from gapless.errors import ModelError, QuestionError
 from gapless.query import Mean, Proportion, Quantile, Variance
@@ -147,13 +147,8 @@ def averaged(question: object) -> str | None:
     """The column of a mean that is told by the means of its bins: neither a condition nor a group looks at it."""
     if not isinstance(question, Mean):
         return None
-    looked = value_columns(parse_condition(question.where)).union(grouped_by(question))
+    looked = value_columns(question.condition).union(question.grouped_by)
     return None if question.column in looked else question.column
-
-
-def grouped_by(question: AnyQuestion) -> tuple[str, ...]:
-    """The columns by whose cells a question has groups."""
-    return (question.by,) if isinstance(question.by, str) else tuple(question.by or ())
 
 
 def estimate(question: AnyQuestion, table: Table, evidence: Evidence | None = None) -> Estimates:

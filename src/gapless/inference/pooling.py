@@ -18,7 +18,6 @@ from gapless.inference.estimates import (
     bootstrap,
     estimate,
     estimates_of,
-    grouped_by,
     ladder,
     looked_at,
     on_ladder,
@@ -318,7 +317,7 @@ def _scarce(question: AnyQuestion, model: FittedModel, columns: frozenset[int]) 
     assert model.evidence is not None  # noqa: S101 for mypy: else there are no copies
     groups = question.compile(model.schema).groups or [()]
     found = [False] * len(groups)
-    for axis, place in enumerate(model.schema.positions(grouped_by(question))):
+    for axis, place in enumerate(model.schema.positions(question.grouped_by)):
         scarce = model.evidence.scarce(model.schema, place, columns)
         few = dict(zip(model.schema.columns[place].cells, scarce, strict=False))
         found = [known or bool(few.get(names[axis], False)) for known, names in zip(found, groups, strict=True)]

@@ -1,7 +1,4 @@
-"""A look at one's own data before a release: for the holder's eyes, never for publication.
-
-Which cells are missing together: for the holder's eyes, or for public tables.
-"""
+"""A look at one's own data before a release: for the holder's eyes, never for publication."""
 
 from __future__ import annotations
 

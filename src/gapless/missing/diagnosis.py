@@ -43,7 +43,7 @@ from gapless.model.marginal import project_to_simplex
 from gapless.privacy import MCAR, DiscreteGaussian, DiscreteLaplace, Grant, Loss, Spend, for_counts
 from gapless.schema import Column
 from gapless.text import aligned, plural
-from gapless.types import Floats
+from gapless.types import Floats, number
 
 Noise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 Pattern: TypeAlias = tuple[bool, ...]
@@ -117,19 +117,13 @@ class GapReport:
         return any(link.found for link in self.links)
 
     def __str__(self) -> str:
-        lines = [f"About {plural(max(0, round(self.rows)), 'row')}. Missing (± noise):"]
-        lines += [
+        rates = [
             f"  {name}  {100 * rate:5.1f}% ± {100 * self.rate_std:.1f}"
             for name, rate in zip(aligned(self.rates), self.rates.values(), strict=True)
         ]
-        lines += [
-            "",
-            f"Patterns, noise ± {plural(round(self.pattern_std), 'row')} (■ observed, · missing):",
-            *self._picture(),
-            "",
-        ]
-        lines += self._verdict()
-        return "\n".join(lines)
+        rows = f"About {plural(max(0, round(self.rows)), 'row')}. Missing (± noise):"
+        noise = f"Patterns, noise ± {plural(round(self.pattern_std), 'row')} (■ observed, · missing):"
+        return "\n".join([rows, *rates, "", noise, *self._picture(), "", *self._verdict()])
 
     def _picture(self) -> list[str]:
         if not self.patterns:
@@ -191,7 +185,11 @@ def describe_gaps(table: PrivateTable, *, spend: Spend) -> GapReport:
     rows = max(0.0, float(counts.sum(axis=1).mean()))
     rates = np.clip(counts[:, 1] / max(1.0, rows), 0.0, 1.0)
     found, pattern_std = _patterns(table, names, grant, spend * PATTERNS_SHARE)
-    links = _links(tables, table_noise) if tables else []
+    rng = np.random.default_rng(0)  # public: the same released values always give the same report
+    links = []
+    for (gaps_of, on), noisy in tables.items():
+        p_value, association, detectable = check_table(noisy, table_noise, rng, tables=len(tables))
+        links.append(Link(gaps_of, on, min(1.0, len(tables) * p_value), association, detectable))
     return GapReport(
         columns=names,
         rows=rows,
@@ -212,7 +210,8 @@ def _count(
     columns = table.schema.columns
     states = {place: view for view, place in enumerate(gappy)}
     merged = [_merged(column) for column in columns]
-    views = [(place, _state(columns[place])) for place in gappy] + list(enumerate(merged))
+    missing = [np.arange(columns[place].extended_size) >= columns[place].size for place in gappy]
+    views = [(g, gap.astype(np.int64)) for g, gap in zip(gappy, missing, strict=True)] + list(enumerate(merged))
     data = Views(table, views, rows="extended")
     pairs = [(g, c) for g in gappy for c in range(len(columns)) if c != g]
     pairs = pairs[:: math.ceil(len(pairs) / MOST_TABLES) or 1]
@@ -233,11 +232,6 @@ def _count(
         for (g, c), value in zip(pairs, released[len(singles) :], strict=True)
     }
     return np.stack(released[: len(singles)]), noise, tables, table_noise
-
-
-def _state(column: Column) -> NDArray[np.int64]:
-    """Codes that tell observed from missing, and nothing else."""
-    return (np.arange(column.extended_size) >= column.size).astype(np.int64)
 
 
 def _merged(column: Column) -> NDArray[np.int64]:
@@ -294,17 +288,6 @@ def _largest_noise(noise: Noise, cells: int, level: float) -> float:
 
 
 # ---------------------------------------------------------------------- the check
-
-
-def _links(tables: dict[tuple[str, str], Floats], noise: Noise) -> list[Link]:
-    """The evidence in each table, p-values for all of them together."""
-    rng = np.random.default_rng(0)  # public: the same released values always give the same report
-    many = len(tables)
-    links = []
-    for (gaps_of, on), noisy in tables.items():
-        p_value, association, detectable = check_table(noisy, noise, rng, tables=many)
-        links.append(Link(gaps_of, on, min(1.0, many * p_value), association, detectable))
-    return links
 
 
 def check_table(noisy: Floats, noise: Noise, rng: np.random.Generator, *, tables: int) -> tuple[float, float, float]:
@@ -405,8 +388,7 @@ def gap_rates(
         columns: what is assumed of columns: "independent" of each other, or "dependent".
     """
     check_private(table, "gap_rates()", public=Hint("use ", Call("patterns", ...), ", which is free"))
-    if not 0 < failure < 1:
-        raise BudgetError(f"failure = {failure} is not a probability", hint="a small one, such as 1e-6")
+    number("failure", failure, 0, 1, "()", error=BudgetError, example=1e-6)
     lacking = [column for column in table.schema.columns if column.gaps]
     if not lacking:
         raise SchemaError(
@@ -420,11 +402,10 @@ def gap_rates(
     noise = for_counts(grant.even(counts, grant.left), counts[0].distance)
     released = grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
     *seen, rows = (int(answer.value) for answer in released)
-    surprise = math.log(2 * len(counts) / failure)
-    margin = noise.scale * surprise if isinstance(noise, DiscreteLaplace) else noise.std * math.sqrt(2 * surprise)
+    margin = math.ceil(_largest_noise(noise, len(counts), failure / 2))
     level = failure / (2 * len(lacking))
     rates = {
-        column.name: 1 - _upper_limit(hits + math.ceil(margin), rows - math.ceil(margin), level)
+        column.name: 1 - _upper_limit(hits + margin, rows - margin, level)
         for column, hits in zip(lacking, seen, strict=True)
     }
     return MCAR(rates, columns=columns, failure=failure, paid=table.ledger.receipt())

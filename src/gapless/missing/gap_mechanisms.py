@@ -19,6 +19,7 @@ refused.
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
@@ -34,13 +35,45 @@ from gapless.errors import Argument, Hint, SchemaError
 from gapless.privacy import assumptions
 from gapless.privacy.assumptions import Rate, checked_rate
 from gapless.schema import Column, MissingCode, Schema
-from gapless.types import Floats, is_number, whole
+from gapless.text import check_one_of
+from gapless.types import Floats, is_number, number, whole
 
 Flags: TypeAlias = NDArray[np.bool_]
-CalibratedOn: TypeAlias = Literal["reference", "table"]
 
 
-class MCAR(assumptions.MCAR):
+class GapMaker(ABC):
+    """What makes gaps in public tables."""
+
+    __slots__ = ()
+    rates: Rate
+
+    @property
+    def reference(self) -> Table | None:
+        """A public table on which probabilities are found; without it, the table itself."""
+        return None
+
+    def mask(self, table: Table, *, seed: int | None = None) -> Flags:
+        """Rows × columns: which observed cells become gaps."""
+        check_public(table, "gaps are made in", private=READ_PUBLIC)
+        schema, reference = table.schema, table if self.reference is None else self.reference
+        if isinstance(self.rates, Mapping):
+            schema.positions(self.rates)
+        if [(c.name, c.size) for c in reference.schema.columns] != [(c.name, c.size) for c in schema.columns]:
+            raise SchemaError("the reference has other columns or cells", hint="read both with the same schema")
+        rng = np.random.default_rng(secrets.randbits(64) if seed is None else whole("seed", seed, error=SchemaError))
+        rates = np.array([_rate_of(self.rates, name) for name in schema.names])
+        return self._drawn(table, reference, rates, rng) & _observed(table)
+
+    @abstractmethod
+    def _drawn(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:
+        """Rows × columns: which cells become gaps if they are observed; `rates` has one for each column."""
+
+    def apply(self, table: Table, *, seed: int | None = None) -> Table:
+        """The table with gaps; columns that get any may be missing in its schema."""
+        return with_gaps(table, self.mask(table, seed=seed))
+
+
+class MCAR(assumptions.MCAR, GapMaker):
     """Cells are missing completely at random, each column with its own probability.
 
     Both what makes such gaps in a public table and what ground-truth accounting may assume about a private one.
@@ -64,19 +97,31 @@ class MCAR(assumptions.MCAR):
         """The probability that a cell of this column is missing."""
         return _rate_of(self.rates, column)
 
-    def mask(self, table: Table, *, seed: int | None = None) -> Flags:
-        """Rows × columns: which observed cells become gaps."""
-        _, rates, rng = _begin(self.rates, table, None, seed)
+    def _drawn(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:  # noqa: ARG002
         many = len(rates) if self.columns == "independent" else 1
-        return _observed(table) & (rng.random((table.rows, many)) < rates)
-
-    def apply(self, table: Table, *, seed: int | None = None) -> Table:
-        """The table with gaps; columns that get any may be missing in its schema."""
-        return with_gaps(table, self.mask(table, seed=seed))
+        return rng.random((table.rows, many)) < rates
 
 
 @dataclass(frozen=True, slots=True)
-class MAR:
+class Driven(GapMaker):
+    """Values drive gaps: MAR and MNAR."""
+
+    rates: Rate
+    reference: Table | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rates", checked_rate(self.rates, type(self).__name__))
+        if self.reference is not None:
+            check_public(self.reference, "reference is", private=READ_PUBLIC)
+
+    @property
+    def calibrated_on(self) -> Literal["reference", "table"]:
+        """On what scores are scaled, and intercepts and tails found."""
+        return "table" if self.reference is None else "reference"
+
+
+@dataclass(frozen=True, slots=True)
+class MAR(Driven):
     """Cells are missing at random: columns that stay observed drive the gaps of the others.
 
     Args:
@@ -86,23 +131,13 @@ class MAR:
         reference: a public table on which scores are scaled and intercepts found; without it, the table itself.
     """
 
-    rates: Rate
     observed: float | Sequence[str] = field(default=0.5, kw_only=True)
-    reference: Table | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", checked_rate(self.rates, type(self).__name__))
+        Driven.__post_init__(self)
         object.__setattr__(self, "observed", _checked_share("observed", self.observed))
-        _check_reference(self.reference)
 
-    @property
-    def calibrated_on(self) -> CalibratedOn:
-        """On what scores are scaled and intercepts found."""
-        return "table" if self.reference is None else "reference"
-
-    def mask(self, table: Table, *, seed: int | None = None) -> Flags:
-        """Rows × columns: which observed cells become gaps."""
-        reference, rates, rng = _begin(self.rates, table, self.reference, seed)
+    def _drawn(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:
         drivers = _chosen(self.observed, self.rates, table.schema, rng)
         if isinstance(self.rates, Mapping) and (both := [table.schema.names[c] for c in drivers if rates[c] > 0]):
             raise SchemaError(f"the column {both[0]!r} stays observed and has a rate", hint="one of the two")
@@ -113,13 +148,9 @@ class MAR:
         rates[list(drivers)] = 0.0
         return _logistic(table, reference, rates, dict.fromkeys(range(len(rates)), drivers), rng)
 
-    def apply(self, table: Table, *, seed: int | None = None) -> Table:
-        """The table with gaps; columns that get any may be missing in its schema."""
-        return with_gaps(table, self.mask(table, seed=seed))
-
 
 @dataclass(frozen=True, slots=True)
-class MNAR:
+class MNAR(Driven):
     """Cells are missing not at random: what is missing drives the gaps.
 
     Args:
@@ -134,20 +165,15 @@ class MNAR:
         reference: a public table on which scores, intercepts and tails are found; without it, the table itself.
     """
 
-    rates: Rate
     how: Literal["logistic", "self", "quantile"] = field(default="logistic", kw_only=True)
     inputs: float | Sequence[str] = field(default=0.3, kw_only=True)
     quantile: float = field(default=0.25, kw_only=True)
-    reference: Table | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", checked_rate(self.rates, type(self).__name__))
+        Driven.__post_init__(self)
         object.__setattr__(self, "inputs", _checked_share("inputs", self.inputs))
-        _check_reference(self.reference)
-        if self.how not in ("logistic", "self", "quantile"):
-            raise SchemaError(f"no MNAR called {self.how!r}", hint="logistic, self, quantile")
-        if not 0 < self.quantile <= 0.5:
-            raise SchemaError(f"quantile = {self.quantile}", hint="above 0 and up to 0.5: the share of each tail")
+        check_one_of("MNAR", self.how, ("logistic", "self", "quantile"), error=SchemaError)
+        number("quantile", self.quantile, 0, 0.5, "(]", error=SchemaError, example=0.25)
         highest = max(self.rates.values(), default=0.0) if isinstance(self.rates, Mapping) else self.rates
         if self.how == "quantile" and highest > 2 * self.quantile:
             raise SchemaError(
@@ -156,31 +182,20 @@ class MNAR:
                 | Hint("pass a smaller ", Argument("rate")),
             )
 
-    @property
-    def calibrated_on(self) -> CalibratedOn:
-        """On what scores are scaled, and intercepts and tails found."""
-        return "table" if self.reference is None else "reference"
-
-    def mask(self, table: Table, *, seed: int | None = None) -> Flags:
-        """Rows × columns: which observed cells become gaps."""
-        reference, rates, rng = _begin(self.rates, table, self.reference, seed)
+    def _drawn(self, table: Table, reference: Table, rates: Floats, rng: np.random.Generator) -> Flags:
         if self.how == "self":
             return _logistic(table, reference, rates, {c: (c,) for c in range(len(rates))}, rng)
         if self.how == "quantile":
             chances = np.zeros((table.rows, len(rates)))
             for c, codes in enumerate(table.codes):
                 chances[:, c] = rates[c] / (2 * self.quantile) * _in_tails(reference, c, self.quantile)[codes]
-            return _observed(table) & (rng.random(chances.shape) < chances)
+            return rng.random(chances.shape) < chances
         inputs = list(_chosen(self.inputs, 1.0, table.schema, rng))
         driven = rates.copy()
         driven[inputs] = 0.0
         flags = _logistic(table, reference, driven, dict.fromkeys(range(len(rates)), tuple(inputs)), rng)
         flags[:, inputs] = rng.random((table.rows, len(inputs))) < rates[inputs]
-        return flags & _observed(table)
-
-    def apply(self, table: Table, *, seed: int | None = None) -> Table:
-        """The table with gaps; columns that get any may be missing in its schema."""
-        return with_gaps(table, self.mask(table, seed=seed))
+        return flags
 
 
 MECHANISMS: dict[str, type[MCAR | MAR | MNAR]] = {"mcar": MCAR, "mar": MAR, "mnar": MNAR}
@@ -236,29 +251,8 @@ def _may_be_missing(column: Column) -> Column:
 # ---------------------------------------------------------------------- from rates to probabilities
 
 
-def _begin(
-    rate: Rate, table: Table, reference: Table | None, seed: int | None
-) -> tuple[Table, Floats, np.random.Generator]:
-    """The table to calibrate on, the rate of each column, and chance."""
-    check_public(table, "gaps are made in", private=READ_PUBLIC)
-    schema = table.schema
-    if isinstance(rate, Mapping):
-        schema.positions(rate)
-    if reference is not None and [(c.name, c.size) for c in reference.schema.columns] != [
-        (c.name, c.size) for c in schema.columns
-    ]:
-        raise SchemaError("the reference has other columns or cells", hint="read both with the same schema")
-    rng = np.random.default_rng(secrets.randbits(64) if seed is None else whole("seed", seed, error=SchemaError))
-    return table if reference is None else reference, np.array([_rate_of(rate, name) for name in schema.names]), rng
-
-
 def _rate_of(rate: Rate, column: str) -> float:
     return rate.get(column, 0.0) if isinstance(rate, Mapping) else rate
-
-
-def _check_reference(reference: Table | None) -> None:
-    if reference is not None:
-        check_public(reference, "reference is", private=READ_PUBLIC)
 
 
 def _checked_share(name: str, share: Any) -> Any:
@@ -290,9 +284,9 @@ def _observed(table: Table) -> Flags:
 def _logistic(
     table: Table, reference: Table, rates: Floats, drivers: Mapping[int, Sequence[int]], rng: np.random.Generator
 ) -> Flags:
-    """Observed cells that go missing with a logistic probability, driven by the columns named for each column."""
+    """Cells that go missing with a logistic probability, driven by the columns named for each column."""
     flags = np.zeros((table.rows, len(rates)), dtype=np.bool_)
-    seen, known = _observed(table), _observed(reference)
+    known = _observed(reference)
     for column in np.flatnonzero(rates > 0).tolist():
         weights = [_weights(table.schema.columns[c], rng) for c in drivers[column]]
         here, there = (
@@ -304,7 +298,7 @@ def _logistic(
             here, there = here / spread, there / spread
         intercept = _intercept(there[known[:, column]], float(rates[column]))
         flags[:, column] = rng.random(table.rows) < _sigmoid(here + intercept)
-    return flags & seen
+    return flags
 
 
 def _weights(column: Column, rng: np.random.Generator) -> Floats:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gapless.data import PrivateTable
 from gapless.data.filling import Filler
@@ -23,7 +22,7 @@ from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
 from gapless.schema import Column, Schema
 from gapless.schema.numeric import _Binned
-from gapless.types import is_number, is_own
+from gapless.types import Floats, is_own, number
 
 
 @runtime_checkable
@@ -33,20 +32,28 @@ class Missing(Protocol):
     @property
     def rows(self) -> WhichRows:
         """Which rows a marginal counts: those observed on its columns, or all, gaps as cells."""
-        ...
 
     @property
     def share(self) -> float:
         """Of the budget, what preparing the table may cost."""
-        ...
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
         """The table to measure; what it costs to prepare it comes out of the grant."""
-        ...
+
+
+class Free:
+    """A choice that needs no preparation, and costs nothing."""
+
+    __slots__ = ()
+    share: ClassVar[float] = 0.0
+
+    def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:  # noqa: ARG002 nothing to pay for
+        """The table itself."""
+        return table
 
 
 @dataclass(frozen=True, slots=True)
-class Extended:
+class Extended(Free):
     """Count every row, with the gap as one more cell; the gaps are completed afterwards, for free.
 
     Consistent when cells are missing at random given the columns of a marginal, and the only choice that
@@ -54,41 +61,27 @@ class Extended:
     """
 
     rows: ClassVar[WhichRows] = "extended"
-    share: ClassVar[float] = 0.0
-
-    def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:  # noqa: ARG002 nothing to pay for
-        """The table itself."""
-        return table
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Free):
     """Count, in each marginal, the rows observed on its columns: [MD]'s adaptive recourse.
 
     Unbiased when cells are missing completely at random.
     """
 
     rows: ClassVar[WhichRows] = "observed"
-    share: ClassVar[float] = 0.0
-
-    def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:  # noqa: ARG002 nothing to pay for
-        """The table itself."""
-        return table
 
 
 @dataclass(frozen=True, slots=True)
-class CompleteRows:
+class CompleteRows(Free):
     """Use only rows without any gap: the baseline that throws the most away."""
 
     rows: ClassVar[WhichRows] = "observed"
-    share: ClassVar[float] = 0.0
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:  # noqa: ARG002 nothing to pay for
         """The complete rows."""
         return table.complete_rows()
-
-
-Law = NDArray[np.float64]
 
 
 class Imputer(Protocol):
@@ -96,7 +89,6 @@ class Imputer(Protocol):
 
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
         """The table without gaps. May release up to `budget` from the grant."""
-        ...
 
 
 class Synthesizer(Protocol):
@@ -104,7 +96,6 @@ class Synthesizer(Protocol):
 
     def fit(self, table: PrivateTable, *, spend: Loss) -> Filler:
         """The model, for which up to `spend` was paid."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +116,42 @@ class FromDistribution:
     """
 
     def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
-        """The table with its gaps filled as the observed cells are distributed."""
-        return table.fill(_measured(table, grant, budget))
+        """The table with its gaps filled by the noisy counts of observed cells."""
+        laws = _measured(table, grant, budget)
+        return table.fill([self._filling(column, law) for column, law in zip(table.schema.columns, laws, strict=True)])
+
+    def _filling(self, column: Column, law: Floats) -> Floats:  # noqa: ARG002 as it is
+        """What gaps of a column are drawn from, given the noisy distribution of its observed cells."""
+        return law
 
 
 @dataclass(frozen=True, slots=True)
-class FromMode:
+class FromMode(FromDistribution):
     """Put the most frequent cell of its column, by noisy counts, into each gap. Pays like `FromDistribution`."""
 
-    def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
-        """The table with its gaps filled by the most frequent cell."""
-        return table.fill([_point(len(law), int(law.argmax())) for law in _measured(table, grant, budget)])
+    def _filling(self, column: Column, law: Floats) -> Floats:  # noqa: ARG002 any column
+        return _point(len(law), int(law.argmax()))
 
 
 @dataclass(frozen=True, slots=True)
-class FromMean:
+class FromMean(FromDistribution):
     """Put the noisy mean of its column into each gap; levels without an order are drawn: the baseline of [MD] §6.2.
 
     The mean is that of the noisy counts, taken in the middle of the bins, or over the numbers of ordered levels; the
     cell that holds it is put in. *Not applicable* has no part in it. Pays like `FromDistribution`.
     """
 
-    def impute(self, table: PrivateTable, grant: Grant, budget: Loss) -> PrivateTable:
-        """The table with its gaps filled by the mean."""
-        laws = _measured(table, grant, budget)
-        return table.fill([_mean(column, law) for column, law in zip(table.schema.columns, laws, strict=True)])
+    def _filling(self, column: Column, law: Floats) -> Floats:
+        values = law[: column.values_size]
+        if not column.on_scale:
+            return law
+        if values.sum() <= 0:  # nothing but not applicable was seen
+            values = np.ones(column.values_size)
+        if not isinstance(column, _Binned):
+            return _point(column.size, round(float(np.average(np.arange(len(values)), weights=values))))
+        first, last = column.ends_of_bins()
+        mean = np.average(first / 2 + last / 2, weights=values)
+        return _point(column.size, int(column.bin_of(np.array([mean]))[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +221,7 @@ class ImputeFirst:
             raise ModelError(
                 f"the imputer is {self.imputer!r}", hint=Hint("use ", Call("ImputeFirst", Call("FromMean")))
             )
-        if not (is_number(self.share) and 0 < self.share < 1):
-            raise ModelError(f"share = {self.share!r} of the budget for filling gaps", hint="between 0 and 1: 0.25")
+        number("share", self.share, 0, 1, "()", error=ModelError, example=0.25)
 
     def prepare(self, table: PrivateTable, grant: Grant) -> PrivateTable:
         """The filled table."""
@@ -235,7 +236,7 @@ def _check_fills(*, can_fill: bool) -> None:
         )
 
 
-def _measured(table: PrivateTable, grant: Grant, budget: Loss) -> list[Law]:
+def _measured(table: PrivateTable, grant: Grant, budget: Loss) -> list[Floats]:
     """The noisy distribution over observed cells of each column that may be missing; even for the others, unused."""
     laws = {column.name: _even(column) for column in table.schema.columns}
     gappy = [column.name for column in table.schema.columns if column.gaps]
@@ -251,25 +252,11 @@ def _measured(table: PrivateTable, grant: Grant, budget: Loss) -> list[Law]:
     return list(laws.values())
 
 
-def _even(column: Column) -> Law:
+def _even(column: Column) -> Floats:
     return np.full(column.size, 1 / column.size)
 
 
-def _point(size: int, cell: int) -> Law:
+def _point(size: int, cell: int) -> Floats:
     law = np.zeros(size)
     law[cell] = 1.0
     return law
-
-
-def _mean(column: Column, law: Law) -> Law:
-    """All probability on the cell that holds the mean; levels without an order keep their law."""
-    values = law[: column.values_size]
-    if not column.on_scale:
-        return law
-    if values.sum() <= 0:  # nothing but not applicable was seen
-        values = np.ones(column.values_size)
-    if not isinstance(column, _Binned):
-        return _point(column.size, round(float(np.average(np.arange(len(values)), weights=values))))
-    first, last = column.ends_of_bins()
-    mean = np.average(first / 2 + last / 2, weights=values)
-    return _point(column.size, int(column.bin_of(np.array([mean]))[0]))

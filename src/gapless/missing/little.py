@@ -83,7 +83,7 @@ def little_test(table: Table) -> LittleTest:
             hint="fewer columns, or levels grouped into fewer",
         )
     mean, covariance = _fit(groups, values, seen)
-    statistic, freedom = 0.0, -_rank(covariance)
+    statistic, freedom = 0.0, -_inverse(covariance)[1]
     for group in groups:
         if group.where.any():
             inverse, rank = _inverse(covariance[np.ix_(group.where, group.where)])
@@ -172,7 +172,3 @@ def _inverse(matrix: Floats) -> tuple[Floats, int]:
     values, vectors = np.linalg.eigh(matrix) if matrix.size else (np.zeros(0), np.zeros((0, 0)))
     kept = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
     return (vectors[:, kept] / values[kept]) @ vectors[:, kept].T, int(kept.sum())
-
-
-def _rank(matrix: Floats) -> int:
-    return _inverse(matrix)[1]

@@ -21,7 +21,7 @@ from itertools import product
 import numpy as np
 
 from gapless.model.graphical import GraphicalModel
-from gapless.model.marginal import Marginal, Measurement
+from gapless.model.marginal import Marginal, Measurement, pooled_margin
 from gapless.model.messages import sum_out
 from gapless.types import Floats
 
@@ -88,7 +88,11 @@ def complete_model(
     ]
 
     def refit(tables: Sequence[Measurement], start: GraphicalModel, *, closely: bool = False) -> GraphicalModel:
-        inner = [_margin(marginal, tables, noise) for marginal, noise in measured.items() if marginal not in largest]
+        inner = [
+            Measurement(marginal, pooled_margin(marginal, tables)[0], noise)
+            for marginal, noise in measured.items()
+            if marginal not in largest
+        ]
         return GraphicalModel.fit(
             sizes, [*inner, *tables], total=gapped.total, start=start, closely=closely, zeros=zeros, cap_cells=cap_cells
         )
@@ -102,10 +106,9 @@ def complete_model(
     lacking = (observed < 0).any(axis=1)
     if not lacking.any():
         return refit(tables, model, closely=True) if closely else model
-    given = dict(enumerate(observed[lacking].T))
     for turn in range(1, ROUNDS + 1):
         filled = observed.copy()
-        filled[lacking] = model.sample(int(lacking.sum()), rng, given=given)
+        filled[lacking] = model.fill(observed[lacking], lambda: rng.random(lacking.sum()))
         margins = [
             gapped.total * shrunk(np.bincount(codes, minlength=size) / ROWS, model.marginal([c]), (seen < 0).sum())
             for c, (codes, seen, size) in enumerate(zip(filled.T, observed.T, sizes, strict=True))
@@ -116,20 +119,6 @@ def complete_model(
         ]
         model = refit(tables, model, closely=closely and turn == ROUNDS)
     return model
-
-
-def _margin(columns: Marginal, tables: Sequence[Measurement], noise_std: float) -> Measurement:
-    """A smaller table as the larger ones around it tell it, each weighted by how well it can; its noise is its own."""
-    told: Floats = np.zeros(())
-    known = 0.0
-    for table in tables:
-        if set(columns) <= set(table.columns):
-            others = tuple(axis for axis, c in enumerate(table.columns) if c not in columns)
-            kept = [c for c in table.columns if c in columns]
-            counts = table.counts.sum(axis=others).transpose([kept.index(c) for c in columns])
-            weight = table.noise_std**-2 * counts.size / table.counts.size  # a margin adds up the noise of its cells
-            told, known = told + weight * counts, known + weight
-    return Measurement(columns, told / known, noise_std)
 
 
 def shrunk(sampled: Floats, before: Floats, drawn: int) -> Floats:

@@ -181,6 +181,7 @@ def _other_axes(table: Floats) -> list[tuple[int, ...]]:
     return [tuple(other for other in range(table.ndim) if other != axis) for axis in range(table.ndim)]
 
 
+STEP = 1 / 32  # how far a sweep moves a cell that is off by one noise_std, as an exponent
 EXPLAINED = 3.0  # standard deviations of χ² up to which noise explains a residual
 PATIENCE = 10  # sweeps without progress after which a contradiction is taken for one
 _FLOOR = 1e-20  # the least share of the total that fitting leaves to a possible cell
@@ -219,7 +220,7 @@ def shown_of(
     }
 
 
-def aims_of(shown: Mapping[Marginal, tuple[Denoised, float]], step: float) -> dict[Marginal, Aim]:
+def aims_of(shown: Mapping[Marginal, tuple[Denoised, float]], step: float = STEP) -> dict[Marginal, Aim]:
     """Tables and their noise as aims: noisier ones are approached more reluctantly."""
     typical = np.exp(np.mean([np.log(noise_std) for _, noise_std in shown.values()])) if shown else 1.0
     return {

@@ -1,7 +1,4 @@
-"""What a distribution over the codes of all columns must be able to do, and what it may be able to do besides.
-
-Columns taken as independent: one distribution for each.
-"""
+"""What a distribution over the codes of all columns must be able to do, and the simplest: columns as independent."""
 
 from __future__ import annotations
 
@@ -22,25 +19,20 @@ class Distribution(Protocol):
     @property
     def kind(self) -> str:
         """Its name in a model file."""
-        ...
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of cells of each column."""
-        ...
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[Any]:
         """Rows × columns of codes."""
-        ...
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """What a model file holds of it."""
-        ...
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The distribution that a model file holds."""
-        ...
 
 
 @runtime_checkable
@@ -53,7 +45,6 @@ class HasMarginal(Protocol):
         Raises:
             ModelError: A table on the way would have too many cells.
         """
-        ...
 
 
 @runtime_checkable
@@ -62,7 +53,6 @@ class CanFill(Protocol):
 
     def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
         """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws."""
-        ...
 
 
 @dataclass(frozen=True)

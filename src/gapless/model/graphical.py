@@ -13,7 +13,7 @@ to the exact solution of
           + \frac{r_m}{\sigma_m^2} \mathrm{KL}(\nu \,\Vert\, T\mu_m), \qquad \textstyle\sum \nu = T,
 
 a proximal step in closed form (Wright's omega function): iterative proportional fitting that trusts a cell only as far
-as its noise allows. The reluctance r is σ / `step`, somewhat more for tables noisier than most, which so give way to
+as its noise allows. The reluctance r is σ / `STEP`, somewhat more for tables noisier than most, which so give way to
 better ones. A cell that is off by one `noise_std` then changes by a factor of about :math:`e^{step}` per sweep,
 whatever the scale of counts and noise. Sweeps are extrapolated (Nesterov's momentum on the potentials, restarted when
 the worst table gets worse), since where columns nearly determine each other plain ones hardly arrive.
@@ -24,8 +24,7 @@ cell after that.
 The fit ends as soon as noise explains what is left of every table (Morozov's discrepancy principle): its
 :math:`\chi^2`, in units of noise, is no more than three standard deviations above its number of cells. It also ends at
 a cap, or when it no longer gets closer because noise makes the measurements contradict each other; the tables that are
-then unexplained are told. The exact optimum of the loss, which `polish` approaches by accelerated mirror descent,
-follows the noise and is further from the truth.
+then unexplained are named. The exact optimum of the loss follows the noise and is further from the truth.
 
 A fit that shall follow its measurements *closely* (`gapless.synth.copies`) goes on to there. What it cannot reach are
 signs: cells below zero are lifted, all others pay for it, and where many cells of a large table are nearly empty its
@@ -38,7 +37,7 @@ in which a cell of a pair weighs as much as a cell of the table. Reconciled tabl
 are least at the same place if no sign is in the way; if one is, the correction stays inside the pairs.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import ClassVar
@@ -53,8 +52,6 @@ from gapless.model.messages import Engine
 from gapless.model.sampling import Chance, sample, sample_given
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
-
-__all__ = ["GraphicalModel"]
 
 _LEAST = 1e-6  # of what independent columns expect, to begin with
 
@@ -83,14 +80,11 @@ class GraphicalModel:
         *,
         total: float | None = None,
         sweeps: int = 200,
-        step: float = 1 / 32,
-        polish: int = 0,
         start: "GraphicalModel | None" = None,
         closely: bool = False,
         whole: int = 0,
         zeros: Iterable[tuple[Marginal, np.ndarray]] = (),
         cap_cells: int = 4_000_000,
-        progress: Callable[[int, int], object] | None = None,
     ) -> "GraphicalModel":
         """Learn a distribution from noisy counts whose totals agree.
 
@@ -99,8 +93,6 @@ class GraphicalModel:
             measurements: Noisy tables; columns that none of them holds stay uniform and independent.
             total: The number of rows; by default what the measurements say. Less than one row counts as one.
             sweeps: How often every marginal is brought closer to its measurement, at the most.
-            step: How far at a time, by the exponent for a cell that is off by one `noise_std`.
-            polish: Steps of accelerated mirror descent towards the least-squares optimum afterwards.
             start: A model to go on from: potentials of marginals that are measured again are kept.
             closely: Whether to follow the measurements, noise and all: no end where noise explains the rest, no cells
                 drawn to zero. Less bias, for more noise.
@@ -108,7 +100,6 @@ class GraphicalModel:
                 follows the pairs of these in larger tables too.
             zeros: Forbidden cells: columns and a table that is true where no row may be. They hold exactly.
             cap_cells: The largest junction tree allowed, see `gapless.model.junction.cells`.
-            progress: Called with the sweeps done and the most there can be.
 
         Raises:
             ModelError: The tree is larger than the cap, or no cell is left possible.
@@ -130,12 +121,7 @@ class GraphicalModel:
         excess: Mapping[Marginal, float] = {}
         if targets:
             engine.calibrate()
-            if closely:
-                excess = engine.follow(shown, total, whole)
-            else:
-                excess = engine.approach(aims_of(shown, step), total, sweeps=sweeps, progress=progress)
-            if polish:
-                engine.polish(targets, total, polish)
+            excess = engine.follow(shown, total, whole) if closely else engine.approach(aims_of(shown), total, sweeps)
         model = GraphicalModel(sizes, engine.potentials(), total)
         model.unexplained = tuple(columns for columns in targets if excess[columns] > EXPLAINED)
         model.__dict__["_engine"] = engine
@@ -153,20 +139,11 @@ class GraphicalModel:
         """The junction tree on which the model computes."""
         return self._engine.tree
 
-    def loss(self, measurements: Iterable[Measurement]) -> float:
-        """Half the squared distance to these measurements, in units of their noise."""
-        measurements = list(measurements)
-        tables = self.marginals([each.columns for each in measurements])
-        return sum(
-            0.5 * float((((self.total * table - each.counts) / max(each.noise_std, 1e-6)) ** 2).sum())
-            for each, table in zip(measurements, tables, strict=True)
-        )
-
-    def marginal(self, columns: Sequence[int], *, cap_cells: int = 10_000_000) -> Floats:
+    def marginal(self, columns: Sequence[int]) -> Floats:
         """The probabilities of any set of columns, one axis per column in the order given.
 
         Raises:
-            ModelError: A table on the way would have more than `cap_cells` cells.
+            ModelError: A table on the way would have more than `LARGEST_TABLE` cells (`gapless.model.messages`).
         """
         columns = tuple(int(column) for column in columns)
         if len(set(columns)) != len(columns) or not set(columns) <= set(range(len(self.sizes))):
@@ -176,7 +153,7 @@ class GraphicalModel:
             )
         home = self.tree.home(columns)
         if home is None:
-            return self._engine.far(columns, cap_cells) if columns else np.array(1.0)
+            return self._engine.far(columns) if columns else np.array(1.0)
         return sum_to(self._engine.tables[home], self.tree.bags[home], columns)
 
     def marginals(self, wanted: Iterable[Sequence[int]]) -> list[Floats]:
@@ -190,33 +167,15 @@ class GraphicalModel:
             for columns in wanted
         ]  # fmt: skip
 
-    def sample(
-        self, rows: int, rng: np.random.Generator, *, given: Mapping[int, Sequence[int] | np.ndarray] | None = None
-    ) -> Codes:
-        """Rows × columns of codes.
-
-        Args:
-            rows: How many.
-            rng: Where chance comes from; the same generator state gives the same rows.
-            given: Codes of some columns, one per row; -1 where a row's code is not given. The rest is drawn from its
-                law given them, exactly and independently per row.
-        """
-        if not given:
-            return sample(self._engine.tree, self._engine.tables, rows, rng)
-        known = np.full((rows, len(self.sizes)), -1, dtype=np.int64)
-        for column, codes in given.items():
-            if not 0 <= column < len(self.sizes) or np.shape(codes) != (rows,):
-                raise ModelError(
-                    f"given codes of shape {np.shape(codes)} for column {column} do not fit {plural(rows, 'row')}",
-                    hint=f"one code per row, for columns from 0 to {len(self.sizes) - 1}",
-                )
-            known[:, column] = codes
-        if (known < -1).any() or (known >= np.array(self.sizes)).any():
-            raise ModelError("a given code is not a level of its column", hint="codes from 0, or -1 for not given")
-        return self.fill(known, lambda: rng.random(rows))
+    def sample(self, rows: int, rng: np.random.Generator) -> Codes:
+        """Rows × columns of codes; the same state of the generator gives the same rows."""
+        return sample(self._engine.tree, self._engine.tables, rows, rng)
 
     def fill(self, given: Integers, chance: Chance) -> Codes:
-        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws."""
+        """Rows × columns of codes, those that are -1 drawn given the others: a map of each row and its own draws.
+
+        They are drawn from their law given the others, exactly and independently for each row.
+        """
         return sample_given(self._engine.tree, self._engine.tables, given, chance)
 
     def to_arrays(self) -> dict[str, np.ndarray]:

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 
-__all__ = ["JunctionTree", "Sizes", "cells", "junction_tree", "pair_growth"]
-
 Sizes = tuple[int, ...]
 Bag = tuple[int, ...]
 Cost = Callable[[int, list[int], Sizes], int]
@@ -45,11 +43,6 @@ class JunctionTree:
         """The cells of all bags together."""
         return sum(self.cells_of(bag) for bag in self.bags)
 
-    @property
-    def largest(self) -> Bag:
-        """The bag with the most cells."""
-        return max(self.bags, key=self.cells_of, default=())
-
     def cells_of(self, columns: Iterable[int]) -> int:
         """The number of cells of one marginal."""
         return prod(self.sizes[column] for column in columns)
@@ -61,16 +54,6 @@ class JunctionTree:
         for place, parent in enumerate(self.parents[1:], start=1):
             kids[parent].append(place)
         return kids
-
-    @cached_property
-    def roads(self) -> list[list[int]]:
-        """The bags with which each bag shares columns along the tree."""
-        roads: list[list[int]] = [[] for _ in self.bags]
-        for place, parent in enumerate(self.parents):
-            if self.shared[place]:
-                roads[place].append(parent)
-                roads[parent].append(place)
-        return roads
 
     def link(self, place: int) -> Bag:
         """The columns that a bag shares with its parent."""
@@ -144,8 +127,9 @@ def _prices(tree: JunctionTree, column: int) -> dict[int, int]:
     frontier = list(prices)
     while frontier:
         here = frontier.pop()
-        for there in tree.roads[here]:
-            if there not in prices:
+        for there in (*tree.kids[here], tree.parents[here]):
+            shared = tree.shared[max(here, there)]  # children come after their parents
+            if shared and there not in prices:
                 prices[there] = prices[here] + tree.cells_of(tree.bags[there]) * (tree.sizes[column] - 1)
                 frontier.append(there)
     return prices

@@ -16,18 +16,6 @@ import numpy as np
 from gapless.errors import Argument, Hint, ModelError
 from gapless.types import Floats
 
-__all__ = [
-    "Floats",
-    "Marginal",
-    "Measurement",
-    "contract",
-    "cramers_v",
-    "estimate_total",
-    "project_to_simplex",
-    "reconcile",
-    "sum_to",
-]
-
 Marginal = tuple[int, ...]  # its columns, by position
 
 LEAST_NOISE = 1e-6  # counts that are as good as exact, at absurd budgets, still have a finite weight
@@ -57,12 +45,6 @@ class Measurement:
             )
         object.__setattr__(self, "noise_std", max(float(self.noise_std), LEAST_NOISE))
 
-    def sorted(self) -> "Measurement":
-        """The same table with its columns ascending."""
-        order = np.argsort(self.columns)
-        columns = tuple(int(self.columns[place]) for place in order)
-        return Measurement(columns, self.counts.transpose(order), self.noise_std)
-
     def scaled_to(self, total: float) -> "Measurement":
         """Counts and noise scaled to another total; a sum that is mostly noise is taken for no less than its noise."""
         own = max(1.0, float(self.counts.sum()), self.noise_std * sqrt(self.counts.size))
@@ -83,7 +65,7 @@ def project_to_simplex(values: Floats, total: float) -> Floats:
 
 def estimate_total(measurements: Iterable[Measurement]) -> float:
     """The number of rows that all measurements together speak for: inverse-variance mean of their sums."""
-    known = [(float(each.counts.sum()), _precision(each) / each.counts.size) for each in measurements]
+    known = [(float(each.counts.sum()), each.noise_std**-2 / each.counts.size) for each in measurements]
     weight = sum(precision for _, precision in known)
     return sum(total * precision for total, precision in known) / weight if known else 0.0
 
@@ -98,13 +80,12 @@ def reconcile(
     precisions: dict[Marginal, float] = {}
     effects: dict[Marginal, tuple[Floats, float]] = {(): (np.array(0.0), 0.0)}
     for each in measurements:
-        table, precision = each.sorted(), _precision(each)
-        precisions[table.columns] = precisions.get(table.columns, 0.0) + precision
-        for part in _subsets(table.columns):
-            gone = tuple(axis for axis, column in enumerate(table.columns) if column not in part)
-            weight = precision / prod(sizes[table.columns[axis]] for axis in gone)
+        columns, precision = tuple(sorted(each.columns)), each.noise_std**-2
+        precisions[columns] = precisions.get(columns, 0.0) + precision
+        for part in _subsets(columns):
+            weight = precision / prod(sizes[column] for column in columns if column not in part)
             old, known = effects.get(part, (np.array(0.0), 0.0))
-            new = (known * old + weight * _effect(table.counts.sum(axis=gone))) / (known + weight)
+            new = (known * old + weight * _effect(sum_to(each.counts, each.columns, part))) / (known + weight)
             effects[part] = (new, known + weight)
     effects[()] = (np.array(float(total)), 1.0)
     return {columns: (_assemble(sizes, columns, effects), 1 / sqrt(known)) for columns, known in precisions.items()}
@@ -115,6 +96,20 @@ def sum_to(table: Floats, axes: Marginal, keep: Marginal) -> Floats:
     total = table.sum(axis=tuple(axis for axis, column in enumerate(axes) if column not in keep))
     left = [column for column in axes if column in keep]
     return np.asarray(total).transpose([left.index(column) for column in keep])
+
+
+def pooled_margin(columns: Marginal, tables: Iterable[Measurement]) -> tuple[Floats, float]:
+    """A smaller table by all that hold its columns, and its precision, 1 / variance of a cell; 0 if none holds them.
+
+    Each table counts by its precision in the margin, which adds up the noise of its cells.
+    """
+    total, precision = np.zeros(()), 0.0
+    for table in tables:
+        if set(columns) <= set(table.columns):
+            counts = sum_to(table.counts, table.columns, columns)
+            weight = table.noise_std**-2 * counts.size / table.counts.size
+            total, precision = total + weight * counts, precision + weight
+    return total / precision if precision else total, precision
 
 
 def contract(one: Floats, axes: Marginal, other: Floats, others: Marginal, out: Marginal) -> Floats:
@@ -140,10 +135,6 @@ def multiply(left: Floats, right: Floats) -> Floats:
     for begin in range(step, inner, step):
         result += left[..., begin : begin + step] @ right[..., begin : begin + step, :]
     return result
-
-
-def _precision(measurement: Measurement) -> float:
-    return measurement.noise_std**-2
 
 
 def cramers_v(law: Floats) -> float | None:

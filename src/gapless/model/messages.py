@@ -1,6 +1,6 @@
 """Messages on a junction tree: potentials in, marginals of all bags out, and the sweeps that fit them to tables."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations_with_replacement, groupby, product
 from math import prod
@@ -15,6 +15,7 @@ from gapless.model.marginal import Marginal, contract, multiply, sum_to
 from gapless.types import Floats
 
 CLOSE_STEPS = tuple(2.0 ** np.linspace(1, -5, 8))  # a fit that follows its tables ends a tenth of noise from there
+LARGEST_TABLE = 10_000_000  # cells, of a marginal of columns that are far apart in the tree
 _NEVER = -1e300  # stands for log 0 in messages: sums of it stay finite
 _SHORT = 20  # cells of a row that is not worth a call
 
@@ -31,7 +32,7 @@ class Engine:
         if cap_cells is not None and tree.cells > cap_cells:
             raise ModelError(
                 f"these marginals need a junction tree of {tree.cells:,} cells; the cap is {cap_cells:,}",
-                hint=Hint(f"measure fewer marginals among columns {sorted(tree.largest)}")
+                hint=Hint(f"measure fewer marginals among columns {sorted(max(tree.bags, key=tree.cells_of))}")
                 | Hint("coarsen those with many levels")
                 | Hint("pass a larger ", Argument("cap_cells")),
             )
@@ -95,25 +96,27 @@ class Engine:
             for slot in self.slots[place]:
                 slot.marginal[...] = sum_out(table, slot.gone)
 
-    def approach(
-        self,
-        aims: Mapping[Marginal, Aim],
-        total: float,
-        *,
-        sweeps: int,
-        progress: Callable[[int, int], object] | None,
-    ) -> dict[Marginal, float]:
-        """Sweep until noise explains what is left of every table, and say how far each is from that."""
+    def approach(self, aims: Mapping[Marginal, Aim], total: float, sweeps: int) -> dict[Marginal, float]:
+        """Sweep until noise explains what is left of every table, and say how far each is from that.
+
+        Sweeps have momentum, which starts again when the worst table gets worse.
+        """
         excess = dict.fromkeys(aims, 0.0)
+        possible = np.isfinite(self.theta)
+        before, momentum, worst = self.theta[possible], 1.0, np.inf
         lowest, stalled = np.inf, 0
-        for done, found in enumerate(self.sweeps(aims, total), start=1):
-            excess |= found
-            worst = max(excess.values())
-            if progress:
-                progress(done, sweeps)
+        for done in range(1, sweeps + 1):
+            excess |= self.sweep(aims, total)
+            last, worst = worst, max(excess.values())
             lowest, stalled = (worst, 0) if worst < 0.9 * lowest else (lowest, stalled + 1)
             if worst <= EXPLAINED or stalled == PATIENCE or done == sweeps:
                 break
+            here, momentum = self.theta[possible], 1.0 if worst > last else momentum
+            faster = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
+            if momentum > 1:
+                self.theta[possible] += (momentum - 1) / faster * (here - before)
+                self.calibrate()
+            before, momentum = here, faster
         return excess
 
     def follow(
@@ -129,21 +132,6 @@ class Engine:
             aims = {columns: aim._replace(pairs=pairs[columns]) for columns, aim in aims_of(shown, step).items()}
             excess |= self.sweep(aims, total)
         return excess
-
-    def sweeps(self, aims: Mapping[Marginal, Aim], total: float) -> Iterator[dict[Marginal, float]]:
-        """Sweep after sweep, with momentum that starts again when the worst table gets worse."""
-        possible = np.isfinite(self.theta)
-        before, momentum, worst = self.theta[possible], 1.0, np.inf
-        while True:
-            excess = self.sweep(aims, total)
-            last, worst = worst, max(excess.values(), default=0.0)
-            yield excess
-            here, momentum = self.theta[possible], 1.0 if worst > last else momentum
-            faster = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
-            if momentum > 1:
-                self.theta[possible] += (momentum - 1) / faster * (here - before)
-                self.calibrate()
-            before, momentum = here, faster
 
     def sweep(self, aims: Mapping[Marginal, Aim], total: float) -> dict[Marginal, float]:
         """Move each marginal towards its target in turn, reluctantly, carrying the change from bag to bag.
@@ -179,53 +167,13 @@ class Engine:
                     table *= slot.seen(factor)
         return excess
 
-    def polish(self, targets: Mapping[Marginal, tuple[Floats, float]], total: float, steps: int) -> None:
-        """Accelerated mirror descent on the loss, restarted whenever it would rise."""
-        goal, weight = np.zeros_like(self.mu), np.zeros_like(self.mu)
-        for slot in self.marginals:
-            if slot.columns in targets:
-                target, noise_std = targets[slot.columns]
-                goal[slot.where] = target.ravel() / total
-                weight[slot.where] = (total / noise_std) ** 2
-        weight /= weight.max()
-        possible = np.isfinite(self.theta)
-
-        def loss_at(theta: Floats) -> tuple[float, Floats]:
-            self.theta[possible] = theta[possible]
-            self.calibrate()
-            off = self.mu - goal
-            return 0.5 * float((weight * off * off).sum()), self.mu.copy()
-
-        best = before = np.where(possible, self.theta, 0.0)
-        lowest, _ = loss_at(best)
-        pace, momentum, used = 1.0, 1.0, 1
-        while used < steps:
-            faster = (1 + np.sqrt(1 + 4 * momentum * momentum)) / 2
-            ahead = best + (momentum - 1) / faster * (best - before)
-            level, mu = loss_at(ahead)
-            slope = weight * (mu - goal)
-            for halved in range(60):
-                trial = ahead - pace * 0.5**halved * slope
-                loss, moved = loss_at(trial)
-                if level - loss >= 0.5 * float((slope * (mu - moved)).sum()):
-                    break
-            used += 2 + halved
-            pace *= 1.2 * 0.5**halved
-            if loss < lowest:
-                before, best, lowest, momentum = best, trial, loss, faster
-            elif momentum > 1:
-                before, momentum = best, 1.0
-            else:
-                break
-        self.theta[possible] = best[possible]
-
     def law(self, place: int) -> Floats:
         """The probabilities of a bag given the columns it shares with its parent."""
         flat = self.flat[place]
         law: Floats = flat / np.maximum(flat.sum(axis=1, keepdims=True), 1e-300)
         return law.reshape(self.tables[place].shape)
 
-    def far(self, columns: Marginal, cap_cells: int) -> Floats:
+    def far(self, columns: Marginal) -> Floats:
         """A marginal of columns that meet in no bag: laws are carried up the tree until all have met."""
         tree = self.tree
         below: list[Marginal] = [()] * len(tree.bags)  # the wanted columns introduced in or under each bag
@@ -243,11 +191,11 @@ class Engine:
             for number, kid in enumerate(told, start=1):
                 later = {column for other in told[number:] for column in tree.link(other)}
                 out = tuple(c for c in dict.fromkeys(axes + below[kid]) if c in keep or c in later)
-                if tree.cells_of(out) > cap_cells:
+                if tree.cells_of(out) > LARGEST_TABLE:
                     raise ModelError(
                         f"the marginal of columns {columns} needs a table of {tree.cells_of(out):,} cells; "
-                        f"the cap is {cap_cells:,}",
-                        hint=Hint("ask for fewer columns") | Hint("pass a larger ", Argument("cap_cells")),
+                        f"the cap is {LARGEST_TABLE:,}",
+                        hint="ask for fewer columns",
                     )
                 table, axes = contract(table, axes, messages.pop(kid), tree.link(kid) + below[kid], out), out
             if below[place]:

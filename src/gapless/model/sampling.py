@@ -17,8 +17,6 @@ from gapless.model.junction import JunctionTree
 from gapless.model.marginal import Marginal
 from gapless.types import Codes, Floats, Integers
 
-__all__ = ["Chance", "allot", "allotted", "pick", "sample", "sample_given", "softmax"]
-
 Chance = Callable[[], Floats]  # a fresh number from [0, 1) for every row, at each call
 
 LEAST = 1e-5  # share of a cell that shifts of logits can represent
@@ -29,7 +27,7 @@ _CELLS = 1 << 22  # working memory of conditional sampling, in cells
 
 def sample(tree: JunctionTree, tables: Sequence[Floats], rows: int, rng: np.random.Generator) -> Codes:
     """Rows × columns of codes; `tables` holds the probabilities of each bag."""
-    codes = np.empty((rows, len(tree.sizes)), dtype=_dtype(tree), order="F")
+    codes = np.empty((rows, len(tree.sizes)), dtype=code_dtype(tree.sizes), order="F")
     for bag, shared, table in zip(tree.bags, tree.shared, tables, strict=True):
         groups = _ravel(codes, bag[:shared], tree)
         cells = allot(table.reshape(tree.cells_of(bag[:shared]), -1), groups, rng)
@@ -79,7 +77,7 @@ def sample_given(tree: JunctionTree, tables: Sequence[Floats], given: Integers, 
     entries = np.array([spans[:, link].prod(axis=1) for link in links]).sum(axis=0).cumsum()
     ends = np.searchsorted(entries, np.arange(0, entries[-1:].sum() + _CELLS, _CELLS), side="right")
     order = np.argsort(who, kind="stable")
-    codes = np.empty(given.shape, dtype=_dtype(tree), order="F")
+    codes = np.empty(given.shape, dtype=code_dtype(tree.sizes), order="F")
     draws = [chance() for _ in tree.bags]
     for begin, end in pairwise(ends.tolist()):
         rows = order[slice(*np.searchsorted(who[order], [begin, end]))]
@@ -209,8 +207,9 @@ def _ravel_all(codes: Integers, sizes: Sequence[int]) -> Integers:
     return keys
 
 
-def _dtype(tree: JunctionTree) -> type[np.unsignedinteger]:
-    return np.uint16 if max(tree.sizes, default=1) <= 1 << 16 else np.uint32
+def code_dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:
+    """The type of the codes of columns with so many cells."""
+    return np.uint16 if max(sizes, default=1) <= 1 << 16 else np.uint32
 
 
 def _ravel(codes: NDArray[np.integer], columns: Marginal, tree: JunctionTree) -> Integers:

@@ -1,14 +1,10 @@
-r"""The tighter total, by privacy loss distributions, of noise that was fixed before the first read.
+r"""Tighter totals, by privacy loss distributions, of releases whose noise was fixed before the first read.
 
-A tighter total for the complete table by privacy loss distributions, for releases that were all fixed in advance.
-
-The *partition* bound takes any noise: releases in groups with disjoint blocks of independent columns, each group a
-mixture of its joint noise with and without the row. Proved in docs/proofs/ground_truth_pld.md, section 3.
-
-Valid partitions of releases: groups, each amplified by a block of columns, with disjoint blocks.
-
-If columns are missing independently, releases of losses :math:`\varepsilon_j` in groups G, each of which reads at least
-the block of its group, cost the complete table no more than
+`composed_epsilon` is the total for the incomplete table, `partition_epsilon` that for the complete data: it puts
+releases into groups with disjoint blocks of independent columns, each group a mixture of its joint noise with and
+without the row (docs/proofs/ground_truth_pld.md, section 3). `best_partition` searches such groups: if columns are
+missing independently, releases of losses :math:`\varepsilon_j` in groups G, each of which reads at least the block of
+its group, cost the complete table no more than
 
 .. math:: \sum_G \log\bigl(1 + p_G (e^{\varepsilon_G} - 1)\bigr), \qquad \varepsilon_G = \sum_{j \in G} \varepsilon_j
 

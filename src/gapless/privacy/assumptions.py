@@ -1,6 +1,7 @@
-"""What somebody is ready to assume about gaps: the ground for a promise to the people behind them.
+"""Assumptions about gaps, on which guarantees for the complete data depend.
 
-An assumption is stated, never checked and never read from the data. It is printed beside every figure that rests on it.
+An assumption is stated by the user. It is never checked and never estimated without a charge, and it is printed beside
+every figure that depends on it.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class MCAR:
             origin += f" ({self.paid})"
         return (
             f"cells go missing independently across {across}, whatever the values, with probability at least "
-            f"{_told(self.rates)}; {origin}, and {_UNSEEN}"
+            f"{_description(self.rates)}; {origin}, and {_UNSEEN}"
         )
 
 
@@ -124,8 +125,8 @@ cells of a person are missing
     def __str__(self) -> str:
         return (
             "the gaps of each row are drawn independently of all other rows, and whatever the values of a person, a "
-            f"cell is missing with probability at least {_told(self.rates)}; these probabilities are public, and "
-            f"{_UNSEEN}"
+            f"cell is missing with probability at least {_description(self.rates)}; these probabilities are public, "
+            f"and {_UNSEEN}"
         )
 
 
@@ -134,28 +135,29 @@ Assumption: TypeAlias = MCAR | MissingAtLeast
 _UNSEEN = "nobody outside knows which cells of a person are missing"
 
 
+def check_assumption(assumption: object) -> None:
+    """Refuse an object that is not an assumption about gaps."""
+    if not isinstance(assumption, MCAR | MissingAtLeast):
+        raise BudgetError(
+            f"{assumption!r} is no assumption about gaps", hint=Hint("pass ", Call("MCAR", {"income": 0.2}))
+        )
+
+
 def over(assumption: Assumption, columns: Iterable[str]) -> Assumption:
     """One rate for every column that may be missing, spelled out for these; named rates stay as they are.
 
     >>> over(MCAR(0.2), ["age", "sex"]).rates
     {'age': 0.2, 'sex': 0.2}
     """
-    if not isinstance(assumption, MCAR | MissingAtLeast):
-        raise BudgetError(
-            f"{assumption!r} is no assumption about gaps", hint=Hint("pass ", Call("MCAR", {"income": 0.2}))
-        )
+    check_assumption(assumption)
     if isinstance(assumption.rates, Mapping):
         return assumption
-    named = dict.fromkeys(columns, assumption.rates)
-    return replace(assumption, rates=named)
+    return replace(assumption, rates=dict.fromkeys(columns, assumption.rates))
 
 
 def named_rates(assumption: Assumption) -> Mapping[str, float]:
     """The probability of a gap in each named column."""
-    if not isinstance(assumption, MCAR | MissingAtLeast):
-        raise BudgetError(
-            f"{assumption!r} is no assumption about gaps", hint=Hint("pass ", Call("MCAR", {"income": 0.2}))
-        )
+    check_assumption(assumption)
     if not isinstance(assumption.rates, Mapping):
         raise BudgetError(
             "one rate for all columns, but a ledger does not know which of them may be missing",
@@ -198,7 +200,7 @@ def checked_rate(rate: Any, name: str) -> Rate:
     return float(rate)
 
 
-def _told(rates: Rate) -> str:
+def _description(rates: Rate) -> str:
     """Rounded up: what is printed is never less than what is assumed."""
     if not isinstance(rates, Mapping):
         return f"{told_up(rates)} in every column that may be missing"

@@ -1,7 +1,7 @@
-r"""The promise (ε, δ), the unit in which it is spent, and the conversion between the two.
+r"""The budget (ε, δ), the privacy loss in which it is spent, and the conversion between the two.
 
-A ledger adds up Rényi divergences at one order :math:`\alpha`, fixed once by its budget. Such losses add up
-even when each step depends on all earlier answers (a fixed-order Rényi filter: Feldman and Zrnic 2021), and
+A ledger adds up Rényi divergences at one order :math:`\alpha`, which its budget determines. Such losses add up
+even when each release depends on all earlier answers (a fixed-order Rényi filter: Feldman and Zrnic 2021), and
 a total of :math:`\varepsilon_\alpha` gives
 
 .. math:: \varepsilon = \varepsilon_\alpha + \log\frac{\alpha - 1}{\alpha} - \frac{\log\delta + \log\alpha}{\alpha - 1}.
@@ -19,23 +19,23 @@ from typing import TypeAlias
 import numpy as np
 
 from gapless.errors import Argument, BudgetError, Call, Hint
-from gapless.privacy.assumptions import MCAR, Assumption, MissingAtLeast
+from gapless.privacy.assumptions import Assumption, check_assumption
 from gapless.text import told_up
 from gapless.types import is_number, is_whole
 
 PURE = math.inf
-# Float rounding never breaks the promise: capacities are rounded down by ROUNDING, far more than the
+# Float rounding never breaks the guarantee: capacities are rounded down by ROUNDING, far more than the
 # relative SLACK with which sums of losses are compared.
 ROUNDING = 1e-9
 SLACK = 1e-12
-UNSTATED = math.nan  # no δ: it is chosen for every new ledger, never by default
+UNSTATED = math.nan  # no δ: there is no default, every new ledger needs a choice
 MOST_ROWS = 1 << 53  # of one person: whole numbers up to here are exact floats
-USUAL = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # what hints recommend
+USUAL = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # the recommendation of hints
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Privacy lost: a Rényi divergence at one order. Losses of the same order add up.
+    """A privacy loss: a Rényi divergence at one order. Losses of the same order add up.
 
     >>> whole = Loss(0.5, order=20.0)
     >>> whole / 2 + whole / 4
@@ -47,7 +47,7 @@ class Loss:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.value) and self.value >= 0):
-            raise BudgetError(f"a loss of {self.value}", hint="a finite number, not negative")
+            raise BudgetError(f"a loss of {self.value}", hint="pass a finite number, not negative")
 
     def _same_unit(self, other: Loss) -> float:
         if not isinstance(other, Loss) or other.order != self.order:
@@ -72,17 +72,17 @@ class Loss:
         return Loss(self.value / parts, self.order)
 
     def fits_in(self, other: Loss) -> bool:
-        """Whether this is no more than the other, up to float rounding."""
+        """Whether this loss is at most the other, up to float rounding."""
         return self.value <= self._same_unit(other) * (1 + SLACK)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The promise: what all releases from one table together may reveal.
+    """The (ε, δ) guarantee for all releases from one table together.
 
-    With `ground_truth`, an assumption about gaps, ε is the promise to the people behind them, for the complete table,
-    and the ledger stops on it. Releases that gaps amplify then cost less than their loss for the incomplete table,
-    for which a larger ε holds; the ledger prints both. Only with δ = 0.
+    With `ground_truth`, an assumption about gaps, the guarantee is for the complete data, and the ledger stops there.
+    Releases that leave out rows with gaps then cost less than their loss for the incomplete table, for which a larger ε
+    holds; the ledger prints both. Only with δ = 0.
 
     >>> Budget(epsilon=1.0, delta=0).order
     inf
@@ -109,22 +109,18 @@ class Budget:
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise BudgetError(
                 f"epsilon = {self.epsilon:g} promises nothing or allows nothing",
-                hint="a positive finite number; 1 is a common choice",
+                hint="choose a positive finite number; 1 is common",
             )
         if not 0 <= self.delta < 1:
             raise BudgetError(
                 f"delta = {self.delta:g} is not a probability below 1",
-                hint="0 for pure differential privacy, or far below one in the number of people, such as 1e-6",
+                hint="choose 0 for pure differential privacy, or far below one in the number of people, such as 1e-6",
             )
         if self.ground_truth is not None:
-            if not isinstance(self.ground_truth, MCAR | MissingAtLeast):
-                raise BudgetError(
-                    f"ground_truth = {self.ground_truth!r} is no assumption about gaps",
-                    hint=Hint("pass ", Call("MCAR", {"income": 0.2})),
-                )
+            check_assumption(self.ground_truth)
             if self.delta > 0:
                 raise BudgetError(
-                    "a filter on the promise to the people behind the gaps is proved for pure budgets only",
+                    "a filter for the complete data is proved for pure budgets only",
                     hint=Hint("pass ", Argument("delta", 0))
                     | Hint(
                         "leave ", Argument("ground_truth"), " out, and use ", Call("ledger.ground_truth", ...), " later"
@@ -148,7 +144,7 @@ class Budget:
         """The whole budget as a loss, rounded down."""
         room = self.room(self.order) * (1 - ROUNDING)
         if self.ground_truth is not None:
-            room -= 10 * ROUNDING * (1 + room)  # amplified losses are rounded up, each time anew, by less than this
+            room -= 10 * ROUNDING * (1 + room)  # each amplified loss is rounded up by less than this
         if not room > 0:
             raise BudgetError(
                 f"a budget of {self} is too small to release anything", hint="choose a larger epsilon; 1 is common"
@@ -156,7 +152,7 @@ class Budget:
         return Loss(room, self.order)
 
     def room(self, order: float) -> float:
-        """The most that may be lost at this order."""
+        """The largest loss at this order with which the guarantee holds."""
         return self.epsilon if order == PURE else self.epsilon - _conversion(order, self.delta)
 
 
@@ -178,12 +174,12 @@ class Rows:
         return "one row" if self.at_most == 1 else f"up to {self.at_most} rows"
 
 
-# What a call may spend: a share of the whole budget such as "10%", or a loss, such as `ledger.left`.
+# The `spend=` of a call: a share of the whole budget such as "10%", or a loss, such as `ledger.left`.
 Spend: TypeAlias = str | Loss
 
 
 def percent_of(spend: Spend) -> float:
-    """The number of percent in a share of the whole budget: "50%", or "50".
+    """The percentage in a share of the whole budget: "50%", or "50".
 
     >>> percent_of("12.5%")
     12.5
@@ -208,7 +204,7 @@ def percent_of(spend: Spend) -> float:
 
 
 def share_of(capacity: Loss, spend: Spend) -> Loss:
-    """The loss that may be spent: of a budget with this capacity, or as given."""
+    """A `spend` as a loss: a share of this capacity, or the given loss."""
     if not isinstance(spend, Loss):
         return capacity * (percent_of(spend) / 100)
     if spend.order != capacity.order:
@@ -220,41 +216,20 @@ def share_of(capacity: Loss, spend: Spend) -> Loss:
 
 
 def check_budget(budget: Budget | None) -> None:
-    """Refuse what is no budget, such as a bare ε; none may be right for a ledger that has one."""
+    """Refuse an object that is not a budget, such as a bare ε; None is allowed, for an existing ledger."""
     if not (budget is None or isinstance(budget, Budget)):
         raise BudgetError(f"budget is {budget!r}", hint=Hint("pass ", Argument("budget", USUAL)))
 
 
 def epsilon_of(loss: Loss, delta: float) -> float:
-    """The ε, at this δ, that a total loss amounts to."""
+    """The ε of a total loss at this δ."""
     if loss.order == PURE or loss.value == 0:
         return loss.value
     return max(0.0, loss.value + _conversion(loss.order, delta))
 
 
-def group_privacy(epsilon: float, delta: float, units: int) -> tuple[float, float]:
-    r"""The ε and δ that an (ε, δ)-DP release has for several protected units together.
-
-    .. math:: \varepsilon_k = k\,\varepsilon, \qquad
-              \delta_k = \delta\,(1 + e^\varepsilon + \dots + e^{(k-1)\varepsilon})
-              = \delta\,\frac{e^{k\varepsilon} - 1}{e^\varepsilon - 1}
-
-    Notation: :math:`k` is `units`.
-    Guarantee: a δ of 1, at which the formula stops, promises nothing. Proved in docs/proofs/ledger.md, section 12.
-
-    >>> group_privacy(1.0, 0.0, 3)
-    (3.0, 0.0)
-    """
-    if delta == 0 or units == 1:
-        return units * epsilon, delta
-    if (last := (units - 1) * epsilon) > 700:  # beyond what a float holds
-        return units * epsilon, 1.0
-    growth = units if epsilon == 0 else math.exp(last) * math.expm1(-units * epsilon) / math.expm1(-epsilon)
-    return units * epsilon, min(1.0, delta * growth)
-
-
 def pure_loss(epsilon: float, order: float) -> float:
-    r"""The most that an ε-DP mechanism can lose at an order: that of randomised response.
+    r"""The largest Rényi loss of an ε-DP mechanism at an order: that of randomised response.
 
     .. math:: \varepsilon_\alpha = \frac{1}{\alpha-1} \log\frac{\cosh((\alpha - 1/2)\varepsilon)}{\cosh(\varepsilon/2)}
 

@@ -1,25 +1,7 @@
-r"""Real numbers of which the first digits are known: digits are read until they decide, and no float decides alone.
+r"""Exact draws of generalized Cauchy and K-norm noise, rounded to whole numbers.
 
-Exact draws from the generalized Cauchy law, rounded to whole numbers.
-
-.. math:: f(x) \propto \frac1{1 + |x|^g}, \qquad |X|^g/(1 + |X|^g) \sim \mathrm{Beta}(1/g,\, 1 - 1/g)
-
-A uniform :math:`Y` stands for :math:`|X|` below 1 and for :math:`1/|X|` above it; it is kept with probability
-:math:`1/(1 + Y^g)` or :math:`Y^{g-2}/(1 + Y^g)`, which is at most 1 as :math:`g \ge 2`. All numbers are integers: the
-digits of the uniform numbers are read until they decide, first whether :math:`Y` is kept, then to which whole number
-`centre + scale · X` is rounded. Exponents are multiples of 1/4, so that powers are integer fourth roots. No float takes
-part, so no float can leak. Proved in docs/proofs/smooth_cauchy.md, attacked by tests/statistical/test_smooth.py.
-
-Exact draws of noise by the length of a whole vector, rounded to whole numbers.
-
-.. math:: f(y) \propto e^{-\lVert y \rVert_2}, \qquad
-          Y = \sqrt{M_0^2 + \dots + M_d^2}\;(N_1, \dots, N_d), \qquad M_j, N_j \sim \mathcal N(0, 1)
-
-The size of a normal number is k + x: k a whole number with :math:`\Pr[k] \propto e^{-k/2}`, x uniform, both kept with
-chance :math:`\exp(-((k + x)^2 - k)/2)`, else drawn anew. Digits of uniform numbers are read until they decide, first
-what is kept, then to which whole number each coordinate is rounded. Floats decide only where they are far from the
-other answer; else integers do, so no float can leak. Proved in docs/proofs/knorm.md, attacked by
-tests/statistical/test_knorm.py.
+Digits of uniform numbers are read until they decide the result. Where a float takes part, it decides only far from the
+other result; else integers do. So no rounding error of a float can leak.
 """
 
 from __future__ import annotations
@@ -82,7 +64,14 @@ HALF = Fraction(1, 2)
 
 
 def rounded_cauchy(centre: Fraction, scale: Fraction, quarters: int, word: Word) -> int:
-    """The whole number nearest to `centre + scale · X`, where X has exponent g = quarters / 4.
+    r"""The whole number nearest to `centre + scale · X`, where X has exponent g = quarters / 4.
+
+    .. math:: f(x) \propto \frac1{1 + |x|^g}, \qquad |X|^g/(1 + |X|^g) \sim \mathrm{Beta}(1/g,\, 1 - 1/g)
+
+    A uniform :math:`Y` is :math:`|X|` below 1 and :math:`1/|X|` above it; it is kept with probability
+    :math:`1/(1 + Y^g)` or :math:`Y^{g-2}/(1 + Y^g)`, which is at most 1 as :math:`g \ge 2`. Exponents are multiples of
+    1/4, so that powers are integer fourth roots, and no float takes part. Proved in docs/proofs/smooth_cauchy.md,
+    attacked by tests/statistical/test_smooth.py.
 
     `word` gives a fresh uniform number of 64 bits at each call.
     """
@@ -138,7 +127,12 @@ _MARGIN = 2.0**-36  # more than the float error of a chance, and than digits not
 
 
 def rounded_knorm(scale: Fraction, size: int, word: Word) -> NDArray[np.int64]:
-    """`scale · Y` to the nearest whole numbers, Y with density ∝ exp(-|y|₂) and so many coordinates.
+    r"""`scale · Y` to the nearest whole numbers, Y a vector of this size.
+
+    .. math:: f(y) \propto e^{-\lVert y \rVert_2}, \qquad
+              Y = \sqrt{M_0^2 + \dots + M_d^2}\;(N_1, \dots, N_d), \qquad M_j, N_j \sim \mathcal N(0, 1)
+
+    Proved in docs/proofs/knorm.md, attacked by tests/statistical/test_knorm.py.
 
     `word` gives a fresh uniform number of 64 bits at each call. Whatever is beyond int64 wraps, as sums with it do.
     """
@@ -163,7 +157,10 @@ def _nearest(numerator: int, denominator: int) -> int:
 
 
 def half_normal(word: Word) -> tuple[int, Uniform]:
-    """The size of a normal number as k and x, its whole part and the rest, known as far as was needed to keep it."""
+    r"""The absolute value of a normal number as k + x, its whole part and the rest, with the digits of x read so far.
+
+    :math:`\Pr[k] \propto e^{-k/2}` and x uniform, both kept with probability :math:`\exp(-((k + x)^2 - k)/2)`.
+    """
     while True:
         k = 0
         while _happens(_ROOT, _half, word):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -283,70 +283,46 @@ def _least(holds: Callable[[float], bool], most: float) -> float:
     return high
 
 
-@dataclass(frozen=True, slots=True)
-class FirstBatch:
-    """The pricing of a ledger without entries: a batch of Gaussian noise costs the least loss that keeps the promise.
+@dataclass(frozen=True)
+class FirstBatch(RenyiFilter):
+    """The Rényi filter of a ledger without entries: a batch of Gaussian noise costs the least sufficient loss.
 
-    Everything else, and everything that follows, is priced by the filter. Proved in docs/proofs/first_batch.md.
+    All other releases, and all later ones, are priced by the filter. Proved in docs/proofs/first_batch.md.
 
     Attributes:
-        budget: the promise.
-        filter: how all else is priced.
+        budget: the guarantee.
         counted: what an entry reads, as figures for the complete table count it.
     """
 
-    budget: Budget
-    filter: RenyiFilter
-    counted: Callable[[Sequence[str] | None], Columns | None]
-
-    @property
-    def order(self) -> float:
-        """The order of all losses."""
-        return self.filter.capacity.order
-
-    @property
-    def spent(self) -> Loss:
-        """Nothing."""
-        return self.filter.spent
-
-    def has_room_for(self, cost: Loss) -> bool:
-        """Whether this cost stays within the capacity."""
-        return self.filter.has_room_for(cost)
-
-    def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
-        """The sum of the losses that entries record."""
-        return self.filter.cost(charges)
+    budget: Budget = field(kw_only=True)
+    counted: Callable[[Sequence[str] | None], Columns | None] = field(kw_only=True)
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
         """The exact price of a batch that is fixed in advance, where that is less than the sum of its losses."""
-        alone = self.filter.price(requests)
+        alone = super().price(requests)
         batch = self._batch([(request.mechanism, request.distance) for request in requests]) if together else None
-        price = math.inf if batch is None else batch.price(self.filter.capacity.value)
+        price = math.inf if batch is None else batch.price(self.capacity.value)
         if not price < alone.total.value:
             return alone
         losses = tuple(loss * (price / alone.total.value) for loss in alone.losses)
-        return Price(alone.requests, Loss(price, self.order), losses, together=True)
-
-    def split(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
-        """Shares of `spend`."""
-        return self.filter.split(reads, spend, weights)
+        return Price(alone.requests, Loss(price, self.capacity.order), losses, together=True)
 
     def noise_for(self, counts: Sequence[Private[Any, L1]], parts: Sequence[Loss], spend: Loss) -> list[CountNoise]:
         """The least noise with which the exact price of the batch is `spend`."""
-        noises = self.filter.noise_for(counts, parts, spend)
+        noises = super().noise_for(counts, parts, spend)
         batch = self._batch([(noise, value.distance) for noise, value in zip(noises, counts, strict=True)])
         if batch is None or (factor := least_noise(batch, spend.value)) > 1:
             return noises
         return [DiscreteGaussian(part.std) for part in batch.scaled(factor).parts]
 
     def _batch(self, releases: Iterable[tuple[object, object]]) -> GaussianBatch | None:
-        return gaussian_batch((Part.of(*release) for release in releases), self.budget, self.order)
+        return gaussian_batch((Part.of(*release) for release in releases), self.budget, self.capacity.order)
 
-    def after(self, entries: Sequence[Entry]) -> FirstBatch | RenyiFilter:
+    def after(self, entries: Sequence[Entry]) -> RenyiFilter:
         """The filter, once anything is charged; the price of a first batch is computed again from its entries."""
         if not entries:
             return self
-        following = self.filter.with_losses(entries)
+        following = RenyiFilter(self.capacity).with_losses(entries)
         together = [entry for entry in entries if entry.together]
         if not together:
             return following
@@ -360,7 +336,7 @@ class FirstBatch:
                 if entry.mechanism != UNKNOWN
             ),
             self.budget,
-            self.order,
+            self.capacity.order,
         )
         price = math.fsum(entry.loss for entry in together)
         if batch is None or not batch.fits(price * (1 + RECOMPUTED), margin=MARGIN / 2):

@@ -1,4 +1,4 @@
-"""The gate: the right to spend, and the one place where a sealed value is charged for, opened and given noise."""
+"""Permission to spend, and the only place where a sealed value is opened: after its charge, to add noise."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from gapless.privacy import noise
 from gapless.privacy.budget import Loss
 from gapless.privacy.ledger_file import Entry, entries_of
 from gapless.privacy.mechanisms import Mechanism
-from gapless.privacy.pricing import CountNoise, Pricing, Request, weights_of
-from gapless.privacy.private import L1, Columns, Key, Linf, Numbers, Private, Released, Sampled, Smooth, check_sealed
+from gapless.privacy.pricing import CountNoise, Distance, Pricing, Request, weights_of
+from gapless.privacy.private import L1, Key, Numbers, Private, Released, check_sealed, describe_reads
 
 if TYPE_CHECKING:
     from gapless.privacy.journal import Journal
     from gapless.privacy.ledger import Ledger
 
 T = TypeVar("T")
-D = TypeVar("D", bound=Linf | Smooth | Sampled)
+D = TypeVar("D", bound=Distance)
 R = TypeVar("R", bound=Numbers)
 
 
 class Grant:
-    """The right to spend up to a loss. What is not spent was never taken from the ledger.
+    """Permission to spend up to a loss. The ledger is charged for releases only, not for the grant.
 
-    Every release goes through four steps: price it from public facts, charge the ledger, open the sealed value, add
-    noise. Under a journal (`resumable`) a run that was stopped goes through the same steps again: a batch that the
-    ledger has charged to this run is not charged again, and an answer that the journal has is not drawn again.
+    Every release has four steps: price it from public facts, charge the ledger, open the sealed value, add noise. Under
+    a journal (`resumable`) a stopped run repeats these steps. A batch that the ledger has charged to this run is not
+    charged again, and an answer that the journal holds is not drawn again.
     """
 
     def __init__(self, ledger: Ledger, key: Key, spend: Loss, to: str, *, journal: Journal | None = None) -> None:
@@ -45,7 +45,7 @@ class Grant:
         return self._left
 
     def lend(self, spend: Loss) -> Loss:
-        """Hand a part of this grant on, as the `spend=` of another: it is no longer in this one, spent or not."""
+        """Move a part of this grant to another one, as its `spend=`."""
         if not spend.fits_in(self._left):
             raise BudgetError(
                 f"{self.to}: more is lent than this grant has left", hint=Hint("pass a larger ", Argument("spend"))
@@ -54,29 +54,29 @@ class Grant:
         return spend
 
     def release(self, value: Private[T, D], mechanism: Mechanism[T, D, R], *, what: str) -> Released[R]:
-        """Price, charge, open, add noise: a crash can waste time, never hide a release."""
+        """Price, charge, open, add noise. After a crash the charge stays: no release goes unrecorded."""
         return self.release_all([(value, mechanism, what)])[0]
 
     def release_all(
         self, requests: Sequence[tuple[Private[T, D], Mechanism[T, D, R], str]], *, together: bool = False
     ) -> list[Released[R]]:
-        """Charge for all requests at once, then read: their noise was fixed before the first read.
+        """Charge for all requests at once, then open their values: the noise is fixed before the first read.
 
-        `together` declares them one mechanism: if nothing was released before and all of it is discrete Gaussian
-        noise, it is priced by its exact total (docs/proofs/first_batch.md), where that is less than the sum of losses.
+        `together` declares them one mechanism: if nothing was released before and all noise is discrete Gaussian, it is
+        priced by its exact total (docs/proofs/first_batch.md), where that is less than the sum of losses.
         """
-        requests = list(requests)  # charged is what is read
+        requests = list(requests)  # the same requests are charged and read
         if not requests:
             return []
         for value, *_ in requests:
-            check_sealed(value, self._key)  # nothing is charged for a value that could not be opened
+            check_sealed(value, self._key)  # before the charge
         batch = [Request(value.distance, value.reads, mechanism, what) for value, mechanism, what in requests]
         return self.plan(batch, together=together).release_all([value for value, *_ in requests])
 
     def plan(self, requests: Iterable[Request], *, together: bool = False) -> Plan:
         """Price all requests and charge for them at once; the plan then reads their values in turn.
 
-        The values need not be known yet: they may follow from earlier answers of the plan (`Plan.release`).
+        The values need not exist yet: they may depend on earlier answers of the plan (`Plan.release`).
         """
         requests, source = list(requests), noise.current()
         if not all(type(request) is Request for request in requests):  # a subclass could state another loss
@@ -93,7 +93,7 @@ class Grant:
         return Plan(self._key, list(zip(requests, numbers, strict=True)), source, self._journal)
 
     def _charge(self, entries: Sequence[Entry]) -> list[int]:
-        """The numbers of the entries that pay: those of an earlier run of the same call, or new ones."""
+        """Charge for the entries, unless an earlier run of the same call did; returns their numbers."""
         if self._journal is None or not entries:
             return self._ledger.charge(entries)
         charged = self._journal.charged(entries, after=self._ledger.entry_count)
@@ -102,33 +102,33 @@ class Grant:
     # ------------------------------------------------------------------ noise for a price
 
     def even(self, values: Sequence[Private[Any, Any]], spend: Loss) -> Loss:
-        """The loss that each of these values may have if they, released next, are to cost `spend` together.
+        """The loss of each of these values with which they, released next, cost `spend` in all.
 
-        An even share; more, where the ledger stops on the promise for the complete data and these values leave out rows
-        with gaps (PRIVACY A1 vi). Only the public `reads` of the values are looked at.
+        An even share; more, if the budget is for the complete data and these values leave out rows with gaps
+        (PRIVACY A1 vi). It depends on the public `reads` of the values only.
         """
         return self.split(values, spend)[0]
 
     def split(
         self, values: Sequence[Private[Any, Any]], spend: Loss, *, shares: Sequence[float] | None = None
     ) -> list[Loss]:
-        """The same in parts of the relative size `shares`, in place of even ones."""
+        """Like `even`, with losses of the relative sizes `shares`."""
         reads = [self._ledger.recorded_reads(value.reads) for value in values]
         return self._pricing.split(reads, spend, weights_of(shares or [1.0] * len(values)))
 
     def noise_for(
         self, counts: Sequence[Private[Any, L1]], spend: Loss, *, shares: Sequence[float] | None = None
     ) -> list[CountNoise]:
-        """The least noise for each of these counts if they, released next and `together`, are to cost `spend`.
+        """The least noise for each of these counts with which they, released next and `together`, cost `spend`.
 
-        Losses have the relative size `shares`, or are even. On a ledger that nothing was released under, with δ > 0,
-        there is less noise than `split` would allow, since the batch is priced by its exact total.
+        Losses have the relative sizes `shares`, or are even. For the first batch of a ledger with δ > 0 there is less
+        noise than `split` gives, since the batch is priced by its exact total.
         """
         return self._pricing.noise_for(counts, self.split(counts, spend, shares=shares), spend)
 
     @property
     def _priced_after(self) -> int | None:
-        """The number of entries by which the next batch is priced; None: by all."""
+        """The number of entries after which the next batch is priced; None: all."""
         return None if self._journal is None else self._journal.priced_after
 
     @property
@@ -137,10 +137,10 @@ class Grant:
 
 
 class Plan:
-    """Releases that were charged at once, before the first read, to be read in their order.
+    """Releases that were charged at once, before the first read, and are read in this order.
 
-    Distance, `reads`, mechanism and loss of each were fixed with the charge; what it is of may follow from earlier
-    answers. So they are one batch, also for figures over patterns of gaps (docs/proofs/ground_truth.md, section 4).
+    Distance, `reads`, mechanism and loss of each are fixed by the charge; the value may depend on earlier answers. So
+    they are one batch, also for guarantees over patterns of gaps (docs/proofs/ground_truth.md, section 4).
     """
 
     def __init__(
@@ -158,18 +158,16 @@ class Plan:
         return self.release_all([value])[0]
 
     def release_all(self, values: Sequence[Private[Any, Any]]) -> list[Released[Any]]:
-        """Read as many values in turn. Under a journal no answer is returned before it is on the disk."""
-        if self._journal is None:
-            return [self._draw(value, *self._next_for(value)) for value in values]
+        """Read the next values in turn. Under a journal all answers are on the disk before they are returned."""
         answers, drawn = [], []
         for value in values:
             request, number = self._next_for(value)
-            answer = self._journal.answer(number)
+            answer = None if self._journal is None else self._journal.answer(number)
             if answer is None:
                 answer = self._draw(value, request, number)
                 drawn.append(answer)
             answers.append(answer)
-        if drawn:
+        if drawn and self._journal is not None:
             self._journal.keep(drawn)
         return answers
 
@@ -178,7 +176,7 @@ class Plan:
         return Released(request.mechanism(value._open(self._key), self._source), number)  # noqa: SLF001 the one place that opens a value
 
     def _next_for(self, value: Private[Any, Any]) -> tuple[Request, int]:
-        """The request whose turn it is, and its entry. It is used up before the read, by one thread."""
+        """The next request and its entry, removed from the plan before the read, under a lock."""
         check_sealed(value, self._key)
         with self._lock:
             if os.getpid() != self._process or type(noise.current()) is not type(self._source):
@@ -193,12 +191,8 @@ class Plan:
             planned, _ = self._waiting[0]
             if (planned.distance, planned.reads) != (value.distance, value.reads):
                 raise BudgetError(
-                    f"the plan has a value at {planned.distance} that reads {_described(planned.reads)}, not one at "
-                    f"{value.distance} that reads {_described(value.reads)}",
+                    f"the plan has a value at {planned.distance} that reads {describe_reads(planned.reads)}, not one "
+                    f"at {value.distance} that reads {describe_reads(value.reads)}",
                     hint="release the values in the order of the plan, each as it was planned",
                 )
             return self._waiting.pop(0)
-
-
-def _described(reads: Columns | None) -> str:
-    return "every row" if reads is None else f"rows observed on {', '.join(sorted(reads))}"

@@ -1,23 +1,14 @@
-r"""What releases from an incomplete table promise to the people behind its gaps.
+r"""The privacy loss of the complete data for releases from an incomplete table.
 
-A release that leaves out rows with a gap in the columns A reads a person only if these cells happened to be observed.
-If gaps are chance, secret and independent across rows, releases of loss :math:`w_j` on :math:`A_j` together are
-F-differentially private for the *complete* table, with v the cells of the person that are observed and
+A release that leaves out rows with a gap in the columns A reads a person only if these cells were observed. If gaps are
+random, secret and independent across rows, releases of loss :math:`w_j` on :math:`A_j` together are F-differentially
+private for the *complete* table, with v the observed cells of the person and
 
 .. math:: F = \log \mathbb{E}_v \exp(L_v), \qquad L_v = \sum_j w_j \mathbf{1}\{A_j \subseteq v\}.
 
 F is exact: no smaller number holds for all mechanisms of these losses. It replaces [MD]'s Proposition 5.4, Theorem 5.6
 and Algorithm 4, whose figures are not bounds. It does not add up over releases: the same gaps serve all of them, so it
 must be computed from all releases together. Proved in docs/proofs/ground_truth.md.
-
-The mean of an exponential over random patterns of gaps, exactly, or certified from above.
-
-.. math:: F = \log \mathbb{E}_v \exp\Bigl(\sum_A w_A \mathbf{1}\{A \subseteq v\}\Bigr)
-
-with :math:`v_a` independent, :math:`\Pr[v_a = 1]` given. Written as a product of factors
-:math:`1 + (e^{w_A} - 1)\prod_{a \in A} v_a` it is summed out column by column (variable elimination, least degree
-first); the cost is 2 to the width. Where the width is too large, sets are made smaller: a smaller set is contained in
-v more often, so the result can only grow. Nothing is sampled. Proved in docs/proofs/ground_truth.md.
 """
 
 from __future__ import annotations
@@ -43,7 +34,11 @@ OUTWARD = 1e-9  # float errors are below 1e-12; the result is raised by this muc
 
 
 def log_mean_exp(weights: Sets, observed: Mapping[str, float], *, width: int = WIDTH) -> float:
-    """F from above: exact up to 1e-9 where tables of `width` columns suffice, else a certified bound.
+    r"""F for independent columns: exact up to 1e-9 where tables of `width` columns suffice, else an upper bound.
+
+    Written as the mean of a product of factors :math:`1 + (e^{w_A} - 1)\prod_{a \in A} v_a`, it is computed by variable
+    elimination, least degree first, in 2 to the width steps. Where the width is too large, sets are made smaller: a
+    smaller set is contained in v more often, so the result can only grow.
 
     Args:
         weights: a weight, not negative, for each set of columns.

@@ -14,21 +14,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gapless.privacy.assumptions import Assumption
 from gapless.privacy.budget import ROUNDING, Budget, Loss
 from gapless.privacy.ground_truth import calibrated, mean_exp
-from gapless.privacy.mechanisms import for_counts
-from gapless.privacy.pricing import CountNoise, Price, Request
-from gapless.privacy.private import L1, Columns, Private
+from gapless.privacy.pricing import Price, Pricing, Request
+from gapless.privacy.private import Columns
 
 if TYPE_CHECKING:
     from gapless.privacy.ledger_file import Entry
 
 
 @dataclass(frozen=True)
-class GroundTruthFilter:
+class GroundTruthFilter(Pricing):
     """Stops when the privacy loss of the complete data reaches ε, under the budget's assumption about gaps.
 
     Attributes:
@@ -72,15 +71,6 @@ class GroundTruthFilter:
         target = (self.spent + spend).value
         even = calibrated(_floats(self.losses), reads, target, self.assumption, rows=self.rows, weights=weights)
         return [Loss(even * (1 - ROUNDING), self.budget.order) * weight for weight in weights]
-
-    def noise_for(
-        self,
-        counts: Sequence[Private[Any, L1]],
-        parts: Sequence[Loss],
-        spend: Loss,  # noqa: ARG002 the parts cost it
-    ) -> list[CountNoise]:
-        """The noise of each loss."""
-        return [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
 
     def after(self, entries: Sequence[Entry]) -> GroundTruthFilter:
         """The same with further losses."""

@@ -22,6 +22,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +178,8 @@ class Journal:
             file.flush()  # a process that was killed may have written answers that are not on the disk yet
             self._advance()
         ledger.refresh()  # another process may have charged for this run while this one waited for the file
-        self._batches = ledger.batches_of(self.run)
+        charged = [entry for entry in ledger.entries if entry.run == self.run]
+        self._batches = [list(batch) for _, batch in groupby(charged, key=lambda entry: entry.batch)]
         if not self._answers.keys() <= {entry.number for batch in self._batches for entry in batch}:
             raise ReadError(f"{file.path} has answers that the ledger does not know", hint=_BEGUN)
         self._done = 0  # batches so far
@@ -251,7 +253,7 @@ class Journal:
         if self._ended:
             raise ReadError(
                 f"cannot write {self._file.path}: the run that it was kept for has ended",
-                hint="begin a new run for this",
+                hint="start a new run for this",
             )
         self._file.check_open()
 

@@ -85,6 +85,27 @@ class Entry:
         return replace(self, mechanism=dict(self.mechanism), distance=dict(self.distance), reads=reads)
 
 
+def parse_entry(line: str, *, number: int, after: str) -> Entry:
+    """The entry in a line, which must have this number and carry the hash of the line before it.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: It is no such line.
+    """
+    content = parse_json(line)
+    previous = content.pop("previous")
+    entry = Entry(**content)
+    texts = [entry.to, entry.what, entry.noise, entry.time, *(entry.reads or ()), entry.run or ""]
+    well_formed = (
+        all(isinstance(text, str) for text in texts)
+        and not isinstance(entry.reads, str)
+        and isinstance(entry.together, bool)
+        and not (entry.mechanism == UNKNOWN and entry.reads is not None)  # nobody knows which rows it read
+    )
+    if not (well_formed and previous == after and entry.number == number and 0 <= entry.loss < math.inf):
+        raise ValueError("the line is not the next entry")
+    return entry
+
+
 def entries_of(price: Price, *, to: str, noise_name: str) -> list[Entry]:
     """The entries of priced releases, without their numbers: the charge gives them."""
     return [

@@ -1,36 +1,37 @@
-r"""Mechanisms: what adds the noise also says what it costs.
+r"""Mechanisms: each adds its noise and computes its privacy loss.
 
-Each has `loss(distance, order)`, its cost from public facts alone, and `for_loss(loss, distance)`, the
-mechanism that costs no more than a given loss.
+`loss(distance, order)` is computed from public facts alone. `for_loss(loss, distance)` is the mechanism with the least
+noise that costs at most a given loss.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from gapless.errors import Argument, BudgetError, Call, Hint
+from gapless.errors import Argument, BudgetError, Hint
 from gapless.privacy.budget import PURE, Loss, pure_loss
 from gapless.privacy.noise import LARGEST, NoiseSource
-from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Numbers
+from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Numbers, Sampled, Smooth
 from gapless.types import Floats, Integers
 
 T_contra = TypeVar("T_contra", contravariant=True)
 D_contra = TypeVar("D_contra", contravariant=True)
+D_pure = TypeVar("D_pure", bound=L2)
 R_co = TypeVar("R_co", bound=Numbers, covariant=True)
 
 # A calibrated scale is rounded up by this much, so that its cost, computed from it, is never above the target.
 _UP = 1 + 1e-13
-# By how much the ε of a choice is raised for the rounding of scores, see docs/proofs/scores.md.
+# The ε of a choice is raised by this much for the rounding of scores (docs/proofs/scores.md).
 _RELATIVE, _ABSOLUTE = 2.0**-20, 2.0**-22
 _EXACT = 2**53  # up to here whole numbers are exact floats
 
 
 class Mechanism(Protocol[T_contra, D_contra, R_co]):
-    """Noise and its cost in one hand. It answers with numbers, so that every answer can be kept in a journal."""
+    """Noise with its privacy loss. Every answer consists of numbers, so that a journal can store it."""
 
     def loss(self, distance: D_contra, order: float) -> Loss:
         """The Rényi divergence at this order between any two values at this distance."""
@@ -41,33 +42,46 @@ class Mechanism(Protocol[T_contra, D_contra, R_co]):
         ...
 
     def parameters(self) -> dict[str, Any]:
-        """Its name and everything that a verifier needs to compute the loss again."""
+        """The name of the mechanism and all parameters that its loss depends on."""
         ...
 
 
-class _Described:
+class RecordedMechanism:
+    """A dataclass whose fields the ledger records, so that its loss can be computed again."""
+
+    __slots__ = ()
+
     def parameters(self) -> dict[str, Any]:
         """Name and parameters, as the ledger records them."""
         return {"name": type(self).__name__} | asdict(self)  # type: ignore[call-overload,no-any-return]
 
 
-def _measured_in(distance: object, kind: type[Linf]) -> None:
-    """Types say it and mypy checks it; whoever does not run mypy is told here, before anything is charged."""
+def check_distance(distance: object, kind: type[Linf | Smooth | Sampled]) -> None:
+    """Refuse a distance of another kind before anything is charged, also where no type checker runs."""
     if not isinstance(distance, kind):
         raise BudgetError(
-            f"this noise is for values with a distance in {kind.__name__}, not {distance}",
-            hint="counts for Laplace and Gaussian noise, scores for a choice",
+            f"this mechanism is for values with a distance in {kind.__name__}, not {distance}",
+            hint="use Laplace or Gaussian noise for counts, a choice for scores, and training for rows",
         )
 
 
-def _whole(value: Integers) -> Integers:
+def check_not_pure(order: float, what: str) -> None:
+    """Refuse a mechanism without a finite pure loss under a pure budget."""
+    if order == PURE:
+        raise BudgetError(
+            f"{what} has no finite loss under a pure budget",
+            hint=Hint("choose a ", Argument("delta"), " above 0 for a new ledger"),
+        )
+
+
+def _check_integers(value: Integers) -> Integers:
     if value.dtype.kind not in "iu":
-        raise BudgetError("integer noise would not hide fractions", hint="integer counts")
+        raise BudgetError("integer noise would not hide fractions", hint="pass integer counts")
     return value
 
 
 def _positive(name: str, value: float) -> float:
-    """A plain number: one of a class of its own could be charged as large and draw as small."""
+    """A plain float in range: a subclass of float could be charged as one number and used as another."""
     plain = float(value)
     if not 0 < plain <= LARGEST:
         raise BudgetError(
@@ -78,7 +92,32 @@ def _positive(name: str, value: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplace(_Described):
+class _Scaled(RecordedMechanism):
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _positive("scale", self.scale))
+
+
+@dataclass(frozen=True, slots=True)
+class _PureNoise(_Scaled, Generic[D_pure]):
+    """Integer noise of `scale` b that is ε-DP with ε = Δ / b, Δ a distance of this `kind`."""
+
+    kind: ClassVar[type[Linf]]
+
+    def loss(self, distance: D_pure, order: float) -> Loss:
+        """Δ / b at order ∞; at a finite order the loss of any ε-DP mechanism."""
+        check_distance(distance, self.kind)
+        return Loss(pure_loss(distance.at_most / self.scale, order), order)
+
+    @classmethod
+    def for_loss(cls, loss: Loss, distance: D_pure) -> Self:
+        """The least noise that costs at most `loss`."""
+        return cls(distance.at_most / pure_epsilon(loss) * _UP)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace(_PureNoise[L1]):
     r"""Add integer noise with the discrete Laplace distribution: for counts under a pure budget.
 
     .. math:: \Pr[Z = z] \propto e^{-|z|/b}, \qquad \varepsilon = \Delta_1 / b
@@ -90,35 +129,21 @@ class DiscreteLaplace(_Described):
     References: Ghosh, Roughgarden, Sundararajan 2009; Canonne, Kamath, Steinke 2020.
     """
 
+    kind: ClassVar = L1
     told: ClassVar[str] = "whole numbers are added to counts"
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive("scale", self.scale))
 
     @property
     def noise_std(self) -> float:
         r"""The standard deviation of the noise: :math:`\sqrt2\,e^{-1/2b} / (1 - e^{-1/b})`, so 0 where ε is absurd."""
         return math.sqrt(2) * math.exp(-1 / (2 * self.scale)) / -math.expm1(-1 / self.scale)
 
-    def loss(self, distance: L1, order: float) -> Loss:
-        """Δ₁ / b at order ∞, and what that implies at a finite order."""
-        _measured_in(distance, L1)
-        return Loss(pure_loss(distance.at_most / self.scale, order), order)
-
-    @classmethod
-    def for_loss(cls, loss: Loss, distance: L1) -> DiscreteLaplace:
-        """The least noise that costs at most `loss`."""
-        return cls(distance.at_most / _pure_epsilon(loss) * _UP)
-
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
         """Draw the answer."""
-        return _whole(value) + noise.discrete_laplace(self.scale, value.size).reshape(value.shape)
+        return _check_integers(value) + noise.discrete_laplace(self.scale, value.size).reshape(value.shape)
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussian(_Described):
+class DiscreteGaussian(RecordedMechanism):
     r"""Add integer noise with the discrete Gaussian distribution: for counts.
 
     .. math:: \Pr[Z = z] \propto e^{-z^2/2\sigma^2}, \qquad \varepsilon_\alpha = \alpha\,\Delta_2^2 / 2\sigma^2
@@ -144,13 +169,8 @@ class DiscreteGaussian(_Described):
 
     def loss(self, distance: L2, order: float) -> Loss:
         """α Δ₂² / 2σ²."""
-        _measured_in(distance, L2)
-        if order == PURE:
-            raise BudgetError(
-                "Gaussian noise has no finite loss under a pure budget",
-                hint=Hint("choose a ", Argument("delta"), " above 0 for a new ledger")
-                | Hint("use ", Call("DiscreteLaplace", ...)),
-            )
+        check_distance(distance, L2)
+        check_not_pure(order, "Gaussian noise")
         return Loss(order * distance.at_most**2 / (2 * self.std**2), order)
 
     @classmethod
@@ -162,12 +182,12 @@ class DiscreteGaussian(_Described):
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
         """Draw the answer."""
-        return _whole(value) + noise.discrete_gaussian(self.std, value.size).reshape(value.shape)
+        return _check_integers(value) + noise.discrete_gaussian(self.std, value.size).reshape(value.shape)
 
 
 @dataclass(frozen=True, slots=True)
-class KNorm(_Described):
-    r"""Add integer noise that depends on the length of the whole vector: for many numbers that move together.
+class KNorm(_PureNoise[L2]):
+    r"""Add integer noise by the K-norm mechanism for the Euclidean norm: for vectors with bounded L2 sensitivity.
 
     .. math:: f(y) \propto e^{-\lVert y \rVert_2/b}, \qquad Z = \operatorname{round}(y), \qquad
               \varepsilon = \Delta_2 / b
@@ -180,30 +200,16 @@ class KNorm(_Described):
     References: Hardt and Talwar 2010; Chaudhuri, Monteleoni, Sarwate 2011.
     """
 
+    kind: ClassVar = L2
     told: ClassVar[str] = "whole numbers, by the length of the whole vector, are added to coefficients"
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive("scale", self.scale))
-
-    def loss(self, distance: L2, order: float) -> Loss:
-        """Δ₂ / b at order ∞, and what that implies at a finite order."""
-        _measured_in(distance, L2)
-        return Loss(pure_loss(distance.at_most / self.scale, order), order)
-
-    @classmethod
-    def for_loss(cls, loss: Loss, distance: L2) -> KNorm:
-        """The least noise that costs at most `loss`."""
-        return cls(distance.at_most / _pure_epsilon(loss) * _UP)
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
         """Draw the answer."""
-        return _whole(value) + noise.knorm(self.scale, value.size).reshape(value.shape)
+        return _check_integers(value) + noise.knorm(self.scale, value.size).reshape(value.shape)
 
 
 @dataclass(frozen=True, slots=True)
-class ExponentialChoice(_Described):
+class ExponentialChoice(_Scaled):
     r"""Choose a candidate, better ones more often: the exponential mechanism.
 
     .. math:: \Pr[i] \propto e^{s_i / b}, \qquad \varepsilon = 2\Delta_\infty / b, \qquad
@@ -220,14 +226,9 @@ class ExponentialChoice(_Described):
 
     told: ClassVar[str] = "choices are drawn from public candidates, better ones more often"
 
-    scale: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive("scale", self.scale))
-
     def loss(self, distance: Linf, order: float) -> Loss:
         """ε at order ∞; at a finite order the better of the two bounds."""
-        _measured_in(distance, Linf)
+        check_distance(distance, Linf)
         return _loss_of_choice(2 * distance.at_most / self.scale * (1 + _RELATIVE) + _ABSOLUTE, order)
 
     @classmethod
@@ -247,7 +248,7 @@ class ExponentialChoice(_Described):
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceByGroup(_Described):
+class ChoiceByGroup(_Scaled):
     r"""Choose a candidate for each group, when a row moves the scores of one group: an exponential choice in each.
 
     .. math:: \Pr[i_1, i_2, \dots] = \prod_g \Pr[i_g], \qquad \Pr[i_g] \propto e^{s_{g,i}/b}, \qquad
@@ -265,14 +266,9 @@ class ChoiceByGroup(_Described):
 
     told: ClassVar[str] = "choices are drawn from public candidates, better ones more often"
 
-    scale: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive("scale", self.scale))
-
     def loss(self, distance: LinfByGroup, order: float) -> Loss:
         """ε at order ∞; at a finite order the better of the two bounds."""
-        _measured_in(distance, LinfByGroup)
+        check_distance(distance, LinfByGroup)
         return _loss_of_choice(2 * distance.at_most / self.scale, order)
 
     @classmethod
@@ -282,38 +278,36 @@ class ChoiceByGroup(_Described):
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
         """Draw the answers, from a line of scores for each group."""
-        exact = np.clip(_whole(value), -_EXACT, _EXACT).astype(np.float64)
+        exact = np.clip(_check_integers(value), -_EXACT, _EXACT).astype(np.float64)
         return np.array([noise.choose(scores, self.scale) for scores in exact], dtype=np.int64)
 
 
 def _loss_of_choice(epsilon: float, order: float) -> Loss:
-    """The loss of what has the range ε."""
+    """The loss of a mechanism with bounded range ε."""
     bounded_range = epsilon if order == PURE else order * epsilon**2 / 8
     return Loss(min(bounded_range, pure_loss(epsilon, order)), order)
 
 
 def _range_of_choice(loss: Loss) -> float:
-    """The largest range that loses at most `loss`."""
-    epsilon = _pure_epsilon(loss)
+    """The largest bounded range whose loss is at most `loss`."""
+    epsilon = pure_epsilon(loss)
     return epsilon if loss.order == PURE else max(epsilon, math.sqrt(8 * loss.value / loss.order))
 
 
 def for_counts(loss: Loss, distance: L1) -> DiscreteLaplace | DiscreteGaussian:
-    """The noise for counts that suits the budget: discrete Laplace if pure, else discrete Gaussian."""
+    """The noise for counts: discrete Laplace under a pure budget, else discrete Gaussian."""
     kind = DiscreteLaplace if loss.order == PURE else DiscreteGaussian
     return kind.for_loss(loss, distance)
 
 
-def _pure_epsilon(loss: Loss) -> float:
+def pure_epsilon(loss: Loss) -> float:
     """The largest ε whose loss at this order, for any ε-DP mechanism, stays within `loss`."""
     _positive("loss", loss.value)
     if loss.order == PURE:
         return loss.value
     low, high = loss.value, max(2 * loss.value, 1.0)  # a pure ε never loses more than ε
-    while pure_loss(high, loss.order) < loss.value:
+    while pure_loss(high, loss.order) < loss.value and high <= 1e6:
         high *= 2
-        if high > 1e6:
-            break
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if pure_loss(middle, loss.order) <= loss.value else (low, middle)

@@ -1,14 +1,14 @@
-"""What releases cost, given what a ledger has charged before.
+"""The price of releases, given the earlier entries of a ledger.
 
-A ledger prices releases by one of three strategies, which follow from its budget and its entries:
+A ledger prices releases by one of three strategies, which its budget and its entries determine:
 
-- `RenyiFilter`: the price of several releases is the sum of their losses at the ledger's order.
-- `FirstBatch` (`first_batch`): as long as nothing was charged, Gaussian noise that is fixed in advance is priced by its
-  exact total.
-- `GroundTruthFilter` (`ground_truth_filter`): under a budget for the complete table, a price is what the releases add
+- `RenyiFilter`: the sum of the losses at the ledger's order.
+- `FirstBatch` (`first_batch`): before anything is charged, a batch of Gaussian noise fixed in advance costs its exact
+  total.
+- `GroundTruthFilter` (`ground_truth_filter`): under a budget for the complete data, the price is what the releases add
   to the privacy loss of the complete data.
 
-A strategy is an immutable function of the entries: `after` gives the strategy that holds once more of them are charged.
+A strategy is an immutable function of the entries: `after` gives the strategy once further entries are charged.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ CountNoise: TypeAlias = DiscreteLaplace | DiscreteGaussian
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One release that is asked for.
+    """One release to be priced.
 
     Attributes:
-        distance: how far the value can move when one protected unit comes or goes.
+        distance: the sensitivity of the value: a bound on its change when one protected unit is added or removed.
         reads: the columns on which a row must be observed to be read at all; None if every row is read.
-        mechanism: what adds the noise, and computes its cost.
-        what: what the release is for, as the ledger's entry says it.
+        mechanism: adds the noise and computes the loss.
+        what: the purpose of the release, as the ledger records it.
     """
 
     distance: Distance
@@ -56,7 +56,7 @@ class Request:
         names = self.reads is None or (
             type(self.reads) is frozenset and all(type(column) is str for column in self.reads)
         )
-        if not (plain and names and type(self.what) is str):  # other types could claim to equal what was charged
+        if not (plain and names and type(self.what) is str):  # other types could redefine equality
             raise BudgetError(
                 "the distance, the columns or the purpose of a release are not plain numbers and names",
                 hint="use numbers as distances, a frozenset of texts as columns, and a text as purpose",
@@ -69,7 +69,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What releases cost: in all, and the loss that each entry records; `together` if they are one mechanism."""
+    """The total price of releases, and the loss that each entry records; `together` if priced as one mechanism."""
 
     requests: tuple[Request, ...]
     total: Loss
@@ -82,13 +82,13 @@ class Pricing(Protocol):
 
     @property
     def spent(self) -> Loss:
-        """What the entries so far amount to."""
+        """The privacy loss of the entries so far."""
 
     def has_room_for(self, cost: Loss) -> bool:
-        """Whether releases of this cost keep the promise."""
+        """Whether the guarantee still holds after releases of this cost."""
 
     def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
-        """What losses, each with what it reads, add to what is spent."""
+        """The increase of `spent` by these losses, each with the columns that it reads."""
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
         """The price of these releases; `together` if their noise is fixed before the first of them is read."""
@@ -96,19 +96,25 @@ class Pricing(Protocol):
     def split(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """The losses of releases with these `reads` that cost `spend` in all, of relative size `weights` of mean 1."""
 
-    def noise_for(self, counts: Sequence[Private[Any, L1]], parts: Sequence[Loss], spend: Loss) -> list[CountNoise]:
-        """The least noise with which counts, priced together, cost `spend`; at most that of the losses `parts`."""
+    def noise_for(
+        self,
+        counts: Sequence[Private[Any, L1]],
+        parts: Sequence[Loss],
+        spend: Loss,  # noqa: ARG002 the parts cost it
+    ) -> list[CountNoise]:
+        """The least noise with which counts, priced together, cost `spend`; by default that of the losses `parts`."""
+        return [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
 
     def after(self, entries: Sequence[Entry]) -> Pricing:
         """The strategy once these entries are charged as well.
 
         Raises:
-            ValueError: They are not the entries of such a ledger.
+            ValueError: These are not the entries of such a ledger.
         """
 
 
-@dataclass(frozen=True, slots=True)
-class RenyiFilter:
+@dataclass(frozen=True)
+class RenyiFilter(Pricing):
     r"""Adds up the losses at one Rényi order and stops at the capacity.
 
     .. math:: \sum_j \varepsilon_{\alpha,j} \le \text{capacity}
@@ -148,23 +154,14 @@ class RenyiFilter:
         """Shares of `spend`."""
         return [spend / len(reads) * weight for weight in weights]
 
-    def noise_for(
-        self,
-        counts: Sequence[Private[Any, L1]],
-        parts: Sequence[Loss],
-        spend: Loss,  # noqa: ARG002 the parts add up to it
-    ) -> list[CountNoise]:
-        """The noise of each loss."""
-        return [for_counts(loss, value.distance) for loss, value in zip(parts, counts, strict=True)]
-
     def after(self, entries: Sequence[Entry]) -> RenyiFilter:
-        """The same with further losses added up."""
+        """The filter with further losses added."""
         if any(entry.together for entry in entries):
             raise ValueError("was changed: a later batch is priced together")
         return self.with_losses(entries)
 
     def with_losses(self, entries: Sequence[Entry]) -> RenyiFilter:
-        """The same with the losses of these entries added, however they were priced."""
+        """The filter with the losses of these entries added, however they were priced."""
         total = self.total + sum((Fraction(entry.loss) for entry in entries), Fraction(0))
         if total > self.capacity.value * (1 + ROUNDING):
             raise ValueError("has entries for more than its budget")

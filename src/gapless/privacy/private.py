@@ -1,9 +1,8 @@
-"""Sealed values and released ones: the two sides of the gate.
+"""Sealed values, their distances, and released values.
 
-Sealed values made from sealed values: only the room `data/` does this, with its ledger's key.
-
-Whoever calls `transform` owes a proof of the distance and a property test of it. It is no method of `Private`: a sealed
-value that was handed out cannot be given another distance by whoever holds it.
+Only the package `data/` makes sealed values from sealed values, with the key of their ledger. Every call of `transform`
+needs a proof of its distance and a property test. It is not a method of `Private`, so that user code cannot give a
+sealed value another distance.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from gapless.errors import Argument, Call, Hint, SealedError
 
 Columns: TypeAlias = frozenset[str]
-Numbers: TypeAlias = int | float | NDArray[np.int64] | NDArray[np.float64]  # what an answer is: a journal keeps no else
+Numbers: TypeAlias = int | float | NDArray[np.int64] | NDArray[np.float64]  # the types of answers
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -27,35 +26,35 @@ D_co = TypeVar("D_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Linf:
-    """How far each single number of a value can move when one protected unit comes or goes."""
+    """A bound on the change of each number of a value when one protected unit is added or removed (L∞ sensitivity)."""
 
     at_most: float
 
 
 @dataclass(frozen=True, slots=True)
 class L2(Linf):
-    """A bound on the Euclidean distance; it bounds every single number too."""
+    """A bound on the Euclidean norm of the change (L2 sensitivity); it bounds the change of each number too."""
 
 
 @dataclass(frozen=True, slots=True)
 class L1(L2):
-    """A bound on the sum of all changes; it bounds the Euclidean distance too."""
+    """A bound on the sum of absolute changes (L1 sensitivity); it bounds the Euclidean norm too."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinfByGroup(Linf):
-    """For a table of numbers, a line for each group: how far each line's numbers can move, added up over the lines.
+    """For a matrix with a line of numbers for each group: the L∞ change of each line, summed over the lines.
 
-    A row is in one group, so of the lines of a protected unit with one row a single one moves.
+    A row of the table is in one group, so adding or removing it changes one line.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Smooth:
-    """A value that comes with a private bound on how far *one* row can move it, in place of a public one.
+    """A value with a private, smooth bound on its change when *one* row is added or removed.
 
     The bound differs by a factor of at most 2 between tables that differ by one row (it is ln 2-smooth), and is never
-    below `least`, which is public. `at_most` rows come or go with one protected unit.
+    below `least`, which is public. A protected unit has up to `at_most` rows.
     """
 
     at_most: int
@@ -64,13 +63,13 @@ class Smooth:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Rows that chance takes one by one, into lots or to teachers: at most so many come or go with a protected unit."""
+    """Rows that are sampled independently, into batches or to teachers; a protected unit has up to `at_most` rows."""
 
     at_most: int
 
 
 class Key:
-    """What opens sealed values. Every ledger has its own, so no ledger can pay for another's table."""
+    """Opens sealed values. Each ledger has a separate key, so no ledger can pay for the table of another."""
 
     __slots__ = ()
 
@@ -88,7 +87,7 @@ def _refuse(attempt: str) -> Callable[..., NoReturn]:
 
 
 class Sealed:
-    """Refuses every way in which Python would look inside a value."""
+    """Refuses every operation of Python that would reveal a private value."""
 
     __slots__ = ()
 
@@ -101,7 +100,7 @@ class Sealed:
     __ne__ = _refuse("comparison")
     __lt__ = __le__ = __gt__ = __ge__ = _refuse("comparison")
     __hash__ = _refuse("hashing")
-    # Python's own __getstate__ would hand out what the slots hold.
+    # The default __getstate__ would reveal the content of the slots.
     __getstate__ = __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = _refuse("pickling or copying")
     __array__ = __array_ufunc__ = __array_function__ = _refuse("numpy")
     __buffer__ = __bytes__ = __dlpack__ = _refuse("conversion to bytes")
@@ -112,11 +111,11 @@ class Sealed:
 
 
 class Private(Sealed, Generic[T_co, D_co]):
-    """A sealed value, how far it can move when one protected unit comes or goes, and whom it reads.
+    """A sealed value with its distance (sensitivity) and the rows that it reads.
 
-    The value is not even computed before a ledger has been charged for it. Nothing about it can be changed from
-    outside: a new value with another distance is made by `sealing`, with the ledger's key. Python cannot stop a
-    determined programmer inside the same process; it can make sure that nobody looks by accident or by habit.
+    The value is not computed before a ledger has been charged for it. It cannot be modified: `transform` makes a new
+    value with another distance, and needs the ledger's key. This prevents access by accident or habit, not by a
+    determined programmer in the same process, whom Python cannot stop.
     """
 
     __slots__ = ("__compute", "__distance", "__key", "__reads")
@@ -129,7 +128,7 @@ class Private(Sealed, Generic[T_co, D_co]):
 
     @property
     def distance(self) -> D_co:
-        """How far the value can move when one protected unit comes or goes."""
+        """A bound on the change of the value when one protected unit is added or removed."""
         return self.__distance
 
     @property
@@ -149,20 +148,26 @@ class Private(Sealed, Generic[T_co, D_co]):
         return self.__compute()
 
     def __repr__(self) -> str:
-        reads = "every row" if self.reads is None else f"rows observed on {', '.join(sorted(self.reads)) or 'nothing'}"
-        return f"<Private: {self.distance}, reads {reads}>"
+        return f"<Private: {self.distance}, reads {describe_reads(self.reads)}>"
+
+
+def describe_reads(reads: Columns | None) -> str:
+    """The rows that a value reads, as text."""
+    return "every row" if reads is None else f"rows observed on {', '.join(sorted(reads)) or 'nothing'}"
 
 
 def check_sealed(value: object, key: Key) -> None:
-    """Refuse what this key does not open, by the very class: another object would be handed the key itself."""
+    """Refuse a value that this key does not open; by exact class, since another class would receive the key."""
     if type(value) is not Private:
-        raise SealedError(f"a {type(value).__name__} is no sealed value", hint="a value of a table of this ledger")
-    value._check(key)  # noqa: SLF001 its other half
+        raise SealedError(
+            f"a {type(value).__name__} is no sealed value", hint="pass a value from a table of this ledger"
+        )
+    value._check(key)  # noqa: SLF001 same module
 
 
 @dataclass(frozen=True, slots=True)
 class Released(Generic[T]):
-    """A public value and the number of the ledger's entry that paid for it."""
+    """A public value and the number of the ledger entry that paid for it."""
 
     value: T
     entry: int
@@ -175,14 +180,14 @@ D = TypeVar("D")
 def transform(
     value: Private[T, Any], function: Callable[[T], U], *, distance: D, reads: Columns | None, key: Key
 ) -> Private[U, D]:
-    """A new sealed value: `function` of the old one, computed when it is opened."""
+    """A sealed value that applies `function` to another one when it is opened."""
     check_sealed(value, key)
-    return Private(lambda: function(value._open(key)), distance=distance, reads=reads, key=key)  # noqa: SLF001 one room
+    return Private(lambda: function(value._open(key)), distance=distance, reads=reads, key=key)  # noqa: SLF001 same module
 
 
 def gather(values: Sequence[Private[T, Any]], *, key: Key) -> Private[list[T], None]:
-    """Several sealed values of one ledger as one, without a distance of its own: a step to a `transform`."""
+    """Several sealed values of one ledger as one value without a distance, for a following `transform`."""
     values = list(values)
     for value in values:
         check_sealed(value, key)
-    return Private(lambda: [value._open(key) for value in values], distance=None, reads=None, key=key)  # noqa: SLF001 one room
+    return Private(lambda: [value._open(key) for value in values], distance=None, reads=None, key=key)  # noqa: SLF001 same module

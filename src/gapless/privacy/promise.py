@@ -1,14 +1,6 @@
-r"""What a ledger promises, in numbers and in words: for the incomplete table, and for the complete one behind it.
+r"""The guarantees of a ledger, as numbers and as text: for the incomplete table and for the complete data.
 
-What a mechanism costs after a transformation that lets one row change several: group privacy.
-
-What is weak about a promise, told in words before it is paid for.
-
-The limits follow NIST SP 800-226: ε above 1 is to be weighed, ε above 10 protects little by itself, and δ must be
-clearly below one in the number of people: a mechanism that publishes each row with probability δ satisfies (0, δ).
-The number of rows is private, so that δ is held against a public one or, where none is stated, against `USUAL_ROWS`.
-
-A ledger as text for people, and as a summary for machines. All of it is public.
+Also group privacy, cautions about weak guarantees, and the ledger as text and as JSON. All of it is public.
 """
 
 from __future__ import annotations
@@ -16,11 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gapless.errors import BudgetError
+from gapless.errors import Argument, BudgetError, Call, Hint, LedgerError
 from gapless.privacy.assumptions import Assumption
 from gapless.privacy.budget import PURE, Loss, Rows
+from gapless.privacy.ledger_file import seal_of
 from gapless.text import aligned, plural, rounded_up, told_up
 from gapless.types import GapRule, is_number, whole
 
@@ -123,6 +117,27 @@ def gaps_told(gaps: Mapping[str, str]) -> str:
     return f"A gap is, {rules}." if gaps else "No column is named."
 
 
+def group_privacy(epsilon: float, delta: float, units: int) -> tuple[float, float]:
+    r"""The ε and δ that an (ε, δ)-DP release has for several protected units together.
+
+    .. math:: \varepsilon_k = k\,\varepsilon, \qquad
+              \delta_k = \delta\,(1 + e^\varepsilon + \dots + e^{(k-1)\varepsilon})
+              = \delta\,\frac{e^{k\varepsilon} - 1}{e^\varepsilon - 1}
+
+    Notation: :math:`k` is `units`.
+    Guarantee: a δ of 1, at which the formula stops, promises nothing. Proved in docs/proofs/ledger.md, section 12.
+
+    >>> group_privacy(1.0, 0.0, 3)
+    (3.0, 0.0)
+    """
+    if delta == 0 or units == 1:
+        return units * epsilon, delta
+    if (last := (units - 1) * epsilon) > 700:  # beyond what a float holds
+        return units * epsilon, 1.0
+    growth = units if epsilon == 0 else math.exp(last) * math.expm1(-units * epsilon) / math.expm1(-epsilon)
+    return units * epsilon, min(1.0, delta * growth)
+
+
 @dataclass(frozen=True, slots=True)
 class StabilityCost:
     """What is promised when one row can change several rows: (ε, δ) and, if asked for, zCDP."""
@@ -171,7 +186,7 @@ def stability_cost(epsilon: float, delta: float = 0.0, *, changed: int, rho: flo
 
 
 def _steps(epsilon: float, changed: int) -> float:
-    """(e^{cε} - 1) / (e^ε - 1): the sum of e^{iε} over i < c, also at ε = 0 and beyond the reach of floats."""
+    """(e^{cε} - 1) / (e^ε - 1): the sum of e^{iε} over i < c, also at ε = 0 and beyond the range of floats."""
     if epsilon == 0:
         return float(changed)
     if changed * epsilon > 700:
@@ -179,6 +194,7 @@ def _steps(epsilon: float, changed: int) -> float:
     return math.expm1(changed * epsilon) / math.expm1(epsilon)
 
 
+SPENT = "use the releases that were paid for: the budget of this table is spent"
 HIGH_EPSILON = 1.0
 VERY_HIGH_EPSILON = 10.0
 USUAL_ROWS = 10_000  # assumed where nothing is said
@@ -190,7 +206,11 @@ UNREGISTERED = (
 
 
 def cautions(epsilon: float, delta: float, *, expected_rows: int | None = None) -> list[str]:
-    """What a holder should weigh before making this promise; nothing if it is a usual one.
+    """Reasons to reconsider a guarantee before it is given; none if it is a usual one.
+
+    The limits follow NIST SP 800-226: reconsider ε above 1; ε above 10 protects little by itself; δ must be clearly
+    below one in the number of people, because a mechanism that publishes each row with probability δ satisfies (0, δ).
+    The number of rows is private, so δ is compared with the public `expected_rows`, else with `USUAL_ROWS`.
 
     >>> cautions(1.0, 1e-6)
     []
@@ -303,3 +323,44 @@ def _entries(ledger: Ledger) -> Iterator[str]:
         shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in parameters)
         percent = ledger.percent(Loss(entry.loss, ledger.order))
         yield f"  {entry.number:>4}  {percent:>7}  {to}  {purpose}  {name}({shown})"
+
+
+def how_to_continue(ledger: Ledger, name: str) -> str:
+    """How to use a ledger after a mistake: never by another ledger, which would be a second budget."""
+    if name == "table":
+        return "write the name that the table had before; another table needs another file, with a ledger beside it"
+    if ledger.left.value == 0:
+        return SPENT
+    if not ledger.entries:
+        return Hint("leave ", Argument("budget"), " out: the ledger has the budget") | Hint(
+            "delete the ledger and its .seal: nothing was spent under it"
+        )
+    left = f"{ledger.percentages()[1]:.2f}%"
+    return Hint("leave ", Argument("budget"), f" out: the ledger has the budget, of which {left} is left")
+
+
+def refused_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
+    """The refusal of a protected unit other than the ledger's, with what its releases promise for that unit.
+
+    No hint suggests a unit that the holder knows to be wrong: that would be a false promise.
+    """
+    wrong = f"{path} protects {ledger.protect} of each person, and now it would be {unit}"
+    if unit.at_most < ledger.protect.at_most:
+        kept = Argument("protect", Call("Rows", ledger.protect.at_most))
+        return LedgerError(wrong, hint=Hint("keep ", kept, ": a promise for more rows covers fewer as well"))
+    if not ledger.entries:
+        return LedgerError(
+            f"{wrong}; nothing was spent under it",
+            hint=Hint(f"delete {path} and {seal_of(path)}, and read the table again with ", Argument("budget")),
+        )
+    stated, true = ledger.guarantee(), ledger.guarantee_for(unit)
+    if stated.private:
+        promised, left = (f"({rounded_up(found.epsilon)}, {told_up(found.delta)})" for found in (stated, true))
+        wrong += (
+            f": its releases are less private than they state. For a person with {unit.at_most} rows "
+            + (f"{left}-differential privacy is left" if true.delta < 1 else "no differential privacy can be proved")
+            + f", in place of {promised}"
+        )
+    return LedgerError(
+        wrong, hint="release nothing more under this ledger, and correct the privacy statements of its releases"
+    )

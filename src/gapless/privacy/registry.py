@@ -1,14 +1,14 @@
-"""Mechanisms and distances by the names under which a ledger records them, and the loss that a record has by itself.
+"""The mechanisms and distances that a ledger can record, by name, and the loss of a recorded release.
 
-A ledger writes down parameters, so that whoever opens it can compute every loss again. What is not entered here could
-not be: it is refused at the gate, before it is charged.
+A ledger records parameters, so that every loss can be computed again when it is opened. A mechanism that is not listed
+here is refused before it is charged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from gapless.errors import BudgetError, LedgerError
 from gapless.privacy.mechanisms import ChoiceByGroup, DiscreteGaussian, DiscreteLaplace, ExponentialChoice, KNorm
@@ -29,23 +29,10 @@ Recorded: TypeAlias = (
     | OneTeacher
 )
 
-MECHANISMS: dict[str, type[Recorded]] = {
-    kind.__name__: kind
-    for kind in (
-        DiscreteLaplace,
-        DiscreteGaussian,
-        KNorm,
-        ExponentialChoice,
-        ChoiceByGroup,
-        SmoothCauchy,
-        PrivateTraining,
-        TeacherVotes,
-        OneTeacher,
-    )
-}
+MECHANISMS: dict[str, type[Recorded]] = {kind.__name__: kind for kind in get_args(Recorded)}
 UNKNOWN = {"name": "unknown"}  # the mechanism of an entry that a crash left half written, for which nothing was read
 
-# By how much a recorded loss may fall short of the one computed again: logarithms differ between machines
+# A recorded loss may be smaller than the recomputed one by this much: logarithms differ between machines
 # (docs/proofs/renyi_filter.md, section 6).
 RECOMPUTED = 1e-10
 
@@ -61,12 +48,12 @@ _DISTANCE_OF_NAME = {kind.__name__: build for kind, build in _DISTANCES.items()}
 
 
 def check_known(mechanism: object, distance: object) -> None:
-    """Refuse what a ledger could not compute again: decided by the very type, since a subclass may cost anything."""
+    """Refuse a release whose loss could not be computed again; by exact type, since a subclass may cost anything."""
     if type(mechanism) not in MECHANISMS.values() or type(distance) not in _DISTANCES:
         raise BudgetError(
             f"{type(mechanism).__name__} on a value with a distance in {type(distance).__name__} is none of the "
             "releases whose loss a ledger can compute again",
-            hint=f"one of: {', '.join(MECHANISMS)}; a new one is entered in privacy/registry.py, with its proof",
+            hint=f"use one of: {', '.join(MECHANISMS)}; add a new one to privacy/registry.py, with its proof",
         )
 
 
@@ -77,12 +64,12 @@ def mechanism_of(parameters: Mapping[str, Any]) -> Recorded | None:
     given = dict(parameters)
     name = given.pop("name")
     if name not in MECHANISMS:
-        raise LedgerError(f"this gapless does not know the mechanism {name!r}", hint="a newer gapless")
+        raise LedgerError(f"this gapless does not know the mechanism {name!r}", hint="install a newer gapless")
     return MECHANISMS[name](**given)
 
 
 def recomputed_loss(parameters: Mapping[str, Any], distance: Mapping[str, float], order: float) -> float:
-    """What a recorded release loses at an order, from its record alone.
+    """The loss of a recorded release at an order.
 
     0 for a half-written entry: its charge was never completed, so nothing was read for it.
     """

@@ -22,6 +22,7 @@ from gapless.errors import LedgerError
 from gapless.files import BINARY, locked, parse_json, sync_name, take_up_to
 
 LARGEST = 1 << 30  # bytes: some million steps
+_BEGIN = b'{"run": "'  # of each line
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,8 @@ def _opened(path: Path) -> Iterator[int]:
             yield descriptor
     except OSError as error:
         raise LedgerError(
-            f"cannot read or write {path}: {error.strerror}", hint="free space, and a file and folder that are yours"
+            f"cannot read or write {path}: {error.strerror}",
+            hint="free space on the disk, or make the file and its folder writable",
         ) from None
 
 
@@ -82,12 +84,17 @@ def _last(descriptor: int, path: Path, run: str) -> RunState:
     """The state of a run by the last of its lines; half a line that a crash left is cut off."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, "rb", closefd=False) as file:
-        text = take_up_to(file, LARGEST)
+        try:
+            text = take_up_to(file, LARGEST)
+        except ValueError:
+            raise LedgerError(f"{path} is larger than 1 GB", hint="delete it when no stopped run is left") from None
     whole = text[: text.rfind(b"\n") + 1]  # the answer of the other half was returned to nobody
     os.ftruncate(descriptor, len(whole))
     state = RunState()
     try:
         for line in whole.splitlines():
+            if line.startswith(_BEGIN) and not line.startswith(_BEGIN + run.encode() + b'"'):
+                continue  # of another run: not parsed, so that a step costs little however many runs there were
             content = parse_json(line)
             if content["run"] == run:
                 state = RunState(int(content["length"]), str(content["digest"]))

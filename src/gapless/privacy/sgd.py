@@ -1,25 +1,24 @@
-r"""Private training: sums of clipped gradients over random lots of rows, each with noise, all steps in one release.
+r"""Private training (DP-SGD): noisy sums of clipped gradients over Poisson samples of rows, all steps in one release.
 
-A step takes every row with the same public chance, cuts the gradient of each to one length and to whole numbers, adds
-them up exactly and adds noise. What is computed from the noisy sums alone is free: all iterates, and whatever is done
-between two steps. So the loop is one mechanism, charged once, before the first row is read. It runs here, inside the
-gate; the program, which is code of this library, is shown rows only to say how a loss grows at each, and goes on from
-noisy sums.
-Proved in docs/proofs/private_training.md.
+A step takes each row with the same public probability, clips its gradient, rounds it to whole numbers, adds the
+gradients up exactly and adds noise. All iterates are post-processing of the noisy sums. So the loop is one mechanism,
+charged once, before the first row is read. It runs here; the program, which is code of this library, sees rows only to
+compute their gradients, and continues from noisy sums. Proved in docs/proofs/private_training.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import Argument, BudgetError, Call, Hint
-from gapless.privacy.budget import PURE, Loss
+from gapless.errors import Argument, BudgetError, Hint
+from gapless.privacy.budget import Loss
+from gapless.privacy.mechanisms import RecordedMechanism, check_distance, check_not_pure
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import Sampled
 from gapless.threads import one_thread
@@ -109,7 +108,7 @@ class Trainable(Protocol[S]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateTraining:
+class PrivateTraining(RecordedMechanism):
     r"""Train by noisy sums of clipped gradients over lots that each row is in with the same chance (DP-SGD).
 
     .. math:: \tilde s_t = h \Bigl(\Bigl\lfloor 2^{-24} \sum_{i \in L_t} \bigl[\tfrac{2^{24}}h g_i \min(1, C/\lVert g_i
@@ -141,10 +140,6 @@ class PrivateTraining:
     numbers: int
     draws: int = 1
 
-    def parameters(self) -> dict[str, Any]:
-        """Name and parameters, as the ledger records them."""
-        return {"name": type(self).__name__} | asdict(self)
-
     def __post_init__(self) -> None:
         within("rate", self.rate, 2.0**-_WORD, 1)
         within("clip", self.clip, 2.0**-10, 2.0**20)
@@ -161,12 +156,8 @@ class PrivateTraining:
 
     def loss(self, distance: Sampled, order: float) -> Loss:
         """T times the loss of one step; each draw hides an even part of a person's rows."""
-        _measured_sampled(distance)
-        if order == PURE:
-            raise BudgetError(
-                "private training has no finite loss under a pure budget",
-                hint=Hint("choose a ", Argument("delta"), " above 0 for a new ledger"),
-            )
+        check_distance(distance, Sampled)
+        check_not_pure(order, "private training")
         rows = -(-distance.at_most // self.draws)
         rate = -math.expm1(rows * math.log1p(-self.rate)) if self.rate < 1 else 1.0
         shift = rows * (1 + math.sqrt(self.numbers) * 2.0**-GRID + SLACK) * math.sqrt(self.draws) / self.std
@@ -177,7 +168,7 @@ class PrivateTraining:
         cls, loss: Loss, distance: Sampled, *, rate: float, steps: int, clip: float, numbers: int
     ) -> PrivateTraining:
         """The least noise that costs at most `loss`."""
-        _measured_sampled(distance)
+        check_distance(distance, Sampled)
 
         def with_std(std: float) -> PrivateTraining:
             return cls(rate=rate, steps=steps, clip=clip, std=std, numbers=numbers, draws=distance.at_most)
@@ -306,12 +297,4 @@ def _log_moment(rate: float, shift: float, order: int) -> float:
 def within(name: str, value: object, least: float, most: float) -> None:
     """Refuse a parameter that is no number in this range."""
     if not (is_number(value) and least <= value <= most):
-        raise BudgetError(f"{name} = {value!r}", hint=f"a number from {least:.4g} to {most:.4g}")
-
-
-def _measured_sampled(distance: object) -> None:
-    if not isinstance(distance, Sampled):
-        raise BudgetError(
-            f"training is for rows that are drawn into lots, not for values with a distance {distance}",
-            hint=Hint("use ", Call("trainable", ...)) | Hint("use ", Call("DiscreteLaplace", ...), " for counts"),
-        )
+        raise BudgetError(f"{name} = {value!r}", hint=f"pass a number from {least:.4g} to {most:.4g}")

@@ -8,17 +8,17 @@ Smith 2007). Then noise in proportion to it hides both the value and the bound.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import Argument, BudgetError, Call, Hint
 from gapless.privacy.budget import Loss, pure_loss
-from gapless.privacy.mechanisms import _pure_epsilon
+from gapless.privacy.mechanisms import RecordedMechanism, check_distance, pure_epsilon
 from gapless.privacy.noise import NoiseSource
 from gapless.privacy.private import Smooth
 
@@ -40,7 +40,7 @@ class SmoothValue:
 
 
 @dataclass(frozen=True, slots=True)
-class SmoothCauchy:
+class SmoothCauchy(RecordedMechanism):
     r"""Add generalized Cauchy noise in proportion to a smooth bound: for answers that imputed rows enter.
 
     .. math:: q(D) + \frac{S(D)}{a} X, \qquad f(x) \propto \frac1{1 + |x|^g}, \qquad
@@ -68,13 +68,9 @@ class SmoothCauchy:
         for name in ("exponent", "alpha", "grid"):
             object.__setattr__(self, name, float(getattr(self, name)))  # plain: what is charged is what is drawn
         if 4 * self.exponent not in QUARTERS:
-            raise BudgetError(f"exponent = {self.exponent}", hint="a multiple of 1/4 from 2 to 16")
+            raise BudgetError(f"exponent = {self.exponent}", hint="pass a multiple of 1/4 from 2 to 16")
         if not (0 < self.alpha < math.inf and 0 < self.grid < math.inf):
-            raise BudgetError(f"alpha = {self.alpha}, grid = {self.grid}", hint="positive, finite numbers")
-
-    def parameters(self) -> dict[str, Any]:
-        """Name and parameters, as the ledger records them: all public, the size of the noise is not among them."""
-        return {"name": type(self).__name__} | asdict(self)
+            raise BudgetError(f"alpha = {self.alpha}, grid = {self.grid}", hint="pass positive, finite numbers")
 
     @property
     def median_per_bound(self) -> float:
@@ -82,15 +78,15 @@ class SmoothCauchy:
         return _quantile(self.exponent, 0.5) / self.alpha
 
     def loss(self, distance: Smooth, order: float) -> Loss:
-        """J(g, a) for each of k rows at order ∞, and what that implies at a finite order."""
-        _measured_smooth(distance)
+        """J(g, a) times the number of rows at order ∞; at a finite order the loss of any ε-DP mechanism."""
+        check_distance(distance, Smooth)
         return Loss(pure_loss(distance.at_most * joint_loss(self.exponent, self.alpha), order), order)
 
     @classmethod
     def for_loss(cls, loss: Loss, distance: Smooth) -> SmoothCauchy:
         """The exponent and alpha that cost at most `loss` with the least noise (the 95 % point of its size)."""
-        _measured_smooth(distance)
-        epsilon = _pure_epsilon(loss) / distance.at_most
+        check_distance(distance, Smooth)
+        epsilon = pure_epsilon(loss) / distance.at_most
         found = _calibrated(epsilon) if epsilon > LN2 else None
         if found is None:
             raise BudgetError(
@@ -185,11 +181,3 @@ def _quantile(exponent: float, chance: float) -> float:
 
     share = float(betaincinv(1 / exponent, 1 - 1 / exponent, chance))
     return float((share / (1 - share)) ** (1 / exponent))
-
-
-def _measured_smooth(distance: object) -> None:
-    if not isinstance(distance, Smooth):
-        raise BudgetError(
-            f"this noise is for values with a smooth bound, not {distance}",
-            hint=Hint("use ", Call("neighbour_sum", ...)) | Hint("use ", Call("DiscreteLaplace", ...), " for counts"),
-        )

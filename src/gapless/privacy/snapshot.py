@@ -1,39 +1,32 @@
-"""What a ledger's record amounts to: figures for the incomplete table, and for the complete one behind its gaps.
+"""The guarantees that follow from the header and the entries of a ledger, as of one moment.
 
-A pure function of what was written down; whatever is charged later is no part of it.
-
-What a gap is, by a ledger's header and for a reading under it: figures for the complete table rest on one answer.
-
-F is a statement about one pattern of gaps. A release whose reading takes other cells for gaps than the header states
-counts every row (docs/proofs/ground_truth.md, section 11).
+Guarantees for the complete data hold for one definition of a gap. A release that was read with other gaps than the
+header states counts as reading every row (docs/proofs/ground_truth.md, section 11).
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from gapless.errors import BudgetError, Call, Hint, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon, partition_epsilon
 from gapless.privacy.assumptions import MCAR, Assumption, Paid, named_rates, over
-from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of, group_privacy
+from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of
 from gapless.privacy.first_batch import GaussianBatch
 from gapless.privacy.ground_truth import mean_exp, merged, most_lost, observed, renyi
 from gapless.privacy.ledger_file import VERSION, Entry
 from gapless.privacy.private import Columns
-from gapless.privacy.promise import GroundTruth, Guarantee
+from gapless.privacy.promise import GroundTruth, Guarantee, group_privacy
 from gapless.privacy.registry import recomputed_loss
 from gapless.text import nearest
 from gapless.types import GapRule
-
-if TYPE_CHECKING:
-    from gapless.privacy.ledger_file import Entry
 
 _UNSAID = "the ledger does not say, so its rate lowers no figure"
 
@@ -58,10 +51,6 @@ class Gaps:
         """What an entry reads, as figures for the complete table count it."""
         said = reads is not None and self.stated is not None and self.stated.keys() >= set(reads)
         return frozenset(reads or ()) if said else None
-
-    def losses(self, entries: Iterable[Entry]) -> list[tuple[float, Columns | None]]:
-        """What entries have lost, and what each reads."""
-        return [(entry.loss, self.counted(entry.reads)) for entry in entries]
 
     @property
     def columns(self) -> list[str]:
@@ -187,7 +176,7 @@ class LedgerSnapshot:
 
     def _epsilon_at_distance(self, times: int) -> float:
         """The ε at the budget's δ of releases that were all fixed in advance, at a multiple of their distance."""
-        entries = Counter((_plain(entry.mechanism), _plain(entry.distance)) for entry in self.entries)
+        entries = Counter((tuple(entry.mechanism.items()), tuple(entry.distance.items())) for entry in self.entries)
         orders = [PURE] if self.order == PURE else [1 + 2 ** (step / 4) for step in range(-16, 65)]
         found = []
         for order in orders:
@@ -258,7 +247,8 @@ class LedgerSnapshot:
             return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, told, None)
         realised = None
         if self.order == PURE:
-            realised = mean_exp(merged(self.gaps.losses(self.entries)), assumption, rows=self.protect.at_most)
+            losses = merged((entry.loss, self.gaps.counted(entry.reads)) for entry in self.entries)
+            realised = mean_exp(losses, assumption, rows=self.protect.at_most)
         if not self.all_fixed and assumption == promised and self.gaps.stated is not None:
             found = [(self.budget.epsilon, "the budget's filter for the complete table")]
         else:
@@ -304,6 +294,48 @@ class LedgerSnapshot:
                 yield tighter, "amplified loss distributions of releases that were all fixed in advance"
 
 
-def _plain(record: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """What an entry records, so that equal ones can be counted."""
-    return tuple(record.items())
+class LedgerGuarantees(ABC):
+    """The methods of a ledger that compute guarantees, each from one snapshot of its entries."""
+
+    @property
+    @abstractmethod
+    def _snapshot(self) -> LedgerSnapshot: ...
+
+    def guarantee(self) -> Guarantee:
+        """The (ε, δ) for the incomplete table: the budget's, or the tighter total of a single batch."""
+        return self._snapshot.guarantee()
+
+    def guarantee_for(self, unit: Rows) -> Guarantee:
+        """The (ε, δ) for a person with more rows than the protected unit; a δ of 1 promises nothing."""
+        return self._snapshot.guarantee_for(unit)
+
+    def epsilon_at(self, delta: float) -> float:
+        """The ε that the whole budget promises at another δ; infinite if none is known."""
+        return self._snapshot.epsilon_at(delta)
+
+    def amounts_to(self) -> float:
+        """The ε of the spending so far, as if all of it had been fixed in advance."""
+        return self._snapshot.amounts_to()
+
+    def receipt(self) -> Paid:
+        """The identity of this ledger and its promise: for estimates made under it and used elsewhere."""
+        return self._snapshot.receipt()
+
+    def ground_truth(self, assumption: Assumption | None = None) -> GroundTruth:
+        """The (ε, δ) for the complete table, if an assumption about gaps holds; by default that of the budget.
+
+        One rate stands for every column that may be missing. Columns that were chosen after earlier answers are not
+        known in advance, so that only a first batch is amplified, and all that the budget allows beyond it counts in
+        full; unless the budget itself stops on this assumption. Proved in docs/proofs/ground_truth.md and
+        ground_truth_pld.md.
+        """
+        return self._snapshot.ground_truth(assumption)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences on what weakens the guarantee for the complete data; usually none."""
+        return self._snapshot.gaps.remarks()
+
+    def gap_rules(self, assumption: Assumption) -> dict[str, str]:
+        """The definition of a gap in each column that an assumption names."""
+        return self._snapshot.gaps.told(assumption)

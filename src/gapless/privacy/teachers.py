@@ -1,24 +1,24 @@
-r"""Teachers who each know a part of the rows: what they say of made rows, with noise, all steps in one release.
+r"""Teacher ensembles (PATE): noisy answers of teachers about synthetic rows, all steps in one release.
 
-Each row goes to one of K teachers, drawn evenly and by itself, and stays there. A teacher is a function of its own rows
-and of what is public, so one row changes what one teacher says, however often it is asked. Rows that are made from
-noisy answers are public: teachers are asked about them, step after step, and the answers lead to the next ones. The
-loop is one mechanism, charged once, before the first row is read. It runs here, inside the gate, as that of `sgd`.
-What a teacher keeps of its rows are counts, so that it is the same to the last bit whoever else there is.
-Proved in docs/proofs/teachers.md.
+Each row goes to one of K teachers, drawn independently and uniformly, and stays there. A teacher is a function of its
+rows and of public values, so one row changes the answers of one teacher, however often it is asked. Synthetic rows made
+from noisy answers are public: the teachers are asked about them, step after step. The loop is one mechanism, charged
+once, before the first row is read. It runs here, as that of `sgd`. A teacher keeps counts of its rows, so it does not
+depend, to the last bit, on the rows of other teachers. Proved in docs/proofs/teachers.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from gapless.errors import Argument, BudgetError, Call, Hint
-from gapless.privacy.budget import PURE, Loss
+from gapless.errors import Argument, BudgetError, Hint
+from gapless.privacy.budget import Loss
+from gapless.privacy.mechanisms import RecordedMechanism, check_distance, check_not_pure
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import Sampled
 from gapless.privacy.sgd import GRID, SLACK, between_whole_orders, least_std, within
@@ -90,7 +90,7 @@ class Teachable(Protocol[S]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TeacherVotes:
+class TeacherVotes(RecordedMechanism):
     r"""Count the votes of teachers on made rows, with noise (PATE).
 
     .. math:: \tilde v_t = \sum_{k=1}^K v_{t,k} + Z_t, \qquad v_{t,k} \in \{0, 1\}^B, \qquad
@@ -112,10 +112,6 @@ class TeacherVotes:
     queries: int
     std: float
 
-    def parameters(self) -> dict[str, Any]:
-        """Name and parameters, as the ledger records them."""
-        return {"name": type(self).__name__} | asdict(self)
-
     def __post_init__(self) -> None:
         within("std", self.std, 2.0**-GRID, LARGEST)
         object.__setattr__(self, "std", float(self.std))  # plain: what is charged is what is drawn
@@ -129,7 +125,8 @@ class TeacherVotes:
 
     def loss(self, distance: Sampled, order: float) -> Loss:
         """α T B r² / 2σ²."""
-        _check(distance, order)
+        check_distance(distance, Sampled)
+        check_not_pure(order, "an ensemble of teachers")
         moved = min(distance.at_most, self.teachers)
         return Loss(order * self.steps * self.queries * moved**2 / (2 * self.std**2) * _UP, order)
 
@@ -157,7 +154,7 @@ class TeacherVotes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneTeacher:
+class OneTeacher(RecordedMechanism):
     r"""At each step one teacher, drawn anew and evenly, answers with clipped vectors, and noise is added to them.
 
     .. math:: \tilde a_t = h \Bigl(\bigl\lfloor \tfrac1h \bigl(a_i \min(1, C / \lVert a_i \rVert)\bigr)_{i \le V}
@@ -191,10 +188,6 @@ class OneTeacher:
     vectors: int
     numbers: int
 
-    def parameters(self) -> dict[str, Any]:
-        """Name and parameters, as the ledger records them."""
-        return {"name": type(self).__name__} | asdict(self)
-
     def __post_init__(self) -> None:
         within("clip", self.clip, 2.0**-10, 2.0**20)
         within("std", self.std, 2.0**-GRID, LARGEST * 2.0**-GRID)
@@ -210,7 +203,8 @@ class OneTeacher:
 
     def loss(self, distance: Sampled, order: float) -> Loss:
         """T times the loss of one step."""
-        _check(distance, order)
+        check_distance(distance, Sampled)
+        check_not_pure(order, "an ensemble of teachers")
         apart = 2 * math.sqrt(self.vectors) + math.sqrt(self.numbers) * 2.0**-GRID + SLACK
         chance = min(1.0, distance.at_most / self.teachers)
         return Loss(self.steps * one_of_many_loss(chance, apart / self.std, order), order)
@@ -298,16 +292,3 @@ def _taught(value: Teachable[S], noise: NoiseSource, *, teachers: int, answers: 
         for columns, teacher in value.parts(lambda rows: evenly(teachers, rows, noise)):
             lessons = lessons + program.lessons(columns, teacher)
         return program.taught(np.asarray(lessons))
-
-
-def _check(distance: object, order: float) -> None:
-    if not isinstance(distance, Sampled):
-        raise BudgetError(
-            f"teachers are for rows that are drawn by chance, not for values with a distance {distance}",
-            hint=Hint("use ", Call("teachable", ...)) | Hint("use ", Call("DiscreteLaplace", ...), " for counts"),
-        )
-    if order == PURE:
-        raise BudgetError(
-            "teachers have no finite loss under a pure budget",
-            hint=Hint("choose a ", Argument("delta"), " above 0 for a new ledger"),
-        )

@@ -9,7 +9,6 @@ from gapless.publish.making import (
     check_model_path,
     check_release,
     release,
-    release_as,
     save_model,
 )
 from gapless.publish.verifying import Verification, verify_release
@@ -28,7 +27,6 @@ __all__ = [
     "model_of",
     "notify_cautions",
     "release",
-    "release_as",
     "rows_file",
     "save_model",
     "verify_release",

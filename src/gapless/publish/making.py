@@ -197,6 +197,7 @@ def release(
         notify: called with sentences for the holder: what is weak about the promise, before it is spent; that a
             release is resumed; that noise dominates.
     """
+    check_private(table, "release()")
     options = ReleaseOptions(
         method=method,
         missing=missing,
@@ -207,24 +208,10 @@ def release(
         seed=seed,
         expected_rows=expected_rows,
     )
-    return release_as(table, folder, options, spend=spend, progress=progress, notify=notify)
-
-
-def release_as(
-    table: PrivateTable,
-    folder: str | Path,
-    options: ReleaseOptions,
-    *,
-    spend: Spend,
-    progress: Progress | None = None,
-    notify: Notify | None = None,
-) -> Release:
-    """`release`, with its options in one object."""
-    check_private(table, "release()")
-    folder = Path(folder)
-    synthesizer = options.check(table.schema, table.ledger.budget)
-    seed, ledger = seed_or_new(options.seed), table.ledger
-    table.ledger.share(spend)  # refuses what is no share
+    folder, ledger = Path(folder), table.ledger
+    synthesizer = options.check(table.schema, ledger.budget)
+    seed = seed_or_new(seed)
+    ledger.share(spend)  # refuses what is no share
     phase, say = progress or (lambda *_: None), notify or (lambda _: None)
     with open_folder(folder, ledger.given_path) as journal:
         notify_cautions(ledger, table.schema, say)
@@ -238,14 +225,13 @@ def release_as(
             begun = _begun_with(folder, model, options)
             say(f"{begun}: it is finished with the model that was paid for. Nothing is spent.")
         phase("sampling", 0, 1)
-        rows, gaps = options.rows, options.gaps
         many = max(0, round(model.total)) if rows is None else int(rows)
         sample = model.sample(min(many, PART_ROWS), seed=seed, gaps=gaps)  # all rows, or the first of them
         write = None if many == sample.rows else partial(model.write_sample, rows=many, seed=seed, gaps=gaps)
         for caution in filter(None, (model.lost_in_noise(), model.pinned())):
             say(f"Warning: {caution}")
         phase("writing", 0, 1)
-        tables = None if options.copies is None else model.copies(options.copies, seed=seed, progress=progress)
+        tables = None if copies is None else model.copies(copies, seed=seed, progress=progress)
         # The journal is held until all is written, so that no other process writes into the same folder.
         files = write_folder(folder, model, sample, ledger, rows=many, write=write, copies=tables, journal=journal)
     return Release(

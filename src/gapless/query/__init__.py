@@ -1,11 +1,10 @@
 """Questions to an incomplete table: counts, shares, sums, means, variances, quantiles; and what is done about gaps."""
 
 from gapless.query.answers import Answer
+from gapless.query.ask import ask_all, preview
 from gapless.query.hot_deck import Deck, HotDeck
 from gapless.query.knn import Knn
-from gapless.query.preview import preview
 from gapless.query.questions import Count, Mean, Median, Proportion, Quantile, Sum, Variance, parse_question
-from gapless.query.several import ask_all
 from gapless.query.treatments import Drop, Preview
 
 __all__ = [

@@ -109,11 +109,6 @@ def _limit(laplace: bool, weight: float, other: float, miss: float) -> float:  #
     return high
 
 
-def ratio(part: float, rest: float) -> float:
-    """The first of two noisy numbers of rows as a share of both: of at least one row, between 0 and 1."""
-    return min(1.0, max(0.0, part / max(1.0, part + rest)))
-
-
 def ratio_interval(part: float, rest: float, noise: Noise) -> tuple[float, float]:
     r"""The ratios r for which (1 − r) · part − r · rest is no larger than its noise explains (Fieller 1954).
 
@@ -142,12 +137,6 @@ def ratio_interval(part: float, rest: float, noise: Noise) -> tuple[float, float
         return outer
 
     return end(0.0), end(1.0)
-
-
-def variance(squares: float, values: float, rows: float) -> float:
-    """The sample variance from sums of squares and values in [0, 1]: at least two rows, between 0 and 1/2."""
-    rows = max(2.0, rows)
-    return min(0.5, max(0.0, (squares - values**2 / rows) / (rows - 1)))
 
 
 def variance_interval(parts: Floats, noise: Noise) -> tuple[float, float]:

@@ -21,21 +21,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from gapless.constraints.grammar import Condition, gap_columns, needed, value_columns
+from gapless.data.private_table import check_question
 from gapless.data.row_contribution import Groups, Named, Tally, in_bins
 from gapless.errors import QuestionError
-from gapless.query.answers import Estimate, Noise, ratio, ratio_interval, variance, variance_interval
+from gapless.query.answers import Estimate, Noise, ratio_interval, variance_interval
 from gapless.query.condition import MOST_VALUES, TRUE, compile_condition, known
 from gapless.query.numbers import FOR_SQUARES, Numbers
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
 from gapless.types import Floats, Integers
+
+if TYPE_CHECKING:
+    from gapless.query.questions import _Question
 
 MOST_GROUPS = 1 << 16
 
@@ -44,32 +48,29 @@ MOST_GROUPS = 1 << 16
 class Shape:
     """How one kind of question shares a row out, and how it reads the sums: a `Total`, a `Ratio` or a `Spread`.
 
-    `looks_at` are the columns whose values it looks at, `tests` those whose gaps it looks at; a row with a gap in one
-    of `needs` adds nothing.
+    Attributes:
+        parts: what rows add, rows × width, before `where` and `by`.
+        unit: the most that the absolute parts of a row add up to.
+        looks_at: the columns whose values it looks at.
+        tests: the columns whose gaps it looks at.
+        needs: a row with a gap in one of these columns adds nothing.
     """
 
     width: ClassVar[int]  # the number of parts
+    is_ratio: ClassVar[bool] = True  # whether the noise on the answer depends on the number of rows
 
-    parts: Callable[[Named], Integers]  # rows × width, before `where` and `by`
+    parts: Callable[[Named], Integers]
     unit: int
-    finish: Callable[[Floats], float]
-    interval: Callable[[Floats, Noise], tuple[float, float]]
-    std_factor: float  # noise on the answer, in noise on a part; for ratios: times the number of rows, at most
-    looks_at: frozenset[str] = frozenset()
-    tests: frozenset[str] = frozenset()
-    needs: frozenset[str] = frozenset()
-    low: float = 0.0  # what a row adds to the first part, in units, is between low and high
-    high: float = 1.0
+    looks_at: frozenset[str] = field(default=frozenset(), kw_only=True)
+    tests: frozenset[str] = field(default=frozenset(), kw_only=True)
+    needs: frozenset[str] = field(default=frozenset(), kw_only=True)
+    low: float = field(default=0.0, kw_only=True)
+    high: float = field(default=1.0, kw_only=True)
 
     @property
-    def signed(self) -> bool:
-        """Whether a row may add less than nothing."""
-        return self.low < 0
-
-    @property
-    def is_ratio(self) -> bool:
-        """Whether the noise on the answer depends on the number of rows."""
-        return not isinstance(self, Total)
+    def std_factor(self) -> float:
+        """The noise on the answer, in noise on a part; for ratios: times the number of rows, at most."""
+        return self.high - self.low
 
     def noise_limit(self, noise: Noise) -> float:
         """What the noise on the answer stays below in 95 % of runs; for ratios: times the number of rows, at most."""
@@ -80,15 +81,46 @@ class Shape:
         """How far the answer can be from the true one at all."""
         return math.inf
 
+    def finish(self, parts: Floats) -> float:
+        """The answer from the sums of parts, in units."""
+        raise NotImplementedError
 
+    def interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
+        """Its 95 % interval."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
 class Total(Shape):
-    """A count or a sum: one part."""
+    """A count or a sum: one part, `scale` times which is the answer, but not below `least`.
+
+    What a row adds is between `low` and `high`, in units.
+    """
 
     width = 1
+    is_ratio = False
+
+    scale: float = 1.0
+    least: float = 0.0
+
+    @property
+    def std_factor(self) -> float:
+        """A unit in the answer."""
+        return self.scale
+
+    def finish(self, parts: Floats) -> float:
+        """The sum."""
+        return max(self.least, float(parts[0]) * self.scale)
+
+    def interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
+        """As far around the sum as the noise reaches."""
+        t = noise.limit()
+        low, high = ((float(parts[0]) + limit) * self.scale for limit in (-t, t))
+        return max(self.least, low), max(self.least, high)
 
 
 class Ratio(Shape):
-    r"""A proportion or a mean: (u, 1 - u).
+    r"""A proportion or a mean of values from `low` to `high`: (u, 1 - u).
 
     With n rows, ratio r and noises Z, Z′ on the parts, the answer is too high by t if
     :math:`(1 - r - t) Z - (r + t) Z' > tn`. It lies between 0 and 1, so :math:`r + t \le 1`, and the noise on the left
@@ -103,15 +135,35 @@ class Ratio(Shape):
         """The width of the range: all answers are in it."""
         return self.std_factor
 
+    def finish(self, parts: Floats) -> float:
+        """The first part as a share of both, of at least one row, on the line of values."""
+        part, rest = map(float, parts)
+        return self.low + (self.high - self.low) * min(1.0, max(0.0, part / max(1.0, part + rest)))
+
+    def interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
+        """The ratios that the noise does not speak against, on the line of values."""
+        low, high = ratio_interval(float(parts[0]), float(parts[1]), noise)
+        return self.low + (self.high - self.low) * low, self.low + (self.high - self.low) * high
+
 
 class Spread(Shape):
-    """A variance: (u², u - u², 1 - u).
+    """A variance of values from `low` to `high`: (u², u - u², 1 - u).
 
     To first order it moves by (1 - m)², -m (2 - m) and m² times the noises on these, divided by the number of rows,
     with m the mean: the most where m = 1, by the difference of two noises.
     """
 
     width = 3
+
+    @property
+    def scale(self) -> float:
+        """The variance of values with a standard deviation of the whole range."""
+        return (self.high - self.low) ** 2
+
+    @property
+    def std_factor(self) -> float:
+        """The difference of two noises."""
+        return math.sqrt(2) * self.scale
 
     def noise_limit(self, noise: Noise) -> float:
         """What the noise on the answer stays below in 95 % of runs, times the number of rows, at most."""
@@ -122,42 +174,33 @@ class Spread(Shape):
         """A variance of values between 0 and 1 is at most 1/2, with one row less in the denominator."""
         return self.std_factor / math.sqrt(2) / 2
 
+    def finish(self, parts: Floats) -> float:
+        """The sample variance, of at least two rows: 1/2 at most on a line from 0 to 1."""
+        squares, values, rows = float(parts[0]), float(parts[:2].sum()), max(2.0, float(parts.sum()))
+        return min(0.5, max(0.0, (squares - values**2 / rows) / (rows - 1))) * self.scale
 
-def count_shape() -> Shape:
-    """How many rows."""
+    def interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
+        """Variances that limits on all three noises allow."""
+        low, high = variance_interval(parts, noise)
+        return low * self.scale, high * self.scale
 
-    def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
-        t = noise.limit()
-        return max(0.0, float(parts[0]) - t), max(0.0, float(parts[0]) + t)
+
+def count_shape(column: str | None = None) -> Shape:
+    """How many rows, or how many with a value in a column."""
+    only = frozenset() if column is None else frozenset({column})
 
     def parts(rows: Named) -> Integers:
         return np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64)
 
-    return Total(parts, 1, lambda p: max(0.0, float(p[0])), interval, 1.0)
+    return Total(parts, 1, looks_at=only, needs=only)
 
 
 def sum_shape(numbers: Numbers) -> Shape:
     """The sum of the values."""
     sizes, step = numbers.sizes
     unit = int(np.abs(sizes).max())
-    scale = unit * step
-
-    def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
-        t = noise.limit()
-        return (float(parts[0]) - t) * scale, (float(parts[0]) + t) * scale
-
-    only = frozenset({numbers.column})
-    return Total(
-        _look_up(numbers.column, [sizes]),
-        unit,
-        lambda p: float(p[0]) * scale,
-        interval,
-        scale,
-        looks_at=only,
-        needs=only,
-        low=min(0, int(sizes.min())) / unit,
-        high=max(0, int(sizes.max())) / unit,
-    )
+    low, high = min(0, int(sizes.min())) / unit, max(0, int(sizes.max())) / unit
+    return _of_values(Total, numbers, [sizes], unit, low=low, high=high, scale=unit * step, least=-math.inf)
 
 
 def proportion_shape(condition: Condition, schema: Schema) -> Shape:
@@ -168,72 +211,47 @@ def proportion_shape(condition: Condition, schema: Schema) -> Shape:
         known_truth = truth(rows)
         return np.stack([known_truth == TRUE, known_truth == -TRUE], axis=1).astype(np.int64)
 
-    return Ratio(
-        parts,
-        1,
-        lambda p: ratio(float(p[0]), float(p[1])),
-        _ratio_between(0.0, 1.0),
-        1.0,
-        looks_at=value_columns(condition),
-        tests=gap_columns(condition),
-    )
+    return Ratio(parts, 1, looks_at=value_columns(condition), tests=gap_columns(condition))
 
 
 def mean_shape(numbers: Numbers) -> Shape:
     """The mean of the values."""
     steps, size = numbers.parts()
-    low, high = numbers.low, numbers.high
-    return Ratio(
-        _look_up(numbers.column, [steps, size - steps]),
-        size,
-        lambda p: low + (high - low) * ratio(float(p[0]), float(p[1])),
-        _ratio_between(low, high),
-        high - low,
-        looks_at=frozenset({numbers.column}),
-        needs=frozenset({numbers.column}),
-    )
+    return _of_values(Ratio, numbers, [steps, size - steps], size, low=numbers.low, high=numbers.high)
 
 
 def variance_shape(numbers: Numbers) -> Shape:
     """The sample variance of the values."""
     steps, size = numbers.parts(FOR_SQUARES)
-    scale = (numbers.high - numbers.low) ** 2
-
-    def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
-        low, high = variance_interval(parts, noise)
-        return low * scale, high * scale
-
-    return Spread(
-        _look_up(numbers.column, [steps**2, steps * size - steps**2, size**2 - steps * size]),
-        size**2,
-        lambda p: variance(float(p[0]), float(p[:2].sum()), float(p.sum())) * scale,
-        interval,
-        math.sqrt(2) * scale,
-        looks_at=frozenset({numbers.column}),
-        needs=frozenset({numbers.column}),
-    )
+    parts = [steps**2, steps * size - steps**2, size**2 - steps * size]
+    return _of_values(Spread, numbers, parts, size**2, low=numbers.low, high=numbers.high)
 
 
-def _look_up(column: str, parts: list[Integers]) -> Callable[[Named], Integers]:
-    size = len(parts[0])
+def _of_values(kind: type[Shape], numbers: Numbers, parts: list[Integers], unit: int, **more: Any) -> Shape:
+    """A shape whose parts are looked up by the cell of one column."""
+    column, size = numbers.column, len(parts[0])
     table = np.zeros((size + 1, len(parts)), dtype=np.int64)  # the last row for cells without a value
     table[:size] = np.stack(parts, axis=1)
-    return lambda rows: table[np.minimum(rows[column].astype(np.int64), size)]  # 256 cells may be codes of 8 bits
-
-
-def _ratio_between(low: float, high: float) -> Callable[[Floats, Noise], tuple[float, float]]:
-    def interval(parts: Floats, noise: Noise) -> tuple[float, float]:
-        a, b = ratio_interval(float(parts[0]), float(parts[1]), noise)
-        return low + (high - low) * a, low + (high - low) * b
-
-    return interval
+    only = frozenset({column})
+    return kind(
+        lambda rows: table[np.minimum(rows[column].astype(np.int64), size)],  # 256 cells may be codes of 8 bits
+        unit,
+        looks_at=only,
+        needs=only,
+        **more,
+    )
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A question fitted to a schema.
+    """A question of ours fitted to a schema: names, values and bins are checked here, before anything is spent.
+
+    All else follows from these three and cannot be given: what rows are handed to comes from nowhere else.
 
     Attributes:
+        question: the question.
+        bins: the schema as it is declared; groups are its bins.
+        cells: whether the question may look at more than bins.
         text: the question in words.
         schema: by which cells or bins it reads each column.
         shape: how rows are shared out.
@@ -246,73 +264,75 @@ class Compiled:
         about: what the numbers leave out.
     """
 
-    text: str
-    schema: Schema
-    shape: Shape
-    tally: Tally
-    rows: Tally
-    groups: tuple[tuple[str, ...], ...] | None
-    targets: tuple[str, ...]
-    tests: frozenset[str]
-    fills_rows: bool
-    about: str
+    question: _Question
+    bins: Schema
+    cells: bool = True
+    text: str = field(init=False)
+    schema: Schema = field(init=False)
+    shape: Shape = field(init=False)
+    tally: Tally = field(init=False)
+    rows: Tally = field(init=False)
+    groups: tuple[tuple[str, ...], ...] | None = field(init=False)
+    targets: tuple[str, ...] = field(init=False)
+    tests: frozenset[str] = field(init=False)
+    fills_rows: bool = field(init=False)
+    about: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_question(self.question)
+        where, by = self.question.condition, self.question.grouped_by
+        schema, shape, about = self.question.fit(self.bins, cells=self.cells)
+        truth = compile_condition(where, schema)
+        chosen = value_columns(where) | frozenset(known(schema, name) for name in by)
+        values = shape.looks_at | chosen
+        tests = shape.tests | gap_columns(where)
+        groups = groups_of(self.bins, by) if by else None
+        # Complete cases: what is looked at must be observed, except where the question itself looks at gaps.
+        choosing = needed(where) | frozenset(by) | (chosen - tests)
+        tally = Tally(
+            columns=tuple(name for name in schema.names if name in values | tests),
+            value=lambda rows: np.where((truth(rows) == TRUE)[:, None], shape.parts(rows), 0),
+            parts=shape.width,
+            unit=shape.unit,
+            by=tuple(Groups(name, in_bins(schema[name], self.bins[name]), self.bins[name].size) for name in by),
+            signed=isinstance(shape, Total) and shape.low < 0,
+            needs=choosing | shape.needs | (shape.looks_at - tests),
+        )
+        targets = tuple(column.name for column in schema.columns if column.name in values and column.may_be_missing)
+        without_value = any(schema[name].not_applicable is not None for name in shape.looks_at)
+        vars(self).update(
+            text=str(self.question),
+            schema=schema,
+            shape=shape,
+            tally=tally,
+            rows=replace(
+                tally,
+                value=lambda rows: (truth(rows) == TRUE)[:, None],
+                parts=1,
+                unit=1,
+                signed=False,
+                needs=choosing,
+            ),
+            groups=groups,
+            targets=targets,
+            tests=tests,
+            fills_rows=without_value or not chosen.isdisjoint(targets),
+            about=about,
+        )
 
     def estimates(self, sums: Integers | Floats, unit: int, noise: Noise | None) -> tuple[Estimate, ...]:
         """The answer from the released sums; intervals and the noise from its law."""
-        parts = sums.astype(np.float64).reshape(-1, self.shape.width) / unit
         std = None if noise is None or self.shape.is_ratio else noise.std * self.shape.std_factor
-        return tuple(
-            Estimate(group, self.shape.finish(sums), std, None if noise is None else self._interval(sums, noise))
-            for group, sums in zip(self.groups or (None,), parts, strict=True)
-        )
-
-    def _interval(self, parts: Floats, noise: Noise) -> tuple[float, float]:
-        """With the estimate in it: a denominator of less than a row counts as one there."""
-        low, high = self.shape.interval(parts, noise)
-        estimate = self.shape.finish(parts)
-        return min(low, estimate), max(high, estimate)
-
-
-def compile_question(
-    text: str, shape: Shape, *, where: Condition, by: Sequence[str], schema: Schema, bins: Schema, about: str = ""
-) -> Compiled:
-    """Fit a question to a schema: names, values and bins are checked here.
-
-    `schema` tells the cells or bins in which rows are read; groups are those of `bins`, the schema as it is declared.
-    """
-    truth = compile_condition(where, schema)
-    grouping = frozenset(known(schema, name) for name in by)
-    values = shape.looks_at | value_columns(where) | grouping
-    tests = shape.tests | gap_columns(where)
-    groups = groups_of(bins, by) if by else None
-    chosen = value_columns(where) | grouping
-    # Complete cases: what is looked at must be observed, except where the question itself looks at gaps.
-    choosing = needed(where) | grouping | (chosen - tests)
-
-    def value(rows: Named) -> Integers:
-        return np.where((truth(rows) == TRUE)[:, None], shape.parts(rows), 0)
-
-    tally = Tally(
-        columns=tuple(name for name in schema.names if name in values | tests),
-        value=value,
-        parts=shape.width,
-        unit=shape.unit,
-        by=tuple(Groups(name, in_bins(schema[name], bins[name]), bins[name].size) for name in by),
-        signed=shape.signed,
-        needs=choosing | shape.needs | (shape.looks_at - tests),
-    )
-    rows = replace(
-        tally,
-        value=lambda named: (truth(named) == TRUE)[:, None],
-        parts=1,
-        unit=1,
-        signed=False,
-        needs=choosing,
-    )
-    targets = tuple(column.name for column in schema.columns if column.name in values and column.may_be_missing)
-    without_value = any(schema[name].not_applicable is not None for name in shape.looks_at)
-    fills_rows = without_value or not chosen.isdisjoint(targets)
-    return Compiled(text, schema, shape, tally, rows, groups, targets, tests, fills_rows, about)
+        estimates = []
+        for group, parts in zip(
+            self.groups or (None,), sums.astype(np.float64).reshape(-1, self.shape.width) / unit, strict=True
+        ):
+            value, interval = self.shape.finish(parts), None
+            if noise is not None:  # the estimate is in it: a denominator of less than a row counts as one there
+                low, high = self.shape.interval(parts, noise)
+                interval = min(low, value), max(high, value)
+            estimates.append(Estimate(group, value, std, interval))
+        return tuple(estimates)
 
 
 def check_bins(schema: Schema, names: Sequence[str], what: str) -> None:

@@ -28,7 +28,7 @@ from gapless.schema.numeric import _Binned
 from gapless.types import Codes
 
 Truth: TypeAlias = NDArray[np.int8]
-Compiled: TypeAlias = Callable[[Mapping[str, Codes]], Truth]
+CompiledCondition: TypeAlias = Callable[[Mapping[str, Codes]], Truth]
 
 TRUE, UNKNOWN, FALSE = np.int8(1), np.int8(0), np.int8(-1)
 MOST_VALUES = 100  # groups or classes of a column whose bins are not declared
@@ -70,16 +70,17 @@ def _cut(column: _Binned, comparisons: Sequence[Comparison]) -> _Binned:
     return fine.cut(cuts[np.concatenate([[True], begins, [True]])])
 
 
-def compile_condition(condition: Condition, schema: Schema) -> Compiled:
+def compile_condition(condition: Condition, schema: Schema) -> CompiledCondition:
     """The condition as a function of the codes of each row by itself; columns and values are checked here."""
     match condition:
         case Comparison(column, sign, value):
-            return _look_up(column, _comparison(schema, column, sign, value))
+            truths = _comparison(schema, column, sign, value)
+            return lambda columns: truths[columns[column]]
         case IsMissing(column):
             asked = schema[known(schema, column)]
             table = np.full(asked.extended_size, FALSE)
             table[asked.size :] = TRUE
-            return _look_up(column, table)
+            return lambda columns: table[columns[column]]
         case Not(one):
             inner = compile_condition(one, schema)
             return lambda columns: np.negative(inner(columns))
@@ -115,10 +116,6 @@ def _comparison(schema: Schema, name: str, sign: str, value: str) -> Truth:
             )
     table[: column.values_size] = np.where(holds(column, sign, value), TRUE, FALSE)
     return table
-
-
-def _look_up(column: str, table: Truth) -> Compiled:
-    return lambda columns: table[columns[column]]
 
 
 def known(schema: Schema, name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,27 +15,28 @@ from gapless.data.private_table import check_question
 from gapless.data.row_contribution import Named, Tally, hot_deck_distance
 from gapless.data.sums import hot_deck_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
-from gapless.privacy import Grant, Loss, Spend, for_counts
+from gapless.privacy import Loss, Spend, for_counts
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled, check_bins
 from gapless.query.condition import known
 from gapless.query.treatments import (
-    Asked,
     Drop,
+    InOneRelease,
     Preview,
     Sums,
     check_filling,
-    compiled,
     measures,
     names_of,
     preview_sums,
     protects,
-    release_sums,
-    told,
+    rows_of,
 )
 from gapless.schema import Schema
 from gapless.text import listing
 from gapless.types import Floats, whole
+
+if TYPE_CHECKING:
+    from gapless.query.questions import AnyQuestion
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -44,7 +45,7 @@ FINE = 1 << 20  # steps of a row on which shares are rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HotDeck:
+class HotDeck(InOneRelease):
     r"""Fill gaps from rows of the same class, each giving at most `limit` times: works at any ε.
 
     Classes are the combinations of `on`, public columns that the question does not fill; a gap in them is a class of
@@ -56,8 +57,6 @@ class HotDeck:
         suffices. Proved in docs/proofs/hot_deck.md, attacked by tests/property/test_hot_deck.py.
     """
 
-    votes: ClassVar[bool] = False
-
     on: Sequence[str]  # kept as a tuple
     limit: int = 1
 
@@ -65,28 +64,16 @@ class HotDeck:
         object.__setattr__(self, "on", names_of(self.on, "on"))
         object.__setattr__(self, "limit", whole("limit", self.limit, error=QuestionError, least=1))
 
-    def sums(self, question: Asked, table: PrivateTable) -> Sums:
+    def sums(self, asked: Compiled, table: PrivateTable) -> Sums:
         """The sums over all rows, filled ones included."""
-        asked = compiled(question, table.schema)
-        tally = self.tally(asked, table.schema)
-        value = hot_deck_sum(
-            told(table, asked),
-            tally,
-            targets=asked.targets,
-            cells=self.on,
-            limit=self.limit,
-            bins=table.schema,
-        )
+        rows, tally = rows_of(table, asked), self.tally(asked)
+        value = hot_deck_sum(rows, tally, targets=asked.targets, cells=self.on, limit=self.limit, bins=table.schema)
         return Sums(asked, tally, value, self.told(asked))
 
-    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
-        """One release."""
-        return release_sums([self.sums(question, table)], table, grant)[0]
-
-    def preview(self, asked: Compiled, schema: Schema, loss: Loss, rows: int | None) -> Preview:
+    def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone."""
-        tally = self.tally(asked, schema)
-        return preview_sums(asked, tally, hot_deck_distance(tally, self.limit, schema.rows_per_person), loss, rows)
+        tally = self.tally(asked)
+        return preview_sums(asked, tally, hot_deck_distance(tally, self.limit, per_person), loss, rows)
 
     def release(self, table: PrivateTable, columns: Sequence[str], *, spend: Spend) -> Deck:
         """Release, once, how many donors hold which values and how many donees there are in each class.
@@ -112,10 +99,10 @@ class HotDeck:
         released = grant.release(counts, mechanism, what=f"hot deck of {listing(columns)} by {listing(self.on)}")
         return Deck(self, schema, released.value.astype(np.float64), released.entry, protects(table))
 
-    def tally(self, asked: Compiled, schema: Schema) -> Tally:
+    def tally(self, asked: Compiled) -> Tally:
         """What each row adds, on a grid so fine that rounding shares does not matter."""
-        check_filling(asked, self.on, schema)
-        check_bins(schema, self.on, "match")
+        check_filling(asked, self.on)
+        check_bins(asked.bins, self.on, "match")
         return asked.tally.times(-(-FINE // asked.tally.unit))
 
     def told(self, asked: Compiled) -> str:
@@ -138,10 +125,11 @@ class Deck:
     entry: int
     protects: str
 
-    def ask(self, question: Asked) -> Answer:
+    def ask(self, question: AnyQuestion) -> Answer:
         """Answer from the released counts: free."""
         check_question(question)
-        if not isinstance(question.treatment(self.schema, filled=True), Drop):
+        asked = question.compile(self.schema, cells=False)  # bins are all that was released
+        if not isinstance(question.treatment(asked, filled=True), Drop):
             raise QuestionError(
                 f"a deck has no answer to {question}",
                 hint=Hint("use ", Call("people.ask", ...), "; a deck answers what is made of sums"),
@@ -151,9 +139,8 @@ class Deck:
                 f"the question says missing={question.missing}, but this deck fills gaps in its own way",
                 hint=Hint("leave ", Argument("missing"), " out") | Hint("use ", Call("people.ask", ...)),
             )
-        asked = compiled(question, self.schema, cells=False)  # bins are all that was released
         if asked.targets:
-            check_filling(asked, self.treatment.on, self.schema)
+            check_filling(asked, self.treatment.on)
         told = self.treatment.told(asked) if asked.targets else ""
         return Answer(
             asked.text,

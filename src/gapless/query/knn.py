@@ -6,8 +6,7 @@ import math
 import operator
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Literal
 
@@ -22,15 +21,13 @@ from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled, Spread, Total
 from gapless.query.condition import known
 from gapless.query.treatments import (
-    Asked,
     Preview,
     answer_about,
     check_filling,
-    compiled,
     measures,
     names_of,
     protects,
-    told,
+    rows_of,
 )
 from gapless.schema import Schema
 from gapless.text import listing
@@ -79,13 +76,7 @@ class Knn:
         return self.scheme == "majority"
 
     def _with_cover(self, cover: Sequence[str] | None) -> Matching:
-        return Matching(
-            on=tuple(self.on),
-            neighbors=self.neighbors,
-            scheme=self.scheme,
-            distance=self.distance,
-            cover=None if cover is None else tuple(cover),
-        )
+        return Matching(**asdict(self) | {"cover": cover})
 
     def matching(self, schema: Schema) -> Matching:
         """How rows are matched: a function of this treatment and the public schema alone."""
@@ -94,23 +85,22 @@ class Knn:
             return self._with_cover(self.on[: bisect_right(combinations, MOST_EXACT)])
         return self._with_cover(self.cover)
 
-    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
         """Release the number of rows, if it is needed, and a sum for each group."""
-        asked = compiled(question, table.schema)
-        check_filling(asked, self.on, table.schema)
-        asking = _Asking(asked, self.matching(table.schema), table, grant)
-        parts, entries = asking.parts()
+        rows = rows_of(table, asked)
+        check_filling(asked, self.on)
+        parts, entries = _Asking(asked, self.matching(table.schema), table, rows, grant).parts()
         estimates = asked.estimates(parts, 1, None)
         return Answer(
             asked.text, estimates, measures(self.told(asked), asked.about), protects(table), entries, NO_INTERVAL
         )
 
-    def preview(self, asked: Compiled, schema: Schema, loss: Loss, rows: int | None) -> Preview:
+    def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The median size of the noise for each row in the private bound."""
-        check_filling(asked, self.on, schema)
-        self.matching(schema).check(schema, asked.targets)
+        check_filling(asked, self.on)
+        self.matching(asked.bins).check(asked.bins, asked.targets)
         share = _shares(asked, loss)[1] / asked.tally.groups
-        mechanism = SmoothCauchy.for_loss(share, Smooth(schema.rows_per_person, 1.0))
+        mechanism = SmoothCauchy.for_loss(share, Smooth(per_person, 1.0))
         rows = rows if asked.shape.is_ratio else None
         changed = "for each row that one row can change (itself and those filled from it: private)"
         scale = asked.shape.std_factor / (math.sqrt(2) if isinstance(asked.shape, Spread) else 1) / (rows or 1)
@@ -145,7 +135,8 @@ class _Asking:
 
     asked: Compiled
     matching: Matching
-    table: PrivateTable
+    table: PrivateTable  # rows are matched by its bins
+    rows: PrivateTable  # the same, by the cells that the question reads
     grant: Grant
 
     def parts(self) -> tuple[Floats, tuple[int, ...]]:
@@ -153,42 +144,35 @@ class _Asking:
         shape = self.asked.shape
         for_rows, for_sum = _shares(self.asked, self.grant.left)
         if isinstance(shape, Total):
-            sums, paid = self._sums(lambda added: added[:, 0], shape.low, shape.high, for_sum, "")
+            sums, paid = self._release(self._declare(lambda added: added[:, 0], shape.low, shape.high), for_sum, "")
             return sums[:, None], paid
         # u - 1/2 for each row: what it adds is centred, so a row's own part in the bound is halved
         centred = self._declare(lambda added: _inside(added) * (_value(added) - 0.5), -0.5, 0.5)
-        self._mechanisms(centred, for_sum)  # refuses a share that is too small before anything is spent
-        rows, first = self._rows(for_rows)
+        _mechanisms(centred, for_sum)  # refuses a share that is too small before anything is spent
+        rows, first = self._count_rows(for_rows)
         sums, second = self._release(centred, for_sum, "")
         if not isinstance(shape, Spread):
             return np.stack([rows / 2 + sums, rows / 2 - sums], axis=1), first + second
         means = np.clip(0.5 + sums / np.maximum(2.0, rows), 0, 1)
-        spreads, third = self._squares(means, rows, for_sum)
+        # (u - mean)² around released means, each centred at half of its largest value
+        most = np.maximum(means, 1 - means) ** 2
+        around = [
+            self._declare_group(group, _square_around(mean, top), -top / 2, top / 2)
+            for group, (mean, top) in enumerate(zip(means.tolist(), most.tolist(), strict=True))
+        ]
+        spreads, third = self._release(around, for_sum, "squares of ")
         values = rows * means
-        squares = spreads + rows * means**2
+        squares = spreads + rows * most / 2 + rows * means**2
         return np.stack([squares, values - squares, rows - values], axis=1), first + second + third
 
-    def _rows(self, loss: Loss) -> tuple[Floats, tuple[int, ...]]:
+    def _count_rows(self, loss: Loss) -> tuple[Floats, tuple[int, ...]]:
+        """The number of rows of each group: counted plainly, for all groups at once, unless it is filled as well."""
         if self.asked.fills_rows:
-            return self._sums(_inside, 0.0, 1.0, loss, "number of rows of ")
-        value = plain_sum(self.told, self.asked.rows)
-        released = self.grant.release(value, for_counts(loss, value.distance), what=f"number of rows of {self._text}")
+            return self._release(self._declare(_inside, 0.0, 1.0), loss, "number of rows of ")
+        value = plain_sum(self.rows, self.asked.rows)
+        what = f"number of rows of {self.asked.text}"
+        released = self.grant.release(value, for_counts(loss, value.distance), what=what)
         return released.value.astype(np.float64), (released.entry,)
-
-    def _squares(self, means: Floats, rows: Floats, loss: Loss) -> tuple[Floats, tuple[int, ...]]:
-        """The sum of (u - mean)² around released means, each centred at half of its largest value."""
-        most = np.maximum(means, 1 - means) ** 2
-        pairs = enumerate(zip(means.tolist(), most.tolist(), strict=True))
-        sealed = [
-            self._declare_group(group, _square_around(mean, top), -top / 2, top / 2) for group, (mean, top) in pairs
-        ]
-        sums, entries = self._release(sealed, loss, "squares of ")
-        return sums + rows * most / 2, entries
-
-    def _sums(
-        self, f: Callable[[Floats], Floats], low: float, high: float, loss: Loss, what: str
-    ) -> tuple[Floats, tuple[int, ...]]:
-        return self._release(self._declare(f, low, high), loss, what)
 
     def _declare(self, f: Callable[[Floats], Floats], low: float, high: float) -> list[Private[SmoothValue, Smooth]]:
         return [self._declare_group(group, f, low, high) for group in range(self.asked.tally.groups)]
@@ -211,33 +195,21 @@ class _Asking:
             matching=self.matching,
             low=low,
             high=high,
-            told=self.told,
+            told=self.rows,
         )
-
-    @cached_property
-    def told(self) -> PrivateTable:
-        """The rows, told by the cells that the question reads; they are matched by their bins."""
-        return told(self.table, self.asked)
-
-    def _mechanisms(self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss) -> list[SmoothCauchy]:
-        return [SmoothCauchy.for_loss(loss / len(sealed), value.distance) for value in sealed]
 
     def _release(
         self, sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss, what: str
     ) -> tuple[Floats, tuple[int, ...]]:
         """A release for each group: one row can donate into all of them, so each is paid for."""
-        names = [what + self._text + (f" = {', '.join(group)}" if group else "") for group in self._groups]
-        requests = zip(sealed, self._mechanisms(sealed, loss), names, strict=True)
-        released = self.grant.release_all(list(requests))
+        groups = self.asked.groups or ((),)
+        names = [what + self.asked.text + (f" = {', '.join(group)}" if group else "") for group in groups]
+        released = self.grant.release_all(list(zip(sealed, _mechanisms(sealed, loss), names, strict=True)))
         return np.array([answer.value for answer in released]), tuple(answer.entry for answer in released)
 
-    @property
-    def _text(self) -> str:
-        return self.asked.text
 
-    @property
-    def _groups(self) -> Sequence[tuple[str, ...]]:
-        return self.asked.groups or ((),)
+def _mechanisms(sealed: Sequence[Private[SmoothValue, Smooth]], loss: Loss) -> list[SmoothCauchy]:
+    return [SmoothCauchy.for_loss(loss / len(sealed), value.distance) for value in sealed]
 
 
 def _square_around(mean: float, most: float) -> Callable[[Floats], Floats]:

@@ -48,13 +48,8 @@ class Numbers:
             sizes = self.values / step
             if (sizes == np.round(sizes)).all() and np.abs(sizes).max() <= STEPS:
                 return sizes.astype(np.int64), step
-        step = self.reach / STEPS
+        step = max(abs(self.low), abs(self.high)) / STEPS
         return np.rint(self.values / step).astype(np.int64), step
-
-    @property
-    def reach(self) -> float:
-        """The largest distance from 0."""
-        return max(abs(self.low), abs(self.high))
 
 
 def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) -> Numbers:

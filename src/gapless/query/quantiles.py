@@ -23,9 +23,8 @@ from gapless.privacy import ChoiceByGroup, Grant, LinfByGroup, Loss
 from gapless.query.answers import MISS, Answer, Estimate
 from gapless.query.compiled import Compiled
 from gapless.query.numbers import Numbers
-from gapless.query.treatments import COVERS, Asked, Preview, compiled, measures, protects, told
-from gapless.schema import Schema
-from gapless.text import listing, plural
+from gapless.query.treatments import COVERS, Preview, left_out, measures, protects, rows_of
+from gapless.text import plural
 
 FOR_END = 0.25  # of the budget, for each end of the interval
 MOST_SCORES = 1 << 22  # cells times groups
@@ -45,11 +44,11 @@ class ByRank:
         """How far a row moves a score, in parts of a row of which the quantile is a whole number."""
         return max(self.quantile.numerator, self.quantile.denominator - self.quantile.numerator)
 
-    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
         """Three choices, fixed in advance, each for all groups at once."""
-        asked = compiled(question, table.schema)
+        rows = rows_of(table, asked)
         self.check(asked)
-        scores = partial(rank_scores, told(table, asked), asked.tally, self.numbers.column, quantile=self.quantile)
+        scores = partial(rank_scores, rows, asked.tally, self.numbers.column, quantile=self.quantile)
         (value,) = scores(shifts=[0])
         shares = [FOR_END, 1 - 2 * FOR_END]
         end, centre, _ = grant.split([value] * 3, grant.left, shares=[*shares, FOR_END])
@@ -75,15 +74,14 @@ class ByRank:
                 strict=True,
             )
         ]
-        gaps = [name for name in asked.targets if name in asked.tally.needs]
-        words = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
         entries = tuple(answer.entry for answer in released)
-        return Answer(asked.text, tuple(estimates), measures(words, asked.about), protects(table), entries, COVERS)
+        words = measures(left_out(asked, table), asked.about)
+        return Answer(asked.text, tuple(estimates), words, protects(table), entries, COVERS)
 
-    def preview(self, asked: Compiled, schema: Schema, loss: Loss, rows: int | None) -> Preview:
+    def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """By how many rows the answer may miss its rank, from public facts alone."""
         self.check(asked)
-        distance = LinfByGroup(schema.rows_per_person * self.distance)
+        distance = LinfByGroup(per_person * self.distance)
         ChoiceByGroup.for_loss(loss * FOR_END, distance)
         choice = ChoiceByGroup.for_loss(loss * (1 - 2 * FOR_END), distance)
         limit, of = self.rows(choice, MISS), "the rank of the answer, in rows"

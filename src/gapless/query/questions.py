@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from gapless.query.answers import Answer
 from gapless.query.compiled import (
     Compiled,
     Shape,
-    compile_question,
     count_shape,
     mean_shape,
     proportion_shape,
@@ -52,9 +51,10 @@ class _Question:
     where: str = ""
     by: str | Sequence[str] | None = None  # kept as a name, or a tuple of several
     missing: Missing = field(default_factory=Drop)
+    condition: Condition = field(init=False, repr=False, compare=False)  # `where`, parsed
 
     def __post_init__(self) -> None:
-        parse_condition(self.where)
+        object.__setattr__(self, "condition", parse_condition(self.where))
         if not (self.by is None or isinstance(self.by, str)):
             names = names_of(self.by, "by")
             if not names:
@@ -73,44 +73,48 @@ class _Question:
 
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:
         """Release what is needed within the grant. Gaps are filled only where the question looks at some."""
-        return self.treatment(table.schema, filled=table.filled).answer(self, table, grant)
+        asked = self.compile(table.schema)
+        return self.treatment(asked, filled=table.filled).answer(asked, table, grant)
 
     def answer_together(self, table: PrivateTable, questions: Sequence[Any], *, spend: Spend) -> list[Answer]:
         """Answer several questions, this one among them: see `ask_all`."""
-        from gapless.query.several import ask_all  # noqa: PLC0415 it is made of questions
+        from gapless.query.ask import ask_all  # noqa: PLC0415 it is made of questions
 
         return ask_all(table, questions, spend=spend)
 
-    def treatment(self, schema: Schema, *, filled: bool) -> Missing:
+    def treatment(self, asked: Compiled, *, filled: bool) -> Missing:
         """What is done about gaps; leaving rows out, which leaves out none, if the question looks at no gaps."""
-        return self.missing if self.compile(schema).targets and not filled else Drop()
+        return self.missing if asked.targets and not filled else Drop()
 
     def compile(self, schema: Schema, *, cells: bool = True) -> Compiled:
-        """Fit the question to a schema; names, values and bins are checked here, before anything is spent.
+        """Fit the question to a schema; names, values and bins are checked here, before anything is spent."""
+        return Compiled(self, schema, cells)
+
+    def fit(self, schema: Schema, *, cells: bool) -> tuple[Schema, Shape, str]:
+        """By which cells or bins each column is read, how rows are shared out there, and what the numbers leave out.
 
         Values are told by their cells; columns with a bin that a condition splits by parts of bins, the others by bins.
         """
         told = schema
         if cells:
-            finer = told_for(self._conditions(), schema)
+            finer = told_for(self._compared(), schema)
             finer |= {name: schema.fine[name] for name in self._of_values(schema)}
             bins = {name for name in finer if self.missing.votes and schema[name].may_be_missing}
             told = schema.with_columns({name: column for name, column in finer.items() if name not in bins})
-        shape, about = self._shape(told)
-        where = parse_condition(self.where)
-        return compile_question(str(self), shape, where=where, by=self._by, schema=told, bins=schema, about=about)
+        return told, *self._shape(told)
 
     @property
-    def _by(self) -> tuple[str, ...]:
+    def grouped_by(self) -> tuple[str, ...]:
+        """The columns by whose cells it has groups."""
         return (self.by,) if isinstance(self.by, str) else tuple(self.by or ())
 
     def _of_values(self, schema: Schema) -> frozenset[str]:  # noqa: ARG002 some do
         """The columns whose numbers are asked for."""
         return frozenset()
 
-    def _conditions(self) -> Condition:
+    def _compared(self) -> Condition:
         """All that is compared."""
-        return parse_condition(self.where)
+        return self.condition
 
     def _shape(self, schema: Schema) -> tuple[Shape, str]:
         raise NotImplementedError
@@ -120,7 +124,7 @@ class _Question:
 
     def __str__(self) -> str:
         where = f" where {self.where.strip()}" if self.where.strip() else ""
-        return self._head() + where + (f" by {', '.join(map(quoted, self._by))}" if self._by else "")
+        return self._head() + where + (f" by {', '.join(map(quoted, self.grouped_by))}" if self.grouped_by else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,17 +153,19 @@ class Proportion(_Question):
     """
 
     of: str
+    event: Condition = field(init=False, repr=False, compare=False)  # `of`, parsed
 
     def __post_init__(self) -> None:
         _Question.__post_init__(self)
-        if isinstance(parse_condition(self.of), Always):
+        object.__setattr__(self, "event", parse_condition(self.of))
+        if isinstance(self.event, Always):
             raise QuestionError("a proportion of what?", hint=f"a condition: {EXAMPLE}")
 
     def _shape(self, schema: Schema) -> tuple[Shape, str]:
-        return proportion_shape(parse_condition(self.of), schema), ""
+        return proportion_shape(self.event, schema), ""
 
-    def _conditions(self) -> Condition:
-        return And((parse_condition(self.where), parse_condition(self.of)))
+    def _compared(self) -> Condition:
+        return And((self.condition, self.event))
 
     def _head(self) -> str:
         return f"proportion({self.of.strip()})"
@@ -173,6 +179,8 @@ class _OfNumbers(_Question):
     itself where its cell holds no other, and else as the middle of its cell. *Not applicable* is no number: such rows
     are left out.
     """
+
+    _shape_of: ClassVar[staticmethod[[Numbers], Shape]]
 
     column: str
     bounds: Bounds | None = field(default=None, kw_only=True)
@@ -190,9 +198,6 @@ class _OfNumbers(_Question):
     def _of_values(self, schema: Schema) -> frozenset[str]:
         return frozenset({known(schema, self.column)})
 
-    def _shape_of(self, numbers: Numbers) -> Shape:
-        raise NotImplementedError
-
     def _head(self) -> str:
         bounds = "" if self.bounds is None else f", {self.bounds[0]:g}, {self.bounds[1]:g}"
         return f"{type(self).__name__.lower()}({quoted(self.column)}{bounds})"
@@ -202,8 +207,7 @@ class _OfNumbers(_Question):
 class Sum(_OfNumbers):
     """The sum of a column's values."""
 
-    def _shape_of(self, numbers: Numbers) -> Shape:
-        return sum_shape(numbers)
+    _shape_of = staticmethod(sum_shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,16 +218,14 @@ class Mean(_OfNumbers):
     mean(income, 0, 100000) where age >= 20
     """
 
-    def _shape_of(self, numbers: Numbers) -> Shape:
-        return mean_shape(numbers)
+    _shape_of = staticmethod(mean_shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Variance(_OfNumbers):
     """The sample variance of a column's values, over n − 1; n is released with it, and at least two rows."""
 
-    def _shape_of(self, numbers: Numbers) -> Shape:
-        return variance_shape(numbers)
+    _shape_of = staticmethod(variance_shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +249,8 @@ class Quantile(_Question):
             meant = f"{self.q / 100:g} for {self.q:g} %, " if is_number(self.q) and 1 < self.q < 100 else ""
             raise QuestionError(f"q = {self.q!r}", hint=f"a share between 0 and 1: {meant}0.5 for the median")
 
-    def treatment(self, schema: Schema, *, filled: bool) -> ByRank:
+    def treatment(self, asked: Compiled, *, filled: bool) -> ByRank:
         """A choice by rank; gaps that would have to be filled are refused."""
-        asked = self.compile(schema)
         if asked.targets and not filled and not isinstance(self.missing, Drop):
             raise QuestionError(
                 f"gaps in {listing(asked.targets)} cannot be filled for a quantile",
@@ -264,8 +265,7 @@ class Quantile(_Question):
         return frozenset({known(schema, self.column)})
 
     def _shape(self, schema: Schema) -> tuple[Shape, str]:
-        only = frozenset({self.column})
-        return replace(count_shape(), looks_at=only, needs=only), numbers_of(schema, self.column, None).about
+        return count_shape(self.column), numbers_of(schema, self.column, None).about
 
     def _head(self) -> str:
         return f"quantile({quoted(self.column)}, {self.q:g})"
@@ -324,19 +324,18 @@ def parse_question(text: str, missing: Missing | None = None) -> AnyQuestion:
     >>> parse_question("mean(income, 0, 1000) where age >= 20 by sex")
     Mean(where='age >= 20', by='sex', missing=Drop(), column='income', bounds=(0.0, 1000.0))
     """
-    reader = Reader(text, GRAMMAR)
+    reader = Reader(text)
     kind = reader.next.says.lower()
     if reader.next.kind != "word" or kind not in KINDS:
         called = text.strip().lower().removeprefix(kind).lstrip().startswith("(")  # as mode(age), not in a sentence
         none = f"there is no {kind}; the questions are " if called else ""
         raise reader.wrong("expected a question", hint=none + GRAMMAR)
     reader.take()
-    if not reader.takes("("):
-        raise reader.wrong("expected '('", hint=GRAMMAR)
+    reader.expect("(", hint=GRAMMAR)
     make = _head(reader, kind)
     reader.expect(")", hint=GRAMMAR)
     where = _condition(reader) if reader.takes("where") else ""
-    by = _columns(reader) if reader.takes("by") else None
+    by = tuple(reader.several(reader.column, ",")) if reader.takes("by") else None
     if by is not None and reader.next.means("where"):
         before = reader.text.lower().rfind(" by ")
         raise reader.wrong("where comes before by", hint=f"{text[:before]} where … by {', '.join(by)}")
@@ -364,17 +363,14 @@ def _head(reader: Reader, kind: str) -> Callable[..., AnyQuestion]:
 
 
 def _condition(reader: Reader) -> str:
-    """The text of the condition that stands here."""
-    start = reader.next.at
-    reader.condition()
-    return reader.text[start : reader.next.at].strip()
-
-
-def _columns(reader: Reader) -> tuple[str, ...]:
-    names = [reader.column()]
-    while reader.takes(","):
-        names.append(reader.column())
-    return tuple(names)
+    """The text of the condition that stands here: up to `by`, to a parenthesis that it does not open, or to the end."""
+    start, depth = reader.next.at, 0
+    while reader.next.kind != "end" and (depth > 0 or not reader.next.means("by", ")")):
+        depth += reader.next.means("(") - reader.next.means(")")
+        reader.take()
+    if text := reader.text[start : reader.next.at].strip():
+        return text
+    raise reader.wrong("expected a column")
 
 
 def _bounds(reader: Reader, example: str) -> tuple[float, float]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
-from gapless.data.private_table import check_question
 from gapless.data.row_contribution import Tally, tally_distance
 from gapless.data.sums import plain_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
@@ -16,40 +15,10 @@ from gapless.privacy import L1, Grant, Loss, Private, for_counts
 from gapless.query.answers import Answer, Noise
 from gapless.query.compiled import Compiled
 from gapless.query.condition import known
-from gapless.schema import Schema
 from gapless.text import listing, plural
 from gapless.types import Integers
 
 COVERS = "Each interval holds, with probability 95 % over the noise, the answer without noise; not sampling, not gaps."
-
-
-class Asked(Protocol):
-    """A question, as far as a treatment needs to know."""
-
-    @property
-    def missing(self) -> Missing:
-        """What it says of gaps."""
-        ...
-
-    def treatment(self, schema: Schema, *, filled: bool) -> Missing:
-        """What is done about the gaps of a table."""
-        ...
-
-    def compile(self, schema: Schema, *, cells: bool = True) -> Compiled:
-        """Fit it to a schema; `cells` says whether it may look at more than bins."""
-        ...
-
-
-def compiled(question: Asked, schema: Schema, *, cells: bool = True) -> Compiled:
-    """A question of ours, fitted to a schema. What rows are handed to is never taken from anywhere else."""
-    check_question(question)
-    return question.compile(schema, cells=cells)
-
-
-def told(table: PrivateTable, asked: Compiled) -> PrivateTable:
-    """The rows, told by the cells and bins that a question reads. Nothing stands in for a sealed table."""
-    check_private(table, "a question")
-    return table.told_by(asked.schema)
 
 
 class Missing(Protocol):
@@ -58,15 +27,23 @@ class Missing(Protocol):
     @property
     def votes(self) -> bool:
         """Whether gaps are filled by a vote: on bins then, as few rows agree on a cell."""
-        ...
 
-    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
+    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
         """Release what the question needs."""
-        ...
 
-    def preview(self, asked: Compiled, schema: Schema, loss: Loss, rows: int | None) -> Preview:
+    def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone; on answers about so many rows, if that is stated."""
-        ...
+
+
+def rows_of(table: PrivateTable, asked: Compiled) -> PrivateTable:
+    """The rows, by the cells and bins that a question reads. Nothing stands in for it, nor for a sealed table."""
+    check_private(table, "a question")
+    if type(asked) is not Compiled or asked.bins is not table.schema:
+        raise QuestionError(
+            f"a {type(asked).__name__} is not a question fitted to this table's schema",
+            hint=Hint("use ", Call("people.ask", ...)),
+        )
+    return table.told_by(asked.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,39 +103,43 @@ class Sums:
     told: str
 
 
-@runtime_checkable
-class InOneRelease(Missing, Protocol):
+class InOneRelease:
     """A treatment with which a question is one release, so that several can be fixed in advance."""
 
-    def sums(self, question: Asked, table: PrivateTable) -> Sums:
+    __slots__ = ()
+    votes: ClassVar[bool] = False
+
+    def sums(self, asked: Compiled, table: PrivateTable) -> Sums:
         """What to release, and how to read it."""
-        ...
+        raise NotImplementedError
+
+    def answer(self, asked: Compiled, table: PrivateTable, grant: Grant) -> Answer:
+        """One release."""
+        return release_sums([self.sums(asked, table)], table, grant)[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(InOneRelease):
     """Leave out rows with a gap in any column that the question looks at: complete cases, the baseline.
 
     Columns whose gaps are asked about by `is missing` are no reason to leave a row out. Shares and means are unbiased
     when cells are missing completely at random.
     """
 
-    votes: ClassVar[bool] = False
-
-    def sums(self, question: Asked, table: PrivateTable) -> Sums:
+    def sums(self, asked: Compiled, table: PrivateTable) -> Sums:
         """The sums of what each row adds."""
-        asked = compiled(question, table.schema)
-        gaps = [name for name in asked.targets if name in asked.tally.needs]
-        words = f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
-        return Sums(asked, asked.tally, plain_sum(told(table, asked), asked.tally), words)
+        rows = rows_of(table, asked)
+        return Sums(asked, asked.tally, plain_sum(rows, asked.tally), left_out(asked, table))
 
-    def answer(self, question: Asked, table: PrivateTable, grant: Grant) -> Answer:
-        """One release."""
-        return release_sums([self.sums(question, table)], table, grant)[0]
-
-    def preview(self, asked: Compiled, schema: Schema, loss: Loss, rows: int | None) -> Preview:
+    def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone."""
-        return preview_sums(asked, asked.tally, tally_distance(asked.tally, schema.rows_per_person), loss, rows)
+        return preview_sums(asked, asked.tally, tally_distance(asked.tally, per_person), loss, rows)
+
+
+def left_out(asked: Compiled, table: PrivateTable) -> str:
+    """Which rows complete cases leave out, in words."""
+    gaps = [name for name in asked.targets if name in asked.tally.needs]
+    return f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
 
 
 def release_sums(questions: Sequence[Sums], table: PrivateTable, grant: Grant) -> list[Answer]:
@@ -221,10 +202,10 @@ def names_of(names: Sequence[str], key: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_filling(asked: Compiled, matching: Sequence[str], schema: Schema) -> None:
+def check_filling(asked: Compiled, matching: Sequence[str]) -> None:
     """Columns that are filled cannot also decide from whom, and their gaps cannot be asked about at the same time."""
     for name in matching:
-        known(schema, name)
+        known(asked.bins, name)
     if both := sorted(set(asked.targets) & set(matching)):
         raise QuestionError(
             f"the question fills the gaps of {both[0]!r}, so rows cannot be matched on it",

@@ -105,13 +105,14 @@ class Bins:
         return np.where((rounded >= lower) & (rounded < upper), rounded, drawn)
 
 
-def multiples(steps: Any, step: float) -> Floats:
+def multiples(steps: Any, step: float | Decimal) -> Floats:
     """So many steps, as the number that their decimal text is read as: 29 steps of 0.01 are 0.29.
 
     >>> multiples(29, 0.01).item()
     0.29
     """
-    return _multiples(steps, Decimal(str(step)))
+    numerator, denominator = Decimal(str(step)).as_integer_ratio()
+    return np.asarray(steps, dtype=np.float64) * float(numerator) / float(denominator)
 
 
 def equal_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
@@ -147,13 +148,13 @@ def round_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
         power = math.floor(math.log10((upper - lower) / cells))
         steps = [Decimal(digits) * Decimal(10) ** (power + more) for more in (0, 1) for digits in (1, 2, 5)]
         step = min(steps, key=lambda step: abs(math.log((upper - lower) / float(step) / cells)))
-        inside = _multiples(np.arange(math.ceil(lower / float(step)), math.floor(upper / float(step)) + 1), step)
+        inside = multiples(np.arange(math.ceil(lower / float(step)), math.floor(upper / float(step)) + 1), step)
     elif scale == "log":
         inside = _powers(lower, upper, _digits(math.log10(upper / lower), cells))
     else:
         reach = [math.log10(max(1.0, abs(end))) + 0.1 for end in (lower, upper)]
         per_power = _digits(max(0.1, reach[1] - reach[0]) if lower > 0 else sum(reach), cells)
-        below_one = _multiples(np.arange(0, 100, 900 // per_power), Decimal("0.01"))
+        below_one = multiples(np.arange(0, 100, 900 // per_power), Decimal("0.01"))
         positive = np.append(below_one, _powers(1.0, max(1.0, abs(lower), abs(upper)), per_power))
         inside = np.append(-positive, positive)
     return np.unique([lower, *inside[(inside > lower) & (inside < upper)], upper])
@@ -168,9 +169,4 @@ def _powers(lower: float, upper: float, per_power: int) -> Floats:
     """Numbers of three digits, so many in each power of ten, about the bounds."""
     digits = np.arange(100, 1000, 900 // per_power)
     powers = range(math.floor(math.log10(lower)), math.ceil(math.log10(upper)) + 1)
-    return np.concatenate([_multiples(digits, Decimal(10) ** (power - 2)) for power in powers])
-
-
-def _multiples(steps: Any, step: Decimal) -> Floats:
-    numerator, denominator = step.as_integer_ratio()
-    return np.asarray(steps, dtype=np.float64) * float(numerator) / float(denominator)
+    return np.concatenate([multiples(digits, Decimal(10) ** (power - 2)) for power in powers])

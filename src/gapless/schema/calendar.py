@@ -13,7 +13,6 @@ import numpy as np
 
 from gapless.errors import SchemaError
 from gapless.schema.numeric import _Binned
-from gapless.text import nearest
 from gapless.types import Codes, Values
 
 _FORMAT = "YymbBdHIMSp"  # what a format may say: year, month, day, hour, minute, second, half of the day
@@ -33,6 +32,7 @@ class _Calendar(_Binned):
     own_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", "bins", "edges", "quantiles", "format")
     resolutions: ClassVar[tuple[str, ...]]
     moment: ClassVar[type[dt.date]]
+    _example: ClassVar[str] = "bounds = [2000-01-01, 2024-12-31]"
 
     resolution: str = field(default="day", kw_only=True)
     format: str | None = field(default=None, kw_only=True)
@@ -40,10 +40,7 @@ class _Calendar(_Binned):
     def __post_init__(self) -> None:
         if self.format is not None:
             self._check_format(self.format)
-        if self.resolution not in self.resolutions:
-            raise self._error(
-                f"has no resolution {self.resolution!r}", hint=nearest(str(self.resolution), self.resolutions)
-            )
+        self._check_one_of("resolution", self.resolutions)
         super().__post_init__()
 
     def _check_format(self, form: object) -> None:
@@ -68,16 +65,8 @@ class _Calendar(_Binned):
         """The numpy type that counts steps of the resolution."""
         return np.dtype(f"datetime64[{_STEP_OF_RESOLUTION[self.resolution]}]")
 
-    @property
-    def _example(self) -> str:
-        return "bounds = [2000-01-01, 2024-12-31]"
-
     def _position(self, value: object, what: str) -> float:
-        if isinstance(value, str):
-            try:
-                value = self.moment.fromisoformat(value)
-            except ValueError:
-                value = None
+        value = self._moment(value) if isinstance(value, str) else value
         if not isinstance(value, dt.date) or (isinstance(value, dt.datetime) and value.tzinfo is not None):
             raise self._error(f"has a {what} that is not a plain {self.kind}", hint=self._example)
         return float(np.datetime64(value).astype(self.unit).astype(np.int64))

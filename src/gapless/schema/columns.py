@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 
 from gapless.errors import SchemaError
-from gapless.text import listing, nearest, repeated
+from gapless.text import check_one_of, listing, nearest, repeated
 from gapless.types import Codes, GapRule, Values
 
 Level: TypeAlias = str | int | float | bool
@@ -63,9 +63,7 @@ class MissingCode:
         if not isinstance(_plain(self.code), Level):
             raise SchemaError(f"{self.code!r} is not a missing code", hint='a text or a number: missing = ["NA", -9]')
         object.__setattr__(self, "code", as_text(self.code))
-        if self.kind not in (*GAP_KINDS, "not-applicable"):
-            kinds = (*GAP_KINDS, "not-applicable")
-            raise SchemaError(f"no kind of missing called {self.kind!r}", hint=nearest(str(self.kind), kinds))
+        check_one_of("kind of missing", self.kind, (*GAP_KINDS, "not-applicable"), error=SchemaError)
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class Column:
             raise SchemaError(f"a column's name must be a text, not {self.name!r}", hint='"age"')
         if not isinstance(self.description, str):
             raise self._error("has a description that is not a text", hint='description = "in years"')
-        if isinstance(self.missing, str) or not isinstance(self.missing, list | tuple):
+        if not isinstance(self.missing, list | tuple):
             raise self._error("needs a list of missing codes", hint='missing = ["", "NA"]')
         codes = tuple(code if isinstance(code, MissingCode) else MissingCode(code) for code in self.missing)
         object.__setattr__(self, "missing", codes)
@@ -119,16 +117,19 @@ class Column:
             )
 
     def _check_outside(self) -> None:
-        rule = self.outside
-        if rule is not None and rule not in self.outsides:
-            raise self._error(f"has no rule outside = {rule!r}", hint=nearest(str(rule), self.outsides))
-        if rule is None:
+        if self.outside is None:
             object.__setattr__(self, "outside", self.default_outside)
-        elif rule == "missing" and not self.may_be_missing:
+            return
+        self._check_one_of("outside", self.outsides)
+        if self.outside == "missing" and not self.may_be_missing:
             raise self._error(
                 "turns outside cells into gaps but may not be missing",
                 hint='may_be_missing = true, or outside = "refuse"',
             )
+
+    def _check_one_of(self, key: str, known: Sequence[str]) -> None:
+        if (given := getattr(self, key)) not in known:
+            raise self._error(f"has {key} = {given!r}", hint=f"choose {nearest(str(given), known)}")
 
     @property
     def default_outside(self) -> Outside:
@@ -268,7 +269,7 @@ class _Levels(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.levels, str) or not isinstance(self.levels, list | tuple):
+        if not isinstance(self.levels, list | tuple):
             raise self._error("needs a list of levels", hint='levels = ["low", "high"]')
         object.__setattr__(self, "levels", tuple(map(_plain, self.levels)))
         if not self.levels:

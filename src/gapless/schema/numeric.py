@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from gapless.schema.bins import Bins, Scale, equal_cells, round_cells
 from gapless.schema.columns import MOST_LEVELS, Column, Outside, _plain
-from gapless.text import listing, nearest
+from gapless.text import listing
 from gapless.types import Codes, Floats, Values, is_number, is_whole
 
 DEFAULT_BINS = 10
@@ -44,6 +44,8 @@ class _Binned(Column):
     own_keys: ClassVar[tuple[str, ...]] = ("bounds", "bins", "edges", "quantiles")
     outsides: ClassVar[tuple[Outside, ...]] = ("clamp", "missing", "refuse")
     whole: ClassVar[bool] = True
+    scale: ClassVar[Scale] = "linear"  # on which equal cells are equally wide
+    _example: ClassVar[str] = "bounds = [0, 100]"
 
     bounds: tuple[Any, Any] = field(default=(), kw_only=True)  # type: ignore[assignment] # checked below
     bins: int | str | None = field(default=None, kw_only=True)
@@ -61,10 +63,6 @@ class _Binned(Column):
         self._check_bounds()
         self._check_scale()
         self._check_bins()
-
-    @property
-    def _example(self) -> str:
-        return "bounds = [0, 100]"
 
     def _check_bounds(self) -> None:
         if len(self.bounds or ()) != 2:
@@ -153,11 +151,6 @@ class _Binned(Column):
         """The distance of neighbouring values, 0 if there is none."""
         return 1.0
 
-    @property
-    def _scale(self) -> Scale:
-        """On which equal cells are equally wide."""
-        return "linear"
-
     @cached_property
     def _past(self) -> float:
         """One step past the upper bound: where the last bin ends if only that bound is in it."""
@@ -184,8 +177,8 @@ class _Binned(Column):
             given = [lower, *(self._position(cut, "quantile") for cut in self.quantiles), upper]
         elif self.learned:
             given = self.grid
-        elif self._scale != "linear":
-            given = self._on_values(equal_cells(lower, upper, number, self._scale))
+        elif self.scale != "linear":
+            given = self._on_values(equal_cells(lower, upper, number, self.scale))
         elif self.bins is None and self.step:
             number = min(DEFAULT_BINS, int((upper - lower) / self.step) + 1)
         return Bins(lower, upper, number if given is None else len(given) - 1, self.step, given)
@@ -200,7 +193,7 @@ class _Binned(Column):
         if self.step and (upper - lower) / self.step < MOST_LEVELS:
             values = Bins(lower, upper, round((upper - lower) / self.step) + 1, self.step)
             return np.unique(np.append(values.cuts[:-1], self._past))
-        cuts = round_cells(lower, upper, DEFAULT_CELLS, self._scale)
+        cuts = round_cells(lower, upper, DEFAULT_CELLS, self.scale)
         if lower <= 0 < upper:
             cuts = np.union1d(cuts, [0.0, self.step or TINY])
         return self._on_values(cuts)
@@ -302,25 +295,16 @@ class _Binned(Column):
 
         NaN for other codes.
         """
-        if cells is not None:
-            return self.draw_by(cells, codes, rng)
         drawn = np.full(len(codes), np.nan)
         valued = codes < self.values_size
-        drawn[valued] = self._bins.draw(codes[valued], rng)
-        return drawn
-
-    def draw_by(self, cells: Floats, codes: Codes, rng: np.random.Generator) -> Floats:
-        """A position in the bin of each code, its cells as likely as these counts of them say; NaN for other codes.
-
-        Cells of a bin without any count are as likely as each other.
-        """
-        drawn = np.full(len(codes), np.nan)
-        valued = codes < self.values_size
-        drawn[valued] = self.fine._bins.draw(self.cells_by(cells, codes[valued], rng), rng)  # noqa: SLF001 one room
+        if cells is None:
+            drawn[valued] = self._bins.draw(codes[valued], rng)
+        else:
+            drawn[valued] = self.fine._bins.draw(self.cells_by(cells, codes[valued], rng), rng)  # noqa: SLF001 one room
         return drawn
 
     def cells_by(self, cells: Floats, codes: Codes, rng: np.random.Generator) -> Codes:
-        """A cell in each of these bins, as likely as these counts say."""
+        """A cell in each of these bins, as likely as these counts say; in a bin without any count all are alike."""
         fine = self.fine
         bins = fine.group(self)[: fine.values_size]
         rows = np.bincount(bins, weights=cells)[bins]
@@ -343,13 +327,13 @@ class _Numeric(_Binned):
 
     own_keys: ClassVar[tuple[str, ...]] = (*_Binned.own_keys, "scale", "decimal", "thousands")
 
-    scale: Scale = field(default="linear", kw_only=True)
+    scale: Scale = field(default="linear", kw_only=True)  # type: ignore[misc] # of each column, where there is a choice
     decimal: str = field(default=".", kw_only=True)
     thousands: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):
-            raise self._error(f"has decimal = {self.decimal!r}", hint='decimal = "," or "."')
+            raise self._error(f"has decimal = {self.decimal!r}", hint='write decimal = "," or decimal = "."')
         if self.thousands not in tuple(_GROUPING) or self.thousands == self.decimal:
             raise self._error(
                 f"has thousands = {self.thousands!r}", hint="one of . , ' or a space, and not the decimal sign"
@@ -357,14 +341,9 @@ class _Numeric(_Binned):
         super().__post_init__()
 
     def _check_scale(self) -> None:
-        if self.scale not in SCALES:
-            raise self._error(f"has no scale {self.scale!r}", hint=nearest(str(self.scale), SCALES))
+        self._check_one_of("scale", SCALES)
         if self.scale == "log" and self._ends[0] <= 0:
             raise self._error("is on a log scale, and not all its values are above 0", hint='scale = "symlog"')
-
-    @property
-    def _scale(self) -> Scale:
-        return self.scale
 
     @property
     def written_plainly(self) -> bool:

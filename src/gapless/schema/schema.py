@@ -19,16 +19,6 @@ from gapless.types import GapRule, is_number, is_whole, whole
 KINDS: dict[str, type[Column]] = {
     kind.kind: kind for kind in (Categorical, Ordinal, Integer, Number, Boolean, Date, DateTime)
 }
-_TABLE_DEFAULTS: dict[str, Any] = {
-    "description": "",
-    "rows_per_person": 1,
-    "expected_rows": None,
-    "separator": None,
-    "encoding": None,
-    "escape_formulas": True,
-    "ignore": (),
-    "unchecked": False,
-}
 _NUMBER_KEYS = ("decimal", "thousands")  # said once for all columns of numbers, or by each
 FILE_KEYS = ("separator", *_NUMBER_KEYS, "encoding", "escape_formulas")
 _TABLE_KEYS = ("name", "description", "rows_per_person", "expected_rows", *FILE_KEYS, "ignore", "unchecked")
@@ -208,11 +198,10 @@ class Schema:
         columns = content.get("column", {})
         if not isinstance(columns, Mapping):
             raise SchemaError("[column] must name its column", hint="[column.age]")
-        numbers = {key: table[key] for key in _NUMBER_KEYS if key in table}
+        numbers = {key: value for key, value in table.items() if key in _NUMBER_KEYS}
         return cls(
-            name=table.get("name", ""),
+            **({"name": ""} | {key: value for key, value in table.items() if key not in _NUMBER_KEYS}),
             columns=tuple(_column(name, keys, numbers) for name, keys in columns.items()),
-            **{key: table.get(key, default) for key, default in _TABLE_DEFAULTS.items()},
             constraints=tuple(
                 _constraint(keys) for keys in _list_of(Mapping, content.get("constraint", ()), "constraint", _RULE)
             ),
@@ -220,10 +209,10 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """The content of the TOML file, defaults left out."""
-        table = {"name": self.name} | {
-            key: list(value) if key == "ignore" else value
-            for key, default in _TABLE_DEFAULTS.items()
-            if (value := getattr(self, key)) != default
+        table = {
+            field.name: list(value) if field.name == "ignore" else value
+            for field in fields(self)
+            if field.name in _TABLE_KEYS and (value := getattr(self, field.name)) != field.default
         }
         content: dict[str, Any] = {"table": table, "column": {c.name: _keys(c) for c in self.columns}}
         numbers = [content["column"][column.name] for column in self.columns if isinstance(column, _Numeric)]

@@ -1,6 +1,7 @@
 """Synthesizers by family: marginal, sequential, adversarial.
 
-A new one goes into METHODS and passes tests/e2e/test_conformance.py.
+A new one is a file in its family, an import here, and its name in METHODS, which the command line and the conformance
+suite (tests/e2e/test_conformance.py) read.
 """
 
 from __future__ import annotations

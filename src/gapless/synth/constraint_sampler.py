@@ -33,7 +33,7 @@ FEW_ROWS = 5  # of each kind of rows that keep all rules, to be tried where a sa
 
 
 @dataclass(frozen=True, eq=False)
-class Lawful:
+class ConstraintSampler:
     """The schema's rules as a model keeps them.
 
     Attributes:
@@ -60,7 +60,7 @@ class Lawful:
         given: Mapping[int, float] | None = None,
         *,
         row: NDArray[np.int64] | None = None,
-    ) -> Lawful:
+    ) -> ConstraintSampler:
         """The rules of a schema as a law keeps them.
 
         What was released of the cells of columns lies `inside` bins; `broken` is the share of pairs that break a soft
@@ -83,13 +83,7 @@ class Lawful:
                 first = None  # not applicable, which the rule does not bind
             told = replace(rule, given=given or {})
             chosen.append(told.choose(*combinations.of(rule), rng, by_chance=by_chance, first=first))
-        return cls(
-            schema,
-            forbidden,
-            chosen,
-            tilted,
-            rules_on_values(schema),
-        )
+        return cls(schema, forbidden, chosen, tilted, rules_on_values(schema))
 
     @staticmethod
     def possible_rows(schema: Schema, law: Distribution, inside: Mapping[str, Floats]) -> NDArray[np.int64]:

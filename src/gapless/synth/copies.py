@@ -38,7 +38,7 @@ from gapless.data import Table
 from gapless.data.table import check_ending, write_frame
 from gapless.errors import ModelError, ReadError
 from gapless.synth.marginal.mixture_model import MixtureModel
-from gapless.synth.measurements import Evidence, Learned
+from gapless.synth.measurements import Evidence, LearnedModel
 
 if TYPE_CHECKING:
     from gapless.synth.fitted import FittedModel, Progress
@@ -128,10 +128,10 @@ class Copies(Sequence[Table]):
     @cached_property
     def closest(self) -> FittedModel:
         """The model of the released tables, learned as closely as those of copies are."""
-        return self._model(self.evidence, self._closest)
+        return self._model(self._closest)
 
     @cached_property
-    def _closest(self) -> Learned:
+    def _closest(self) -> LearnedModel:
         return self.evidence.learn(self.model.schema, seed=self.seed, closely=True)
 
     @cached_property
@@ -148,7 +148,7 @@ class Copies(Sequence[Table]):
         if self.evidence.kind != MixtureModel.kind or self.closest.gapped is None:
             return None
         learned = self.evidence.learn(self.model.schema, seed=self.seed, closely=True, freely=True)
-        return self.weigh(self._model(self.evidence, learned).sample(self.original.rows, seed=self.seed))
+        return self.weigh(self._model(learned).sample(self.original.rows, seed=self.seed))
 
     def with_weights(self, weigh: Callable[[Table], ArrayLike]) -> Copies:
         """The same copies, each with the weights that `weigh` gives its rows."""
@@ -197,16 +197,12 @@ class Copies(Sequence[Table]):
         seed, other = rng.integers(1 << 32, size=2).tolist()
         start = self._closest if near else None
         learned = evidence.learn(self.model.schema, seed=seed, closely=True, start=start)
-        return Drawn(self.weigh(self._model(evidence, learned).sample(rows, seed=other)), evidence)
+        return Drawn(self.weigh(self._model(learned).sample(rows, seed=other)), evidence)
 
-    def _model(self, evidence: Evidence, learned: Learned) -> FittedModel:
-        return replace(
-            self.model,
-            filled=learned.filled,
-            gapped=learned.gapped,
-            total=learned.total,
-            inside=evidence.inside(self.model.schema, closely=True),
-        )
+    def _model(self, learned: LearnedModel) -> FittedModel:
+        filled, gapped, total, _, evidence = learned
+        inside = (evidence or self.evidence).inside(self.model.schema, closely=True)
+        return replace(self.model, filled=filled, gapped=gapped, total=total, inside=inside)
 
 
 def write_together(tables: Sequence[Table], path: Path) -> Path:

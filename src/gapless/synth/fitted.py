@@ -1,9 +1,4 @@
-"""What every synthesizer gives back: a model that can be sampled, saved and described for free.
-
-The structure of a model as a picture, from released values.
-
-What is told about a fitted model: how it was made, what was measured, and what was promised for it.
-"""
+"""What every synthesizer gives back: a model that can be sampled, saved and described for free, and its facts."""
 
 from __future__ import annotations
 
@@ -40,7 +35,7 @@ from gapless.privacy import Guarantee, Rows
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
 from gapless.synth.adversarial.generative import Critic, GappedGenerator, GeneratorModel
-from gapless.synth.constraint_sampler import Lawful, Values, some_of
+from gapless.synth.constraint_sampler import ConstraintSampler, Values, some_of
 from gapless.synth.copies import Copies
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
@@ -242,7 +237,7 @@ class FittedModel:
         return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=values)
 
     def _written(
-        self, rules: Lawful, codes: NDArray[Any], rng: np.random.Generator, given: Mapping[int, float]
+        self, rules: ConstraintSampler, codes: NDArray[Any], rng: np.random.Generator, given: Mapping[int, float]
     ) -> tuple[Values, NDArray[np.bool_]]:
         """Values inside the bins of rows, by column where there are any; and which rows break a rule by them."""
         draw = partial(self._inside, rng)
@@ -255,7 +250,7 @@ class FittedModel:
     ) -> tuple[NDArray[Any], Values, NDArray[np.bool_]]:
         """The rows, with cells that keep all rules in the columns that rules name, and their values."""
         named = sorted({column for rule in rules_of(self.schema) for column in rule.columns})
-        for row in Lawful.possible_rows(self.schema, self.filled, self.inside):
+        for row in ConstraintSampler.possible_rows(self.schema, self.filled, self.inside):
             rules = self._rules_given({}, row=row)
             tried = codes[np.arange(max(len(codes), _TRIED)) % len(codes)]
             tried[:, named] = row[named]
@@ -328,18 +323,18 @@ class FittedModel:
         return column.draw_inside(self.inside.get(column.name), codes, rng)
 
     @cached_property
-    def _rules(self) -> Lawful:
+    def _rules(self) -> ConstraintSampler:
         """The schema's rules as this model keeps them: a function of released values, computed once."""
         return self._rules_given({})
 
-    def _rules_given(self, values: Mapping[int, float], *, row: NDArray[np.int64] | None = None) -> Lawful:
+    def _rules_given(self, values: Mapping[int, float], *, row: NDArray[np.int64] | None = None) -> ConstraintSampler:
         """The same where all rows have these values, computed anew if a rule between rows looks at them.
 
         Or so that a `row` is possible.
         """
         if values and not self._rules.names(values):
             return self._rules
-        return Lawful.of(self.schema, self.filled, self.inside, self.facts.broken, values, row=row)
+        return ConstraintSampler.of(self.schema, self.filled, self.inside, self.facts.broken, values, row=row)
 
     @one_thread()
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
@@ -374,7 +369,7 @@ class FittedModel:
         return self._fill(self.filled, given, chance, self._rules)[0]
 
     def _fill(
-        self, distribution: Distribution, given: NDArray[np.int64], chance: Chance, rules: Lawful
+        self, distribution: Distribution, given: NDArray[np.int64], chance: Chance, rules: ConstraintSampler
     ) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
         if not isinstance(distribution, CanFill):
             raise ModelError(
@@ -420,7 +415,7 @@ class FittedModel:
             )
         return self.gapped
 
-    def _known(self, given: Mapping[int, int], gaps: Gaps, rows: int, rules: Lawful) -> NDArray[np.int64]:
+    def _known(self, given: Mapping[int, int], gaps: Gaps, rows: int, rules: ConstraintSampler) -> NDArray[np.int64]:
         """Rows that have these cells, -1 in all others.
 
         Cells that the model, or one of its rules, holds impossible together are refused: there is no law given them.
@@ -541,59 +536,40 @@ class FittedModel:
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What a file holds of it."""
-        head: dict[str, Any] = {
-            "schema": self.schema.to_toml(),
-            "total": self.total,
-            "facts": self.facts.to_json(),
-        }
-        arrays: dict[str, NDArray[Any]] = {}
-        for part in ("filled", "gapped"):
-            distribution: Distribution | None = getattr(self, part)
-            if distribution is not None:
-                head[part] = distribution.kind
-                arrays |= {f"{part}/{name}": array for name, array in distribution.to_arrays().items()}
+        head: dict[str, Any] = {"schema": self.schema.to_toml(), "total": self.total, "facts": self.facts.to_json()}
+        head |= {part: getattr(self, part).kind for part in ("filled", "gapped") if getattr(self, part) is not None}
         names = enumerate(self.schema.names)
-        arrays |= {f"inside/{place}": self.inside[name] for place, name in names if name in self.inside}
-        if self.evidence is not None:
-            arrays |= {f"evidence/{name}": array for name, array in self.evidence.to_arrays().items()}
-        if self.critic is not None:
-            arrays |= {f"critic/{name}": array for name, array in self.critic.to_arrays().items()}
+        arrays = {f"inside/{place}": self.inside[name] for place, name in names if name in self.inside}
+        for part in ("filled", "gapped", "evidence", "critic"):
+            if (held := getattr(self, part)) is not None:
+                arrays |= {f"{part}/{name}": array for name, array in held.to_arrays().items()}
         return head, arrays
 
     @classmethod
     def from_file(cls, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The model that a file holds."""
-        parts: dict[str, Distribution | None] = {"filled": None, "gapped": None}
-        for part in parts:
-            if part in head:
-                if head[part] not in _DISTRIBUTIONS:
-                    raise ModelError(
-                        f"there is no distribution called {head[part]!r}", hint=nearest(str(head[part]), _DISTRIBUTIONS)
-                    )
-                parts[part] = _DISTRIBUTIONS[head[part]].from_arrays(_within(arrays, part))
-        filled = parts["filled"]
-        if filled is None:
+        if "filled" not in head:
             raise ModelError("the model file holds no distribution", hint="fit and save it again")
+        parts: dict[str, Any] = {"evidence": Evidence, "critic": Critic}
+        for part in ("filled", "gapped"):
+            if part in head and head[part] not in _DISTRIBUTIONS:
+                hint = nearest(str(head[part]), _DISTRIBUTIONS)
+                raise ModelError(f"there is no distribution called {head[part]!r}", hint=hint)
+            parts[part] = _DISTRIBUTIONS.get(head.get(part, ""))
+        for part, kind in parts.items():
+            held = {
+                name.removeprefix(f"{part}/"): array for name, array in arrays.items() if name.startswith(f"{part}/")
+            }
+            parts[part] = kind.from_arrays(held) if kind and (held or part in head) else None
         schema = Schema.from_toml(head["schema"])
-        inside = {
-            name: arrays[f"inside/{place}"] for place, name in enumerate(schema.names) if f"inside/{place}" in arrays
-        }
-        released = _within(arrays, "evidence")
-        evidence = Evidence.from_arrays(released) if released else None
-        trained = _within(arrays, "critic")
-        critic = Critic.from_arrays(trained) if trained else None
-        facts = Facts.from_json(head["facts"])
-        return cls(schema, filled, parts["gapped"], head["total"], facts, inside, evidence, critic)
+        places = enumerate(schema.names)
+        inside = {name: arrays[f"inside/{place}"] for place, name in places if f"inside/{place}" in arrays}
+        return cls(schema, total=head["total"], facts=Facts.from_json(head["facts"]), inside=inside, **parts)
 
 
 def _seed_of(seed: int, part: int) -> int:
     """The seed of a part of a sample: that of the first is the sample's own."""
     return seed if part == 0 else int(np.random.SeedSequence([seed, part]).generate_state(1, np.uint64)[0])
-
-
-def _within(arrays: Mapping[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:
-    """The arrays of one part of a model file."""
-    return {name.removeprefix(f"{part}/"): array for name, array in arrays.items() if name.startswith(f"{part}/")}
 
 
 LONGEST_NAME = 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations
 from operator import or_
 from typing import Any, ClassVar, TypeAlias
@@ -20,7 +20,7 @@ from gapless.data.private_table import WhichRows, check_held
 from gapless.data.workload import violating_pairs
 from gapless.errors import Argument, BudgetError, Call, Hint, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
-from gapless.model.distribution import Distribution, Product
+from gapless.model.distribution import Product
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.model.sampling import LEAST
 from gapless.privacy import (
@@ -43,16 +43,8 @@ from gapless.privacy.budget import PURE
 from gapless.schema import Schema
 from gapless.synth.adversarial.generative import Critic
 from gapless.synth.fitted import Facts, FittedModel, Progress
-from gapless.synth.learning import (
-    BINS_SHARE,
-    MOST_BINS,
-    THIN,
-    bins_for,
-    columns_to_learn,
-    levels,
-    with_most_bins,
-)
-from gapless.synth.measurements import Evidence, Learned, noise_of
+from gapless.synth.learning import BINS_SHARE, THIN, bins_for, columns_to_learn, levels, with_most_bins
+from gapless.synth.measurements import Evidence, LearnedModel, noise_of
 from gapless.text import plural
 from gapless.types import Floats, Integers
 
@@ -97,7 +89,7 @@ class Synthesizer(ABC):
         """Whether every row is counted, gaps as cells, so that rows with gaps can be sampled."""
         return getattr(self.missing, "rows", None) == "extended" or isinstance(self.missing, self.learns_gaps)
 
-    def check(self, fitting: Fitting) -> None:  # noqa: B027 most methods can do all
+    def check(self, fitting: FitContext) -> None:  # noqa: B027 most methods can do all
         """Refuse what the method cannot do: by public facts, before anything is paid. Bins to be learned count as most.
 
         By default nothing.
@@ -131,7 +123,7 @@ def check_declared(synthesizer: Synthesizer, budget: Budget) -> None:
         check_declared(imputing, budget)
 
 
-class Fitting:
+class FitContext:
     """One fit on its way: the grant that pays, the table as gaps are treated, and what was measured so far.
 
     A method refuses by public facts what it must, calls `prepare` once, then measures or chooses as often as it likes,
@@ -187,14 +179,14 @@ class Fitting:
         self.table = self.prepared = table
         self.schema = table.schema
         self.sizes = tuple(column.extended_size if self.extended else column.size for column in table.schema.columns)
-        self.columns: list[Marginal] = self.telling([(c,) for c in range(len(self.sizes))]) or [(0,)]
+        self.columns: list[Marginal] = self.nontrivial([(c,) for c in range(len(self.sizes))]) or [(0,)]
 
     def _learned(self, table: PrivateTable) -> Schema:
         """The schema with the bins that it leaves to a release: one batch, all levels of all columns alike."""
         columns = columns_to_learn(table.schema)
         if not columns:
-            return cut_schema(table.schema, {}, MOST_BINS)
-        self.tell("learning bins", 0, 1)
+            return with_most_bins(table.schema)
+        self.notify("learning bins", 0, 1)
         rows = self.counted
         sizes = {c.name: c.extended_size if self.extended else c.size for c in columns}
         trees = {c.name: levels(c.values_size, sizes[c.name] - c.values_size) for c in columns}
@@ -221,12 +213,12 @@ class Fitting:
         """Which rows a marginal counts."""
         return "extended" if self.extended else "observed"
 
-    def tell(self, phase: str, done: int, of: int) -> None:
+    def notify(self, phase: str, done: int, of: int) -> None:
         """Show progress, if anybody looks."""
         if self._progress is not None:
             self._progress(phase, done, of)
 
-    def telling(self, marginals: Iterable[Marginal]) -> list[Marginal]:
+    def nontrivial(self, marginals: Iterable[Marginal]) -> list[Marginal]:
         """The marginals without columns of one cell, which tell nothing that the others do not."""
         return [marginal for marginal in marginals if all(self.sizes[c] > 1 for c in marginal)]
 
@@ -310,7 +302,7 @@ class Fitting:
 
     def laws(self, spend: Loss, *, ahead: Sequence[Request] = ()) -> list[Floats]:
         """The law of each column by itself, as noisy counts tell it, no cell quite impossible."""
-        self.tell("measuring", 0, 1)
+        self.notify("measuring", 0, 1)
         laws = [np.ones(size) / size for size in self.sizes]
         for marginal in self.measure(self.columns, spend, ahead=ahead):
             (column,) = marginal.columns
@@ -371,10 +363,15 @@ class Fitting:
             **more,
         )
 
-    def unexplained(self, learned: Learned) -> list[str]:
-        """A sentence on the tables that are further from the model than noise explains, if there are any."""
-        far = ", ".join(map(self.name, learned.unexplained))
-        return [f"Further from the model than noise explains: {far}."] if far else []
+    def learn(self, kind: str, **more: Any) -> LearnedModel:
+        """A distribution of this kind, of all that was measured. Its model keeps the tables, so that there are copies.
+
+        `more` is what `evidence` takes.
+        """
+        self.notify("fitting", 0, 1)
+        learned = self.evidence(kind, **more).learn(self.schema, progress=partial(self.notify, "fitting"))
+        self.notify("fitting", 1, 1)
+        return learned
 
     def structure(self) -> list[str]:
         """What was measured and with how much noise, a line for each marginal."""
@@ -382,39 +379,38 @@ class Fitting:
 
     def fitted(
         self,
-        filled: Distribution,
-        gapped: Distribution | None,
+        learned: LearnedModel,
         *,
         settings: Mapping[str, str | int],
-        structure: Iterable[str] = (),
-        limits: Iterable[str] = (),
+        structure: Iterable[str] | None = None,
+        limits: Sequence[str] = (),
         edges: Iterable[tuple[int, int]] | None = None,
-        evidence: Evidence | None = None,
         critic: Critic | None = None,
     ) -> FittedModel:
-        """The finished model and its facts; edges are those of what was measured, unless others are given.
+        """The finished model and its facts.
 
-        `evidence` is what the distributions were learned from, if they can be learned from it again: then there are
-        copies for inference. `critic` is one that was paid for.
+        Structure and edges are those of what was measured, unless others are given. `critic` is one that was paid for.
         """
         if edges is None:
             edges = {pair for known in self.measured for pair in combinations(sorted(known.columns), 2)}
+        if learned.unexplained:
+            far = ", ".join(map(self.name, learned.unexplained))
+            limits = [*limits, f"Further from the model than noise explains: {far}."]
+        bins = {}
+        if self.inside:
+            bins["bins"] = f"learned for {plural(len(self.inside), 'column')}, with {BINS_SHARE:.0%} of the budget"
         facts = Facts(
             method=self._method,
             guarantee=self.table.ledger.guarantee(),
-            settings={"missing": repr(self.missing), **self._learned_told(), **settings},
-            structure=tuple(structure),
+            settings={"missing": repr(self.missing), **bins, **settings},
+            structure=tuple(self.structure() if structure is None else structure),
             noise=_noise_of_columns(self.schema.names, self.sizes, self.measurements),
             limits=tuple(limits),
             edges=tuple(sorted(edges)),
             broken=self.broken,
         )
+        filled, gapped, _, _, evidence = learned
         return FittedModel(self.schema, filled, gapped, self.total, facts, self.inside, evidence, critic)
-
-    def _learned_told(self) -> dict[str, str]:
-        if not self.inside:
-            return {}
-        return {"bins": f"learned for {plural(len(self.inside), 'column')}, with {BINS_SHARE:.0%} of the budget"}
 
 
 def _check_constraints(schema: Schema) -> None:

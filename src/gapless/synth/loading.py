@@ -73,6 +73,7 @@ def _check_evidence(evidence: Evidence, schema: Schema) -> None:
         _require(len(set(measured.columns)) == len(measured.columns) <= len(sizes))
         _require(all(0 <= column < len(sizes) for column in measured.columns))
     for place, table in enumerate(evidence.tables):
+        _require(evidence.kind != MixtureModel.kind or 1 <= len(table.columns) <= 2)
         shape = [sizes[column] for column in table.columns]
         if place < len(evidence.nodes):
             node = evidence.nodes[place]

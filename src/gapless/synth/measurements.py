@@ -47,29 +47,31 @@ ENGINE_CELLS = 20_000_000  # what the engine would refuse; selection keeps far b
 Progress = Callable[[int, int], object]  # how much is done, of how much
 
 
-class Learned(NamedTuple):
-    """What is learned from tables.
+class LearnedModel(NamedTuple):
+    """What was learned, and from which released tables.
 
     Attributes:
         filled: the distribution over observed cells, gaps completed.
         gapped: the distribution over all cells; None if gaps were not counted.
         total: the number of rows that the tables speak for.
         unexplained: the tables that are further from the model than noise explains.
+        evidence: the tables; None if it cannot be learned from tables again.
     """
 
     filled: Distribution
     gapped: Distribution | None
     total: float
     unexplained: tuple[Marginal, ...] = ()
+    evidence: Evidence | None = None
 
 
-class Way(NamedTuple):
-    """How to learn: with which seed, how closely and freely, from where on, and who is told how far it is."""
+class LearnOptions(NamedTuple):
+    """Options for learning, as in `Evidence.learn`."""
 
     seed: int
     closely: bool
     freely: bool
-    start: Learned | None
+    start: LearnedModel | None
     progress: Progress | None
 
 
@@ -187,9 +189,9 @@ class Evidence:
         seed: int = 0,
         closely: bool = False,
         freely: bool = False,
-        start: Learned | None = None,
+        start: LearnedModel | None = None,
         progress: Progress | None = None,
-    ) -> Learned:
+    ) -> LearnedModel:
         """The model that these tables make.
 
         Args:
@@ -202,7 +204,8 @@ class Evidence:
                 the beginning, and a cell that has become empty would stay so.
             progress: called with how much is done, of how much.
         """
-        return LEARNERS[self.kind](self, schema, Way(seed, closely, freely, start, progress))
+        learned = LEARNERS[self.kind](self, schema, LearnOptions(seed, closely, freely, start, progress))
+        return learned._replace(evidence=self)
 
     def inside(self, schema: Schema, *, closely: bool = False) -> dict[str, Floats]:
         """How many rows each cell has, about, of columns whose bins were learned; `closely` as in `learn`."""
@@ -353,7 +356,7 @@ def noise_of(measurements: Iterable[Measurement]) -> dict[Marginal, float]:
 # ---------------------------------------------------------------------- what each kind makes of tables
 
 
-def _product(evidence: Evidence, schema: Schema, _: Way) -> Learned:
+def _product(evidence: Evidence, schema: Schema, _: LearnOptions) -> LearnedModel:
     """Each column by itself."""
     observed, total = [column.size for column in schema.columns], evidence.total
     filled, gapped = ([np.ones(size) for size in sizes] for sizes in (observed, evidence.sizes(schema)))
@@ -362,14 +365,14 @@ def _product(evidence: Evidence, schema: Schema, _: Way) -> Learned:
         shown = table.counts[: observed[place]]
         filled[place] = project_to_simplex(shown, 1.0 if (n := shown.sum()) <= 0 else n)
         gapped[place] = project_to_simplex(table.counts, max(total, 1.0))
-    return Learned(
+    return LearnedModel(
         Product(tuple(law / law.sum() for law in filled)),
         Product(tuple(law / law.sum() for law in gapped)) if evidence.extended else None,
         total,
     )
 
 
-def _graphical(evidence: Evidence, schema: Schema, way: Way) -> Learned:
+def _graphical(evidence: Evidence, schema: Schema, options: LearnOptions) -> LearnedModel:
     """A fit on a junction tree, constraints as structural zeros, and the gaps completed."""
     sizes, observed = evidence.sizes(schema), [column.size for column in schema.columns]
     total, tables = max(1.0, evidence.total), evidence.agreed
@@ -379,25 +382,25 @@ def _graphical(evidence: Evidence, schema: Schema, way: Way) -> Learned:
             sizes,
             tables,
             total=total,
-            closely=way.closely,
+            closely=options.closely,
             whole=len(sizes),
             zeros=[(rule.columns, _with_gaps(rule, sizes)) for rule in rules],
             cap_cells=ENGINE_CELLS,
         )
 
-    def completed(model: GraphicalModel, rules: Sequence[Forbidden]) -> Learned:
+    def completed(model: GraphicalModel, rules: Sequence[Forbidden]) -> LearnedModel:
         if not evidence.extended:
-            return Learned(model, None, total, model.unexplained)
+            return LearnedModel(model, None, total, model.unexplained)
         filled = complete_model(
             model,
             observed,
             noise_of(evidence.tables),
             zeros=[(rule.columns, rule.table) for rule in rules],
             cap_cells=ENGINE_CELLS,
-            closely=way.closely,
-            seed=way.seed,
+            closely=options.closely,
+            seed=options.seed,
         )
-        return Learned(filled, model, total, model.unexplained)
+        return LearnedModel(filled, model, total, model.unexplained)
 
     forbidden, between, _ = constraints_of(schema, evidence.inside(schema))
     model = fit(forbidden)
@@ -417,7 +420,7 @@ def _with_gaps(rule: Forbidden, sizes: Sequence[int]) -> NDArray[np.bool_]:
     return np.pad(rule.table, [(0, sizes[c] - size) for c, size in zip(rule.columns, rule.table.shape, strict=True)])
 
 
-def _network(evidence: Evidence, schema: Schema, way: Way) -> Learned:
+def _network(evidence: Evidence, schema: Schema, options: LearnOptions) -> LearnedModel:
     """Tables without noise's signs, brought to agree, then the law of each column given its parents."""
     sizes, observed = evidence.sizes(schema), [column.size for column in schema.columns]
     total = max(1.0, evidence.total)
@@ -430,12 +433,12 @@ def _network(evidence: Evidence, schema: Schema, way: Way) -> Learned:
         noise,
         total=agreed if evidence.same_rows else None,
         cap_cells=evidence.cap_cells,
-        closely=way.closely,
+        closely=options.closely,
     )
     constant = [Node(c, (), ()) for c in sorted(set(range(len(sizes))).difference(n.column for n in families))]
     nodes = [*families, *constant]
     tables += [np.ones(1)] * len(constant)
-    begun = beginning(sizes, families, evidence.cap_cells) if way.closely and start is not None else 0
+    begun = beginning(sizes, families, evidence.cap_cells) if options.closely and start is not None else 0
 
     def network(sizes: Sequence[int], nodes: Sequence[Node], start: GraphicalModel | None) -> BayesianNetwork:
         found = BayesianNetwork(sizes, nodes, map(conditional, tables))
@@ -443,7 +446,7 @@ def _network(evidence: Evidence, schema: Schema, way: Way) -> Learned:
 
     whole = network(sizes, nodes, start)
     if not evidence.extended:
-        return Learned(whole, None, total)
+        return LearnedModel(whole, None, total)
     nodes = [node.cut(observed) for node in nodes]
     tables = [
         complete_table(table, (*node.shape, observed[node.column])) for node, table in zip(nodes, tables, strict=True)
@@ -454,12 +457,12 @@ def _network(evidence: Evidence, schema: Schema, way: Way) -> Learned:
         axes = Axes(observed, [evidence.nodes[place].cut(observed) for place in kept])
         known = {tuple(sorted(key)): noise[place] for key, place in zip(axes.tables, kept, strict=True)}
         start = complete_model(
-            start, axes.sizes, known, zeros=axes.untied, cap_cells=ENGINE_CELLS, closely=True, seed=way.seed
+            start, axes.sizes, known, zeros=axes.untied, cap_cells=ENGINE_CELLS, closely=True, seed=options.seed
         )
-    return Learned(network(observed, nodes, start), whole, total)
+    return LearnedModel(network(observed, nodes, start), whole, total)
 
 
-def _mixture(evidence: Evidence, schema: Schema, way: Way) -> Learned:
+def _mixture(evidence: Evidence, schema: Schema, options: LearnOptions) -> LearnedModel:
     """A mixture of products; combinations of two columns that are forbidden become targets."""
     forbidden, _, _ = constraints_of(schema)
     found = fit_mixture(
@@ -468,22 +471,22 @@ def _mixture(evidence: Evidence, schema: Schema, way: Way) -> Learned:
         observed=[column.size for column in schema.columns],
         total=evidence.total,
         zeros=[(rule.columns, rule.table) for rule in forbidden if len(rule.columns) == 2],
-        closely=way.closely,
-        start=None if way.start is None else _mixtures(way.start),
-        freely=way.freely,
-        seed=way.seed,
-        progress=way.progress,
+        closely=options.closely,
+        start=None if options.start is None else _mixtures(options.start),
+        freely=options.freely,
+        seed=options.seed,
+        progress=options.progress,
     )
-    return Learned(found.filled, found.gapped if evidence.extended else None, found.total, found.unexplained)
+    return LearnedModel(*found)
 
 
-def _mixtures(learned: Learned) -> tuple[MixtureModel, MixtureModel | None]:
+def _mixtures(learned: LearnedModel) -> tuple[MixtureModel, MixtureModel | None]:
     filled, gapped = learned.filled, learned.gapped
     assert isinstance(filled, MixtureModel)  # noqa: S101 for mypy: by its kind
     return filled, gapped if isinstance(gapped, MixtureModel) else None
 
 
-LEARNERS: dict[str, Callable[[Evidence, Schema, Way], Learned]] = {
+LEARNERS: dict[str, Callable[[Evidence, Schema, LearnOptions], LearnedModel]] = {
     Product.kind: _product,
     GraphicalModel.kind: _graphical,
     BayesianNetwork.kind: _network,

@@ -1,11 +1,7 @@
-r"""Audits for tests, and small private tables.
-
-Attacks on our own guarantees: empirical lower bounds on ε that must stay below what is claimed.
+r"""Small private tables for tests, and audits: empirical lower bounds on ε that must stay below what is claimed.
 
 An event is fixed in advance, its probability is estimated on two neighbouring inputs, and the bound uses
 Clopper-Pearson limits, so that a correct mechanism fails an audit with probability at most `ALPHA`.
-
-Small private tables for tests.
 """
 
 from __future__ import annotations
@@ -90,9 +86,5 @@ def one_run_epsilon(correct: int, guesses: int, alpha: float = ALPHA) -> float:
 
     Source: Steinke, Nasr, Jagielski 2023: under ε-DP the number is at most Binomial(guesses, e^ε/(1+e^ε)).
     """
-    low, high = 0.0, 20.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        chance = stats.binom.sf(correct - 1, guesses, 1 / (1 + math.exp(-middle)))
-        low, high = (middle, high) if chance < alpha else (low, middle)
-    return low
+    chance = lower_limit(correct, guesses, alpha)
+    return max(0.0, math.log(chance / (1 - chance))) if chance > 0 else 0.0

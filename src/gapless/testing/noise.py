@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -21,17 +21,6 @@ from numpy.typing import NDArray
 from gapless.privacy.exact_noise import rounded_cauchy, rounded_knorm
 from gapless.privacy.noise import NoiseSource, _source, current
 from gapless.types import Floats, Integers
-
-__all__ = [
-    "FixedNoise",
-    "NoNoise",
-    "ScaledNoise",
-    "SharedNoise",
-    "fixed_noise",
-    "no_noise",
-    "scaled_noise",
-    "shared_noise",
-]
 
 
 class FixedNoise:
@@ -111,10 +100,10 @@ class ScaledNoise:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedNoise:
+class SharedNoise(ScaledNoise):
     """NOT PRIVATE: one draw of `source` for all cells of a vector, so that differences of cells are exact."""
 
-    source: NoiseSource
+    factor: float = field(default=1.0, init=False)
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """The same number in each cell."""
@@ -127,18 +116,6 @@ class SharedNoise:
     def knorm(self, scale: float, size: int) -> Integers:
         """The same number in each cell."""
         return np.repeat(self.source.knorm(scale, 1), size)
-
-    def choose(self, scores: Floats, scale: float) -> int:
-        """As `source` does."""
-        return self.source.choose(scores, scale)
-
-    def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
-        """As `source` does."""
-        return self.source.cauchy(centre, scale, quarters)
-
-    def words(self, size: int) -> NDArray[np.uint64]:
-        """As `source` does."""
-        return self.source.words(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +130,7 @@ class NoNoise:
         """Zeros."""
         return np.zeros(size, dtype=np.int64)
 
-    def knorm(self, scale: float, size: int) -> Integers:  # noqa: ARG002 no noise
-        """Zeros."""
-        return np.zeros(size, dtype=np.int64)
+    knorm = discrete_laplace
 
     def choose(self, scores: Floats, scale: float) -> int:  # noqa: ARG002 no noise
         """The first of the best."""

@@ -1,14 +1,9 @@
-"""Calibration weights: the pairs that the rows describe worst are measured, and the rows are raked to them.
-
-Weights of public rows, moved until their weighted tables are as was measured: reluctantly, and columns stay.
-
-Weights of the rows of a public table, and what they do to it.
-"""
+"""Weights of the rows of a public table, and those that rake its rows to measured pairs of columns."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -23,7 +18,7 @@ from gapless.data.workload import Workload
 from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.model.completion import EM_STEPS
 from gapless.model.denoise import EXPLAINED, PATIENCE, Denoised, aims_of, ratio, towards
-from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex, reconcile, sum_to
+from gapless.model.marginal import Marginal, Measurement, estimate_total, pooled_margin, project_to_simplex, reconcile
 from gapless.privacy import ExponentialChoice, Linf, Loss, Spend, for_counts
 from gapless.privacy.grant import Grant
 from gapless.text import plural
@@ -209,23 +204,18 @@ def _measure(
 def _raked(fake: Table, measured: Sequence[Measurement]) -> Floats:
     """Weights from released tables: public from here on."""
     columns = fake.schema.columns
-    if _has_gaps(fake):
+    if any((codes >= column.size).any() for codes, column in zip(fake.codes, columns, strict=True)):
         return rake(fake.codes, [column.extended_size for column in columns], measured)
     sizes = [column.size for column in columns]
-    if not any(column.gaps for column in columns):
-        return rake(fake.codes, sizes, measured)
-    completed = [_completed(table, _law(fake, table.columns), sizes) for table in measured]
-    return rake(fake.codes, sizes, completed)
+    if any(column.gaps for column in columns):
+        measured = [_completed(table, _law(fake, table.columns), sizes) for table in measured]
+    return rake(fake.codes, sizes, measured)
 
 
 def _law(fake: Table, pair: Marginal) -> Floats:
     """The share of each combination of cells, gaps as cells."""
     counts = fake.marginal([fake.schema.names[c] for c in pair], rows="extended")
     return np.asarray(counts / fake.rows)
-
-
-def _has_gaps(fake: Table) -> bool:
-    return any((codes >= column.size).any() for codes, column in zip(fake.codes, fake.schema.columns, strict=True))
 
 
 def _completed(table: Measurement, law: Floats, sizes: Sequence[int]) -> Measurement:
@@ -253,16 +243,13 @@ def _completed(table: Measurement, law: Floats, sizes: Sequence[int]) -> Measure
 
 SWEEPS = 200  # at the most
 LAST = 20  # sweeps over columns alone, at the end
-STEP = 1 / 32  # as far at a time as a graphical model goes
 EXACT = 1e-3  # the noise, in rows, of columns that the measured tables do not contradict
 
 
 def rake(
     codes: Sequence[NDArray[np.integer]],
     sizes: Sequence[int],
-    measured: Iterable[Measurement],
-    *,
-    start: Floats | None = None,
+    measured: Sequence[Measurement],
 ) -> Floats:
     r"""Weights with mean 1 under which the rows agree with noisy tables, as far as these tell more than noise.
 
@@ -276,23 +263,24 @@ def rake(
         codes: the rows, column by column.
         sizes: how many codes each column has.
         measured: noisy tables of pairs of columns; only their shares matter.
-        start: weights to begin with; by default 1 for each row.
 
     References: Deming and Stephan 1940.
     """
-    rows, measured = len(codes[0]), list(measured)
     total = max(1.0, estimate_total(measured))
     measured = [table.scaled_to(total) for table in measured]
-    even = np.full(rows, total / rows)
+    even = np.full(len(codes[0]), total / len(codes[0]))
     own = [_counts(column, even, size) for column, size in zip(codes, sizes, strict=True)]
     noise_std = _noise_of(own, measured)
     known = [Measurement((column,), counts, noise_std) for column, counts in enumerate(own)]
     targets = reconcile(sizes, [*known, *measured], total)
     margins = [project_to_simplex(targets[column,][0], total) for column in range(len(sizes))]
     pairs = {columns: (Denoised.plain(table), noise) for columns, (table, noise) in targets.items() if len(columns) > 1}
-    aims = aims_of(pairs, STEP)
-    cells = {columns: _cells([codes[c] for c in columns], [sizes[c] for c in columns]) for columns in aims}
-    weights = even if start is None else start * (total / start.sum())
+    aims = aims_of(pairs)
+    cells = {
+        columns: np.ravel_multi_index([codes[c].astype(np.intp) for c in columns], [sizes[c] for c in columns])
+        for columns in aims
+    }
+    weights = even.copy()
     lowest, stalled = np.inf, 0
     for _ in range(SWEEPS):
         worst = -np.inf
@@ -336,22 +324,13 @@ def _noise_of(own: Sequence[Floats], measured: Sequence[Measurement]) -> float:
     """
     square, cells = 0.0, 0.0
     for column, counts in enumerate(own):
-        told, known = np.zeros(counts.shape), 0.0  # known is 1/v
-        for table in measured:
-            if column in table.columns:
-                weight = table.noise_std**-2 * counts.size / table.counts.size  # a margin adds up the noise of cells
-                told, known = told + weight * sum_to(table.counts, table.columns, (column,)), known + weight
-        if known:
-            square += known**2 * (float(((told / known - counts) ** 2).sum()) - counts.size / known)
-            cells += known**2 * counts.size
+        margin, precision = pooled_margin((column,), measured)  # y, 1/v
+        if precision:
+            square += precision**2 * (float(((margin - counts) ** 2).sum()) - counts.size / precision)
+            cells += precision**2 * counts.size
     return float(np.sqrt(max(EXACT**2, square / cells if cells else 0.0)))
 
 
 def _counts(cells: NDArray[np.integer], weights: Floats, size: int) -> Floats:
     """The weight in each cell."""
     return np.bincount(cells, weights, minlength=size).astype(np.float64, copy=False)
-
-
-def _cells(columns: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> NDArray[np.intp]:
-    """The number of each row's cell in a table of these columns."""
-    return np.ravel_multi_index(tuple(column.astype(np.intp) for column in columns), tuple(sizes))

@@ -1,15 +1,4 @@
-"""Weights by discriminators: models that tell private rows from synthetic ones.
-
-Logistic weights: a regression tells private rows from synthetic ones, and its odds are the weights ([IW] §3.3).
-
-Network weights: a small network, trained privately, tells private rows from synthetic ones ([IW] §3.4, DP-MLP).
-
-Critic weights: what the critic of a generative network says of its rows, for free ([IW] §3.5).
-
-Weights without privacy, between two public tables: what private ones would be without noise ([IW] LogReg, MLP).
-
-Noise on the weights themselves, in place of the coefficients that they come from ([IW] Supplement A.1).
-"""
+"""Weights by discriminators: models that tell private rows from synthetic ones, with and without privacy ([IW] §3)."""
 
 from __future__ import annotations
 
@@ -25,13 +14,14 @@ from gapless.data.training import train
 from gapless.errors import Argument, BudgetError, Call, Hint, ModelError
 from gapless.model.neural.descent import Adam, Cosine, Odds
 from gapless.model.neural.layers import Chain, Linear, ReLU
-from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Loss, Spend
+from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm, Spend
 from gapless.privacy.budget import PURE
 from gapless.privacy.mechanisms import Mechanism
 from gapless.privacy.sgd import Block
 from gapless.synth import FittedModel
+from gapless.text import check_one_of
 from gapless.threads import one_thread
-from gapless.types import Floats, Integers, is_number, whole
+from gapless.types import Floats, Integers, number, whole
 from gapless.weights.calibration import Weights, keep_columns, weighable
 
 Noise: TypeAlias = DiscreteGaussian | DiscreteLaplace | KNorm
@@ -80,7 +70,9 @@ class LogisticWeights:
         what = "LogisticWeights.fit"
         table, fake = weighable(table, fake, what)
         spend = table.ledger.share(spend)
-        self._check(spend)
+        check_one_of("noise", self.noise, NOISES, error=ModelError)
+        if self.noise == "gaussian" and spend.order == PURE:
+            raise BudgetError("Gaussian noise cannot promise δ = 0", hint=Hint("pass ", Argument("noise", "knorm")))
         points = Points.of(table.schema)
         regularization = strength(self.regularization, fake)
         step = grid(points, regularization)
@@ -97,29 +89,18 @@ class LogisticWeights:
             )
         gate: Mechanism[Integers, Any, Integers] = noise
         steps = table.ledger.grant(spend, to=what).release(coefficients, gate, what="coefficients").value
-        logs = log_ratios(points(fake.codes), steps.astype(np.float64) * step, noise if self.debias else None, step)
+        rows = points(fake.codes)
+        logs = rows @ (steps.astype(np.float64) * step)
+        if self.debias:
+            logs -= log_means(rows, noise, step)
         return Weights(np.exp(logs - logs.max()), method="logistic")
-
-    def _check(self, spend: Loss) -> None:
-        if self.noise not in NOISES:
-            raise ModelError(f"noise = {self.noise!r}", hint=f"one of: {', '.join(NOISES)}")
-        if self.noise == "gaussian" and spend.order == PURE:
-            raise BudgetError("Gaussian noise cannot promise δ = 0", hint=Hint("pass ", Argument("noise", "knorm")))
 
 
 def strength(regularization: float | None, fake: Table) -> float:
     """Λ: as given, or a tenth of the number of synthetic rows."""
     if regularization is None:
         return LAMBDA * fake.rows
-    if not (is_number(regularization) and 2.0**-10 <= regularization <= 2.0**30):
-        raise ModelError(f"regularization = {regularization!r}", hint="a public number, such as 1000")
-    return float(regularization)
-
-
-def log_ratios(points: Floats, coefficients: Floats, noise: Noise | None, step: float) -> Floats:
-    """The logarithm of each row's weight, not normalised; `noise` is what to debias for, on a grid of `step`."""
-    logs = points @ coefficients
-    return logs if noise is None else logs - log_means(points, noise, step)
+    return number("regularization", regularization, 2.0**-10, 2.0**30, "[]", error=ModelError, example=1000)
 
 
 def log_means(points: Floats, noise: Noise, step: float) -> Floats:
@@ -155,7 +136,32 @@ LEAST_LOT = 16  # synthetic rows of a step, however few there are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkWeights:
+class NetworkSettings:
+    """A network with one hidden layer over all cells, gaps included, and how it is trained."""
+
+    hidden: int = 16
+    steps: int = 300
+    rate: float = 0.05
+    learning_rate: float = 0.02
+    seed: int = 0
+
+    def program(self, fake: Table) -> Odds:
+        """What is trained: the log odds that a row is none of `fake`."""
+        learning_rate = number("learning_rate", self.learning_rate, 0, 1, "(]", error=ModelError, example=0.02)
+        hidden, steps = (whole(name, getattr(self, name), error=ModelError, least=1) for name in ("hidden", "steps"))
+        sizes = tuple(column.extended_size for column in fake.schema.columns)
+        return Odds(
+            network=Chain((Linear(sum(sizes), hidden), ReLU(), Linear(hidden, 1, gain=0.0))),
+            sizes=sizes,
+            public=tuple(np.array(codes) for codes in fake.codes),
+            optimizer=Adam(rate=Cosine(rate=learning_rate, steps=steps)),
+            lot=max(LEAST_LOT, round(self.rate * fake.rows)),
+            seed=whole("seed", self.seed, error=ModelError),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkWeights(NetworkSettings):
     r"""The odds of a network with one hidden layer between private and synthetic rows, trained by `PrivateTraining`.
 
     Each step draws private rows with the public chance `rate`, clips and adds up their gradients, and adds noise once,
@@ -174,49 +180,26 @@ class NetworkWeights:
         seed: draws the first parameters and the synthetic rows of each step; nothing else can be repeated.
     """
 
-    hidden: int = 16
-    steps: int = 300
-    rate: float = 0.05
     clip: float = 1.0
-    learning_rate: float = 0.02
-    seed: int = 0
 
     def fit(self, table: PrivateTable, fake: Table, *, spend: Spend) -> Weights:
         """Weights for the rows of `fake`, for which `spend` was paid."""
         what = "NetworkWeights.fit"
         table, fake = weighable(table, fake, what)
         spend = table.ledger.share(spend)
-        if not (is_number(self.learning_rate) and 0 < self.learning_rate <= 1):
-            raise ModelError(f"learning_rate = {self.learning_rate!r}", hint="a number above 0, at most 1")
-        hidden, steps = (whole(name, getattr(self, name), error=ModelError, least=1) for name in ("hidden", "steps"))
-        program = odds(
-            fake, hidden=hidden, steps=steps, rate=self.rate, learning_rate=self.learning_rate, seed=self.seed
-        )
+        program = self.program(fake)
         trained = train(
             table,
             program,
             table.ledger.grant(spend, to=what),
             spend=spend,
             rate=self.rate,
-            steps=steps,
+            steps=self.steps,
             clip=self.clip,
             what="network",
         )
         logs = program.log_odds(trained.value, program.public)
         return Weights(np.exp(logs - logs.max()), method="network")
-
-
-def odds(fake: Table, *, hidden: int, steps: int, rate: float, learning_rate: float, seed: int) -> Odds:
-    """What is trained: a network with one hidden layer over all cells, gaps included."""
-    sizes = tuple(column.extended_size for column in fake.schema.columns)
-    return Odds(
-        network=Chain((Linear(sum(sizes), hidden), ReLU(), Linear(hidden, 1, gain=0.0))),
-        sizes=sizes,
-        public=tuple(np.array(codes) for codes in fake.codes),
-        optimizer=Adam(rate=Cosine(rate=float(learning_rate), steps=steps)),
-        lot=max(LEAST_LOT, round(rate * fake.rows)),
-        seed=whole("seed", seed, error=ModelError),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,30 +270,17 @@ class LogReg:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MLP:
+class MLP(NetworkSettings):
     """`NetworkWeights` without noise or clipping. NOT PRIVATE: for a truth that is public; a private table is refused.
 
     Args: as of `NetworkWeights`.
     """
 
-    hidden: int = 16
-    steps: int = 300
-    rate: float = 0.05
-    learning_rate: float = 0.02
-    seed: int = 0
-
     @one_thread()
     def fit(self, truth: Table, fake: Table) -> Weights:
         """Weights for the rows of `fake`, from the rows of `truth` as they are."""
         truth, fake = _alike(truth, fake)
-        program = odds(
-            fake,
-            hidden=self.hidden,
-            steps=self.steps,
-            rate=self.rate,
-            learning_rate=self.learning_rate,
-            seed=self.seed,
-        )
+        program = self.program(fake)
         state, rng = program.start(), np.random.default_rng(self.seed)
         for step in range(self.steps):
             chosen = rng.integers(truth.rows, size=program.lot)
@@ -360,8 +330,7 @@ class NoisedWeights:
         what = "NoisedWeights.fit"
         table, fake = weighable(table, fake, what)
         spend = table.ledger.share(spend)
-        if not (is_number(self.largest) and 2.0**-10 <= self.largest <= 2.0**10):
-            raise ModelError(f"largest = {self.largest!r}", hint="a public number from 1/1024 to 1024, such as 10")
+        number("largest", self.largest, 2.0**-10, 2.0**10, "[]", error=ModelError, example=10)
         odds, step = logistic_odds(
             table, fake, regularization=strength(self.regularization, fake), largest=self.largest
         )

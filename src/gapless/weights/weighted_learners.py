@@ -27,9 +27,9 @@ from numpy.typing import ArrayLike
 from gapless.data import Table
 from gapless.data.checks import check_public, check_weights
 from gapless.data.private_logistic import Points
-from gapless.errors import Argument, Call, Hint, ModelError, ReadError, SchemaError
+from gapless.errors import Argument, Call, Hint, ModelError, SchemaError, needs
 from gapless.schema import Column, Integer, Number
-from gapless.types import Floats, is_number, whole
+from gapless.types import Floats, number, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +183,14 @@ def weighted_posterior(
     References: [IW] §3.1; Bissiri, Holmes, Walker 2016.
     """
     check_public(table, "a weighted posterior is of", private="a public table, such as a sample with its weights")
-    draws, seed = (whole(name, given, error=ModelError) for name, given in (("draws", draws), ("seed", seed)))
-    if not (is_number(prior_std) and prior_std > 0 and draws):
-        raise ModelError(f"prior_std = {prior_std!r}, draws = {draws!r}", hint="numbers above 0, such as 10 and 1000")
+    draws, seed = whole("draws", draws, error=ModelError, least=1), whole("seed", seed, error=ModelError)
+    number("prior_std", prior_std, 0, np.inf, "(]", error=ModelError, example=10)
     checked = check_weights(table, weights)
     mass = np.ones(table.rows) if checked is None else checked * (table.rows / checked.sum())
     column, (place,) = table.schema[label], table.schema.positions([label])
     rest, points = _predictors(table, label)
     seen = table.codes[place] < (column.size if positive is not None else _values_of(column))
-    if not mass[seen].sum() > 0:
-        raise SchemaError(f"no row with a weight has a value in {label!r}", hint="another column, or other weights")
+    _check_any(mass[seen], label)
     x = points([codes[seen] for codes in rest.codes])
     low, wide = 0.0, 1.0
     if positive is None:
@@ -241,11 +239,9 @@ def _sampled(
     model: Callable[..., None], x: Floats, y: Floats, mass: Floats, prior_std: float, draws: int, seed: int
 ) -> Floats:
     """Draws of the coefficients, in double precision."""
-    try:
+    with needs("numpyro", "bayes"):
         import jax  # noqa: PLC0415 an extra
         from numpyro.infer import MCMC, NUTS  # noqa: PLC0415 an extra
-    except ModuleNotFoundError:
-        raise ReadError("numpyro is not installed", hint="pip install 'gapless[bayes]'") from None
     with jax.enable_x64(True):
         chain = MCMC(NUTS(model), num_warmup=draws, num_samples=draws, progress_bar=False)
         chain.run(jax.random.PRNGKey(seed), x, y, mass, prior_std)

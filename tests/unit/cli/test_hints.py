@@ -68,12 +68,12 @@ INTERNAL = (Measurement, privacy.PrivateTraining, privacy.TeacherVotes, training
 ONLY_IN_PYTHON = """
 data.checks: read it with Table.read(…), if the data are public
 data.checks: read it with gapless.read(…, protect=Rows(1), budget=…)
+data.filling: use FromModel(MST()), or use FromModel(load("people.model"))
+data.io.reading: pass Schema.read("people.toml")
 data.private_table: ask Mean("income"), or several questions
 data.private_table: ask Mean("income"), or read text with parse_question("mean(income)")
-data.private_table: pass Schema.read("people.toml")
 data.private_table: pass a schema from Schema.read("people.toml")
 data.private_table: pass rows="observed", or pass rows="extended"
-data.private_table: use FromModel(MST()), or use FromModel(load("people.model"))
 data.sums: use plain_sum(…), which fills nothing
 data.training: take gaps as further codes, except in the columns of needs=
 evaluate.comparison: pass schema=Schema.read("people.toml")
@@ -94,15 +94,13 @@ privacy.assumptions: pass columns="independent", or pass columns="dependent"
 privacy.budget: pass Rows(1), or the most rows that one person has
 privacy.private: release something from it under a budget: Independent().fit(…, spend=…)
 privacy.sgd: pass numbers= of the program
-privacy.sgd: use trainable(…), or use DiscreteLaplace(…) for counts
-privacy.smooth: use neighbour_sum(…), or use DiscreteLaplace(…) for counts
 privacy.teachers: pass teachers= of the program, and the shape of its answers
-privacy.teachers: use teachable(…), or use DiscreteLaplace(…) for counts
 query.hot_deck: pass columns=["income"]
 query.hot_deck: use people.ask(…); a deck answers what is made of sums
-query.preview: pass Schema.read("people.toml")
+query.ask: pass Schema.read("people.toml")
 query.questions: pass by="sex", or leave by= out
-query.several: pass a list, such as [Count(), Mean("income")]
+query.treatments: use people.ask(…)
+query.ask: pass a list, such as [Count(), Mean("income")]
 weights.discriminators: pass noise="knorm"
 weights.discriminators: pass what MisGAN().fit(…) returns
 weights.weighted_learners: pass positive="?", to predict this cell by a logistic regression

@@ -6,7 +6,7 @@ import pytest
 
 import gapless as gl
 from gapless.constraints.compatible import Forbidden
-from gapless.constraints.forbidden import _search, constraints_of, possible_cells
+from gapless.constraints.forbidden import _search, beginnings, constraints_of, possible_cells, rules_on_values
 from gapless.missing import check
 from gapless.schema import Constraint
 from gapless.testing.audit import private
@@ -213,3 +213,34 @@ def test_all_tables_of_forbidden_combinations_together_have_a_limit(monkeypatch)
 def test_a_rule_that_is_too_long_is_refused_before_it_is_read():
     with pytest.raises(gl.errors.SchemaError, match="more than 10000 characters"):
         Constraint("t1.a == x" + " " * 10_000 + "y")
+
+
+def test_only_what_columns_decide_for_sure_is_forbidden_and_the_rest_is_left_to_values():
+    columns = [
+        gl.Integer("age", bounds=(0, 99), edges=(0, 15, 40, 99)),
+        gl.Integer("years", bounds=(0, 99), bins=5),
+        gl.Ordinal("school", ["none", "low", "high"]),
+        gl.Ordinal("fathers school", ["none", "low", "high"]),
+    ]
+    schema = gl.Schema("p", columns, constraints=[Constraint("t1.years > t1.age")])
+    ((forbidden,), _, _) = constraints_of(schema)
+    # bins of years: 0..19, 20..39, 40..59, 60..79, 80..99; of age: 0..14, 15..39, 40..99
+    assert forbidden.table.tolist() == [
+        [False, False, False],
+        [True, False, False],
+        [True, True, False],
+        [True, True, False],
+        [True, True, False],
+    ]
+    assert [rule.text for rule in rules_on_values(schema)] == ["t1.years > t1.age"]
+    levels = gl.Schema("p", columns, constraints=[Constraint('t1.school > t1."fathers school"')])
+    assert rules_on_values(levels) == []
+
+
+def test_bins_begin_where_a_value_is_compared_with_either_row():
+    learned = gl.Schema(
+        "p",
+        [gl.Integer("age", bounds=(0, 99), bins="learned")],
+        constraints=[Constraint("t1&t2&LT(t1.age,18)&GTE(t2.age,65)")],
+    )
+    assert beginnings(learned) == {"age": [18, 65]}

@@ -1,12 +1,10 @@
-"""Rules as they are written: two forms, what they compare, what is refused; and counts of what breaks them."""
+"""Rules fitted to a schema: what they compare, what is refused."""
 
-import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.constraints.forbidden import beginnings, constraints_of, rules_on_values, soft_rules_of
+from gapless.constraints.forbidden import constraints_of, soft_rules_of
 from gapless.constraints.rules import Place, Term, merged, parse, rules_of
-from gapless.evaluate.comparison import compare_rules
 from gapless.schema import Constraint
 
 SCHEMA = gl.Schema(
@@ -23,7 +21,11 @@ SCHEMA = gl.Schema(
         gl.Boolean("married"),
     ],
 )
+
+
 READABLE = "t1.education == t2.education and t1.education_num != t2.education_num"
+
+
 SHORT = "t1&t2&EQ(t1.education,t2.education)&IQ(t1.education_num,t2.education_num)"
 
 
@@ -57,13 +59,6 @@ def test_the_first_row_stands_on_the_left_and_one_row_is_the_first():
     alone = rule("t2.age < 15 and t2.years > t2.age")
     assert not alone.between_rows
     assert alone.terms == rule("t1.age < 15 and t1.years > t1.age").terms
-
-
-def test_what_is_decided_stands_last():
-    turned = rule("t1.education_num != t2.education_num and t1.education == t2.education")
-    assert turned.columns == (0, 1)
-    (between,) = constraints_of(gl.Schema("p", SCHEMA.columns, constraints=[Constraint(SHORT)]))[1]
-    assert between.decides
 
 
 def test_two_orders_at_once_are_never_or_one_comparison():
@@ -116,50 +111,6 @@ def test_weights_go_through_a_file():
     assert gl.Schema.from_toml(schema.to_toml()) == schema
     assert [soft.rule.weight for soft in soft_rules_of(schema)] == [2.5, "learned"]
     assert constraints_of(schema)[1:] == ([], [])
-
-
-def test_only_what_columns_decide_for_sure_is_forbidden_and_the_rest_is_left_to_values():
-    schema = gl.Schema("p", SCHEMA.columns, constraints=[Constraint("t1.years > t1.age")])
-    ((forbidden,), _, _) = constraints_of(schema)
-    # bins of years: 0..19, 20..39, 40..59, 60..79, 80..99; of age: 0..14, 15..39, 40..99
-    assert forbidden.table.tolist() == [
-        [False, False, False],
-        [True, False, False],
-        [True, True, False],
-        [True, True, False],
-        [True, True, False],
-    ]
-    assert [rule.text for rule in rules_on_values(schema)] == ["t1.years > t1.age"]
-    assert (
-        rules_on_values(gl.Schema("p", SCHEMA.columns, constraints=[Constraint('t1.school > t1."fathers school"')]))
-        == []
-    )
-
-
-def test_bins_begin_where_a_value_is_compared_with_either_row():
-    learned = gl.Schema(
-        "p",
-        [gl.Integer("age", bounds=(0, 99), bins="learned")],
-        constraints=[Constraint("t1&t2&LT(t1.age,18)&GTE(t2.age,65)")],
-    )
-    assert beginnings(learned) == {"age": [18, 65]}
-
-
-def test_violations_in_two_tables_are_counted_by_values():
-    columns = [gl.Integer("a", bounds=(0, 99), bins=2), gl.Integer("b", bounds=(0, 99), bins=2, may_be_missing=True)]
-    rules = [Constraint("t1.a > t1.b"), Constraint("t1.a < t2.a and t1.b > t2.b"), Constraint("t1.a == t2.a")]
-    schema = gl.Schema("p", columns, constraints=rules)
-    truth = gl.Table.read(pl.DataFrame({"a": [1, 2, 3, 4], "b": [10, 11, None, 12]}), schema)
-    other = gl.Table.read(pl.DataFrame({"a": [1, 2, 2, 4], "b": [3, 2, None, 1]}), schema)
-    alone, order, key = compare_rules(truth, other)
-    assert (alone.truth.rows, alone.truth.pairs, alone.other.rows, alone.other.share) == (0, None, 1, 0.25)
-    assert (order.truth.rows, order.other.rows, order.other.pairs) == (0, 3, 3 / 6)
-    assert (key.truth.rows, key.other.rows, key.other.pairs) == (0, 2, 1 / 6)
-    assert str(alone) == "0.00% of rows in the truth, 25.00% in the other table: t1.a > t1.b"
-    told = gl.compare(truth, other)
-    assert told.rules == (alone, order, key)
-    assert "16.667% of pairs: t1.a == t2.a" in str(told)
-    assert told.to_dict()["rules"][1]["other"]["rows"] == 3
 
 
 def test_rules_of_a_schema_keep_their_order():

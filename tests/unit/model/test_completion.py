@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from gapless.model.completion import EM_STEPS, _margin, _rake, complete_model, complete_table, shrunk
+from gapless.model.completion import EM_STEPS, _rake, complete_model, complete_table, shrunk
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 
@@ -333,27 +333,6 @@ def test_a_move_within_chance_is_not_made_and_a_large_one_is():
     assert shrunk(np.array([0.7, 0.3]), before, 3_000) == pytest.approx([0.7, 0.3], abs=1e-3)
     assert shrunk(before, before, 0).tolist() == [0.5, 0.5]
     assert shrunk(np.array([0.6, 0.4]), before, 0).tolist() == [0.6, 0.4]
-
-
-def test_a_smaller_table_is_told_by_the_larger_ones_as_well_as_each_can():
-    """A margin adds up the noise of its cells: of two tables with equal noise, the one with fewer cells weighs more."""
-    told = _margin(
-        (1,),
-        [
-            Measurement((0, 1), np.array([[10.0, 0.0], [10.0, 0.0]]), 3.0),  # 2 cells added up: weight 1/2
-            Measurement((1, 2), np.array([[2.0, 2.0, 2.0, 2.0], [3.0, 3.0, 3.0, 3.0]]), 3.0),  # 4 cells: weight 1/4
-            Measurement((0, 2), np.ones((2, 4)), 3.0),  # knows nothing of column 1
-        ],
-        0.5,
-    )
-    np.testing.assert_allclose(told.counts, [(20 / 2 + 8 / 4) / 0.75, (0 / 2 + 12 / 4) / 0.75])
-    assert told.noise_std == 0.5
-
-
-def test_a_smaller_table_of_several_columns_keeps_their_order():
-    counts = np.arange(24.0).reshape(2, 3, 4)
-    told = _margin((3, 1), [Measurement((1, 2, 3), counts, 1.0)], 1.0)
-    np.testing.assert_allclose(told.counts, counts.sum(axis=1).T)
 
 
 def test_a_well_measured_column_stays_well_known_when_its_pairs_are_completed():

@@ -1,10 +1,15 @@
 """The composed total is a bound at distance 1 alone; at any other the filter's promise stays."""
 
+import math
+import runpy
+from itertools import product
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from gapless.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Rows, for_counts
-from gapless.privacy.accounting import composed_epsilon
+from gapless.privacy.accounting import composed_epsilon, partition_epsilon
 from gapless.testing.audit import letters_schema, private
 
 DELTA = 1e-6
@@ -56,3 +61,113 @@ def test_the_composed_total_covers_the_true_loss_of_one_release():
 def test_there_is_no_composed_total_of_noise_that_is_larger_than_a_step_of_it_tells():
     """Its law has as many numbers as there is noise: a tiny budget, once charged, must not take hours to state."""
     assert composed_epsilon([({"name": "DiscreteGaussian", "std": 1e12}, 1)], DELTA) is None
+
+
+# ------------------------------------------------------------------ amplified loss distributions
+
+
+bench = runpy.run_path(str(Path(__file__).parents[3] / "bench/ground_truth.py"))
+SEEN = {"a": 0.5, "b": 0.6, "c": 0.7}
+
+
+def law_of(name, scale):
+    """The noise on the whole numbers around 0, and the same moved by one."""
+    reach = math.ceil(14 * scale)
+    y = np.arange(-reach, reach + 2)
+    weigh = (
+        (lambda z: np.exp(-np.abs(z) / scale))
+        if name == "DiscreteLaplace"
+        else (lambda z: np.exp(-((z / scale) ** 2) / 2))
+    )
+    total = weigh(np.arange(-40 * reach, 40 * reach)).sum()
+    return weigh(y) / total, weigh(y - 1) / total
+
+
+def exact_delta(events, epsilon):
+    """δ of the whole batch at this ε, by summing over all patterns of gaps and all answers."""
+    laws = [law_of(*noise) for noise, _ in events]
+    without = np.array([1.0])
+    for q, _ in laws:
+        without = np.multiply.outer(without, q).ravel()
+    mixed = np.zeros_like(without)
+    for pattern in product((0, 1), repeat=len(SEEN)):
+        observed = {c for c, s in zip(SEEN, pattern, strict=True) if s}
+        chance = math.prod(SEEN[c] if c in observed else 1 - SEEN[c] for c in SEEN)
+        joint = np.array([1.0])
+        for (q, p), (_, columns) in zip(laws, events, strict=True):
+            joint = np.multiply.outer(joint, p if columns <= observed else q).ravel()
+        mixed += chance * joint
+    scale = math.exp(epsilon)
+    return max(np.maximum(mixed - scale * without, 0).sum(), np.maximum(without - scale * mixed, 0).sum())
+
+
+GAUSS, OTHER, LAPLACE = ("DiscreteGaussian", 2.0), ("DiscreteGaussian", 3.5), ("DiscreteLaplace", 2.0)
+BATCHES = {
+    "one column each": [(GAUSS, {"a"}), (GAUSS, {"b"})],
+    "overlapping": [(GAUSS, {"a"}), (GAUSS, {"a", "b"})],
+    "a chain": [(GAUSS, {"a", "b"}), (GAUSS, {"b", "c"})],
+    "every row": [(GAUSS, set()), (GAUSS, {"a", "b"})],
+    "unequal noise in one group": [(GAUSS, {"a"}), (OTHER, {"a"})],
+    "Laplace": [(LAPLACE, {"a"}), (LAPLACE, {"a", "b"})],
+    "mixed kinds": [(LAPLACE, {"a"}), (GAUSS, {"a", "c"})],
+}
+
+
+def recorded(events):
+    key = {"DiscreteGaussian": "std", "DiscreteLaplace": "scale"}
+    return [({"name": name, key[name]: scale}, 1.0, frozenset(columns)) for (name, scale), columns in events]
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("delta", [1e-2, 1e-5])
+def test_the_partition_bound_is_above_the_exact_law_and_below_the_total_without_gaps(batch, delta):
+    events = recorded(BATCHES[batch])
+    epsilon = partition_epsilon(events, SEEN, delta)
+    assert exact_delta(BATCHES[batch], epsilon) <= delta
+    assert epsilon < composed_epsilon([(parameters, 1.0) for parameters, *_ in events], delta)
+    assert exact_delta(BATCHES[batch], epsilon * 0.5) > delta  # it could fail
+
+
+def test_disjoint_columns_lose_nothing_to_the_partition():
+    events = BATCHES["one column each"]
+    epsilon = partition_epsilon(recorded(events), SEEN, 1e-3)
+    assert exact_delta(events, epsilon - 0.002) > 1e-3
+
+
+def test_what_is_not_proved_has_no_figure():
+    events = recorded([(GAUSS, {"a"})])
+    assert partition_epsilon([], SEEN, 1e-6) is None
+    assert partition_epsilon(events, SEEN, 1e-13) is None
+    assert partition_epsilon([(events[0][0], 2.0, frozenset("a"))], SEEN, 1e-6) is None
+    assert partition_epsilon([({"name": "ExponentialChoice", "scale": 1.0}, 1.0, frozenset())], SEEN, 1e-6) is None
+    assert partition_epsilon(recorded([(("DiscreteGaussian", 1e5), {"a"})]), SEEN, 1e-6) is None
+
+
+def exact_normal_delta(releases, epsilon):
+    """Two continuous Gaussian releases on a fine grid."""
+    z = np.linspace(-9, 9, 1801)
+    density = np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum()
+    one, other = np.meshgrid(z, z, indexing="ij")
+    ratio = np.zeros_like(one)
+    for pattern in product((0, 1), repeat=len(SEEN)):
+        observed = {c for c, s in zip(SEEN, pattern, strict=True) if s}
+        chance = math.prod(SEEN[c] if c in observed else 1 - SEEN[c] for c in SEEN)
+        mean = [mu if columns <= observed else 0.0 for mu, columns in releases]
+        ratio += chance * np.exp(mean[0] * one + mean[1] * other - (mean[0] ** 2 + mean[1] ** 2) / 2)
+    weight = np.multiply.outer(density, density)
+    scale = math.exp(epsilon)
+    return max((weight * np.maximum(ratio - scale, 0)).sum(), (weight * np.maximum(1 - scale * ratio, 0)).sum())
+
+
+@pytest.mark.parametrize("releases", [[(0.7, {"a"}), (0.7, {"a", "b"})], [(1.0, {"a", "b"}), (0.5, {"c"})]])
+def test_the_mixture_bound_for_continuous_noise(releases):
+    releases = [(mu, frozenset(columns)) for mu, columns in releases]
+    epsilon = bench["mixture_epsilon"](releases, SEEN, 1e-3)
+    assert exact_normal_delta(releases, epsilon) <= 1e-3
+    assert exact_normal_delta(releases, epsilon * 0.5) > 1e-3
+
+
+def test_too_many_patterns_are_refused():
+    many = {f"c{i}": 0.5 for i in range(25)}
+    with pytest.raises(ValueError, match="too many patterns"):
+        bench["mixture_epsilon"]([(0.1, frozenset(many))], many, 1e-6)

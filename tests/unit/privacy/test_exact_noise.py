@@ -3,11 +3,25 @@
 import itertools
 import random
 from fractions import Fraction
+from functools import partial
+from unittest import mock
 
+import mpmath
 import numpy as np
 import pytest
 
-from gapless.privacy.exact_noise import Uniform, _kept, _power, rounded_cauchy
+from gapless.privacy import exact_noise
+from gapless.privacy.exact_noise import (
+    Uniform,
+    _energies,
+    _half,
+    _happens,
+    _kept,
+    _power,
+    half_normal,
+    rounded_cauchy,
+    rounded_knorm,
+)
 from gapless.testing.noise import FixedNoise, NoNoise, ScaledNoise, SharedNoise
 
 ONE = 1 << 64
@@ -73,3 +87,131 @@ def test_test_sources_draw_it_too():
     assert all(isinstance(one, int) for one in draws)
     assert len(set(itertools.islice(draws, 50))) > 10
     assert np.median(np.abs(draws)) < 10_000
+
+
+# ------------------------------------------------------------------ K-norm noise
+
+
+def words(*some):
+    return iter(some).__next__
+
+
+def chance(k, x):
+    """exp(-((k + x)² - k)/2) in 64 binary places, rounded down, with many digits."""
+    with mpmath.workdps(60):
+        return int(mpmath.floor(mpmath.exp(-((k + mpmath.mpf(x) / ONE) ** 2 - k) / 2) * ONE))
+
+
+def test_digits_are_those_that_were_read():
+    x = Uniform(words(3 << 62, 5, 7))
+    assert (x.to(1), x.to(2), x.to(64), x.bits) == (1, 3, 3 << 62, 64)
+    assert x.to(128) == (3 << 62) << 64 | 5
+    assert x.to(64) == 3 << 62
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 5])
+def test_floats_and_integers_decide_alike(k):
+    source = random.Random(k)
+    for _ in range(300):
+        digits, u = source.getrandbits(64), source.getrandbits(64)
+        about = float(mpmath.mpf(chance(k, digits)) / ONE)
+        said = []
+        for margin in (exact_noise._MARGIN, 2.0):  # a margin of 2 leaves everything to the integers
+            with mock.patch.object(exact_noise, "_MARGIN", margin):
+                x = Uniform(words(digits, 1 << 63))
+                said.append(_happens(about, partial(_energies, k, x), words(u, 1 << 63)))
+        assert said[0] == said[1] == (u < chance(k, digits))
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_an_ambiguous_word_of_knorm_noise_is_read_on(k):
+    """U is the chance itself as far as one word tells: the digits that follow decide, and X's are read along."""
+    digits = ONE // 3
+    first = chance(k, digits)
+    for second, kept in ((0, True), (ONE - 1, False)):
+        x = Uniform(words(digits, 0, 0))
+        assert _happens(first / ONE, partial(_energies, k, x), words(first, second, second)) is kept
+        assert x.bits > 64
+
+
+@pytest.mark.parametrize("k", [0, 3])
+@pytest.mark.parametrize("off", [-0.9 * 2.0**-36, 0.9 * 2.0**-36])
+def test_a_float_that_is_off_by_less_than_the_margin_decides_nothing(k, off):
+    """The proof claims that floats are off by less than 2^-46, and takes 2^-36: within it integers decide alone.
+
+    The uniform number is between the chance and the float, so that the float by itself would give the wrong answer.
+    """
+    digits = ONE // 3
+    exact = chance(k, digits)
+    between = exact + int(off * ONE / 64)
+    x = Uniform(words(digits, 0, 0))
+    assert _happens(exact / ONE + off, partial(_energies, k, x), words(between, 0, 0)) is (off < 0)
+
+
+@pytest.mark.parametrize(("far", "kept"), [(-(2.0**-35), True), (2.0**-35, False)])
+def test_floats_decide_beyond_twice_the_margin(far, kept):
+    """There no exact number is computed: reading on at every word would take hours."""
+    assert _happens(0.5, lambda _: pytest.fail("asked for more digits"), words(ONE // 2 + int(far * ONE))) is kept
+
+
+def test_the_first_part_falls_by_a_root_of_e():
+    with mpmath.workdps(60):
+        root = int(mpmath.floor(mpmath.exp(mpmath.mpf(-1) / 2) * ONE))
+    assert _happens(exact_noise._ROOT, _half, words(root - 1, 0))
+    assert not _happens(exact_noise._ROOT, _half, words(root + 1, 0))
+    for second, kept in ((0, True), (ONE - 1, False)):
+        assert _happens(exact_noise._ROOT, _half, words(root, second, second)) is kept
+    k, x = half_normal(words(0, 0, ONE - 1, 7, 0))  # twice below, once above; x; U = 0: kept
+    assert (k, x.digits) == (2, 7)
+    k, x = half_normal(words(ONE - 1, ONE - 1, ONE - 1, ONE - 1, 5, 0))  # x = 1, not kept; the next is
+    assert (k, x.digits) == (0, 5)
+
+
+def half_normals(*some):
+    """Numbers k + x in place of draws."""
+    return mock.patch.object(exact_noise, "half_normal", mock.Mock(side_effect=some))
+
+
+def test_rounding_of_knorm_noise_reads_on_until_it_is_certain():
+    """|N| = 1/2 and a length of 1, as far as one word tells: 1/2 is between two whole numbers."""
+    for more, steps in ((0, 0), (ONE - 1, 1)):
+        n, m = Uniform(words(ONE // 2 - 1, more)), Uniform(words(0, more))
+        rest = Uniform(words(0, 0))
+        with half_normals((0, n), (1, m), (0, rest)):
+            found = rounded_knorm(Fraction(1), 1, words(1))
+        assert n.bits == 128
+        assert found.tolist() == [steps] or more  # below 1/2 it is 0; just below, with a longer length, either
+    n, m, rest = (Uniform(words(digits, 0, 0)) for digits in (0, 0, 0))
+    with half_normals((3, n), (4, m), (3, rest)):  # 3 · √(4² + 3²) = 15, times 2, and a little more
+        assert rounded_knorm(Fraction(2), 1, words(0)).tolist() == [-30]
+
+
+@pytest.mark.parametrize(
+    ("coins", "signs"), [((1, 0, 3), (1, -1, 1)), ((0, 0, 1), (-1, -1, 1)), ((ONE - 2, ONE - 1, 2), (-1, 1, -1))]
+)
+def test_each_coordinate_has_a_coin_for_its_sign_which_is_the_last_bit_of_a_word(coins, signs):
+    """One word each, in order, and no other: here |N| = 1, 2, 3 and the length is 2."""
+    numbers = [(k, Uniform(words(0, 0, 0))) for k in (1, 2, 3, 2, 0, 0, 0)]
+    read = iter(coins)
+    with half_normals(*numbers):
+        assert rounded_knorm(Fraction(10), 3, read.__next__).tolist() == [
+            20 * s * n for s, n in zip(signs, (1, 2, 3), strict=True)
+        ]
+    assert next(read, None) is None
+
+
+def test_noise_beyond_all_integers_wraps_as_sums_do():
+    numbers = [(8, Uniform(words(0, 0, 0))) for _ in range(3)]
+    with half_normals(*numbers):
+        (wrapped,) = rounded_knorm(Fraction(2**60), 1, words(1))
+    exact = round(8 * 2**60 * 128**0.5)
+    assert abs((exact - int(wrapped)) % 2**64) < 2**20 or abs((int(wrapped) - exact) % 2**64) < 2**20
+
+
+def test_test_sources_draw_knorm_noise_too():
+    fixed = [FixedNoise(7).knorm(1000.0, 4).tolist() for _ in range(2)]
+    assert fixed[0] == fixed[1]
+    assert NoNoise().knorm(3.0, 2).tolist() == [0, 0]
+    far = ScaledNoise(2.0**20, FixedNoise(7)).knorm(1000.0, 4)
+    assert np.abs(far / 2**20 - fixed[0]).max() < 1
+    assert len(set(SharedNoise(FixedNoise(7)).knorm(1000.0, 5).tolist())) == 1

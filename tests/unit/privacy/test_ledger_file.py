@@ -1,13 +1,19 @@
 """In which order a charge reaches the disk: first the seal, then the ledger, and only then is anything read."""
 
+import json
 import os
 
+import numpy as np
 import pytest
 
-from gapless.privacy import for_counts
-from gapless.privacy.ledger_file import append, seal_of
+import gapless as gl
+from gapless.errors import LedgerError
+from gapless.privacy import for_counts, ledger_file
+from gapless.privacy.ledger import Ledger
+from gapless.privacy.ledger_file import append, hash_of, seal_of
 from gapless.privacy.private import transform
 from gapless.testing.audit import letters_schema, private
+from helpers.hostile_files import changes, text_of, works
 
 
 @pytest.fixture
@@ -71,3 +77,110 @@ def test_a_charge_is_on_the_disk_before_anything_is_read(tmp_path, calls):
     place = calls.index(("read", None))
     assert in_short(calls[:place], ("seal", seal_of(path)), ("ledger", path)) == ORDER
     assert not in_short(calls[place:], ("seal", seal_of(path)), ("ledger", path))
+
+
+# ------------------------------------------------------------------ hostile files
+
+
+ROWS = [("a", "b"), ("b", None), ("a", "a")]
+BUDGETS = (gl.Budget(1.0, 1e-6), gl.Budget(1.0, 0), gl.Budget(1.0, 0, ground_truth=gl.MCAR({"x0": 0.2})))
+
+
+@pytest.fixture(params=BUDGETS, ids=["approximate", "pure", "complete table"])
+def ledger(request, tmp_path):
+    table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=request.param)
+    gl.MST().fit(table, spend=table.ledger.share("50%"))
+    return table.ledger.path
+
+
+def used(path):
+    """Whether a ledger can be opened and told; else it is refused in words."""
+
+    def use():
+        ledger = Ledger.open(path)
+        json.dumps(ledger.summary())
+        _ = str(ledger), ledger.guarantee(), ledger.ground_truth(gl.MCAR({"x0": 0.2}))
+
+    return works(use)
+
+
+def written(path, entries, changed, text):
+    """The ledger with one line another, chained anew."""
+    lines, previous = [], None
+    for place, entry in enumerate(entries):
+        if place == changed:
+            line = text
+        else:
+            line = text_of(entry | ({} if previous is None or place < changed else {"previous": hash_of(previous)}))
+        lines.append(f"{line}\n")
+        previous = lines[-1]
+    path.write_text("".join(lines))
+    seal_of(path).unlink(missing_ok=True)
+
+
+@pytest.mark.slow
+def test_each_value_of_a_header_and_of_an_entry_is_checked(ledger):
+    entries = [json.loads(line) for line in ledger.read_text().splitlines()]
+    kinds = {entry.get("mechanism", {}).get("name"): place for place, entry in enumerate(entries)}
+    for place in kinds.values():
+        for _, text in changes(entries[place]):
+            written(ledger, entries, place, text)
+            used(ledger)
+
+
+@pytest.mark.parametrize("version", ["Infinity", "NaN", "1e999", "9" * 5000, "[" * 100_000])
+def test_versions_that_are_none(version, ledger):
+    head, *others = ledger.read_text().splitlines(keepends=True)
+    ledger.write_text(head.replace('"version": 4', f'"version": {version}') + "".join(others))
+    seal_of(ledger).unlink()
+    with pytest.raises(LedgerError, match="is not a gapless ledger"):
+        Ledger.open(ledger)
+
+
+@pytest.mark.parametrize("content", [b"\n" * 10**6, b"\0" * 10**6, b"[\n" * 10**6, b"\xff" * 10**6 + b"\n"])
+def test_files_that_are_no_ledgers(content, ledger):
+    before = ledger.read_bytes()
+    for junk in (content, before + content):
+        ledger.write_bytes(junk)
+        seal_of(ledger).unlink(missing_ok=True)
+        used(ledger)
+
+
+@pytest.mark.parametrize(
+    "seal",
+    [
+        "",
+        "[" * 100_000,
+        '{"at": 1e999, "text": ""}',
+        '{"at": 18446744073709551615, "text": "a"}',
+        '{"at": [], "text": 1}',
+        '{"at": 0, "text": "\\ud800"}',
+        '{"at": ' + "9" * 5000 + ', "text": ""}',
+    ],
+)
+def test_seals_that_are_none(seal, ledger):
+    seal_of(ledger).write_text(seal)
+    used(ledger)
+
+
+def test_a_ledger_is_read_up_to_a_limit_and_never_grows_beyond_it(ledger, monkeypatch):
+    size = ledger.stat().st_size
+    monkeypatch.setattr(ledger_file, "LARGEST", size + 50)
+    table = gl.read(
+        gl.Table(letters_schema([2, 2]), [np.zeros(2, dtype=np.uint8)] * 2, rows=2).to_polars(),
+        letters_schema([2, 2]),
+        protect=gl.Rows(1),
+        ledger=ledger,
+    )
+    with pytest.raises(LedgerError, match="would have more than"):
+        gl.Independent().fit(table, spend=table.ledger.share("10%"))
+    assert ledger.stat().st_size == size  # nothing was charged
+    monkeypatch.setattr(ledger_file, "LARGEST", size - 1)
+    with pytest.raises(LedgerError, match="larger than"):
+        Ledger.open(ledger)
+
+
+@pytest.mark.parametrize("rows", [2**53 + 1, 10**400])
+def test_a_person_has_no_more_rows_than_a_float_can_tell(rows):
+    with pytest.raises(gl.errors.BudgetError, match=r"a number of rows from 1 to 2\^53"):
+        gl.Rows(rows)

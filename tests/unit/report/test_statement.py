@@ -6,7 +6,7 @@ import pytest
 
 import gapless as gl
 from gapless.data.training import train
-from gapless.model.neural.descent import SGD, Cells, Cosine, Descent
+from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Linear
 from gapless.privacy import (
     DiscreteGaussian,
@@ -22,6 +22,7 @@ from gapless.report.release_page import release_page
 from gapless.report.statement import privacy_statement
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
+from helpers.optimizers import plain_steps
 
 SCHEMA = letters_schema([2, 3])
 ROWS = [("a", "b"), ("b", None), (None, "c"), ("a", "a")] * 50
@@ -62,7 +63,7 @@ def test_noise_on_coefficients_is_told(tmp_path):
 def test_a_training_is_one_entry_with_its_constants(tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, 1e-6))
     cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(4,))
-    program = Descent(network=Linear(3, 4), cells=cells, optimizer=SGD(rate=Cosine(rate=0.1, steps=7)), lot=20.0)
+    program = Descent(network=Linear(3, 4), cells=cells, optimizer=plain_steps(0.1, 7), lot=20.0)
     grant = table.ledger.grant(table.ledger.share("50%"), to="Network.fit")
     train(table, program, grant, spend=grant.left, rate=0.1, steps=7, clip=1.0, what="network", needs=["x1"])
     text = statement(table)

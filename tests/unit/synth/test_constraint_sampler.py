@@ -14,7 +14,7 @@ from gapless.model.distribution import Product
 from gapless.report.release_page import release_page
 from gapless.report.statement import privacy_statement
 from gapless.schema import Constraint
-from gapless.synth.constraint_sampler import Lawful
+from gapless.synth.constraint_sampler import ConstraintSampler
 from gapless.testing.audit import private
 from gapless.testing.noise import no_noise
 from helpers.fast_methods import GANS, METHODS, TRIED
@@ -266,11 +266,11 @@ def test_a_law_in_which_every_row_breaks_a_rule_still_has_samples():
         constraints=[Constraint("t1.x < t2.y"), Constraint("t1.x == 2")],
     )
     points = [np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])]  # x = 0 and y = 2, always
-    assert Lawful.of(schema, Product(tuple(points)), {}, {}).breaks(np.array([[0, 2]])).all()
-    row, *_ = Lawful.possible_rows(schema, Product(tuple(points)), {})
+    assert ConstraintSampler.of(schema, Product(tuple(points)), {}, {}).breaks(np.array([[0, 2]])).all()
+    row, *_ = ConstraintSampler.possible_rows(schema, Product(tuple(points)), {})
     assert row[0] >= row[1]
     assert row[0] < 2
-    assert not Lawful.of(schema, Product(tuple(points)), {}, {}, row=row).breaks(row[None]).any()
+    assert not ConstraintSampler.of(schema, Product(tuple(points)), {}, {}, row=row).breaks(row[None]).any()
 
 
 @pytest.mark.parametrize("method", TRIED)

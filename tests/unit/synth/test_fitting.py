@@ -8,7 +8,8 @@ import pytest
 import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.model.distribution import Product
-from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.fitting import FitContext, Synthesizer
+from gapless.synth.measurements import LearnedModel
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import no_noise
 
@@ -21,7 +22,7 @@ def table_of(folder, **more):
 
 
 def fitting_of(table, missing="observed"):
-    return Fitting(gl.Independent(missing=STRATEGIES[missing]()), table, spend=table.ledger.left)
+    return FitContext(gl.Independent(missing=STRATEGIES[missing]()), table, spend=table.ledger.left)
 
 
 def test_shares_of_one_batch(tmp_path):
@@ -67,12 +68,12 @@ class Trained(Synthesizer):
     treatments = (gl.Extended, gl.Observed)
 
     def fit(self, table, *, spend, progress=None):
-        fitting = Fitting(self, table, spend=spend, progress=progress)
+        fitting = FitContext(self, table, spend=spend, progress=progress)
         spend = fitting.prepare()
         fitting.measure([(0,)], spend * 0.1)
         fitting.release([(fitting.prepared.gap_patterns(["x1"]), "steps")], fitting.grant.left)
         laws = Product(tuple(np.full(column.size, 1 / column.size) for column in table.schema.columns))
-        return fitting.fitted(laws, None, settings={"steps": 1})
+        return fitting.fitted(LearnedModel(laws, None, fitting.total), settings={"steps": 1})
 
 
 @pytest.mark.parametrize("missing", ["extended", "observed"])

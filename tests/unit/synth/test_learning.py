@@ -246,10 +246,10 @@ def test_bins_and_cells_are_made_of_released_values_alone(tmp_path, monkeypatch)
         names = [what for _, what in requests]
         return [np.full(int(name.split(" in ")[1].split()[0]), 50.0) for name in names]
 
-    monkeypatch.setattr(fitting.Fitting, "release", same)
+    monkeypatch.setattr(fitting.FitContext, "release", same)
     for seed in (0, 1):
         table = private(people(200, seed=seed), SCHEMA, tmp_path)
-        now = fitting.Fitting(gl.Independent(), table, spend=table.ledger.left)
+        now = fitting.FitContext(gl.Independent(), table, spend=table.ledger.left)
         found.append((now.schema, {name: cells.tolist() for name, cells in now.inside.items()}))
     assert found[0] == found[1]
 

@@ -106,6 +106,17 @@ def test_columns_that_all_go_together_would_take_too_much_memory(tmp_path):
         gl.load(zip_of(tmp_path / "wide", members.items()))
 
 
+def test_a_mixture_has_tables_of_one_or_two_columns(tmp_path):
+    table = private(pl.DataFrame(CELLS), SCHEMA, tmp_path, budget=gl.Budget(10.0, 1e-6))
+    METHODS["mixture"]().fit(table, spend=table.ledger.left).save(tmp_path / "m")
+    with zipfile.ZipFile(tmp_path / "m") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["evidence/columns.0.npy"] = npy(np.array([0, 1, 2]))
+    members["evidence/counts.0.npy"] = npy(np.zeros((3, 4, 3)))
+    with pytest.raises(gl.errors.ModelError, match="its parts do not fit together"):
+        gl.load(zip_of(tmp_path / "wide", members.items()))
+
+
 def test_more_rows_than_memory_holds_are_refused_in_words(tmp_path):
     table = private([("x", 3, True)], SCHEMA, tmp_path)
     model = gl.Independent().fit(table, spend=table.ledger.left)

@@ -1,8 +1,7 @@
 """The engine whose rows stay in files: each pass reads them again, some rows at a time, and holds no more than these.
 
 Rows are encoded as those in memory are, by the same rules in the same code. What a table is made of by public maps is a
-*view*: each of its columns is a column of the files and a new code for each of its codes, and rows are kept by marks on
-codes of the files. So views of views stay that simple, and a pass reads no column that nobody asks for.
+`View` of the files' columns, so a pass reads no column that nobody asks for.
 
 Files that change between two passes would give counts of two tables. So their sizes, times and places on the disk are
 compared with those at reading, before each pass and after it: facts about the file system, and no cell.
@@ -13,16 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from gapless.data.engines.memory import BLOCK_CELLS, Batch, count
+from gapless.data.engines.memory import Batch, Memory, View, count
 from gapless.data.io.encode import Encoder, check, check_names
 from gapless.data.io.source import (
     PARQUET_ENDINGS,
@@ -40,28 +38,18 @@ from gapless.data.io.source import (
 )
 from gapless.data.io.spreadsheets import Formulas
 from gapless.errors import Argument, GaplessError, Hint, ReadError
-from gapless.privacy.sgd import Marks
 from gapless.schema import Schema
 from gapless.text import listing
-from gapless.types import Integers
+from gapless.types import Codes, Integers
 
 ROWS = 1 << 17  # of a batch
 MEMORY = "1GB"  # that DuckDB may take
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+def _stamp(path: Path) -> tuple[int, ...]:
     """What the file system says of a file: another content without another stamp takes intent."""
-
-    size: int
-    changed: int  # in nanoseconds
-    place: tuple[int, int]
-
-    @classmethod
-    def of(cls, path: Path) -> Stamp:
-        """As it is now."""
-        told = path.stat()
-        return cls(told.st_size, told.st_mtime_ns, (told.st_dev, told.st_ino))
+    now = path.stat()
+    return now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +68,7 @@ class Files:
     schema: Schema
     encoding: str
     by_duckdb: bool
-    stamps: Mapping[Path, Stamp]
+    stamps: Mapping[Path, tuple[int, ...]]
 
     @classmethod
     def at(cls, data: str | Path, schema: Schema, *, encoding: str | None, by_duckdb: bool) -> Files:
@@ -97,7 +85,7 @@ class Files:
         if by_duckdb:
             _duckdb()
         try:
-            stamps = {path: Stamp.of(path) for path in paths}
+            stamps = {path: _stamp(path) for path in paths}
         except OSError as error:
             raise ReadError(f"cannot read {data}: {error.strerror}", hint="files that you may read") from None
         return cls(data, schema, encoding or schema.encoding or "utf-8", by_duckdb, stamps)
@@ -105,7 +93,7 @@ class Files:
     def check_unchanged(self) -> None:
         """Refuse to go on with other files than those that were read."""
         try:
-            now = {path: Stamp.of(path) for path in files_of(self.data)}
+            now = {path: _stamp(path) for path in files_of(self.data)}
         except (OSError, ReadError):
             now = {}
         if now == self.stamps:
@@ -120,16 +108,15 @@ class Files:
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """All rows, some at a time, with these columns or all that there are; at least one frame for each file."""
-        formulas = Formulas(self.schema)
+        formulas, by = Formulas(self.schema), _duckdb_frames if self.by_duckdb else parquet_frames
         for path in self.stamps:
             with whole_file(path):
-                found: Iterator[pl.DataFrame]
-                if not path.name.lower().endswith(PARQUET_ENDINGS):
-                    separator = separator_of(path, self.schema.separator)
-                    found = map(formulas.undo, text_frames(path, self.encoding, separator, for_holder=False))
-                else:  # a cell of a column that the schema ignores is not looked at
-                    by = _duckdb_frames if self.by_duckdb else parquet_frames
+                if path.name.lower().endswith(PARQUET_ENDINGS):  # a cell that the schema ignores is not looked at
                     found = by(path, self.schema.names if columns is None else columns)
+                else:
+                    separator = separator_of(path, self.schema.separator)
+                    texts = text_frames(path, self.encoding, separator, for_holder=False)
+                    found = (formulas.undo(frame) for frame in texts)
                 for frame in found:
                     names = frame.columns if columns is None else columns
                     yield pl.DataFrame({name: within_reach(frame[name]) for name in names})
@@ -146,89 +133,32 @@ class Files:
         return rows
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """A column of the files and, if they are others, the codes that stand for its own."""
-
-    place: int
-    codes: Integers | None = None
-
-    def recoded(self, codes: Integers) -> View:
-        """With codes in place of those that it shows."""
-        return View(self.place, np.asarray(codes if self.codes is None else codes[self.codes]))
-
-    def of(self, found: NDArray[Any]) -> NDArray[Any]:
-        """What it shows of codes of the files."""
-        if self.codes is None:
-            return found
-        shown: NDArray[Any] = self.codes.astype(np.min_scalar_type(self.codes.max(initial=0))).take(found)
-        return shown
-
-
-@dataclass(frozen=True, slots=True)
-class Disk:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Disk(View):
     """Rows of files, under a view of them."""
 
     files: Files
-    columns: tuple[View, ...]
     rows: int  # in the files
-    kept: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)  # by column of the files
 
     @classmethod
     def at(cls, data: str | Path, schema: Schema, *, encoding: str | None, by_duckdb: bool = False) -> Disk:
         """All rows of these files; a first pass has looked at each of them."""
         files = Files.at(data, schema, encoding=encoding, by_duckdb=by_duckdb)
-        return cls(files, tuple(map(View, range(len(schema.columns)))), files.check())
+        width = len(schema.columns)
+        return cls(tuple(range(width)), (None,) * width, {}, files, files.check())
 
     def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
         """In one pass over the columns that are asked for; the number of all rows is known."""
-        used = sorted({column for marginal in marginals for column in marginal})
-        if not used and not self.kept:
+        if not any(marginals) and not self.marks:
             return [np.array(self.rows) for _ in marginals]
-        where = {column: place for place, column in enumerate(used)}
-        return count(
-            self.batches(used),
-            [sizes[column] for column in used],
-            [tuple(where[column] for column in marginal) for marginal in marginals],
-            [shown[column] for column in used],
-            cells=min(BLOCK_CELLS, max(256, self.rows // 4)),
-        )
-
-    def select(self, columns: Sequence[int]) -> Disk:
-        """Fewer views."""
-        return replace(self, columns=tuple(self.columns[column] for column in columns))
-
-    def recode(self, codes: Mapping[int, Integers]) -> Disk:
-        """Views with other codes."""
-        views = enumerate(self.columns)
-        return replace(
-            self, columns=tuple(view.recoded(codes[place]) if place in codes else view for place, view in views)
-        )
-
-    def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Disk:
-        """More marks, on the codes that these views show."""
-        kept = dict(self.kept)
-        for column, marked in cells.items():
-            view = self.columns[column]
-            marks = np.asarray(marked if view.codes is None else marked[view.codes])
-            kept[view.place] = marks & kept[view.place] if view.place in kept else marks
-        return replace(self, kept=kept)
-
-    def lot(self, columns: Sequence[int], marks: Marks) -> Batch:
-        """The marked rows of one pass."""
-        drawn = []
-        for batch in self.batches(columns):
-            rows = np.flatnonzero(marks(batch.rows))
-            drawn.append(Batch(tuple(codes[rows] for codes in batch.columns), rows.size))
-        joined = [np.concatenate(codes) for codes in zip(*(batch.columns for batch in drawn), strict=True)]
-        return Batch(tuple(joined), sum(batch.rows for batch in drawn))
+        return count(self.batches, self.rows, marginals, sizes, shown)
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
         """A pass over the files. What goes wrong in it, after all was right at reading, is the files' own fault."""
         self.files.check_unchanged()
         told = None
         try:
-            yield from self._batches([self.columns[column] for column in columns])
+            yield from self.select(columns)._batches()  # noqa: SLF001 one class
         except (GaplessError, MemoryError) as error:
             told = error
         except (Exception, pl.exceptions.PanicException) as error:  # noqa: BLE001 its text may quote cells
@@ -240,9 +170,9 @@ class Disk:
         if told is not None:
             raise told from None
 
-    def _batches(self, views: Sequence[View]) -> Iterator[Batch]:
+    def _batches(self) -> Iterator[Batch]:
         schema = self.files.schema
-        needed = sorted({view.place for view in views} | set(self.kept)) or [0]
+        needed = sorted({*self.columns, *self.marks}) or [0]
         encoders = {place: Encoder(schema.columns[place]) for place in needed}
         for frame in self.files.frames([schema.names[place] for place in needed]):
             found = {}
@@ -251,16 +181,15 @@ class Disk:
                 for error in wrong.values():
                     raise error
             for start in range(0, max(1, frame.height), ROWS):
-                yield self._batch({place: codes[start : start + ROWS] for place, codes in found.items()}, views)
+                yield self._batch({place: codes[start : start + ROWS] for place, codes in found.items()})
 
-    def _batch(self, found: Mapping[int, NDArray[Any]], views: Sequence[View]) -> Batch:
-        rows = len(next(iter(found.values())))
-        if self.kept:
-            kept = np.ones(rows, dtype=np.bool_)
-            for place, marks in self.kept.items():
-                kept &= marks[found[place]]
-            found, rows = {place: codes[kept] for place, codes in found.items()}, int(kept.sum())
-        return Batch(tuple(view.of(found[view.place]) for view in views), rows)
+    def _batch(self, found: Mapping[int, Codes]) -> Batch:
+        """The view of some rows of the files, given the codes of all columns that it needs."""
+        places = {place: column for column, place in enumerate(found)}
+        rows = Memory(tuple(found.values()), len(next(iter(found.values()))))
+        kept = rows.keep({places[place]: marks for place, marks in self.marks.items()}) if self.marks else rows
+        shown = kept.select([places[place] for place in self.columns])
+        return shown.recode({column: codes for column, codes in enumerate(self.maps) if codes is not None})
 
 
 def _duckdb() -> Any:

@@ -1,12 +1,8 @@
 """The protocol of engines, and the engine that holds its rows in memory: one array of codes for each column.
 
-Counting: many marginals in one pass over batches of encoded rows.
-
-Marginals that overlap are counted together: a few blocks of columns, each with at most 65,536 cells so that
-a cell's number fits in 16 bits, cover all that is asked, and each marginal is then summed out of a block.
-All pairs of 15 columns need some 20 blocks instead of 105.
-
-Where encoded rows lie, and what can be done with them there: one small protocol.
+Many marginals are counted in one pass over batches of rows. Those that overlap are counted together: a few blocks of
+columns, each with at most 65,536 cells so that a cell's number fits in 16 bits, cover all that is asked, and each
+marginal is then summed out of a block. All pairs of 15 columns need some 20 blocks instead of 105.
 
 Every stable transformation is written once, on `Engine`. An engine decides nothing: which columns, which codes and
 which rows are kept is public, and what comes out is the same whoever holds the rows. Some transformations compare rows
@@ -17,10 +13,10 @@ is a fact about its class, so what it cannot do is refused before a row is read.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,30 +43,24 @@ class Engine(Protocol):
         of the columns is left out: `shown` is `sizes` for *extended* counts, and the numbers of observed cells for
         *observed* ones. The empty marginal is the number of rows.
         """
-        ...
 
     def select(self, columns: Sequence[int]) -> Engine:
         """The same rows with these columns; one may be named twice."""
-        ...
 
     def recode(self, codes: Mapping[int, Integers]) -> Engine:
         """The same rows with each code of these columns replaced by the one that stands at its place."""
-        ...
 
     def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Engine:
         """The rows whose code is marked in each of these columns."""
-        ...
 
     def lot(self, columns: Sequence[int], marks: Marks) -> Batch:
         """The rows that are marked, with these columns: `marks` is told how many rows there are to mark.
 
         It may be called several times, with the rows of a part each: marks of any two rows are independent.
         """
-        ...
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
         """Every row once, with these columns, some rows at a time: which ones is the engine's choice."""
-        ...
 
 
 @runtime_checkable
@@ -79,41 +69,45 @@ class HoldsRows(Engine, Protocol):
 
     def whole(self) -> Batch:
         """All rows."""
-        ...
+
+
+def held(engine: Engine) -> Batch:
+    """All rows of an engine whose class has passed `check_held`."""
+    return cast("HoldsRows", engine).whole()
 
 
 BLOCK_CELLS = 1 << 16
 
 
 def count(
-    batches: Iterable[Batch],
-    sizes: Sequence[int],
+    batches: Callable[[Sequence[int]], Iterable[Batch]],
+    rows: int,
     marginals: Sequence[tuple[int, ...]],
+    sizes: Sequence[int],
     shown: Sequence[int],
-    *,
-    cells: int = BLOCK_CELLS,
 ) -> list[Integers]:
-    """The counts of each marginal, as `Engine.count` tells; blocks have at most `cells` unless a marginal has more."""
-    blocks, home = _cover(sizes, marginals, cells=cells)
+    """The counts of each marginal, as `Engine.count` tells, in one pass over batches of the columns asked for.
+
+    About `rows` rows come: a block is worth its cells while they are few beside these.
+    """
+    used = sorted({column for marginal in marginals for column in marginal})
+    blocks, home = cover(marginals, sizes, cells=min(BLOCK_CELLS, max(256, rows // 4)))
     totals = [np.zeros(math.prod(sizes[c] for c in block), dtype=np.int64) for block in blocks]
-    for batch in batches:
+    for batch in batches(used):
+        columns = dict(zip(used, batch.columns, strict=True))
         for block, total in zip(blocks, totals, strict=True):
-            np.add(total, _count_block(batch, sizes, block, total.size), out=total)
-    shaped = [total.reshape([sizes[c] for c in block]) for block, total in zip(blocks, totals, strict=True)]
+            np.add(total, _count_block(columns, batch.rows, sizes, block, total.size), out=total)
     places = [home[frozenset(marginal)] for marginal in marginals]
-    return [
-        _sum_out(marginal, blocks[place], shaped[place])[tuple(slice(shown[c]) for c in marginal)]
-        for marginal, place in zip(marginals, places, strict=True)
-    ]
+    return [sum_out(m, blocks[place], totals[place], sizes, shown) for m, place in zip(marginals, places, strict=True)]
 
 
-def _cover(
-    sizes: Sequence[int], marginals: Sequence[tuple[int, ...]], cells: int
+def cover(
+    marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], *, cells: int
 ) -> tuple[list[tuple[int, ...]], dict[frozenset[int], int]]:
     """Few blocks of columns such that each marginal lies inside one of them, and the block of each marginal.
 
-    Greedy: a block starts with a marginal, the largest first, and takes in, as long as there is room, the column that
-    shares the most uncounted pairs with it for its size.
+    Blocks have at most `cells` unless a marginal has more. Greedy: a block starts with a marginal, the largest first,
+    and takes in, as long as there is room, the column that shares the most uncounted pairs with it for its size.
     """
     wanted = sorted(
         {frozenset(marginal) for marginal in marginals}, key=lambda columns: (-len(columns), sorted(columns))
@@ -123,7 +117,7 @@ def _cover(
         if len(columns) == 2:
             i, j = columns
             uncounted[i, j] = uncounted[j, i] = True
-    thirst = 1 / np.log(np.asarray(sizes, dtype=np.float64) + 1)
+    inverse_log_size = 1 / np.log(np.asarray(sizes, dtype=np.float64) + 1)
     blocks: list[tuple[int, ...]] = []
     home: dict[frozenset[int], int] = {}
     for columns in wanted:
@@ -132,7 +126,7 @@ def _cover(
         block = sorted(columns)
         room = cells // max(1, math.prod(sizes[c] for c in block))
         while block:
-            gain = uncounted[block].sum(axis=0) * thirst
+            gain = uncounted[block].sum(axis=0) * inverse_log_size
             gain[block] = 0
             gain[np.asarray(sizes) > room] = 0
             best = int(gain.argmax())
@@ -147,21 +141,57 @@ def _cover(
     return blocks, home
 
 
-def _count_block(batch: Batch, sizes: Sequence[int], block: tuple[int, ...], cells: int) -> Integers:
+def _count_block(
+    columns: Mapping[int, Codes], rows: int, sizes: Sequence[int], block: tuple[int, ...], cells: int
+) -> Integers:
     if not block:
-        return np.array([batch.rows])
+        return np.array([rows])
     small: type[np.integer[Any]] = np.uint16 if cells <= BLOCK_CELLS else np.int64
-    keys: NDArray[Any] = batch.columns[block[0]].astype(small)
+    keys: NDArray[Any] = columns[block[0]].astype(small)
     for c in block[1:]:
         keys *= small(sizes[c])
-        keys += batch.columns[c]
+        keys += columns[c]
     return np.bincount(keys, minlength=cells)
 
 
-def _sum_out(marginal: tuple[int, ...], block: tuple[int, ...], counts: Integers) -> Integers:
-    kept = counts.sum(axis=tuple(i for i, c in enumerate(block) if c not in marginal))
+def sum_out(
+    marginal: tuple[int, ...], block: tuple[int, ...], counts: Integers, sizes: Sequence[int], shown: Sequence[int]
+) -> Integers:
+    """The counts of a marginal, of codes below `shown`, out of those of the block that it lies in."""
+    shaped = counts.reshape([sizes[c] for c in block])
+    kept = shaped.sum(axis=tuple(i for i, c in enumerate(block) if c not in marginal))
     left = [c for c in block if c in marginal]
-    return np.array(np.transpose(kept, [left.index(c) for c in marginal]), order="C")
+    ordered = np.array(np.transpose(kept, [left.index(c) for c in marginal]), order="C")
+    return ordered[tuple(slice(shown[c]) for c in marginal)]
+
+
+def count_gap_patterns(
+    batches: Iterable[Batch], sizes: Sequence[int], prefixes: Sequence[tuple[bool, ...]]
+) -> Integers:
+    """The number of rows with each pattern of gaps, by its prefix: `PrivateTable.gap_patterns` says in which order.
+
+    `sizes` are the numbers of observed cells of the columns of the batches.
+    """
+    fixed = len(prefixes[0]) if prefixes else 0
+    patterns = 1 << (len(sizes) - fixed)
+    counts = np.zeros((len(prefixes), patterns), dtype=np.int64)
+    for batch in batches:
+        gaps = np.array([codes >= size for codes, size in zip(batch.columns, sizes, strict=True)])
+        gaps = gaps.reshape(len(sizes), batch.rows)
+        number = np.zeros(batch.rows, dtype=np.int64)
+        for gap in gaps[fixed:]:
+            number = 2 * number + gap
+        for place, prefix in enumerate(prefixes):
+            rows = (gaps[:fixed] == np.array(prefix, dtype=np.bool_)[:, None]).all(axis=0)
+            counts[place] += np.bincount(number[rows], minlength=patterns)
+    return counts
+
+
+def join(batches: Iterable[Batch], columns: int) -> Memory:
+    """All rows of some batches, or of none, in memory."""
+    parts = [Batch((np.zeros(0, dtype=np.uint8),) * columns, 0), *batches]
+    joined = (np.concatenate(codes) for codes in zip(*(part.columns for part in parts), strict=True))
+    return Memory(tuple(joined), sum(part.rows for part in parts))
 
 
 ROWS = 1 << 16  # of a batch: their codes stay in the cache
@@ -172,9 +202,8 @@ class Memory(Batch):
     """All rows as one batch."""
 
     def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
-        """By blocks of columns that cover the marginals, in one pass (`counting`)."""
-        cells = min(BLOCK_CELLS, max(256, self.rows // 4))  # a block is worth its cells while they are few beside rows
-        return count(self.batches(range(len(self.columns))), sizes, marginals, shown, cells=cells)
+        """By blocks of columns that cover the marginals, in one pass."""
+        return count(self.batches, self.rows, marginals, sizes, shown)
 
     def select(self, columns: Sequence[int]) -> Memory:
         """The arrays of these columns."""
@@ -209,3 +238,51 @@ class Memory(Batch):
     def whole(self) -> Batch:
         """Itself."""
         return self
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class View:
+    """Rows that lie elsewhere, seen through public maps: what engines have in common that hold no rows.
+
+    A view of a view is again one: a map behind a map is one map, and marks behind a map are marks before it.
+
+    Attributes:
+        columns: each of them a column of the schema that the rows were read by.
+        maps: for each column the codes that stand for those that were read, None for the same.
+        marks: by column of that schema, the codes that a row must have to be kept.
+    """
+
+    columns: tuple[int, ...]
+    maps: tuple[Integers | None, ...]
+    marks: Mapping[int, NDArray[np.bool_]]
+
+    def select(self, columns: Sequence[int]) -> Self:
+        """The same rows, other columns."""
+        chosen = [(self.columns[column], self.maps[column]) for column in columns]
+        return replace(self, columns=tuple(c for c, _ in chosen), maps=tuple(codes for _, codes in chosen))
+
+    def recode(self, codes: Mapping[int, Integers]) -> Self:
+        """The same rows, other codes."""
+        maps = [
+            np.asarray(codes[place])[slice(None) if before is None else before] if place in codes else before
+            for place, before in enumerate(self.maps)
+        ]
+        return replace(self, maps=tuple(maps))
+
+    def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Self:
+        """Fewer rows: a row must have all marks."""
+        marks = dict(self.marks)
+        for place, marked in cells.items():
+            column, codes = self.columns[place], self.maps[place]
+            marks[column] = np.asarray(marked if codes is None else marked[codes]) & marks.get(column, True)
+        return replace(self, marks=marks)
+
+    def lot(self, columns: Sequence[int], marks: Marks) -> Batch:
+        """The marked rows of one pass."""
+        everything = range(len(columns))
+        drawn = (Memory(batch.columns, batch.rows).lot(everything, marks) for batch in self.batches(columns))
+        return join(drawn, len(columns))
+
+    def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
+        """One pass, as `Engine.batches` tells."""
+        raise NotImplementedError

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gapless.data.engines.memory import ROWS
-from gapless.data.engines.sql_encoding import Kind
+from gapless.data.engines.sql_encoding import Dialect, Kind
 from gapless.data.engines.sql_engine import Pushed
 from gapless.data.io.address import ACCEPTED, redacted_url
-from gapless.errors import Argument, Hint, ReadError
+from gapless.errors import Argument, Hint, ReadError, needs
 from gapless.types import Integers
 
 T = TypeVar("T")
@@ -59,10 +59,11 @@ _REASONS = (
 )
 
 
-class PostgresSql:
+class PostgresSql(Dialect):
     """How PostgreSQL says what the coding is made of."""
 
     fence = " OFFSET 0"
+    text_type = "TEXT"
     double_type = "DOUBLE PRECISION"
 
     def literal(self, text: str) -> str:
@@ -83,9 +84,6 @@ class PostgresSql:
 
     def sub(self, text: str, pattern: str, by: str) -> str:
         return f"REGEXP_REPLACE({text}, {self.literal(pattern)}, {self.literal(by)})"
-
-    def translate(self, text: str, letters: str, by: str) -> str:
-        return f"TRANSLATE({text}, {self.literal(letters)}, {self.literal(by)})"
 
     def look_up(self, text: str, codes: Mapping[str, int]) -> str:
         return f"(({self.literal(json.dumps(dict(codes), ensure_ascii=False))}::jsonb) ->> {text})::integer"
@@ -126,14 +124,8 @@ class PostgresSql:
             return f"CASE WHEN {raw} = 'NaN' THEN NULL {usual} {infinite} ELSE {self.number(f'{raw}::text')} END"
         return f"NULLIF({raw}::double precision, 'NaN')"
 
-    def negative(self, double: str) -> str:
-        return f"{double}::text LIKE '-%'"
-
     def bucket(self, number: str, cuts: Sequence[float]) -> str:
         return f"WIDTH_BUCKET({number}, '{{{','.join(map(repr, cuts))}}}'::double precision[])"
-
-    def whole(self, number: str) -> str:
-        return f"({number})::bigint"
 
     def divide(self, whole: str, by: int) -> str:
         return f"({whole} / {by})"
@@ -197,7 +189,8 @@ class Postgres:
             "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL datestyle = 'ISO, YMD'; "
             "SET LOCAL standard_conforming_strings = on; SET LOCAL work_mem = '64MB'; SET LOCAL jit = off"
         )
-        version, encoding = self._connection.info.server_version // 10_000, self._said("server_encoding")
+        version = self._connection.info.server_version // 10_000
+        encoding = self._connection.info.parameter_status("server_encoding")
         if version < OLDEST or encoding != "UTF8":
             raise ReadError(
                 f"the server is PostgreSQL {version} and keeps text as {encoding}",
@@ -211,9 +204,6 @@ class Postgres:
         kinds = dict(types.fetchall())
         named = [(column.name, str(kinds[column.type_code])) for column in header]
         return [(name, _KINDS.get(kind, kind)) for name, kind in named]
-
-    def _said(self, parameter: str) -> str:
-        return str(self._connection.execute("SELECT current_setting(%s)", [parameter]).fetchone()[0])
 
     def table(self, names: Sequence[str]) -> str:
         """The query, its columns called so."""
@@ -235,9 +225,7 @@ class Postgres:
         if problem is not None:  # raised here and not above, where it would carry the other error with it
             raise problem
 
-    def stream(self, query: str, columns: int) -> Iterator[Integers]:
-        """As all numbers are: the server sends rows as they are asked for."""
-        return self.numbers(query, columns)
+    stream = numbers  # the server sends rows as they are asked for
 
     def _not_understood(self, error: Any) -> ReadError:
         """Nothing was read yet: what the query says wrong is told without quoting it."""
@@ -287,10 +275,8 @@ def _connect(url: str) -> Any:
 
 def _quiet(function: Callable[[], T], problem: Callable[[Any], ReadError]) -> T:
     """What a function gives; an error of the database as one that quotes nothing."""
-    try:
+    with needs("psycopg", "sql"):
         import psycopg  # noqa: PLC0415 an extra
-    except ImportError:
-        raise ReadError("psycopg is not installed", hint="pip install 'gapless[sql]'") from None
     try:
         return function()
     except (psycopg.Error, UnicodeError) as error:

@@ -22,11 +22,11 @@ from urllib.request import url2pathname
 import numpy as np
 
 from gapless.data.engines.memory import ROWS
-from gapless.data.engines.sql_encoding import DAY, FIRST, LAST, Kind
+from gapless.data.engines.sql_encoding import DAY, FIRST, LAST, Dialect, Kind
 from gapless.data.engines.sql_engine import Pushed
-from gapless.data.io.address import is_url
+from gapless.data.io.address import is_connection_string, is_url
 from gapless.data.io.source import PARQUET_ENDINGS, file_identity, files_of, is_pattern
-from gapless.errors import ReadError
+from gapless.errors import ReadError, needs
 from gapless.types import Integers
 
 T = TypeVar("T")
@@ -46,10 +46,11 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-class SparkSql:
+class SparkSql(Dialect):
     """How Spark says what the coding is made of."""
 
     fence = ""
+    text_type = "STRING"
     double_type = "DOUBLE"
 
     def literal(self, text: str) -> str:
@@ -74,9 +75,6 @@ class SparkSql:
         groups = re.sub(r"\\(\d)", r"$\1", by)
         return f"REGEXP_REPLACE({text}, {self.literal(pattern)}, {self.literal(groups)})"
 
-    def translate(self, text: str, letters: str, by: str) -> str:
-        return f"TRANSLATE({text}, {self.literal(letters)}, {self.literal(by)})"
-
     def look_up(self, text: str, codes: Mapping[str, int]) -> str:
         return f"ELEMENT_AT(MAP({', '.join(f'{self.literal(key)}, {code}' for key, code in codes.items())}), {text})"
 
@@ -86,9 +84,6 @@ class SparkSql:
     def as_double(self, raw: str, kind: Kind) -> str:
         number = f"CAST({raw} AS DOUBLE)"
         return f"CASE WHEN NOT ISNAN({number}) THEN {number} END" if kind in ("single", "double") else number
-
-    def negative(self, double: str) -> str:
-        return f"CAST({double} AS STRING) LIKE '-%'"
 
     def bucket(self, number: str, cuts: Sequence[float]) -> str:
         """By halves: with i cuts known not to be above, `step` more are looked at."""
@@ -101,9 +96,6 @@ class SparkSql:
     def _array(self, numbers: Iterable[str], kind: str) -> str:
         """Public numbers, as one text that Spark reads once and not as so many expressions."""
         return f"CAST(SPLIT('{','.join(numbers)}', ',') AS ARRAY<{kind}>)"
-
-    def whole(self, number: str) -> str:
-        return f"CAST({number} AS BIGINT)"
 
     def divide(self, whole: str, by: int) -> str:
         return f"({whole} DIV {by})"
@@ -162,10 +154,8 @@ class SparkFrame:
             raise ReadError(
                 "Spark reads Parquet by its path", hint="write it as Parquet, or a DataFrame of yours in Python"
             )
-        try:
+        with needs("pyspark", "spark", ", and install Java 17"):
             from pyspark.sql import SparkSession  # noqa: PLC0415 an extra
-        except ImportError:
-            raise ReadError("pyspark is not installed", hint="pip install 'gapless[spark]', and Java 17") from None
         session = _quiet(lambda: SparkSession.builder.appName("gapless").getOrCreate())
         return cls(_parquet(session, data))
 
@@ -202,6 +192,11 @@ def _parquet(session: Any, data: str | Path) -> Any:
     if not is_url(data) and (is_pattern(data) or Path(data).exists()):
         with suppress(ReadError):  # nothing matches here: Spark may have another file system
             files = files_of(data)
+    if not files and is_connection_string(data):  # Spark logs the paths that it looks for
+        raise ReadError(
+            "no files are called so, and the text may hold a password, which Spark would log",
+            hint="pass the path of Parquet files, or a Spark DataFrame",
+        )
     names = ["file://" + _SIGNS.sub(r"\\\g<0>", str(file.absolute())) for file in files]
     frame = _quiet(lambda: session.read.parquet(*(names or [str(data)])))
     found = [Path(url2pathname(urlsplit(url).path)) for url in _quiet(frame.inputFiles) if url.startswith("file:")]

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.io.encode import _gap_codes, _number, first_year, written
+from gapless.data.io.encode import first_year, gap_codes, level_codes, lost_cells, number_of, refused_cells, written
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import Boolean, Categorical, Column
 from gapless.schema.calendar import _Calendar
@@ -62,84 +62,69 @@ FIRST, LAST = (
 class Dialect(Protocol):
     """How a database says what the coding is made of. Arguments are SQL, unless they are named as public values."""
 
+    text_type: str
     double_type: str
     fence: str  # behind a query: what it computes is not computed again by the one around it
 
     def literal(self, text: str) -> str:
         """A public text."""
-        ...
 
     def double(self, number: float) -> str:
         """A public number, to the last bit; an infinite one too."""
-        ...
 
     def text(self, raw: str, kind: Kind) -> str:
         """A value as text, compared by its letters alone; NULL stays, and NaN is NULL."""
-        ...
 
     def trim(self, text: str, letters: str) -> str:
         """A text without these public letters at its ends."""
-        ...
 
     def matches(self, text: str, pattern: str) -> str:
         """Whether a whole text is of a public pattern."""
-        ...
 
     def sub(self, text: str, pattern: str, by: str) -> str:
         r"""A text with the first match of a public pattern replaced; \1 in `by` is its first group."""
-        ...
 
     def translate(self, text: str, letters: str, by: str) -> str:
         """A text with public letters replaced one by one; those without a partner are left out."""
-        ...
+        return f"TRANSLATE({text}, {self.literal(letters)}, {self.literal(by)})"
 
     def look_up(self, text: str, codes: Mapping[str, int]) -> str:
         """The public code of a text, else NULL."""
-        ...
 
     def number(self, text: str) -> str:
         """A text of the pattern `NUMBER` as the nearest double, infinite if it is too large, 0 if too small."""
-        ...
 
     def as_double(self, raw: str, kind: Kind) -> str:
         """A number as a double, NaN as NULL."""
-        ...
 
     def negative(self, double: str) -> str:
         """Whether a double that is 0 is written with a minus."""
-        ...
+        return f"CAST({double} AS {self.text_type}) LIKE '-%'"
 
     def bucket(self, number: str, cuts: Sequence[float]) -> str:
         """How many of these rising public numbers are not above this one."""
-        ...
 
     def whole(self, number: str) -> str:
         """A double as a whole number."""
-        ...
+        return f"CAST({number} AS BIGINT)"
 
     def divide(self, whole: str, by: int) -> str:
         """A whole number that is not negative, divided by a public one, rounded down."""
-        ...
 
     def microseconds(self, raw: str, kind: Kind) -> str:
         """A date, moment or instant as microseconds since 1970, those before and after the calendar at its ends."""
-        ...
 
     def moment(self, iso: str) -> str:
         """A text such as 2024-01-05 09:30:00, of the pattern `IN_CALENDAR`, as microseconds since 1970."""
-        ...
 
     def months(self, days: str) -> str:
         """Days since 1970 as months since then."""
-        ...
 
     def pick(self, codes: Sequence[int], code: str) -> str:
         """The public code that stands at the place of a code."""
-        ...
 
     def each(self, keys: Sequence[str]) -> str:
         """A row for each of these numbers."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,16 +150,7 @@ def coding(column: Column, kind: Kind, place: int, dialect: Dialect) -> Coding:
 
 def complaint(column: Column, code: int) -> GaplessError:
     """What is told of a column with such a code in it, in the words of `encode.py`."""
-    check = "ask the database for them, you are the holder"
-    if code == REFUSED:
-        return ReadError(
-            f"column {column.name!r} has cells outside its schema, and outside = 'refuse'",
-            hint=f"{check}; mend them, or choose another rule for outside",
-        )
-    return ReadError(
-        f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true",
-        hint=f"{check}; declare may_be_missing = true, or mend them",
-    )
+    return (refused_cells if code == REFUSED else lost_cells)(column, "ask the database for them, you are the holder")
 
 
 def cuts_of(column: _Binned) -> NDArray[np.float64]:
@@ -237,7 +213,7 @@ class _Coder:
 
     @property
     def gaps(self) -> dict[str, int]:
-        return _gap_codes(self.column)
+        return gap_codes(self.column)
 
     @property
     def empty(self) -> int:
@@ -257,20 +233,15 @@ class _Coder:
     # ------------------------------------------------------------------ levels
 
     def levels(self, column: _Levels) -> Coding:
-        codes = {as_text(level): code for code, level in enumerate(column.levels)}
-        if isinstance(column, Boolean):
-            codes = {spelling: int(value) for spelling, value in column.reads.items()}
-            codes |= {text.lower(): code for text, code in self.gaps.items()}
-        codes |= self.gaps
+        sql, codes = self.dialect, level_codes(column)
         if self.kind in ("single", "double"):
             return self._levels_as_doubles(codes)
         if self.kind in ("date", "moment", "instant"):
-            return self._levels_as_moments(codes)
+            return Coding(sql.microseconds(self.raw, self.kind), None, self._of_moments(codes, f"ELSE {self._outside}"))
         if self.kind == "boolean":
             false, true = (codes.get(text, self._outside) for text in ("false", "true"))
             code = f"CASE WHEN {self.cleaned} THEN {true} WHEN NOT {self.cleaned} THEN {false} ELSE {self.empty} END"
             return Coding(self.raw, None, code)
-        sql = self.dialect
         text = sql.text(self.raw, self.kind)
         trimmed = sql.trim(text, MORE_SPACE)
         if "" not in codes:  # a cell of nothing but what Python alone trims is no empty one
@@ -293,7 +264,7 @@ class _Coder:
         kind: Any = pl.Float32 if self.kind == "single" else pl.Float64
         number, zeros, cases = self.cleaned, {False: self._outside, True: self._outside}, []
         for text, code in codes.items():
-            value = pl.Series([_number(text)], dtype=kind)
+            value = pl.Series([number_of(text)], dtype=kind)
             if not np.isnan(value[0]) and self._told(value) == text:
                 if value[0] == 0:
                     zeros[math.copysign(1, value[0]) < 0] = code
@@ -305,14 +276,8 @@ class _Coder:
         cased = f"CASE {none} {zero} {' '.join(cases)} ELSE {self._outside} END"
         return Coding(self.dialect.as_double(self.raw, self.kind), None, cased)
 
-    def _levels_as_moments(self, codes: Mapping[str, int]) -> Coding:
-        cases = self._moment_cases(codes)
-        none = f"WHEN {self.cleaned} IS NULL THEN {self.empty}"
-        code = f"CASE {none} {cases} ELSE {self._outside} END"
-        return Coding(self.dialect.microseconds(self.raw, self.kind), None, code)
-
-    def _moment_cases(self, codes: Mapping[str, int]) -> str:
-        """Dates and moments that have a code by their text, as microseconds."""
+    def _of_moments(self, codes: Mapping[str, int], others: str) -> str:
+        """The code of a date or moment that has one by its text; `others` says that of all others."""
         date = self.kind == "date"
         cases = []
         for text, code in codes.items():
@@ -322,7 +287,7 @@ class _Coder:
             exact = parsed.cast(pl.Datetime("us"))
             if self._told(exact.cast(pl.Date) if date else exact) == text:
                 cases.append(f"WHEN {self.cleaned} = {int(exact.to_physical()[0])} THEN {code}")
-        return " ".join(cases)
+        return f"CASE WHEN {self.cleaned} IS NULL THEN {self.empty} {' '.join(cases)} {others} END"
 
     def _told(self, value: pl.Series) -> str:
         """How a value is compared, which `encode.py` compares as text."""
@@ -364,14 +329,13 @@ class _Coder:
         if self.kind not in ("whole", "single", "double", "decimal"):
             raise self.refuse()
         number = self.cleaned
-        coded = {value: gap for code, gap in self.gaps.items() if not math.isnan(value := _number(code))}
+        coded = {value: gap for code, gap in self.gaps.items() if not math.isnan(value := number_of(code))}
         cases = " ".join(f"WHEN {number} = {self.dialect.double(value)} THEN {gap}" for value, gap in coded.items())
         code = f"CASE WHEN {number} IS NULL THEN {self.empty} {cases} {self._on_line(column, number)} END"
         return Coding(self.dialect.as_double(self.raw, self.kind), None, code)
 
     def _numbers_as_text(self, column: _Numeric) -> Coding:
         sql, text = self.dialect, self.cleaned
-        trimmed = f"COALESCE({sql.trim(sql.text(self.raw, self.kind), SPACE)}, '')"
         written, plain = text, text
         if not column.written_plainly:
             # As in `_Numeric.plain`: other signs left out, the decimal one a point, and none behind the last digit.
@@ -384,7 +348,7 @@ class _Coder:
         if column.written_plainly:
             infinite = f"CASE WHEN {text} LIKE '-%' THEN {sql.double(-math.inf)} ELSE {sql.double(math.inf)} END"
             number += f" WHEN {sql.matches(text, INFINITY)} THEN {infinite}"
-        return Coding(trimmed, f"{number} END", self._after_gaps(self._on_line(column, self.placed), written))
+        return Coding(self._trimmed(), f"{number} END", self._after_gaps(self._on_line(column, self.placed), written))
 
     def _on_line(self, column: _Binned, position: str) -> str:
         """The bin of a position, by the column's rule where it is none of its values."""
@@ -407,6 +371,9 @@ class _Coder:
             return self.dialect.whole(f"FLOOR(LEAST(GREATEST({position}, {low}), {high})) - {low}")
         return self.dialect.bucket(position, cuts.tolist())
 
+    def _trimmed(self) -> str:
+        return f"COALESCE({self.dialect.trim(self.dialect.text(self.raw, self.kind), SPACE)}, '')"
+
     def _after_gaps(self, on_line: str, written: str) -> str:
         """The code of a text on a line: first codes of gaps, then an empty cell, then what is no position."""
         none = f"WHEN {self.cleaned} = '' THEN {self.lost} WHEN {self.placed} IS NULL THEN {self.unreadable}"
@@ -422,10 +389,7 @@ class _Coder:
             return self._calendar_as_text(column)
         if self.kind not in ("date", "moment", "instant"):
             raise self.refuse()
-        cases = self._moment_cases(self.gaps)
-        none = f"WHEN {self.cleaned} IS NULL THEN {self.empty}"
-        on_line = self._on_line(column, self.placed)
-        code = f"CASE {none} {cases} {on_line} END"
+        code = self._of_moments(self.gaps, self._on_line(column, self.placed))
         return Coding(self.dialect.microseconds(self.raw, self.kind), self._steps(column, self.cleaned), code)
 
     def _calendar_as_text(self, column: _Calendar) -> Coding:
@@ -448,8 +412,7 @@ class _Coder:
             offset = sql.whole(f"({ahead[0]} * 60 + {ahead[1]}) * 60000000")
             moment += f" - CASE WHEN {text} LIKE '%:%+%' OR {text} LIKE '%:%-%' THEN {offset} ELSE 0 END"
         steps = f"CASE WHEN {valid} THEN {self._steps(column, f'({moment})')} END"
-        trimmed = f"COALESCE({sql.trim(sql.text(self.raw, self.kind), SPACE)}, '')"
-        return Coding(trimmed, steps, self._after_gaps(self._on_line(column, self.placed), text))
+        return Coding(self._trimmed(), steps, self._after_gaps(self._on_line(column, self.placed), text))
 
     def _steps(self, column: _Calendar, microseconds: str) -> str:
         """Microseconds since 1970 as whole steps of the column's resolution, a double."""

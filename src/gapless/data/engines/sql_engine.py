@@ -1,27 +1,25 @@
 """Engines whose rows stay where they are: the coding, the counting and the choice of rows are said in SQL.
 
-What all of them share is here. A *view* of the rows names columns of the source; each may have a public map behind its
-codes, and rows may be kept by public marks on them. Maps of maps are one map, so a view is never more than one step
-away from the source. A database answers two questions: how many rows have each key, and what the codes of the rows are.
+What all of them share is here. A database answers two questions about a `View` of its rows: how many of them have each
+key, and what their codes are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.engines.memory import BLOCK_CELLS, ROWS, Batch, Memory, _cover, _sum_out
+from gapless.data.engines.memory import BLOCK_CELLS, ROWS, Batch, Memory, View, cover, join, sum_out
 from gapless.data.engines.sql_encoding import KINDS, Coding, Dialect, coding, complaint
 from gapless.data.io.encode import check_names
 from gapless.errors import ReadError
-from gapless.privacy.sgd import Marks
 from gapless.schema import Schema
-from gapless.types import Codes, Integers
+from gapless.types import Integers
 
 MOST_KEYS = 1 << 20  # combinations of codes, up to which rows come as so many of each
 CHANGED = "read it again, and let nobody write to it meanwhile; what was charged stays charged"
@@ -33,29 +31,23 @@ class Source(Protocol):
     @property
     def dialect(self) -> Dialect:
         """How it says what."""
-        ...
 
     @property
     def steady(self) -> bool:
         """Whether what it holds cannot change while it is read."""
-        ...
 
     @property
     def fields(self) -> Sequence[tuple[str, str]]:
         """The name of each column and the kind of its values; the type's own name if it is none that is known."""
-        ...
 
     def table(self, names: Sequence[str]) -> str:
         """A table expression of its rows, the columns called so by their place."""
-        ...
 
     def numbers(self, query: str, columns: int) -> Iterator[Integers]:
         """The whole numbers that a query gives, which counts: rows by columns, some rows at a time."""
-        ...
 
     def stream(self, query: str, columns: int) -> Iterator[Integers]:
         """The same for a query that gives every row, of which some are held at a time."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -117,74 +109,33 @@ class Coded:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Pushed:
-    """A view of coded rows: columns, each with a public map of its codes, and public marks on rows that are kept."""
+class Pushed(View):
+    """A view of coded rows, counted where they lie."""
 
     coded: Coded
-    columns: tuple[int, ...]  # of the schema that it was read by
-    maps: tuple[Integers | None, ...]
-    marks: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)  # by column of that schema
 
     @classmethod
     def read(cls, source: Source, schema: Schema) -> Self:
         """All rows and columns of a source."""
         coded = Coded.read(source, schema)
-        return cls(coded, tuple(range(len(coded.sizes))), (None,) * len(coded.sizes))
+        width = len(coded.sizes)
+        return cls(tuple(range(width)), (None,) * width, {}, coded)
 
     def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
-        """By blocks of columns that cover the marginals (`counting`), in one query: each row has a key for each."""
-        blocks, home = _cover(sizes, marginals, cells=BLOCK_CELLS)
-        cells = [math.prod(sizes[column] for column in block) for block in blocks]
-        first = np.append(0, np.cumsum(cells))
+        """By blocks of columns that cover the marginals, in one query: each row has a key for each."""
+        blocks, home = cover(marginals, sizes, cells=BLOCK_CELLS)
+        first = np.append(0, np.cumsum([math.prod(sizes[column] for column in block) for block in blocks]))
         keys = [self._key(block, sizes, int(start)) for block, start in zip(blocks, first[:-1], strict=True)]
         totals = np.zeros(int(first[-1]), dtype=np.int64)
         for found, rows in self._tally(keys, {column for block in blocks for column in block}):
             totals[found] = rows
         # A cell that is refused by now has a key of an earlier block, in which its row would count twice.
-        many = {int(part.sum()) for part in np.split(totals, first[1:-1])}
+        parts = np.split(totals, first[1:-1])
+        many = {int(part.sum()) for part in parts}
         if len(many) > 1 or not (self.marks or many == {self.coded.rows}):
             raise ReadError("the table has changed since it was read", hint=CHANGED)
-        shaped = [
-            part.reshape([sizes[column] for column in block])
-            for part, block in zip(np.split(totals, first[1:-1]), blocks, strict=True)
-        ]
         places = [home[frozenset(marginal)] for marginal in marginals]
-        return [
-            _sum_out(marginal, blocks[place], shaped[place])[tuple(slice(shown[c]) for c in marginal)]
-            for marginal, place in zip(marginals, places, strict=True)
-        ]
-
-    def select(self, columns: Sequence[int]) -> Self:
-        """The same rows, other columns of the source."""
-        chosen = [(self.columns[column], self.maps[column]) for column in columns]
-        return replace(self, columns=tuple(c for c, _ in chosen), maps=tuple(codes for _, codes in chosen))
-
-    def recode(self, codes: Mapping[int, Integers]) -> Self:
-        """A map behind a map is one map."""
-        maps = [
-            np.asarray(codes[place])[slice(None) if before is None else before] if place in codes else before
-            for place, before in enumerate(self.maps)
-        ]
-        return replace(self, maps=tuple(maps))
-
-    def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Self:
-        """Marks behind a map are marks before it; a row must have all of them."""
-        marks = dict(self.marks)
-        for place, marked in cells.items():
-            column, codes = self.columns[place], self.maps[place]
-            own = np.asarray(marked)[: self.coded.sizes[column]] if codes is None else np.asarray(marked)[codes]
-            marks[column] = own & marks.get(column, True)
-        return replace(self, marks=marks)
-
-    def lot(self, columns: Sequence[int], marks: Marks) -> Batch:
-        """Of each batch the marked rows."""
-        parts: list[list[Codes]] = [[np.zeros(0, dtype=self._type(column)) for column in columns]]
-        many = 0
-        for batch in self.batches(columns):
-            rows = np.flatnonzero(marks(batch.rows))
-            parts.append([codes[rows] for codes in batch.columns])
-            many += rows.size
-        return Batch(tuple(np.concatenate(codes) for codes in zip(*parts, strict=True)), many)
+        return [sum_out(m, blocks[at], parts[at], sizes, shown) for m, at in zip(marginals, places, strict=True)]
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
         """Where combinations of codes are few, so many rows of each; else the codes of all rows, one after another."""
@@ -255,10 +206,7 @@ class Pushed:
 def hold(engine: Pushed) -> Memory:
     """The codes of all rows in memory, for what needs all of them at hand."""
     everything = range(len(engine.columns))
-    parts = [[np.zeros(0, dtype=engine._type(column)) for column in everything]]  # noqa: SLF001 one module
-    parts += [list(batch.columns) for batch in engine.batches(everything)]
-    columns = tuple(np.concatenate(codes) for codes in zip(*parts, strict=True))
-    return Memory(columns, len(columns[0]))
+    return join(engine.batches(everything), len(everything))
 
 
 def _check(numbers: Integers) -> None:

@@ -41,8 +41,12 @@ LONG_TAIL = 50  # times the middle one of all different numbers, from which on t
 MOST_DIFFERENT = 60  # whole numbers in as many rows may all differ by chance
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
-_FACTS = ("levels", "bounds", "resolution", "scale", "may_be_missing", "missing", "kind")
-_WRITTEN = ("separator", "encoding", "decimal", "thousands", "format", "spelling")
+_MARKS = {  # behind each line of a draft that the data decided
+    **dict.fromkeys(
+        ("levels", "bounds", "resolution", "scale", "may_be_missing", "missing", "kind"), "read from the data"
+    ),
+    **dict.fromkeys(("separator", "encoding", "decimal", "thousands", "format", "spelling"), "as the data are written"),
+}
 _HEAD = """\
 # DRAFT: made by looking at the data. Lines marked "read from the data" are private facts: before a real
 # release each must come from a codebook or from common knowledge. Then take the line "unchecked = true" away.
@@ -61,18 +65,12 @@ class Draft:
     def to_toml(self) -> str:
         """The schema as TOML, with a comment behind each fact that was read from the data."""
         content = self.schema.to_dict()
-        mark = "read from the data"
-        comments = {
-            ("column", name, key): mark for name, keys in content["column"].items() for key in keys if key in _FACTS
-        }
-        for section, name, keys in (
-            ("table", "", content["table"]),
-            *(("column", *c) for c in content["column"].items()),
-        ):
-            comments |= {(section, name, key): "as the data are written" for key in keys if key in _WRITTEN}
+        sections = {("table", ""): content["table"]}
+        sections |= {("column", name): keys for name, keys in content["column"].items()}
+        comments = {(*section, key): _MARKS[key] for section, keys in sections.items() for key in keys if key in _MARKS}
         for name, remark in self.remarks.items():
             key = "bounds" if "bounds" in content["column"][name] else "levels"
-            comments["column", name, key] = f"{mark}; {remark}"
+            comments["column", name, key] = f"{_MARKS[key]}; {remark}"
         if self.left_out:
             comments["table", "", "ignore"] = "; ".join(
                 f"{name or 'the first column'}: {why}" for name, why in self.left_out.items()
@@ -86,18 +84,10 @@ class Draft:
 
 PLAINLY = (".", "")  # how 1234.5 is written: decimal sign and sign between thousands
 STYLES = (PLAINLY, (",", ""), (",", "."), (".", ","), (".", " "), (",", " "), (".", "'"), (",", "'"))
-DAYS: tuple[str, ...] = (
-    "%d.%m.%Y",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d-%m-%Y",
-    "%m-%d-%Y",
-    "%Y/%m/%d",
-    "%Y.%m.%d",
-    "%d %b %Y",
-    "%d-%b-%Y",
+DAYS = (
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d %b %Y", "%d-%b-%Y"),
+    *("%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%y"),
 )
-DAYS += ("%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%y")
 TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 
 

@@ -1,25 +1,22 @@
-r"""Cells of a file or frame as small numbers, by the schema's public rules alone; dates by one grammar.
+"""Cells of a file or frame as small numbers, by the schema's public rules alone.
 
-How a text writes a date or a moment: one grammar, so that every engine reads a text alike.
-
-`written` gives a regular expression of the texts that are read and, for one of them, its parts in the order year,
-month, day, hour, minute, second, sign and hours and minutes of the time zone. A text that does not match, or that names
-a day which is in no calendar, is no date anywhere. Nothing is left to the leniency of a library or a database: those
-differ, and some raise an error for one cell where others read it.
+Dates and moments have one grammar, so that every engine reads a text alike (`written`). A text that does not match, or
+that names a day which is in no calendar, is no date anywhere. Nothing is left to the leniency of a library or a
+database: those differ, and some raise an error for one cell where others read it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.engines.memory import Batch
+from gapless.data.engines.memory import Batch, Memory, join
 from gapless.data.io.source import is_plain, without_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
@@ -138,9 +135,9 @@ def code_type(column: Column) -> np.dtype[np.unsignedinteger]:
 
 
 @without_cells
-def encode(frames: Iterable[pl.DataFrame], schema: Schema) -> Batch:
+def encode(frames: Iterable[pl.DataFrame], schema: Schema) -> Memory:
     """The codes of every column of the schema, of all rows of these frames, of which one is held at a time."""
-    return _joined([codes for _, codes in _parts(frames, schema)])
+    return join((codes for _, codes in _parts(frames, schema)), len(schema.columns))
 
 
 @without_cells
@@ -149,14 +146,9 @@ def encode_public(frames: Iterable[pl.DataFrame], schema: Schema) -> tuple[Batch
     parts, known = [], []
     for frame, codes in _parts(frames, schema):
         parts.append(codes)
-        known.append([values_of(frame[c.name], c, one) for c, one in zip(schema.columns, codes, strict=True)])
+        known.append([values_of(frame[c.name], c, own) for c, own in zip(schema.columns, codes.columns, strict=True)])
     values = [None if column[0] is None else np.concatenate(column) for column in zip(*known, strict=True)]
-    return _joined(parts), values
-
-
-def _joined(parts: Sequence[Sequence[Codes]]) -> Batch:
-    columns = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-    return Batch(columns, len(columns[0]))
+    return join(parts, len(schema.columns)), values
 
 
 def check(frames: Iterable[pl.DataFrame], schema: Schema) -> int:
@@ -166,7 +158,7 @@ def check(frames: Iterable[pl.DataFrame], schema: Schema) -> int:
 
 def _parts(
     frames: Iterable[pl.DataFrame], schema: Schema, *, coded: bool = True
-) -> Iterator[tuple[pl.DataFrame, list[Codes]]]:
+) -> Iterator[tuple[pl.DataFrame, Batch]]:
     """Each frame and the codes of its columns. Refusals name the column and the rule, never a cell.
 
     They come after the last frame, the first column's first: the same, however rows are cut into frames.
@@ -187,7 +179,7 @@ def _parts(
             for order, refusal in told.items():
                 wrong.setdefault((place, order), refusal)
         if not wrong:
-            yield frame, codes
+            yield frame, Batch(tuple(codes), frame.height)
     if wrong:
         raise wrong[min(wrong)]
 
@@ -214,6 +206,22 @@ def check_names(names: list[str], schema: Schema) -> None:
         )
 
 
+def refused_cells(column: Column, how_to_see_them: str) -> ReadError:
+    """What is told of a column with cells that its schema refuses."""
+    return ReadError(
+        f"column {column.name!r} has cells outside its schema, and outside = 'refuse'",
+        hint=f"{how_to_see_them}; mend them, or choose another rule for outside",
+    )
+
+
+def lost_cells(column: Column, how_to_see_them: str) -> ReadError:
+    """What is told of a column that may not be missing and has gaps."""
+    return ReadError(
+        f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true",
+        hint=f"{how_to_see_them}; declare may_be_missing = true, or mend them",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Coded:
     """Cells of a column by the schema's rules."""
@@ -233,12 +241,10 @@ class _Coded:
             lost = np.zeros(len(series), dtype=np.bool_)
         return cls(codes.astype(code_type(column)), refused, lost)
 
-    def at(self, places: NDArray[Any]) -> _Coded:
-        return _Coded(
-            self.codes.take(places),
-            self.refused.take(places) if self.refused.any() else self.refused[:0],
-            self.lost.take(places) if self.lost.any() else self.lost[:0],
-        )
+    def at(self, numbers: pl.Series, least: int) -> _Coded:
+        """What a table says of these whole numbers: `least` comes first in it, and null last."""
+        places = (numbers.cast(pl.Int64) - least).fill_null(len(self.codes) - 1).to_numpy()
+        return _Coded(self.codes.take(places), self.refused.take(places), self.lost.take(places))
 
 
 class Encoder:
@@ -253,21 +259,16 @@ class Encoder:
 
     def codes(self, series: pl.Series) -> tuple[Codes, dict[int, GaplessError]]:
         """The codes of a part of the column, and what is wrong with it, by what is told first."""
-        column, wrong = self.column, dict[int, GaplessError]()
         try:
-            coded = self._looked_up(series) or _Coded.of(series, column)
+            known = self._table(series)
+            coded = _Coded.of(series, self.column) if known is None else known[1].at(series, known[0])
         except ReadError as error:
-            return np.zeros(0, dtype=code_type(column)), {0: error}
+            return np.zeros(0, dtype=code_type(self.column)), {0: error}
+        wrong: dict[int, GaplessError] = {}
         if coded.refused.any():
-            wrong[1] = ReadError(
-                f"column {column.name!r} has cells outside its schema, and outside = 'refuse'",
-                hint=f"{_CHECK}; mend them, or choose another rule for outside",
-            )
+            wrong[1] = refused_cells(self.column, _CHECK)
         if coded.lost.any():
-            wrong[2] = ReadError(
-                f"column {column.name!r} has gaps or unreadable cells, but may_be_missing is not true",
-                hint=f"{_CHECK}; declare may_be_missing = true, or mend them",
-            )
+            wrong[2] = lost_cells(self.column, _CHECK)
         return coded.codes, wrong
 
     def wrong(self, series: pl.Series) -> dict[int, GaplessError]:
@@ -276,15 +277,6 @@ class Encoder:
         if known is not None and not (known[1].refused.any() or known[1].lost.any()):
             return {}
         return self.codes(series)[1]
-
-    def _looked_up(self, series: pl.Series) -> _Coded | None:
-        """The same by a table; None where there is none."""
-        known = self._table(series)
-        if known is None:
-            return None
-        least, table = known
-        places = series.cast(pl.Int64) - least
-        return table.at(places.fill_null(len(table.codes) - 1).to_numpy())
 
     def _table(self, series: pl.Series) -> tuple[int, _Coded] | None:
         """The least number of a table that has all numbers of this part, and the table, with null last."""
@@ -340,12 +332,21 @@ def values_of(series: pl.Series, column: Column, codes: Codes) -> NDArray[np.flo
 
 
 def _texts(series: pl.Series) -> pl.Series:
-    texts = series.cast(pl.String)
-    return texts.fill_null("").str.strip_chars()
+    return series.cast(pl.String).fill_null("").str.strip_chars()
 
 
-def _gap_codes(column: Column) -> dict[str, int]:
+def gap_codes(column: Column) -> dict[str, int]:
+    """The code of each text that stands for a gap."""
     return {code.code: column.code_of_gap(code.kind) for code in column.missing}
+
+
+def level_codes(column: _Levels) -> dict[str, int]:
+    """The code of each text that is a level or stands for a gap; of booleans in small letters as well."""
+    gaps = gap_codes(column)
+    if not isinstance(column, Boolean):
+        return {as_text(level): code for code, level in enumerate(column.levels)} | gaps
+    spelled = {spelling: int(value) for spelling, value in column.reads.items()}
+    return spelled | {text.lower(): code for text, code in gaps.items()} | gaps
 
 
 def _lookup(texts: pl.Series, codes: dict[str, int]) -> NDArray[np.int32]:
@@ -357,12 +358,9 @@ def _lookup(texts: pl.Series, codes: dict[str, int]) -> NDArray[np.int32]:
 
 def _classify_levels(series: pl.Series, column: _Levels) -> Cells:
     texts = _texts(series)
-    codes = {as_text(level): code for code, level in enumerate(column.levels)}
     if isinstance(column, Boolean):
         texts = texts.str.to_lowercase()
-        codes = {spelling: int(value) for spelling, value in column.reads.items()}
-        codes |= {text.lower(): code for text, code in _gap_codes(column).items()}
-    found = _lookup(texts, codes | _gap_codes(column))
+    found = _lookup(texts, level_codes(column))
     outside = (found == _NONE) & (texts != "").to_numpy()
     if isinstance(column, Categorical) and column.outside == "other":
         found = np.where(outside, np.int32(column.code_of(column.other)), found)
@@ -374,25 +372,25 @@ def _classify_positions(series: pl.Series, positions: NDArray[np.float64], colum
     readable = ~np.isnan(positions)
     codes = np.full(len(series), _NONE, dtype=np.int32)
     codes[readable] = column.bin_of(positions[readable])
-    gap_codes = _gap_codes(column)
+    known = gap_codes(column)
     if series.dtype.is_numeric():
         empty = series.is_null().to_numpy()
-        for code, gap in gap_codes.items():
-            codes[empty if code == "" else positions == _number(code)] = gap
+        for code, gap in known.items():
+            codes[empty if code == "" else positions == number_of(code)] = gap
         coded = codes >= column.values_size
     else:
         texts = _texts(series)
         empty = (texts == "").to_numpy()
         if (plain := _plain(texts, column)) is not None:  # -9,0 is the code -9, and 9.000 is not the code 9
             texts = plain.zip_with(plain.is_not_null(), texts)
-        gaps = _lookup(texts, gap_codes) if gap_codes else np.full(len(series), _NONE, dtype=np.int32)
+        gaps = _lookup(texts, known) if known else np.full(len(series), _NONE, dtype=np.int32)
         coded = gaps != _NONE
         codes[coded] = gaps[coded]
     outside = ~coded & ~empty & ~(readable & column.within(positions))
     return Cells(codes, outside)
 
 
-def _number(text: str) -> float:
+def number_of(text: str) -> float:
     """A code as a number; NaN, which equals none, for a code in words."""
     try:
         return float(text)

@@ -1,27 +1,173 @@
-"""Which engine holds a table: by what it is read from, and by what was asked for."""
+"""Read a sensitive table: check what is public, choose the engine that holds the rows, open the ledger, seal."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from gapless.constraints.forbidden import possible_cells
+from gapless.data.cutting import cut_schema
 from gapless.data.engines.disk import Disk
-from gapless.data.engines.memory import Engine, Memory
+from gapless.data.engines.memory import Engine
 from gapless.data.engines.sql_engine import Pushed, hold
-from gapless.data.io.address import is_database
+from gapless.data.io.address import is_database, is_url
+from gapless.data.io.draft import Draft
 from gapless.data.io.encode import encode
-from gapless.data.io.source import is_pattern, parts
-from gapless.errors import Argument, EngineError, Hint, ReadError
+from gapless.data.io.register import check_not_covered, data_files, register
+from gapless.data.io.source import (
+    EXCEL_ENDINGS,
+    PARQUET_ENDINGS,
+    TEXT_ENDINGS,
+    check_there,
+    exists,
+    is_pattern,
+    parts,
+    split_pattern,
+)
+from gapless.data.private_table import PrivateTable, lacking
+from gapless.errors import Argument, Call, EngineError, Hint, LedgerError, ReadError, SchemaError
+from gapless.privacy.assumptions import Assumption, over
+from gapless.privacy.budget import Budget, Rows, check_budget
+from gapless.privacy.ledger import Ledger, check_promised
+from gapless.privacy.private import Private
 from gapless.schema import Schema
+from gapless.text import check_one_of, plural
 
 ENGINES = ("memory", "disk", "duckdb", "sql", "spark")
 FILES = ("disk", "duckdb")  # what stays in them is read in passes
+LEDGER = Hint("pass ", Argument("ledger", "people.ledger"), ", the same file whenever this table is read")
+
+
+def read(
+    data: Any,
+    schema: Schema,
+    *,
+    protect: Rows,
+    ledger: str | Path | None = None,
+    budget: Budget | None = None,
+    encoding: str | None = None,
+    engine: str | None = None,
+    query: str | None = None,
+) -> PrivateTable:
+    """Read a sensitive table and seal it.
+
+    Args:
+        data: a path (CSV, TSV, gzip, Parquet), a pattern that names several files (`big/*.parquet`), or a pandas,
+            polars or Arrow table; the URL of a PostgreSQL database; a Spark DataFrame.
+        schema: what is publicly known of it.
+        protect: the protected unit, `Rows(1)` or the most rows that one person has.
+        ledger: the file that remembers what was spent on this table; it is created if there is none. By default it
+            lies beside the data, `people.ledger` for `people.csv`; a frame lies nowhere, so that it must be named.
+            A file that was paid for under one ledger takes no other.
+        budget: the promise; needed for a new ledger, and must agree with an existing one.
+        encoding: of a text file, by default the schema's, else UTF-8.
+        engine: where the rows are while they are counted: "memory"; "disk", where files of any size stay and are read
+            once for each round; "duckdb", the same with Parquet read by DuckDB, for files with very large row groups;
+            "sql"; "spark". By default where they lie, a single file in memory. Counts are the same.
+        query: what is read from a database, a SELECT. The table is what it gives: each person is in at most as many of
+            its rows as `protect` says, and changes no other.
+
+    A cell outside the schema follows the schema's public rule. Errors are raised here, for the holder's
+    eyes, before anything is released.
+    """
+    if isinstance(schema, Draft) or (isinstance(schema, Schema) and schema.unchecked):
+        raise SchemaError(
+            "this schema is a draft: its levels and bounds were read from the data",
+            hint="check each marked fact against a codebook, then take the line 'unchecked = true' away",
+        )
+    if not isinstance(schema, Schema):
+        raise SchemaError(
+            f"schema is a {type(schema).__name__}", hint=Hint("pass ", Call("Schema.read", "people.toml"))
+        )
+    if not isinstance(protect, Rows):
+        raise SchemaError(
+            f"protect is {protect!r}",
+            hint=Hint("pass ", Argument("protect", Call("Rows", 1)), ", or the most rows that one person has"),
+        )
+    check_budget(budget)
+    if protect.at_most < schema.rows_per_person:
+        raise SchemaError(
+            f"the schema says {plural(schema.rows_per_person, 'row')} per person, but {protect} would be protected",
+            hint=Hint("pass ", Argument("protect", Call("Rows", schema.rows_per_person))),
+        )
+    if budget is not None and budget.ground_truth is not None:
+        budget = replace(budget, ground_truth=_about(schema, budget.ground_truth))
+    possible_cells(cut_schema(schema, {}, 1))  # refuses rules that cannot be read, or that no row keeps
+    check_data(data, engine)
+    place = ledger_beside(data) if ledger is None else Path(ledger)
+    coverage = check_not_covered(data_files(data, engine), place, ledger_beside)
+    check_promised(place, budget)  # before rows are read
+    held = opened(data, schema, engine=engine, query=query, encoding=encoding)
+    account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
+    register(data_files(data, engine), account, coverage)
+    rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
+    # The query itself is the holder's business.
+    digest = None if query is None else sha256(query.encode()).hexdigest()
+    return PrivateTable(rows, schema, account, engine=type(held), query_digest=digest)
+
+
+def check_data(data: Any, engine: str | None = None) -> None:
+    """Refuse a path at which there is no file, before anything else is looked at."""
+    if is_file(data, engine):
+        check_there(Path(data))
+
+
+def ledger_beside(data: Any) -> Path:
+    """Where the ledger of a file lies unless another place is named: beside it, so that every release finds it.
+
+    That of several files lies beside their folder: another pattern of the same files is no other table.
+
+    >>> ledger_beside("survey/people.csv.gz").as_posix()
+    'survey/people.ledger'
+    >>> ledger_beside("survey/people/*.parquet").as_posix()
+    'survey/people.ledger'
+    """
+    if not isinstance(data, str | Path) or is_database(data) or (is_url(data) and not exists(data)):
+        raise LedgerError(
+            f"a {'database' if is_database(data) else type(data).__name__} has no place beside it for its ledger",
+            hint=LEDGER,
+        )
+    path = Path(data)
+    if is_pattern(data):
+        folder = split_pattern(data)[0]
+        if os.path.islink(folder) or folder.name in ("", ".."):  # noqa: PTH114 as below
+            folder = folder.resolve()
+        if not folder.name:
+            raise LedgerError("these files lie in no folder that has a name", hint=LEDGER)
+        return folder.with_name(f"{folder.name}.ledger")
+    if os.path.islink(path) or not path.name:  # noqa: PTH114 Path.is_symlink raises for a name that is too long
+        path = path.resolve()  # a link to the data is no other table
+    if not path.name:
+        raise LedgerError(f"{path} is a folder without a name", hint="pass a file")
+    known = [
+        ending for ending in (*TEXT_ENDINGS, *PARQUET_ENDINGS, *EXCEL_ENDINGS) if path.name.lower().endswith(ending)
+    ]
+    ending = max(known, key=len, default=path.suffix)
+    return path.with_name(f"{path.name[: len(path.name) - len(ending)]}.ledger")
+
+
+def _about(schema: Schema, assumption: Assumption) -> Assumption:
+    """The assumption about the columns of this schema: only those that may be missing have gaps."""
+    gappy = lacking(schema, schema.names)
+    named = over(assumption, gappy)
+    for column in named.rates if isinstance(named.rates, Mapping) else ():
+        schema.positions([column])
+        if column not in gappy:
+            raise SchemaError(
+                f"column {column!r} may not be missing, but a rate of gaps is assumed for it",
+                hint="leave it out of the assumption, or say may_be_missing = true in the schema",
+            )
+    return named
 
 
 def opened(data: Any, schema: Schema, *, engine: str | None, query: str | None, encoding: str | None) -> Engine:
     """The rows where they are counted, coded by a schema at its finest grid."""
-    if engine is not None and engine not in ENGINES:
-        raise EngineError(f"no engine {engine!r}", hint=f"one of: {', '.join(ENGINES)}")
+    if engine is not None:
+        check_one_of("engine", engine, ENGINES, error=EngineError)
     own = own_engine(data)
     if query is not None and own != "sql":
         raise ReadError(
@@ -46,8 +192,7 @@ def opened(data: Any, schema: Schema, *, engine: str | None, query: str | None, 
     elif engine in FILES:
         return Disk.at(data, schema.fine, encoding=encoding, by_duckdb=engine == "duckdb")
     else:
-        encoded = encode(parts(data, schema, encoding=encoding), schema.fine)
-        return Memory(encoded.columns, encoded.rows)
+        return encode(parts(data, schema, encoding=encoding), schema.fine)
     return hold(rows) if engine == "memory" else rows
 
 

@@ -122,7 +122,7 @@ def check_not_covered(files: Sequence[DataFile], place: Path, beside: Callable[[
             _check_beside(members, identity, place, beside)
     paths = [(folder / REGISTER, folder) for folder, _ in folders]
     writable = [os.access(path if path.exists() else folder, os.W_OK) for path, folder in paths]
-    return _coverage(files, None not in owners or all(writable))
+    return "registered" if None not in owners or all(writable) else "unregistered"
 
 
 def _check_beside(files: Sequence[DataFile], identity: str | None, place: Path, beside: Callable[[Path], Path]) -> None:
@@ -150,6 +150,8 @@ def enter(files: Sequence[DataFile], ledger: Ledger) -> Coverage:
 
     What cannot be entered, since its folder may only be read, is passed over: the answer says so.
     """
+    if not files:
+        return "unknown"
     folders = [(folder, members, _entries(folder)) for folder, members in _by_folder(files)]
     _check([(covered, members) for _, members, covered in folders], ledger.identity, ledger.path)
     all_entered = True
@@ -159,7 +161,8 @@ def enter(files: Sequence[DataFile], ledger: Ledger) -> Coverage:
         path = folder / REGISTER
         try:
             with _held(path) as descriptor:
-                text = _read(descriptor)
+                with open(descriptor, "rb", closefd=False) as file:
+                    text = file.read()
                 latest = _parsed(text, path)
                 _check([(latest, members)], ledger.identity, ledger.path)  # another process may have been faster
                 _append(descriptor, text, _changes(latest, members, ledger))
@@ -171,13 +174,7 @@ def enter(files: Sequence[DataFile], ledger: Ledger) -> Coverage:
                     hint="free space on the disk; nothing was read from the table",
                 ) from None
             all_entered &= None not in _owners(covered, members)
-    return _coverage(files, all_entered)
-
-
-def _coverage(files: Sequence[DataFile], entered: bool) -> Coverage:  # noqa: FBT001 one fact beside another
-    if not files:
-        return "unknown"
-    return "registered" if entered else "unregistered"
+    return "registered" if all_entered else "unregistered"
 
 
 def _by_folder(files: Iterable[DataFile]) -> list[tuple[Path, list[DataFile]]]:
@@ -312,9 +309,7 @@ def _parsed(text: bytes, path: Path) -> dict[str, Covered]:
             content = json.loads(line)
             if content.get("gapless") != "register":
                 entry = Covered.of(content)
-                covered.pop(
-                    entry.name, None
-                )  # in the order of the last lines: where two have a place, the later has it
+                covered.pop(entry.name, None)  # in the order of last lines: where two have a place, the later has it
                 covered[entry.name] = entry
             elif content["version"] > _HEAD["version"]:
                 raise LedgerError(f"{path} was written by a newer gapless", hint="install a newer gapless")
@@ -335,11 +330,6 @@ def _held(path: Path) -> Iterator[int]:
             if there:  # else an editor put another in its place while we waited
                 yield descriptor
                 return
-
-
-def _read(descriptor: int) -> bytes:
-    with open(descriptor, "rb", closefd=False) as file:
-        return file.read()
 
 
 def _append(descriptor: int, text: bytes, entries: Sequence[Covered]) -> None:

@@ -100,8 +100,13 @@ def parts(
     """
     if schema is not None:
         encoding, separator = encoding or schema.encoding, separator or schema.separator
-    layout = encoding or "utf-8", separator, None if schema is None else Formulas(schema)
-    for frame in _frames(data, *layout, for_holder=for_holder):
+    frames: Iterable[pl.DataFrame]
+    if isinstance(data, str | Path):
+        layout = encoding or "utf-8", separator, None if schema is None else Formulas(schema)
+        frames = chain.from_iterable(_file_frames(path, *layout, for_holder=for_holder) for path in files_of(data))
+    else:
+        frames = [_load_frame(data)]
+    for frame in frames:
         if frame.width == 0:
             raise ReadError("the data have no columns", hint="a table with a header and rows")
         yield pl.DataFrame({series.name: within_reach(series) for series in frame})  # by name: one may be empty
@@ -111,21 +116,6 @@ def parts(
 def load(data: Any, schema: Schema, *, encoding: str | None = None, for_holder: bool = False) -> pl.DataFrame:
     """All of a file's or frame's rows and columns."""
     return pl.concat(parts(data, schema, encoding=encoding, for_holder=for_holder))
-
-
-def _frames(
-    data: Any, encoding: str, separator: str | None, formulas: Formulas | None, *, for_holder: bool
-) -> Iterable[pl.DataFrame]:
-    if isinstance(data, str | Path):
-        return chain.from_iterable(
-            _file_frames(path, encoding, separator, formulas, for_holder=for_holder) for path in files_of(data)
-        )
-    if not isinstance(data, pl.LazyFrame):
-        return [_load_frame(data)]
-    try:
-        return [data.collect()]
-    except pl.exceptions.PolarsError:  # its text may quote cells
-        raise ReadError("this LazyFrame cannot be computed", hint="collect it yourself to see why") from None
 
 
 def is_plain(series: pl.Series) -> bool:
@@ -349,10 +339,10 @@ def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bo
     """Each block as a frame. The header is put before each of them, so that all are read alike."""
     csv.field_size_limit(LONGEST_CELL)
     first = next(blocks)
-    rows = csv.reader(_lines(first), delimiter=separator)
+    rows = csv.reader(io.StringIO(first), delimiter=separator)
     header = [name.strip() for name in next(rows)]
     _check_header(header, path, separator, for_holder=for_holder)
-    head = "".join(islice(_lines(first), rows.line_num))
+    head = "".join(islice(io.StringIO(first), rows.line_num))
     before = 0  # lines of earlier blocks
     for block in chain([first[len(head) :]], blocks):
         text = head + block
@@ -372,15 +362,6 @@ def _parsed(blocks: Iterator[str], path: Path, separator: str, *, for_holder: bo
                 frame = frame[kept]
         before += block.count("\n")
         yield frame
-
-
-def _lines(text: str) -> Iterator[str]:
-    """The lines of a text, one by one: where only the first are wanted, it is not copied as a whole."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start) + 1 or len(text)
-        yield text[start:end]
-        start = end
 
 
 def _blocks(pieces: Iterable[str], path: Path) -> Iterator[str]:
@@ -496,7 +477,7 @@ def file_layout(data: Any, encoding: str | None) -> tuple[str | None, str | None
     with suppress(OSError, EOFError, zlib.error):  # told when the file is read
         encoding = encoding or wide_encoding(path)
         if separator_of(path, None) == ",":
-            lines = chain.from_iterable(map(_lines, _blocks(_pieces(path, encoding or "utf-8"), path)))
+            lines = chain.from_iterable(map(io.StringIO, _blocks(_pieces(path, encoding or "utf-8"), path)))
             return encoding, _separator(list(islice(lines, LOOKED_AT)))
     return encoding, None
 
@@ -573,6 +554,11 @@ def _not_csv(path: Path) -> ReadError:
 def _load_frame(data: Any) -> pl.DataFrame:
     if isinstance(data, pl.DataFrame):
         return data
+    if isinstance(data, pl.LazyFrame):
+        try:
+            return data.collect()
+        except pl.exceptions.PolarsError:  # its text may quote cells
+            raise ReadError("this LazyFrame cannot be computed", hint="collect it yourself to see why") from None
     import narwhals as nw  # noqa: PLC0415 only foreign frames need it
 
     try:

@@ -24,14 +24,12 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from xml.parsers import expat
 
 import polars as pl
 
-from gapless.errors import ReadError
+from gapless.errors import ReadError, needs
 from gapless.schema import Schema
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Column, _Levels
@@ -65,30 +63,22 @@ def escapes(declared: Iterable[str]) -> dict[str, str]:
     return written
 
 
-@dataclass(frozen=True)
 class Formulas:
-    """What of a table's names and cells is written otherwise in text files."""
+    """What of a table's names and cells is written otherwise in text files.
 
-    schema: Schema
+    Attributes:
+        names: how names of columns are written.
+        cells: how cells are written, by the name of their column; columns without any are left out.
+        dates: columns of dates whose format begins like a formula: their cells are not listed.
+    """
 
-    @cached_property
-    def names(self) -> dict[str, str]:
-        """Names of columns."""
-        return escapes([*self.schema.names, *self.schema.ignore]) if self.schema.escape_formulas else {}
-
-    @cached_property
-    def cells(self) -> dict[str, dict[str, str]]:
-        """Cells, by the name of their column; columns without any are left out."""
-        if not self.schema.escape_formulas:
-            return {}
-        found = {column.name: escapes(_texts(column)) for column in self.schema.columns}
-        return {name: texts for name, texts in found.items() if texts}
-
-    @cached_property
-    def dates(self) -> list[str]:
-        """Columns of dates whose format begins like a formula: their cells are not listed."""
-        columns = (c for c in self.schema.columns if isinstance(c, Date | DateTime) and c.format is not None)
-        return [c.name for c in columns if self.schema.escape_formulas and is_formula(str(c.format))]
+    def __init__(self, schema: Schema) -> None:
+        escaped = schema.escape_formulas
+        columns = schema.columns if escaped else ()
+        self.names = escapes([*schema.names, *schema.ignore] if escaped else [])
+        cells = {column.name: escapes(_texts(column)) for column in columns}
+        self.cells = {name: texts for name, texts in cells.items() if texts}
+        self.dates = [c.name for c in columns if isinstance(c, Date | DateTime) and is_formula(c.format or "")]
 
     def escape(self, frame: pl.DataFrame) -> pl.DataFrame:
         """A frame as a text file has it."""
@@ -144,11 +134,8 @@ def text_rows(path: Path) -> pl.DataFrame:
     A row without any value is dropped wherever it is. A sheet ends with its last value: were empty rows kept, those
     above the last value would come and go with it.
     """
-    try:
+    with needs("fastexcel", "excel", ", or save the table as CSV"):
         import fastexcel  # noqa: PLC0415 an extra
-    except ModuleNotFoundError:
-        hint = "pip install 'gapless[excel]', or save it as CSV"
-        raise ReadError(f"cannot read {path}: fastexcel is not installed", hint=hint) from None
     try:
         sheet = fastexcel.read_excel(_measured(path)).load_sheet(0, header_row=None, dtypes="string")
         frame = pl.DataFrame(sheet)

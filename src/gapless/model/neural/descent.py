@@ -1,10 +1,7 @@
-r"""Programs for private training, and their optimizers.
+r"""Programs for private training that train one network, and their optimizer.
 
-`Descent` trains one network that predicts cells of a row from cells of the same row.
-
-Steps from noisy gradients. All of it is public: gradients come with their noise, and nothing else is looked at.
-
-A program for private training: one network that tells private rows from public ones by its log odds z.
+Everything here is public: gradients come with their noise, and nothing else is looked at. `Descent` learns to predict
+cells of a row from cells of the same row. `Odds` learns to tell private rows from public ones by its log odds z:
 
 .. math:: \tilde g = \sum_{\text{private } x \text{ in the lot}} -\sigma(-z(x))\,\nabla z(x)\ \text{(clipped)}
           + \text{noise} + \sum_{\text{public } x \text{ in a batch}} \sigma(z(x))\,\nabla z(x)
@@ -17,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -36,16 +33,6 @@ class Moments:
     second: Floats
 
 
-class Optimizer(Protocol):
-    """Where to go from a gradient."""
-
-    def move(
-        self, moments: Moments | None, gradient: Floats, step: int, shapes: Sequence[int]
-    ) -> tuple[Floats, Moments]:
-        """What to add to the parameters at this step (0, 1 …), and what to remember for the next."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cosine:
     """The length of steps: up in a line for `warmup` steps, then down along a cosine to 0 at the last of `steps`."""
@@ -57,22 +44,6 @@ class Cosine:
     def at(self, step: int) -> float:
         """Of this step (0, 1 …)."""
         return self.rate * min(1.0, (step + 1) / max(1, self.warmup)) * (1 + math.cos(math.pi * step / self.steps)) / 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SGD:
-    """Against the gradient, with momentum: m ← μ m + g."""
-
-    rate: Cosine
-    momentum: float = 0.9
-
-    def move(
-        self, moments: Moments | None, gradient: Floats, step: int, shapes: Sequence[int]
-    ) -> tuple[Floats, Moments]:
-        """-rate · m."""
-        del shapes
-        first = gradient if moments is None else self.momentum * moments.first + gradient
-        return -self.rate.at(step) * first, Moments(first, np.zeros(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,16 +116,15 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Descent:
-    """Descend on the loss of a network by noisy sums of clipped gradients.
+class NetworkTraining:
+    """What programs that train one network share: its parameters are all that is learned, and all that is released.
 
-    `lot` is about how many rows a lot has, a public guess that only scales steps; `seed` draws the first parameters,
-    unless `begin` gives them.
+    `lot` is about how many rows a lot has, a public guess by which gradients are divided; `seed` draws the first
+    parameters, unless `begin` gives them.
     """
 
     network: Layer
-    cells: Cells
-    optimizer: Optimizer
+    optimizer: Adam
     lot: float
     seed: int = 0
     begin: Floats | None = None
@@ -169,12 +139,6 @@ class Descent:
         drawn = self.network.start(np.random.default_rng(self.seed)) if self.begin is None else self.begin
         return Learned(drawn, self.network.unpack(drawn), None)
 
-    def gradients(self, state: Learned, block: Block) -> RowGradients:
-        """Of the loss of each row."""
-        outputs, memory = self.network.forward(state.weights, self.cells.inputs(block))
-        _, slopes = self.cells.losses(outputs, block)
-        return Joint.of(self.network.backward(state.weights, memory, slopes, to_inputs=False)[1])
-
     def follow(self, state: Learned, noisy: Floats, step: int) -> Learned:
         """A step of the optimizer."""
         move, moments = self.optimizer.move(state.moments, noisy / self.lot, step, self.network.shapes)
@@ -186,6 +150,19 @@ class Descent:
         return state.numbers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Descent(NetworkTraining):
+    """Descend on the loss of a network by noisy sums of clipped gradients."""
+
+    cells: Cells
+
+    def gradients(self, state: Learned, block: Block) -> RowGradients:
+        """Of the loss of each row."""
+        outputs, memory = self.network.forward(state.weights, self.cells.inputs(block))
+        _, slopes = self.cells.losses(outputs, block)
+        return Joint(self.network.backward(state.weights, memory, slopes, to_inputs=False)[1])
+
+
 def begun(network: Layer, biases: Floats, *, place: int, seed: int = 0) -> Floats:
     """First parameters, by a public seed, with these biases from `place` on."""
     numbers = network.start(np.random.default_rng(seed))
@@ -194,29 +171,16 @@ def begun(network: Layer, biases: Floats, *, place: int, seed: int = 0) -> Float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Odds:
+class Odds(NetworkTraining):
     """Learn the log odds that a row is private.
 
-    `sizes` are the codes of each column, gaps included; `public` the public rows, column by column; `lot` how many of
-    them are added at a step, drawn by `seed`, which also draws the first parameters. The gradient is divided by `lot`.
+    `sizes` are the codes of each column, gaps included; `public` the public rows, column by column. At each step `lot`
+    of them are added, drawn by `seed`.
     """
 
-    network: Layer
+    lot: int
     sizes: tuple[int, ...]
     public: tuple[Codes, ...]
-    optimizer: Optimizer
-    lot: int
-    seed: int = 0
-
-    @property
-    def numbers(self) -> int:
-        """How many parameters the network has."""
-        return sum(self.network.shapes)
-
-    def start(self) -> Learned:
-        """The first parameters."""
-        drawn = self.network.start(np.random.default_rng(self.seed))
-        return Learned(drawn, self.network.unpack(drawn), None)
 
     def gradients(self, state: Learned, block: Block) -> RowGradients:
         """Of the loss of each private row."""
@@ -226,14 +190,7 @@ class Odds:
         """A step of the optimizer, from the noisy sum of private rows and the exact one of public ones."""
         chosen = np.random.default_rng([self.seed, step]).integers(len(self.public[0]), size=self.lot)
         public = self._slopes(state, tuple(codes[chosen] for codes in self.public), label=0.0)
-        total = noisy + public.total(np.ones(self.lot))
-        move, moments = self.optimizer.move(state.moments, total / self.lot, step, self.network.shapes)
-        numbers = np.clip(state.numbers + move, -FARTHEST, FARTHEST)
-        return Learned(numbers, self.network.unpack(numbers), moments)
-
-    def outcome(self, state: Learned) -> Floats:
-        """The parameters."""
-        return state.numbers
+        return NetworkTraining.follow(self, state, noisy + public.total(np.ones(self.lot)), step)
 
     def log_odds(self, numbers: Floats, columns: tuple[Codes, ...]) -> Floats:
         """The output for each of these rows, of the network with these parameters."""
@@ -242,5 +199,4 @@ class Odds:
 
     def _slopes(self, state: Learned, columns: tuple[Codes, ...], *, label: float) -> RowGradients:
         outputs, memory = self.network.forward(state.weights, indicators(columns, self.sizes))
-        slopes = expit(outputs) - label
-        return Joint.of(self.network.backward(state.weights, memory, slopes, to_inputs=False)[1])
+        return Joint(self.network.backward(state.weights, memory, expit(outputs) - label, to_inputs=False)[1])

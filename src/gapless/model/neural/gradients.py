@@ -7,7 +7,7 @@ product of aᵢ and δᵢ, so that
           \sum_i w_i g_i = a^{\mathsf T} \operatorname{diag}(w)\, \delta
 
 (*ghost norms*: Goodfellow 2015). A length that is too small would be a wrong guarantee, so none is an estimate:
-tests/unit/model/test_neural.py compares all of them with gradients that are written out.
+tests/unit/model/neural/test_layers.py compares all of them with gradients that are written out.
 
 For sums that must be exact (`integer_total`) both factors are cut to whole numbers first, row by row. Then all products
 are whole numbers, and adding them up in any order loses no digit.
@@ -115,6 +115,12 @@ class Mask:
             part.setflags(write=False)  # lengths follow from them
         return cls(*parts)
 
+    def matrix(self, numbers: Floats) -> Floats:
+        """The matrix with these parameters, and zeros elsewhere."""
+        matrix = np.zeros((len(self.seen), len(self.groups)))
+        matrix.ravel()[self.free] = numbers
+        return matrix
+
 
 @dataclass(frozen=True, slots=True)
 class Outer:
@@ -194,12 +200,7 @@ class Looked:
 class Joint:
     """Of several groups of parameters, one after another: clipped together, whatever network each belongs to."""
 
-    parts: tuple[RowGradients, ...]
-
-    @classmethod
-    def of(cls, parts: Sequence[RowGradients]) -> Joint:
-        """These parts; at least one."""
-        return cls(tuple(parts))
+    parts: Sequence[RowGradients]
 
     def squared_norms(self) -> Floats:
         """Squared lengths add up."""

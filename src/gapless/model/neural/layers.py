@@ -35,29 +35,48 @@ class Layer(Protocol):
     @property
     def shapes(self) -> tuple[int, ...]:
         """How many numbers each of its groups of parameters has, in their order."""
-        ...
 
     def start(self, rng: np.random.Generator) -> Floats:
-        """Parameters to begin with."""
-        ...
+        """Parameters to begin with: zeros, unless a layer has others."""
+        del rng
+        return np.zeros(sum(self.shapes))
 
     def unpack(self, numbers: Floats) -> Any:
         """Parameters in the form that the layer computes with."""
-        ...
 
     def forward(self, weights: Any, inputs: Any) -> tuple[Any, Any]:
         """Outputs, and what to remember."""
-        ...
 
     def backward(
         self, weights: Any, memory: Any, slopes: Floats, *, to_inputs: bool
     ) -> tuple[Floats | None, list[RowGradients]]:
         """Slopes of the inputs, if they are wanted, and the gradients of each group of parameters."""
-        ...
+
+
+class Affine:
+    """x W + b, where all cells of W are parameters, or those of a mask."""
+
+    __slots__ = ()
+
+    @property
+    def mask(self) -> Mask | None:
+        """Which cells of W are parameters; None if all are."""
+        return None
+
+    def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, Floats]:
+        """The product and the bias."""
+        matrix, bias = weights
+        return product(inputs, matrix) + bias, inputs
+
+    def backward(
+        self, weights: tuple[Floats, Floats], memory: Floats, slopes: Floats, *, to_inputs: bool
+    ) -> tuple[Floats | None, list[RowGradients]]:
+        """δ Wᵀ; x ⊗ δ, in the cells of the mask, and δ."""
+        return product(slopes, weights[0].T) if to_inputs else None, [Outer(memory, slopes, self.mask), Plain(slopes)]
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(Affine):
     """x W + b, where W starts at random with entries of variance gain²/inputs; gain 0 starts at zero."""
 
     inputs: int
@@ -79,20 +98,9 @@ class Linear:
         matrix, bias = cut(numbers, self.shapes)
         return matrix.reshape(self.inputs, self.outputs), bias
 
-    def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, Floats]:
-        """The product and the bias."""
-        matrix, bias = weights
-        return product(inputs, matrix) + bias, inputs
-
-    def backward(
-        self, weights: tuple[Floats, Floats], memory: Floats, slopes: Floats, *, to_inputs: bool
-    ) -> tuple[Floats | None, list[RowGradients]]:
-        """δ Wᵀ; x ⊗ δ and δ."""
-        return product(slopes, weights[0].T) if to_inputs else None, [Outer(memory, slopes), Plain(slopes)]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MaskedLinear:
+class MaskedLinear(Affine):
     """x (W ∘ M) + b: only cells that the marks M, inputs × outputs, name are parameters."""
 
     marks: NDArray[np.bool_]
@@ -116,24 +124,11 @@ class MaskedLinear:
     def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
         """W, with zeros where nothing is marked, and b."""
         cells, bias = cut(numbers, self.shapes)
-        matrix = np.zeros(self.marks.size)
-        matrix[self.mask.free] = cells
-        return matrix.reshape(self.marks.shape), bias
-
-    def forward(self, weights: tuple[Floats, Floats], inputs: Floats) -> tuple[Floats, Floats]:
-        """The product with the marked cells, and the bias."""
-        matrix, bias = weights
-        return product(inputs, matrix) + bias, inputs
-
-    def backward(
-        self, weights: tuple[Floats, Floats], memory: Floats, slopes: Floats, *, to_inputs: bool
-    ) -> tuple[Floats | None, list[RowGradients]]:
-        """δ (W ∘ M)ᵀ; (x ⊗ δ) ∘ M and δ."""
-        return product(slopes, weights[0].T) if to_inputs else None, [Outer(memory, slopes, self.mask), Plain(slopes)]
+        return self.mask.matrix(cells), bias
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class Pairs(Layer):
     r"""A critic of pairs of columns: one number for each row, linear in the points of each column.
 
     .. math:: y = \sum_{j<k} x_j^{\mathsf T} W_{jk}\, x_k
@@ -153,17 +148,9 @@ class Pairs:
         """The blocks of W above the diagonal."""
         return (self.mask.free.size,)
 
-    def start(self, rng: np.random.Generator) -> Floats:
-        """All rows alike."""
-        del rng
-        return np.zeros(self.mask.free.size)
-
     def unpack(self, numbers: Floats) -> Floats:
         """W, with zeros below and on the diagonal blocks."""
-        width = sum(self.sizes)
-        matrix = np.zeros(width * width)
-        matrix[self.mask.free] = numbers
-        return matrix.reshape(width, width)
+        return self.mask.matrix(numbers)
 
     def forward(self, weights: Floats, inputs: Floats) -> tuple[Floats, Floats]:
         """The form of each row with itself."""
@@ -215,7 +202,7 @@ class Embedding:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Layer):
     r"""One point in place of several: a mean over columns, weighted by learned attention.
 
     .. math:: y = \sum_j p_j x_j, \qquad p = \operatorname{softmax}_j(\langle x_j, k\rangle / \sqrt{w} + b_j)
@@ -230,11 +217,6 @@ class Attention:
     def shapes(self) -> tuple[int, ...]:
         """k, b."""
         return self.width, self.columns
-
-    def start(self, rng: np.random.Generator) -> Floats:
-        """All columns alike."""
-        del rng
-        return np.zeros(self.width + self.columns)
 
     def unpack(self, numbers: Floats) -> tuple[Floats, Floats]:
         """k/√w and b."""
@@ -265,7 +247,7 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
-class ReLU:
+class ReLU(Layer):
     """max(x, 0), or `leak`·x below 0."""
 
     leak: float = 0.0
@@ -274,11 +256,6 @@ class ReLU:
     def shapes(self) -> tuple[int, ...]:
         """No parameters."""
         return ()
-
-    def start(self, rng: np.random.Generator) -> Floats:
-        """None."""
-        del rng
-        return np.zeros(0)
 
     def unpack(self, numbers: Floats) -> None:
         """Nothing."""
@@ -298,8 +275,8 @@ class ReLU:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """One layer after another."""
+class Layers:
+    """Several layers, their parameters one after another."""
 
     layers: tuple[Layer, ...]
 
@@ -316,6 +293,11 @@ class Chain:
         """Those of each layer."""
         parts = cut(numbers, [sum(layer.shapes) for layer in self.layers])
         return [layer.unpack(part) for layer, part in zip(self.layers, parts, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain(Layers):
+    """One layer after another."""
 
     def forward(self, weights: list[Any], inputs: Any) -> tuple[Any, list[Any]]:
         """Through all layers."""
@@ -339,23 +321,8 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Layers):
     """Several layers on the same inputs, their outputs added up: a skip beside a hidden layer."""
-
-    layers: tuple[Layer, ...]
-
-    @property
-    def shapes(self) -> tuple[int, ...]:
-        """Those of all layers."""
-        return Chain(self.layers).shapes
-
-    def start(self, rng: np.random.Generator) -> Floats:
-        """Those of all layers."""
-        return Chain(self.layers).start(rng)
-
-    def unpack(self, numbers: Floats) -> list[Any]:
-        """Those of each layer."""
-        return Chain(self.layers).unpack(numbers)
 
     def forward(self, weights: list[Any], inputs: Any) -> tuple[Floats, list[Any]]:
         """The sum of what each layer gives."""

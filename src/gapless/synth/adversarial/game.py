@@ -36,7 +36,6 @@ remembers nothing but its rows.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -44,7 +43,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.model.neural.descent import FARTHEST, Moments, Optimizer
+from gapless.model.neural.descent import FARTHEST, Adam, Moments
 from gapless.model.neural.gradients import Joint
 from gapless.model.neural.layers import Layer, Pairs, cut, indicators
 from gapless.privacy.sgd import Block, RowGradients
@@ -128,7 +127,7 @@ class Generator:
         if self.decoder is not None:
             through = through @ self.decoder.T
         found = self.network.backward(weights, inner, through, to_inputs=False)[1]
-        return Joint.of(found).total(np.ones(len(through)))
+        return Joint(found).total(np.ones(len(through)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -159,6 +158,10 @@ class Side:
     def points(self, columns: tuple[Any, ...]) -> Floats:
         """The points of rows, from their codes."""
         return np.concatenate([lines[codes] for lines, codes in zip(self.lines, columns, strict=True)], axis=1)
+
+    def mean_products(self, points: Floats) -> Floats:
+        """The mean over rows of the products of their points, for all pairs of columns."""
+        return ((points.T @ points) / len(points)).ravel()[self.critic.mask.free]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,13 +194,11 @@ class Shown:
 class Played:
     """Where a game stands. All of it follows from noisy sums, and is public.
 
-    `remembered` are private rows' gradients, for all critics one after the other: noisy means over lots. `off` is how
-    long the critic of rows was at the last step of its generator, which is the generator's loss.
+    `remembered` are private rows' gradients, for all critics one after the other: noisy means over lots.
     """
 
     remembered: Floats
     players: tuple[Player, ...]
-    off: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -206,17 +207,16 @@ class Game:
 
     `sides` are rows, and masks if gaps are learned. `lot` is about how many rows a lot has, a public guess; `memory` is
     τ; at each step generators take `rounds` steps with `made` rows each, an even number, of which either half meets the
-    best critic against the other. The public `seed` draws all of their noise.
+    best critic against the other. All of their noise comes from a public seed.
     """
 
     sides: tuple[Side, ...]
-    optimizer: Optimizer
+    optimizer: Adam
     lot: float
     memory: float
     rounds: int
     made: int
     averaged: float  # of the earlier mean of generators, what stays in the next
-    seed: int = 0
 
     @property
     def numbers(self) -> int:
@@ -238,7 +238,7 @@ class Game:
         for side in self.sides:
             points = side.points(block.columns)
             found += side.critic.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)[1]
-        return Joint.of(found)
+        return Joint(found)
 
     def follow(self, state: Played, noisy: Floats, step: int) -> Played:
         """Remember the noisy sum; then the generators' steps."""
@@ -257,10 +257,10 @@ class Game:
 
     def play(self, state: Played, remembered: Floats, step: int) -> Played:
         """The generators' steps against the best critics for what is remembered."""
-        rng, players = np.random.default_rng([self.seed, step]), list(state.players)
+        rng, players = np.random.default_rng([0, step]), state.players
         for turn in range(step * self.rounds, (step + 1) * self.rounds):
-            players, off = self._round(remembered, players, turn, rng)
-        return Played(remembered, tuple(player.averaged(self.averaged) for player in players), off)
+            players = self._round(remembered, players, turn, rng)
+        return Played(remembered, tuple(player.averaged(self.averaged) for player in players))
 
     def along(self, state: Played, slopes: Sequence[Floats], turn: int, rng: np.random.Generator) -> Played:
         """A step of each generator up given slopes of the points of as many made rows, or masks, drawn by `rng`."""
@@ -288,19 +288,16 @@ class Game:
         return found[::-1]
 
     def _round(
-        self, remembered: Floats, players: list[Player], turn: int, rng: np.random.Generator
-    ) -> tuple[list[Player], float]:
-        """A step of each generator, and how long the critic of rows was."""
+        self, remembered: Floats, players: Sequence[Player], turn: int, rng: np.random.Generator
+    ) -> tuple[Player, ...]:
+        """A step of each generator."""
         moved: list[Player] = []
-        lengths: list[float] = []
-        aims, made = cut(remembered, self._sizes), self.shown(players, self.made, rng)
-        for side, player, aim, shown in zip(self.sides, players, aims, made, strict=True):
+        targets, made = cut(remembered, self._sizes), self.shown(players, self.made, rng)
+        for side, player, target, shown in zip(self.sides, players, targets, made, strict=True):
             halves = itertools.permutations(np.split(shown.points, 2))
-            parts = [(own, against, self._critic(side, aim, against)) for own, against in halves]
-            slopes = np.concatenate([self._slopes(side, *part) for part in parts])
-            lengths.append(float(np.linalg.norm(parts[0][2])))
+            slopes = np.concatenate([self._slopes(side, target, own, against) for own, against in halves])
             moved.append(self._moved(side, player, shown, slopes, turn))
-        return moved, lengths[0]
+        return tuple(moved)
 
     def _moved(self, side: Side, player: Player, shown: Shown, slopes: Floats, turn: int) -> Player:
         """A generator after a step down these slopes of what it makes."""
@@ -310,17 +307,13 @@ class Game:
         move, moments = self.optimizer.move(player.moments, gradient, turn, side.generator.network.shapes)
         return replace(player, numbers=np.clip(player.numbers + move, -FARTHEST, FARTHEST), moments=moments)
 
-    @staticmethod
-    def _critic(side: Side, aim: Floats, against: Floats) -> Floats:
-        """The best critic of what is remembered against made points, which have mean 0 where columns are as known."""
-        return aim - ((against.T @ against) / len(against)).ravel()[side.critic.mask.free]
-
-    def _slopes(self, side: Side, points: Floats, against: Floats, critic: Floats) -> Floats:
-        """Of what is to fall, by these points, with the best critic against others.
+    def _slopes(self, side: Side, target: Floats, points: Floats, against: Floats) -> Floats:
+        """Of what is to fall, by these points, with the best critic of what is remembered against other made points.
 
         With the best critic against the same ones a generator would also make little of what chance does to them, and
-        so of how columns go together.
+        so of how columns go together. Made points have mean 0 where columns are as known.
         """
+        critic = target - side.mean_products(against)
         slopes, _ = side.critic.backward(
             side.critic.unpack(critic), points, np.full((len(points), 1), -1 / self.made), to_inputs=True
         )
@@ -330,7 +323,7 @@ class Game:
 
 def diagonal(blocks: Sequence[Floats]) -> Floats:
     """These matrices one after another, zero elsewhere."""
-    found = np.zeros((sum(len(block) for block in blocks), sum(block.shape[1] for block in blocks)))
+    found = np.zeros(np.sum([block.shape for block in blocks], axis=0))
     row = column = 0
     for block in blocks:
         found[row : row + len(block), column : column + block.shape[1]] = block
@@ -386,7 +379,7 @@ class _School:
 
     def _chance(self, step: int) -> np.random.Generator:
         """Public, of what is made to be asked about; other than the game's own."""
-        return np.random.default_rng([self.game.seed, step, 1])
+        return np.random.default_rng([0, step, 1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -445,8 +438,8 @@ class Poll(_School):
             steps = chances[:, begin:end].cumsum(axis=1)
             drawn = (steps < rng.random((len(steps), 1)) * steps[:, -1:]).sum(axis=1)
             cells[np.arange(len(cells)), begin + np.minimum(drawn, end - begin - 1)] = 1.0
-        (others,) = (shown.points for shown in self.game.shown(state.players, self.game.made, rng))
-        return cells @ side.heads, (others.T @ others / len(others)).ravel()[side.critic.mask.free]
+        (others,) = self.game.shown(state.players, self.game.made, rng)
+        return cells @ side.heads, side.mean_products(others.points)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -463,10 +456,9 @@ class Tutors(_School):
         vectors, width = self.answers
         found = np.zeros((len(self.game.sides), self.made, width))
         made = self.game.shown(state.players, self.made, self._chance(step))
-        for place, (side, points) in enumerate(zip(self.game.sides, (shown.points for shown in made), strict=True)):
-            mean = ((points.T @ points) / len(points)).ravel()[side.critic.mask.free]
-            critic = side.critic.unpack(taught[place][teacher] - mean)
-            found[place, :, : points.shape[1]] = points @ (critic + critic.T)
+        for place, (side, shown) in enumerate(zip(self.game.sides, made, strict=True)):
+            critic = side.critic.unpack(taught[place][teacher] - side.mean_products(shown.points))
+            found[place, :, : shown.points.shape[1]] = shown.points @ (critic + critic.T)
         return found.reshape(vectors, width)
 
     def follow(self, state: Played, noisy: Floats, step: int) -> Played:

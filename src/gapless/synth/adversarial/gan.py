@@ -27,7 +27,8 @@ from gapless.privacy import PrivateTraining, Released, Sampled, Spend, TeacherVo
 from gapless.synth.adversarial.game import Game, Generator, Poll, Side
 from gapless.synth.adversarial.generative import Critic, GeneratorModel, Known, network
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.fitting import FitContext, Synthesizer
+from gapless.synth.measurements import LearnedModel
 from gapless.threads import one_thread
 from gapless.types import Floats, whole
 
@@ -74,7 +75,7 @@ class Adversarial(Synthesizer):
 
     steps: int | None = None
 
-    def check(self, fitting: Fitting) -> None:
+    def check(self, fitting: FitContext) -> None:
         """Refuse settings that are none, and columns whose critic would be too large."""
         if self.steps is not None:
             whole("steps", self.steps, error=ModelError, least=1)
@@ -87,56 +88,49 @@ class Adversarial(Synthesizer):
     @one_thread()
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
-        fitting = Fitting(self, table, spend=spend, progress=progress)
+        fitting = FitContext(self, table, spend=spend, progress=progress)
         left, several = fitting.prepare(), len(fitting.columns) > 1
         laws = fitting.laws(left * COLUMNS_SHARE if several else left)
-        sides = self.sides(fitting, laws, several=several)
+        sides = self.sides(fitting, laws)
         game = self.game(fitting, sides)
         played = self.play(fitting, game, laws) if several else None
-        players = [np.zeros_like(side.begin) for side in sides]
-        if played is not None:
-            players = game.averages(played.released.value)
+        players = game.averages(played.released.value) if played else [np.zeros_like(side.begin) for side in sides]
         made = [GeneratorModel.of(side.generator, own) for side, own in zip(sides, players, strict=True)]
         filled, gapped = self.model(fitting, made, laws)
         critic = None
-        if played is not None and played.critic is not None:
+        if played and played.critic:
             critic = Critic.paid(played.released, sides[0], gapped or filled, played.critic)
         return fitting.fitted(
-            filled,
-            gapped,
-            settings=self.told(fitting) | {"steps": self.many_steps if several else 0},
-            structure=fitting.structure(),
+            LearnedModel(filled, gapped, fitting.total),
+            settings=self.settings(fitting) | {"steps": self.many_steps if several else 0},
             edges=combinations(range(len(fitting.schema.columns)), 2),
             critic=critic,
         )
 
-    def told(self, fitting: Fitting) -> dict[str, str | int]:
-        """Settings to be told of the model; by default none."""
-        del fitting
+    def settings(self, fitting: FitContext) -> dict[str, str | int]:  # noqa: ARG002 most methods have none
+        """Settings that the model's facts name."""
         return {}
 
-    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+    def sides(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Side]:
         """Generators and critics; by default of rows alone, in which gaps are cells if they are counted."""
-        del several
         return [rows_side(fitting, laws, fitting.sizes)]
 
     def model(
-        self, fitting: Fitting, made: Sequence[GeneratorModel], laws: Sequence[Floats]
+        self, fitting: FitContext, made: Sequence[GeneratorModel], laws: Sequence[Floats]
     ) -> tuple[Distribution, Distribution | None]:
         """The distribution of complete rows, and perhaps of rows with their gaps."""
         raked = made[0].raked(laws)
         if not fitting.extended:
             return raked, None
         sizes = [column.size for column in fitting.schema.columns]
-        observed = [law[:size] / law[:size].sum() for law, size in zip(laws, sizes, strict=True)]
-        return raked.cut(sizes).raked(observed), raked
+        return raked.cut(sizes).raked(given_first_cells(laws, sizes)), raked
 
     @property
     def many_steps(self) -> int:
         """As many as are set, or by default."""
         return STEPS if self.steps is None else self.steps
 
-    def game(self, fitting: Fitting, sides: Sequence[Side]) -> Game:
+    def game(self, fitting: FitContext, sides: Sequence[Side]) -> Game:
         """The game that is played: all of it public."""
         steps = self.many_steps
         return Game(
@@ -149,10 +143,10 @@ class Adversarial(Synthesizer):
             averaged=AVERAGED,
         )
 
-    def play(self, fitting: Fitting, game: Game, laws: Sequence[Floats]) -> Outcome:
+    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> Outcome:
         """Train the critics with what is left of the grant."""
         steps = self.many_steps
-        rows = trainable(fitting.prepared, game, progress=lambda step: fitting.tell("training", step, steps))
+        rows = trainable(fitting.prepared, game, progress=lambda step: fitting.notify("training", step, steps))
         training = PrivateTraining.for_loss(
             fitting.grant.left,
             rows.distance,
@@ -169,7 +163,7 @@ class Adversarial(Synthesizer):
 
 
 def rows_side(
-    fitting: Fitting,
+    fitting: FitContext,
     laws: Sequence[Floats],
     sizes: Sequence[int],
     *,
@@ -177,7 +171,7 @@ def rows_side(
     decoder: Floats | None = None,
 ) -> Side:
     """The generator of rows whose columns have these cells, and its critic."""
-    own = [law[:size] / law[:size].sum() for law, size in zip(laws, sizes, strict=True)]
+    own = given_first_cells(laws, sizes)
     codes = [column.extended_size for column in fitting.schema.columns]
     heads = [np.eye(size) - law for size, law in zip(sizes, own, strict=True)]
     lines = [np.pad(points, ((0, many - len(points)), (0, 0))) for points, many in zip(heads, codes, strict=True)]
@@ -194,7 +188,12 @@ def rows_side(
     return Side.of(generator, lines, heads)
 
 
-def teachers(fitting: Fitting) -> int:
+def given_first_cells(laws: Sequence[Floats], sizes: Sequence[int]) -> list[Floats]:
+    """The law of each column given that it is in its first cells."""
+    return [law[:size] / law[:size].sum() for law, size in zip(laws, sizes, strict=True)]
+
+
+def teachers(fitting: FitContext) -> int:
     """How many teachers rows are parted among, where it is teachers that see them: the schema says."""
     codes = [column.extended_size for column in fitting.schema.columns]
     kept = (sum(codes) ** 2 - sum(size**2 for size in codes)) // 2  # by each: pairs of codes of two columns
@@ -247,22 +246,21 @@ class DPCGAN(Adversarial):
 
     label: str | None = None
 
-    def check(self, fitting: Fitting) -> None:
+    def check(self, fitting: FitContext) -> None:
         """Refuse also a label that is no column."""
         Adversarial.check(self, fitting)
         self._label(fitting)
 
-    def _label(self, fitting: Fitting) -> int:
+    def _label(self, fitting: FitContext) -> int:
         schema = fitting.schema
         return len(schema.names) - 1 if self.label is None else schema.positions([self.label])[0]
 
-    def told(self, fitting: Fitting) -> dict[str, str | int]:
+    def settings(self, fitting: FitContext) -> dict[str, str | int]:
         """The label."""
         return {"label": fitting.schema.names[self._label(fitting)]}
 
-    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+    def sides(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Side]:
         """Rows, given their label."""
-        del several
         return [rows_side(fitting, laws, fitting.sizes, given=[self._label(fitting)])]
 
 
@@ -282,9 +280,8 @@ class DPCTGAN(Adversarial):
 
     name = "dpctgan"
 
-    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+    def sides(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Side]:
         """Rows, given a cell of any column that tells something."""
-        del several
         return [rows_side(fitting, laws, fitting.sizes, given=[column for (column,) in fitting.columns])]
 
 
@@ -307,19 +304,18 @@ class DPautoGAN(Adversarial):
 
     name = "dpautogan"
 
-    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+    def sides(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Side]:
         """Rows, from what the decoder takes."""
         side = rows_side(fitting, laws, fitting.sizes)
-        if not several:
+        if len(fitting.columns) == 1:
             return [side]
         steps = self.many_steps
         shown, every = tuple(map(len, side.lines)), tuple(range(len(fitting.sizes)))
-        points = tuple(np.asarray(lines) for lines in side.lines)
         network = Chain((Linear(sum(fitting.sizes), CODE), Linear(CODE, sum(fitting.sizes), gain=0.0)))
         place = sum(network.shapes) - sum(fitting.sizes)
         program = Descent(
             network=network,
-            cells=Cells(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=points),
+            cells=Cells(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=side.lines),
             optimizer=Adam(rate=Cosine(rate=AUTO_RATE, steps=steps, warmup=WARMUP)),
             lot=RATE * max(1.0, estimate_total(fitting.measured)),
             begin=begun(network, side.generator.bias, place=place),
@@ -333,7 +329,7 @@ class DPautoGAN(Adversarial):
             steps=steps,
             clip=AUTO_CLIP,
             what="autoencoder",
-            progress=lambda step: fitting.tell("training the autoencoder", step, steps),
+            progress=lambda step: fitting.notify("training the autoencoder", step, steps),
         )
         _, (decoder, _) = network.unpack(trained.value)
         return [rows_side(fitting, laws, fitting.sizes, decoder=decoder)]
@@ -362,14 +358,14 @@ class PATEGAN(Adversarial):
 
     name = "pategan"
 
-    def play(self, fitting: Fitting, game: Game, laws: Sequence[Floats]) -> Outcome:
+    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> Outcome:
         """Take votes with what is left of the grant."""
         steps, many = self.many_steps, teachers(fitting)
         distance = Sampled(fitting.table.protect.at_most)
         votes = TeacherVotes.for_loss(fitting.grant.left, distance, teachers=many, steps=steps, queries=ASKED)
         reach = STUDENT_REACH / (1 + votes.std / many / MUCH_NOISE)
         poll = Poll(game=game, teachers=many, made=ASKED, steps=steps, reach=reach)
-        rows = teachable(fitting.prepared, poll, progress=lambda step: fitting.tell("votes", step, steps))
+        rows = teachable(fitting.prepared, poll, progress=lambda step: fitting.notify("votes", step, steps))
         released = fitting.grant.release(rows, votes, what="votes")
         clip = typical(game.sides, laws)
         length = clip / np.sqrt(game.numbers)  # of a product in one made row, about

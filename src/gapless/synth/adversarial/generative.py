@@ -21,7 +21,7 @@ is left, t is 0 and all weights are alike. All of it is a function of released v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 
 from gapless.model.distribution import Distribution
 from gapless.model.neural.layers import Chain, Linear, Pairs, ReLU
-from gapless.model.sampling import ALIKE, LEAST, allotted
+from gapless.model.sampling import ALIKE, LEAST, allotted, code_dtype
 from gapless.privacy.private import Released
+from gapless.privacy.sgd import RowGradients
 from gapless.synth.adversarial.game import Generator, Side
 from gapless.types import Codes, Floats
 
@@ -83,8 +84,7 @@ class GeneratorModel:
         Every cell follows its law given the row's noise. In each column the draws of rows depend on each other: along
         rows that are sorted by some other columns as many take a cell as expected, but for one.
         """
-        dtype = np.uint16 if max(self.sizes, default=1) <= 1 << 16 else np.uint32
-        codes = np.zeros((rows, len(self.sizes)), dtype=dtype, order="F")
+        codes = np.zeros((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         starts = self.generator.starts
         for begin in range(0, rows, _PORTION):
             some = codes[begin : begin + _PORTION]
@@ -258,42 +258,33 @@ class Critic:
         widest = WIDEST / max(float(scores.std()), 1e-300)
         return cls(side.lines, min(scale, widest) * numbers, clip, released.entry)
 
-    @property
-    def _pairs(self) -> Pairs:
-        return Pairs(tuple(lines.shape[1] for lines in self.lines))
-
-    def _points(self, codes: NDArray[np.integer]) -> tuple[Floats, Floats]:
-        """The points of rows, and by how much their products are cut."""
-        points = np.concatenate([lines[codes[:, c]] for c, lines in enumerate(self.lines)], axis=1)
-        _, (gradient,) = self._pairs.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)
-        lengths = np.sqrt(gradient.squared_norms())
-        return points, np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300))
+    def _blocks(self, codes: NDArray[np.integer]) -> Iterator[tuple[slice, Floats, RowGradients, Floats]]:
+        """Rows in blocks: which they are, their points, the products of these, and by how much the products are cut."""
+        pairs = Pairs(tuple(lines.shape[1] for lines in self.lines))
+        for begin in range(0, len(codes), _SCORED_AT_ONCE):
+            some = slice(begin, begin + _SCORED_AT_ONCE)
+            points = np.concatenate([lines[codes[some, c]] for c, lines in enumerate(self.lines)], axis=1)
+            _, (products,) = pairs.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)
+            lengths = np.sqrt(products.squared_norms())
+            yield some, points, products, np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300))
 
     def _mean(self, codes: NDArray[np.integer], weights: Floats) -> Floats:
         """The mean of the rows' products, cut, times their weights."""
         total = np.zeros(len(self.numbers))
-        for begin in range(0, len(codes), _SCORED_AT_ONCE):
-            points, cut = self._points(codes[begin : begin + _SCORED_AT_ONCE])
-            _, (gradient,) = self._pairs.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)
-            total += gradient.total(cut * weights[begin : begin + _SCORED_AT_ONCE])
+        for some, _, products, cut in self._blocks(codes):
+            total += products.total(cut * weights[some])
         return total / len(codes)
 
     def _square(self, codes: NDArray[np.integer]) -> float:
         """The mean squared length of the rows' products, cut."""
-        total = 0.0
-        for begin in range(0, len(codes), _SCORED_AT_ONCE):
-            points, cut = self._points(codes[begin : begin + _SCORED_AT_ONCE])
-            _, (gradient,) = self._pairs.backward(np.zeros(0), points, np.ones((len(points), 1)), to_inputs=False)
-            total += float((cut**2) @ gradient.squared_norms())
-        return total / len(codes)
+        return sum(float((cut**2) @ products.squared_norms()) for *_, products, cut in self._blocks(codes)) / len(codes)
 
     def log_odds(self, codes: NDArray[np.integer]) -> Floats:
         """Of each row: rows × columns of codes in."""
-        pairs = self._pairs
+        pairs = Pairs(tuple(lines.shape[1] for lines in self.lines))
         matrix, found = pairs.unpack(self.numbers), np.zeros(len(codes))
-        for begin in range(0, len(codes), _SCORED_AT_ONCE):
-            points, cut = self._points(codes[begin : begin + _SCORED_AT_ONCE])
-            found[begin : begin + _SCORED_AT_ONCE] = cut * pairs.forward(matrix, points)[0][:, 0]
+        for some, points, _, cut in self._blocks(codes):
+            found[some] = cut * pairs.forward(matrix, points)[0][:, 0]
         return found
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:

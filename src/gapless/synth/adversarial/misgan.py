@@ -23,11 +23,12 @@ from gapless.synth.adversarial.gan import (
     WARMUP,
     Adversarial,
     Outcome,
+    given_first_cells,
     rows_side,
     teachers,
 )
 from gapless.synth.adversarial.generative import GappedGenerator, GeneratorModel, network
-from gapless.synth.fitting import Fitting
+from gapless.synth.fitting import FitContext
 from gapless.types import Floats
 
 CLIP = 0.1  # the length of a gradient by a made row, which is longer mostly
@@ -62,25 +63,24 @@ class MisGAN(Adversarial):
     missing: Missing = field(default_factory=Observed)
     noised: Literal["critics", "generators"] = "critics"
 
-    def check(self, fitting: Fitting) -> None:
+    def check(self, fitting: FitContext) -> None:
         """Refuse also noise on anything else."""
         Adversarial.check(self, fitting)
         if self.noised not in ("critics", "generators"):
             raise ModelError(f"noised = {self.noised!r}", hint='"critics" or "generators"')
 
-    def told(self, fitting: Fitting) -> dict[str, str | int]:
+    def settings(self, fitting: FitContext) -> dict[str, str | int]:  # noqa: ARG002 public already
         """What was noised."""
-        del fitting
         return {"noised": self.noised}
 
-    def play(self, fitting: Fitting, game: Game, laws: Sequence[Floats]) -> Outcome:
+    def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> Outcome:
         """Train the critics, or ask one of many pairs of them at a time, with what is left of the grant."""
         if self.noised == "critics":
             return Adversarial.play(self, fitting, game, laws)
         steps = self.many_steps
         game = replace(game, optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps, warmup=WARMUP)))
         tutors = Tutors(game=game, teachers=teachers(fitting), made=ASKED)
-        rows = teachable(fitting.prepared, tutors, progress=lambda step: fitting.tell("training", step, steps))
+        rows = teachable(fitting.prepared, tutors, progress=lambda step: fitting.notify("training", step, steps))
         vectors, width = tutors.answers
         noise = OneTeacher.for_loss(
             fitting.grant.left,
@@ -93,9 +93,8 @@ class MisGAN(Adversarial):
         )
         return Outcome(fitting.grant.release(rows, noise, what="gradients"), None)
 
-    def sides(self, fitting: Fitting, laws: Sequence[Floats], *, several: bool) -> list[Side]:
+    def sides(self, fitting: FitContext, laws: Sequence[Floats]) -> list[Side]:
         """Rows, and masks if they are read."""
-        del several
         columns = fitting.schema.columns
         rows = rows_side(fitting, laws, [column.size for column in columns])
         if not any(column.gaps for column in columns) or not fitting.extended:
@@ -107,21 +106,15 @@ class MisGAN(Adversarial):
             for points, column in zip(heads, columns, strict=True)
         ]
         sizes = tuple(map(len, states))
-        generator = Generator(
-            network=network(NOISE, HIDDEN, sum(sizes)),
-            sizes=sizes,
-            noise=NOISE,
-            bias=np.log(np.concatenate(states)),
-        )
+        made = network(NOISE, HIDDEN, sum(sizes))
+        generator = Generator(network=made, sizes=sizes, noise=NOISE, bias=np.log(np.concatenate(states)))
         return [rows, Side.of(generator, lines, heads)]
 
     def model(
-        self, fitting: Fitting, made: Sequence[GeneratorModel], laws: Sequence[Floats]
+        self, fitting: FitContext, made: Sequence[GeneratorModel], laws: Sequence[Floats]
     ) -> tuple[Distribution, Distribution | None]:
         """Complete rows; and the same with made gaps."""
-        columns = fitting.schema.columns
-        cells = [law[: column.size] / law[: column.size].sum() for law, column in zip(laws, columns, strict=True)]
-        rows = made[0].raked(cells)
+        rows = made[0].raked(given_first_cells(laws, [column.size for column in fitting.schema.columns]))
         if not fitting.extended:
             return rows, None
         if len(made) == 1:
@@ -129,7 +122,7 @@ class MisGAN(Adversarial):
         return rows, GappedGenerator(rows, made[1].raked(_states(fitting, laws)))
 
 
-def _states(fitting: Fitting, laws: Sequence[Floats]) -> list[Floats]:
+def _states(fitting: FitContext, laws: Sequence[Floats]) -> list[Floats]:
     """The law of each column's states: no gap, then each kind of gap."""
     columns = fitting.schema.columns
     return [np.r_[law[: c.size].sum(), law[c.size :]] for law, c in zip(laws, columns, strict=True)]

@@ -16,8 +16,8 @@ from gapless.model.marginal import Marginal, Measurement
 from gapless.privacy import Linf, Loss, Private, Spend, for_counts
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Fitting, Synthesizer
-from gapless.synth.marginal.selection import Survey, within_cap
+from gapless.synth.fitting import FitContext, Synthesizer
+from gapless.synth.marginal.selection import MarginalSelection, within_cap
 from gapless.text import plural
 from gapless.types import Floats
 
@@ -43,6 +43,9 @@ class AIM(Synthesizer):
     the score: which rows are observed may depend on a column, so the counts of the column that explains the most are
     taken as they are, and the rest is scored (`Workload.conditional_misfit`).
 
+    Guarantee: the releases are one batch of marginals of one column, one batch of those in `always`, and in each round
+    a choice and a marginal. Everything else, the share of a round included, follows from released values.
+
     Args:
         missing: what to do about gaps.
         workload: marginals and their weights; by default all pairs of columns alike.
@@ -60,10 +63,10 @@ class AIM(Synthesizer):
     always: Sequence[tuple[str, ...]] = ()
     cap_cells: int = 400_000
 
-    def check(self, fitting: Fitting) -> None:
+    def check(self, context: FitContext) -> None:
         """Refuse tables that do not fit, a column that fits in no marginal, and a budget that pays for no choice."""
-        always = self.certain(fitting.schema)
-        if (price := cells(fitting.sizes, always)) > self.cap_cells and always:
+        always = self.certain(context.schema)
+        if (price := cells(context.sizes, always)) > self.cap_cells and always:
             raise ModelError(
                 f"AIM.fit: the tables that are always measured need a junction tree of {price:,} cells; "
                 f"the cap is {self.cap_cells:,}",
@@ -71,9 +74,9 @@ class AIM(Synthesizer):
                 | Hint("use fewer levels or bins for their columns")
                 | Hint("pass a larger ", Argument("cap_cells")),
             )
-        if within_cap(fitting, _closure(fitting.schema, self.workload), self.cap_cells):
+        if within_cap(context, _closure(context.schema, self.workload), self.cap_cells):
             rest = (1 - COLUMNS_SHARE) * (1 - ALWAYS_SHARE if always else 1)
-            fitting.can_choose(rest * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(fitting.sizes)))
+            context.can_choose(rest * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(context.sizes)))
 
     def certain(self, schema: Schema) -> list[Marginal]:
         """The tables that are measured for certain, by position."""
@@ -84,72 +87,84 @@ class AIM(Synthesizer):
         return list(dict.fromkeys(tuple(sorted(schema.positions(names))) for names in self.always))
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
-        """Choose, measure and fit until `spend` is used up."""
-        survey = Survey(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
+        """Measure the columns and what is asked for, then choose, measure and fit until `spend` is used up."""
+        selection = MarginalSelection(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
         weights = _closure(table.schema, self.workload)
-        always = survey.telling(self.certain(table.schema))
+        always = selection.nontrivial(self.certain(table.schema))
         for marginal in always:
             weights.setdefault(marginal, 1.0)
-        survey.offer(weights)
-        grant, columns = survey.grant, len(table.schema.columns)
-        if not survey.marginals:
-            survey.measure_columns(survey.prepare())
-            return survey.conclude({"rounds": 0})
-        spend = survey.prepare()
-        survey.tell("counting", 0, 1)
-        survey.measure_columns(spend * COLUMNS_SHARE)
+        selection.offer(weights)
+        budget = selection.prepare()
+        if not selection.candidates:  # there is one column, or no other has more than one cell
+            selection.measure_columns(budget)
+            return selection.conclude({"rounds": 0})
+        selection.notify("counting", 0, 1)
+        selection.measure_columns(budget * COLUMNS_SHARE)
         if always:
-            survey.measure(always, grant.left * ALWAYS_SHARE)
-        rest = grant.left
-        share = rest / (ROUNDS_PER_COLUMN * columns)
-        together = math.ceil(ROUNDS_PER_COLUMN * columns / REFITS)
-        model, tree = survey.fit(), junction_tree(survey.sizes, always)
-        chosen = list(always)
-        turn, last = 0, False
+            selection.measure(always, selection.grant.left * ALWAYS_SHARE)
+        chosen, tree = self._run_rounds(selection, weights, always)
+        settings = {"rounds": len(chosen) - len(always), "marginals": len(set(chosen))}
+        if always:
+            settings["always measured"] = len(always)
+        return selection.conclude(settings, limits=_no_room(tree, weights, chosen, self.cap_cells))
+
+    def _run_rounds(
+        self, selection: MarginalSelection, weights: Mapping[Marginal, float], always: Sequence[Marginal]
+    ) -> tuple[list[Marginal], JunctionTree]:
+        """Choose and measure one marginal a round, until the grant is used up.
+
+        The model is fitted again after `per_fit` rounds. If none of them showed more than noise, the share of a round
+        doubles (annealing).
+
+        Returns:
+            All marginals that were measured, `always` first, and their junction tree.
+        """
+        grant, columns = selection.grant, len(selection.sizes)
+        budget = grant.left
+        share = budget / (ROUNDS_PER_COLUMN * columns)
+        per_fit = math.ceil(ROUNDS_PER_COLUMN * columns / REFITS)
+        model, tree = selection.fit(), junction_tree(selection.sizes, always)
+        chosen, turn, last = list(always), 0, False
         while not last:
             # The tree may grow with the budget that is used: early choices must not take all the room.
-            limit = self.cap_cells * min(1.0, 1 - (grant.left - share).value / rest.value)
-            fitting = _within(tree, survey.marginals, chosen, limit) or chosen or survey.marginals
+            limit = self.cap_cells * min(1.0, 1 - (grant.left - share).value / budget.value)
+            small = _within(tree, selection.candidates, chosen, limit) or chosen or selection.candidates
             # What was measured twice and is not followed by the model would teach it nothing a third time.
             stuck = {marginal for marginal in model.unexplained if chosen.count(marginal) > 1}
-            candidates = _pool([m for m in dict.fromkeys(fitting) if m not in stuck] or fitting, turn)
+            candidates = _pool([m for m in dict.fromkeys(small) if m not in stuck] or small, turn)
             expected = model.marginals(candidates)
-            scores = _scores(survey, candidates, expected, weights, model.total, share)
-            waiting, news = list(range(len(candidates))), False
-            for _ in range(together):
-                survey.tell(
-                    f"round {len(chosen) - len(always) + 1}", round(100 * (1 - grant.left.value / rest.value)), 100
-                )
+            scores = _scores(selection, candidates, expected, weights, model.total, share)
+            waiting, informative = list(range(len(candidates))), False
+            for _ in range(per_fit):
+                number = len(chosen) - len(always) + 1
+                selection.notify(f"round {number}", round(100 * (1 - grant.left.value / budget.value)), 100)
                 last = not (share * 2).fits_in(grant.left)
                 choice = (grant.left if last else share) * CHOICE_SHARE
-                among = survey.workload.among(scores, waiting)
-                place = waiting.pop(survey.choose(among, choice, what=f"choice {len(chosen) - len(always) + 1}"))
-                (measured,) = survey.measure([candidates[place]], grant.left if last else share - choice)
+                among = selection.workload.among(scores, waiting)
+                place = waiting.pop(selection.choose(among, choice, what=f"choice {number}"))
+                (measured,) = selection.measure([candidates[place]], grant.left if last else share - choice)
                 chosen.append(measured.columns)
-                news |= _beyond_noise(measured, expected[place])
-                tree = junction_tree(survey.sizes, set(chosen))
-                still = set(_within(tree, [candidates[p] for p in waiting], chosen, limit)) if together > 1 else set()
+                informative |= _beyond_noise(measured, expected[place])
+                tree = junction_tree(selection.sizes, set(chosen))
+                still = set(_within(tree, [candidates[p] for p in waiting], chosen, limit)) if per_fit > 1 else set()
                 waiting = [p for p in waiting if candidates[p] in still]
                 if last or not waiting:
                     break
             if not last:
-                model, turn = survey.fit(start=model, sweeps=SWEEPS), turn + 1
-                share = share if news else share * 2
-        settings = {"rounds": len(chosen) - len(always), "marginals": len(set(chosen))}
-        if always:
-            settings["always measured"] = len(always)
-        return survey.conclude(settings, limits=_no_room(tree, weights, chosen, self.cap_cells))
+                model, turn = selection.fit(start=model, sweeps=SWEEPS), turn + 1
+                share = share if informative else share * 2
+        return chosen, tree
 
 
 def _no_room(tree: JunctionTree, weights: Mapping[Marginal, float], chosen: Sequence[Marginal], cap: int) -> list[str]:
     """What part of the workload would make the tree larger than it may be, whatever the budget, in words."""
-    telling = [marginal for marginal in weights if all(tree.sizes[c] > 1 for c in marginal)]
-    left = set(telling).difference(_within(tree, telling, chosen, cap))
+    asked = [marginal for marginal in weights if all(tree.sizes[c] > 1 for c in marginal)]
+    left = set(asked).difference(_within(tree, asked, chosen, cap))
     if not left:
         return []
-    share = sum(weights[marginal] for marginal in left) / sum(weights[marginal] for marginal in telling)
+    share = sum(weights[marginal] for marginal in left) / sum(weights[marginal] for marginal in asked)
     return [
-        f"The tree (cap_cells = {cap:,}) has no room for {len(left)} of {plural(len(telling), 'marginal')} of the "
+        f"The tree (cap_cells = {cap:,}) has no room for {len(left)} of {plural(len(asked), 'marginal')} of the "
         f"workload, {share:.0%} by weight, whatever the budget."
     ]
 
@@ -207,7 +222,7 @@ def _closure(schema: Schema, workload: Mapping[tuple[str, ...], float] | None) -
 
 
 def _scores(
-    survey: Survey,
+    selection: MarginalSelection,
     candidates: Sequence[Marginal],
     expected: Sequence[Floats],
     weights: Mapping[Marginal, float],
@@ -218,8 +233,8 @@ def _scores(
 
     Where rows with gaps are left out, candidates count different rows, and what that does to a column is no lesson.
     """
-    noise = for_counts(share * (1 - CHOICE_SHARE), survey.workload.counts(candidates[0]).distance)
-    misfit = survey.workload.misfit if survey.extended else survey.workload.conditional_misfit
+    noise = for_counts(share * (1 - CHOICE_SHARE), selection.workload.counts(candidates[0]).distance)
+    misfit = selection.workload.misfit if selection.extended else selection.workload.conditional_misfit
     return misfit(
         candidates,
         expected,

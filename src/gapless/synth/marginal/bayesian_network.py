@@ -20,7 +20,7 @@ from gapless.errors import ModelError
 from gapless.model.graphical import GraphicalModel
 from gapless.model.junction import cells
 from gapless.model.marginal import Marginal, Measurement, reconcile
-from gapless.model.sampling import Chance, allot, pick
+from gapless.model.sampling import Chance, allot, code_dtype, pick
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 
@@ -89,8 +89,7 @@ class BayesianNetwork:
 
         Rows alike in their parents get a column's cells as near to its law as whole numbers are, in random order.
         """
-        dtype = np.uint16 if max(self.sizes, default=1) <= 1 << 16 else np.uint32
-        codes = np.empty((rows, len(self.sizes)), dtype=dtype, order="F")
+        codes = np.empty((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         return self._draw(codes, 0, rng)
 
     def _draw(self, codes: Codes, first: int, rng: np.random.Generator) -> Codes:

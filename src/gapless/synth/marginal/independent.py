@@ -8,7 +8,7 @@ from gapless.data import PrivateTable
 from gapless.model.distribution import Product
 from gapless.privacy import Spend
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.fitting import FitContext, Synthesizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +27,9 @@ class Independent(Synthesizer):
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure every one-way marginal with an even share of `spend`."""
-        fitting = Fitting(self, table, spend=spend, progress=progress)
-        fitting.tell("measuring", 0, 1)
+        fitting = FitContext(self, table, spend=spend, progress=progress)
+        fitting.notify("measuring", 0, 1)
         fitting.measure(fitting.columns, fitting.prepare(), together=True)
-        evidence = fitting.evidence(Product.kind)
-        learned = evidence.learn(fitting.schema)
         noise = fitting.noise[0]
-        return fitting.fitted(
-            learned.filled,
-            learned.gapped,
-            settings={"noise": f"{type(noise).__name__}, std {noise.noise_std:.4g}"},
-            evidence=evidence,
-        )
+        settings = {"noise": f"{type(noise).__name__}, std {noise.noise_std:.4g}"}
+        return fitting.fitted(fitting.learn(Product.kind), settings=settings, structure=())

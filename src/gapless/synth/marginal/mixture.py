@@ -10,7 +10,7 @@ from gapless.data import PrivateTable
 from gapless.errors import Hint, ModelError
 from gapless.privacy import Spend
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import FEWER_CELLS, Fitting, Synthesizer
+from gapless.synth.fitting import FEWER_CELLS, FitContext, Synthesizer
 from gapless.synth.marginal.mixture_model import MixtureModel
 
 POWER = 1 / 6  # of a pair's cells, for its part of the budget
@@ -38,7 +38,7 @@ class Mixture(Synthesizer):
 
     cap_cells: int = 50_000_000
 
-    def check(self, fitting: Fitting) -> None:
+    def check(self, fitting: FitContext) -> None:
         """Refuse more cells than the cap."""
         if (cells := sum(fitting.sizes) ** 2) > self.cap_cells:
             raise ModelError(
@@ -49,24 +49,16 @@ class Mixture(Synthesizer):
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure every pair, and fit a mixture to them."""
-        fitting = Fitting(self, table, spend=spend, progress=progress)
-        pairs = fitting.telling(combinations(range(len(fitting.sizes)), 2))
+        fitting = FitContext(self, table, spend=spend, progress=progress)
+        pairs = fitting.nontrivial(combinations(range(len(fitting.sizes)), 2))
         marginals = pairs or fitting.columns
-        fitting.tell("measuring", 0, 1)
+        fitting.notify("measuring", 0, 1)
         fitting.measure(
             marginals,
             fitting.prepare(),
             shares=[prod(fitting.sizes[c] for c in marginal) ** POWER for marginal in marginals],
             together=True,
         )
-        evidence = fitting.evidence(MixtureModel.kind)
-        learned = evidence.learn(fitting.schema, progress=lambda done, of: fitting.tell("fitting", done, of))
+        learned = fitting.learn(MixtureModel.kind)
         assert isinstance(learned.filled, MixtureModel)  # noqa: S101 for mypy: by its kind
-        return fitting.fitted(
-            learned.filled,
-            learned.gapped,
-            settings={"pairs": len(pairs), "components": learned.filled.components},
-            structure=fitting.structure(),
-            limits=fitting.unexplained(learned),
-            evidence=evidence,
-        )
+        return fitting.fitted(learned, settings={"pairs": len(pairs), "components": learned.filled.components})

@@ -36,7 +36,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.errors import ModelError
 from gapless.model.denoise import denoise, margin_noise
 from gapless.model.marginal import Marginal, Measurement, estimate_total, reconcile
 from gapless.synth.marginal.mixture_model import MixtureModel, Singles, ends_of
@@ -120,8 +119,6 @@ def fit_mixture(
     sizes = tuple(int(size) for size in sizes)
     measurements = list(measurements)
     observed = sizes if observed is None else tuple(int(size) for size in observed)
-    zeros = list(zeros)
-    _check(sizes, observed, measurements, zeros)
     total = max(1.0, estimate_total(measurements) if total is None else total)
     tables = _Tables(sizes, observed, measurements, total, zeros, denoised=not closely)
     rng = np.random.default_rng(seed)
@@ -509,31 +506,3 @@ def _multiply(left: Singles, right: Singles) -> Singles:
 
 def _logs(laws: Singles) -> Singles:
     return np.log(np.maximum(laws, np.float32(_NEVER)))
-
-
-def _check(
-    sizes: Marginal,
-    observed: Marginal,
-    measurements: Iterable[Measurement],
-    zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]],
-) -> None:
-    """Refuse columns without observed cells, and tables that do not fit their columns."""
-    same = len(observed) == len(sizes) > 0
-    if not same or any(not 1 <= seen <= size for seen, size in zip(observed, sizes, strict=True)):
-        raise ModelError(
-            f"{observed} observed cells among {sizes}", hint="at least one column, and in every column at least one"
-        )
-    tables = [(measured.columns, measured.counts.shape, sizes, 1) for measured in measurements]
-    tables += [(columns, forbidden.shape, observed, 2) for columns, forbidden in zeros]
-    for columns, shape, cells, least in tables:
-        different = {*columns} & {*range(len(sizes))}
-        if not least <= len(columns) <= 2 or len(different) < len(columns):
-            raise ModelError(
-                f"a mixture cannot be fitted to a table of columns {columns}",
-                hint=f"counts of one or two columns, zeros of two; columns from 0 to {len(sizes) - 1}",
-            )
-        if shape != tuple(cells[column] for column in columns):
-            raise ModelError(
-                f"a table of shape {shape} does not fit columns {columns}",
-                hint="one axis for each column, as long as the column has cells; zeros are without gap states",
-            )

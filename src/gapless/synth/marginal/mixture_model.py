@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
-from gapless.model.sampling import Chance, allot, pick
+from gapless.model.sampling import Chance, allot, code_dtype, pick
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 
@@ -119,7 +119,7 @@ class MixtureModel:
         of one component swap cells, so that the tables of pairs come near to the model's (`balance`).
         Expected tables of one column are exactly the model's, those of more but for a share of 1 / components.
         """
-        codes = np.empty((rows, len(self.sizes)), dtype=_dtype(self.sizes), order="F")
+        codes = np.empty((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         which = rng.permutation(rng.permutation(self.components)[np.arange(rows) % self.components])
         for column, law in enumerate(self.laws):
             codes[:, column] = allot(law.astype(np.float64), which, rng)
@@ -137,7 +137,7 @@ class MixtureModel:
 
         To the last bit no number depends on more than one row: products, quotients, maxima and running sums only.
         """
-        codes = given.astype(_dtype(self.sizes))
+        codes = given.astype(code_dtype(self.sizes))
         draws = [chance() for _ in range(1 + len(self.sizes))]
         told = [np.vstack([law.T, np.ones((1, self.components), dtype=np.float32)]) for law in self.laws]
         step = max(1, _NEAR_CELLS // self.components)
@@ -181,10 +181,6 @@ class MixtureModel:
 def ends_of(sizes: Sequence[int]) -> Integers:
     """Where each column begins among the cells of all, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-
-
-def _dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:
-    return np.uint16 if max(sizes, default=1) <= 1 << 16 else np.uint32
 
 
 MOST = 1 << 35  # rows × cells², beyond which it takes longer than it is worth

@@ -11,22 +11,27 @@ from gapless.data import PrivateTable
 from gapless.model.marginal import Marginal
 from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Fitting, Synthesizer
-from gapless.synth.marginal.selection import Survey, within_cap
+from gapless.synth.fitting import FitContext, Synthesizer
+from gapless.synth.marginal.selection import MarginalSelection, within_cap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MST(Synthesizer):
-    r"""A maximum spanning tree: fast, and good where few pairs of columns matter.
+    r"""A maximum spanning tree of pairs of columns: fast, and good where few pairs matter.
 
-    A third of the budget measures every column; a third chooses, one by one with the exponential mechanism, pairs that
-    connect the columns, by how far their observed cells are from those of independent columns; a third measures these
-    pairs, with their gaps if `missing` counts these. A tree has few pairs: that a gap depends on a column is worth one
-    of them only if the values depend on it too, for otherwise the completion has nothing to correct.
+    The budget has three equal parts. The first measures every column by itself. The second chooses pairs that connect
+    the columns, one by one with the exponential mechanism; the score of a pair is the distance of its observed counts
+    from those of independent columns. The third measures the chosen pairs, with their gaps if `missing` counts these.
+
+    The score looks at observed cells only because a tree has few pairs: that a gap depends on a column is worth one of
+    them only if the values depend on it too, for otherwise the completion of gaps has nothing to correct.
+
+    Guarantee: the releases are one batch of marginals of one column, at most d - 1 choices for d columns, and one
+    batch of marginals of two columns. Each choice depends on the earlier ones, so they compose adaptively.
 
     Args:
         missing: what to do about gaps.
-        cap_cells: the largest pair.
+        cap_cells: the largest pair that may be measured, in cells.
 
     References: McKenna, Miklau, Sheldon 2021; the score is `Workload.conditional_misfit`, self-normalised (PRIVACY C3).
     """
@@ -36,40 +41,42 @@ class MST(Synthesizer):
 
     cap_cells: int = 1_000_000
 
-    def check(self, fitting: Fitting) -> None:
+    def check(self, context: FitContext) -> None:
         """Refuse a column that fits in no pair, and a budget that pays for no choice."""
-        if within_cap(fitting, combinations(range(len(fitting.sizes)), 2), self.cap_cells):
-            fitting.can_choose(1 / (3 * len(fitting.sizes)))
+        if within_cap(context, combinations(range(len(context.sizes)), 2), self.cap_cells):
+            context.can_choose(1 / (3 * len(context.sizes)))
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
-        """Measure columns, choose a tree, measure its pairs."""
-        survey = Survey(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
-        survey.offer(combinations(range(len(survey.sizes)), 2))
-        if not survey.marginals:
-            survey.measure_columns(survey.prepare())
-            return survey.conclude({"pairs": 0})
-        spend = survey.prepare()
-        survey.tell("counting", 0, 1)
-        survey.measure_columns(spend / 3)
-        tree = self._choose_tree(survey, spend / 3)
-        survey.tell("measuring", 0, 1)
-        survey.measure(tree, survey.grant.left)
-        return survey.conclude({"pairs": len(tree)})
+        """Measure the columns, choose a tree, measure its pairs."""
+        selection = MarginalSelection(self, table, spend=spend, cap_cells=self.cap_cells, progress=progress)
+        selection.offer(combinations(range(len(selection.sizes)), 2))
+        budget = selection.prepare()
+        if not selection.candidates:  # there is one column, or no other has more than one cell
+            selection.measure_columns(budget)
+            return selection.conclude({"pairs": 0})
+        selection.notify("counting", 0, 1)
+        selection.measure_columns(budget / 3)
+        tree = self._choose_tree(selection, budget / 3)
+        selection.notify("measuring", 0, 1)
+        selection.measure(tree, selection.grant.left)
+        return selection.conclude({"pairs": len(tree)})
 
     @staticmethod
-    def _choose_tree(survey: Survey, spend: Loss) -> list[Marginal]:
-        """Pairs that connect all columns, as far as the cap allows."""
-        part = list(range(len(survey.sizes)))  # the connected part to which each column belongs
-        pairs = survey.marginals
-        nothing = np.zeros(len(pairs))
-        scores = survey.workload.conditional_misfit(pairs, survey.fit().marginals(pairs), nothing + 1, nothing)
-        open_places = list(range(len(pairs)))
+    def _choose_tree(selection: MarginalSelection, spend: Loss) -> list[Marginal]:
+        """Choose pairs that connect all columns, as far as the cap allows: Kruskal's algorithm with noisy choices."""
+        pairs = selection.candidates
+        independent = selection.fit().marginals(pairs)  # only single columns have been measured so far
+        weights, offsets = np.ones(len(pairs)), np.zeros(len(pairs))
+        scores = selection.workload.conditional_misfit(pairs, independent, weights, offsets)
+        component = list(range(len(selection.sizes)))  # of each column, in the forest of chosen pairs
+        choices = len(component) - 1
+        open_pairs = list(range(len(pairs)))
         tree: list[Marginal] = []
-        share = spend / (len(part) - 1)
-        while open_places := [p for p in open_places if part[pairs[p][0]] != part[pairs[p][1]]]:
-            survey.tell("choosing", len(tree), len(part) - 1)
-            among = survey.workload.among(scores, open_places)
-            column, other = pairs[open_places[survey.choose(among, share, what=f"choice {len(tree) + 1}")]]
+        while open_pairs := [place for place in open_pairs if len({component[c] for c in pairs[place]}) > 1]:
+            selection.notify("choosing", len(tree), choices)
+            among = selection.workload.among(scores, open_pairs)
+            chosen = selection.choose(among, spend / choices, what=f"choice {len(tree) + 1}")
+            column, other = pairs[open_pairs[chosen]]
             tree.append((column, other))
-            part = [part[column] if name == part[other] else name for name in part]
+            component = [component[column] if name == component[other] else name for name in component]
         return tree

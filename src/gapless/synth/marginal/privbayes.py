@@ -19,7 +19,7 @@ from gapless.privacy import Loss, Spend, for_counts
 from gapless.privacy.budget import PURE
 from gapless.schema import Column, Schema
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import FEWER_CELLS, Counts, Fitting, Synthesizer
+from gapless.synth.fitting import FEWER_CELLS, Counts, FitContext, Synthesizer
 from gapless.synth.marginal.bayesian_network import BayesianNetwork, Node
 from gapless.types import Integers
 
@@ -64,7 +64,7 @@ class PrivBayes(Synthesizer):
 
     cap_cells: int = 400_000
 
-    def check(self, fitting: Fitting) -> None:
+    def check(self, fitting: FitContext) -> None:
         """Refuse columns and rules that fit in no table, and a budget that pays for no choice."""
         columns = fitting.schema.columns
         if wide := [column for column in columns if column.size > self.cap_cells]:
@@ -89,7 +89,7 @@ class PrivBayes(Synthesizer):
         return growth.conclude()
 
 
-class _Growth(Fitting):
+class _Growth(FitContext):
     """A network on its way.
 
     A *view* is a column as it is or with neighbouring cells merged, by number; a *family* is the view of a whole column
@@ -153,7 +153,7 @@ class _Growth(Fitting):
         """Give every waiting column its parents; free if no set of parents is useful."""
         share = spend / max(1, len(self.waiting))
         while self.waiting:
-            self.tell("choosing", len(self.families), len(self.sizes))
+            self.notify("choosing", len(self.families), len(self.sizes))
             candidates = self._candidates()
             place = 0
             if any(len(family) > 1 for family in candidates) and len(candidates) > 1:
@@ -226,7 +226,7 @@ class _Growth(Fitting):
 
     def measure_families(self, spend: Loss) -> None:
         """The table of every family, and each column with each of its several parents: one batch."""
-        self.tell("counting", 0, 1)
+        self.notify("counting", 0, 1)
         if share := self.pairs_share:
             self.pairs = [(column, parent) for column, *parents in self.families if parents[1:] for parent in parents]
         tables = [*self.families, *self.pairs]
@@ -243,21 +243,16 @@ class _Growth(Fitting):
 
     def conclude(self) -> FittedModel:
         """The finished model: tables without noise's signs, and the gaps completed."""
-        self.tell("fitting", 0, 1)
-        evidence = self.evidence(
+        learned = self.learn(
             BayesianNetwork.kind, nodes=tuple(self.nodes), same_rows=self.same_rows, cap_cells=self.cap_cells
         )
-        learned = evidence.learn(self.schema)
-        self.tell("fitting", 1, 1)
         pairs = {(min(node.column, parent), max(node.column, parent)) for node in self.nodes for parent in node.parents}
         named = zip([*self.families, *self.pairs], self.measured, strict=True)
         return self.fitted(
-            learned.filled,
-            learned.gapped,
+            learned,
             settings={"cells of a chosen table": f"at most {self.useful:,}"},
             structure=[f"{self.name(family)}: noise std {table.noise_std:.1f}" for family, table in named],
             edges=pairs,
-            evidence=evidence,
         )
 
     @property

@@ -1,4 +1,4 @@
-"""What graphical synthesizers share on top of `Fitting`: marginals to choose from, the model, completion of gaps."""
+"""What graphical synthesizers share on top of `FitContext`: marginals to choose from, the model, completion of gaps."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal
 from gapless.privacy import Loss, Spend
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import FEWER_CELLS, Counts, Fitting, Synthesizer
+from gapless.synth.fitting import FEWER_CELLS, Counts, FitContext, Synthesizer
 from gapless.synth.measurements import ENGINE_CELLS
 
 
-class Survey(Fitting):
+class MarginalSelection(FitContext):
     """A fit that chooses among marginals and ends with a graphical model.
 
     Attributes:
-        marginals: those that may be chosen, after `offer`.
+        candidates: the marginals that may be chosen, after `offer`.
         workload: their counts and scores, after `prepare`.
     """
 
@@ -36,7 +36,7 @@ class Survey(Fitting):
     ) -> None:
         super().__init__(synthesizer, table, spend=spend, progress=progress)
         self.cap_cells = cap_cells
-        self.marginals: list[Marginal] = []
+        self.candidates: list[Marginal] = []
         self.workload: Workload
         self._always: list[Marginal] = []
         _, between, _ = constraints_of(self.schema, self.inside)
@@ -45,15 +45,15 @@ class Survey(Fitting):
 
     def offer(self, marginals: Iterable[Marginal]) -> None:
         """Let these be chosen, if they are small enough; a column that fits in none of its marginals is an error."""
-        self.marginals = within_cap(self, marginals, self.cap_cells)
+        self.candidates = within_cap(self, marginals, self.cap_cells)
         # Columns by themselves, and those that a rule between rows names together: what is always measured.
         together = dict.fromkeys(rule.columns for rule in self._between)
-        self._always = [*self.columns, *self.telling(together)]
+        self._always = [*self.columns, *self.nontrivial(together)]
 
     def prepare(self) -> Loss:
         """Fill gaps or leave rows out, which may cost; what is left to spend. After all public refusals."""
         left = super().prepare()
-        wanted = list(dict.fromkeys([*self._always, *self.marginals]))
+        wanted = list(dict.fromkeys([*self._always, *self.candidates]))
         self.workload = Workload(self.prepared, wanted, rows=self.missing.rows)
         return left
 
@@ -81,26 +81,16 @@ class Survey(Fitting):
 
         `limits` are sentences on what the model could not take in.
         """
-        self.tell("fitting", 0, 1)
-        evidence = self.evidence(GraphicalModel.kind, cap_cells=self.cap_cells)
-        learned = evidence.learn(self.schema)
-        self.tell("fitting", 1, 1)
-        return self.fitted(
-            learned.filled,
-            learned.gapped,
-            settings=settings,
-            structure=self.structure(),
-            limits=[*limits, *self.unexplained(learned)],
-            evidence=evidence,
-        )
+        learned = self.learn(GraphicalModel.kind, cap_cells=self.cap_cells)
+        return self.fitted(learned, settings=settings, limits=limits)
 
 
-def within_cap(fitting: Fitting, marginals: Iterable[Marginal], cap_cells: int) -> list[Marginal]:
+def within_cap(context: FitContext, marginals: Iterable[Marginal], cap_cells: int) -> list[Marginal]:
     """The marginals that are small enough; a column that fits in none of its marginals is an error."""
-    marginals = fitting.telling(marginals)
-    kept = [marginal for marginal in marginals if math.prod(fitting.sizes[c] for c in marginal) <= cap_cells]
+    marginals = context.nontrivial(marginals)
+    kept = [marginal for marginal in marginals if math.prod(context.sizes[c] for c in marginal) <= cap_cells]
     if lost := sorted({c for marginal in marginals for c in marginal}.difference(*kept)):
-        names = ", ".join(f"{fitting.schema.names[c]} ({fitting.sizes[c]} cells)" for c in lost)
+        names = ", ".join(f"{context.schema.names[c]} ({context.sizes[c]} cells)" for c in lost)
         raise ModelError(
             f"no marginal of these columns fits into {cap_cells:,} cells: {names}",
             hint=FEWER_CELLS,

@@ -23,7 +23,7 @@ from gapless.errors import ModelError
 from gapless.model.completion import ROUNDS, ROWS, shrunk
 from gapless.model.neural.gradients import product
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, indicators
-from gapless.model.sampling import ALIKE, LEAST, Chance, allotted, pick, softmax
+from gapless.model.sampling import ALIKE, LEAST, Chance, allotted, code_dtype, pick, softmax
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 
@@ -56,8 +56,10 @@ class SharedLaws:
     first_bias: Floats
     last: Floats
 
+    PARAMETERS: ClassVar = ("bias", "skip", "first", "first_bias", "last")
+
     def __post_init__(self) -> None:
-        _keep_plain(self, "bias", "skip", "first", "first_bias", "last")
+        _keep_plain(self, *self.PARAMETERS)
 
     @classmethod
     def of(cls, weights: Any, order: tuple[int, ...], sizes: tuple[int, ...], points: Sequence[Floats]) -> Self:
@@ -75,8 +77,13 @@ class SharedLaws:
 
     def logits(self, column: int, codes: Integers) -> Floats:
         """Rows × cells of the column; columns that do not come before it are not looked at."""
-        span, earlier = self._span(column), self.order[: self.order.index(column)]
-        sums, hidden = self._looked_up(codes, earlier, span)
+        span, starts = self._span(column), self.starts
+        skip = np.ascontiguousarray(self.skip[:, span])
+        sums, hidden = (np.tile(bias, (len(codes), 1)) for bias in (self.bias[span], self.first_bias))
+        for earlier in self.order[: self.order.index(column)]:
+            rows = starts[earlier] + codes[:, earlier]
+            sums += skip[rows]
+            hidden += self.first[rows]
         return np.clip(sums + product(np.maximum(hidden, 0.0), self.last[:, span]), -_FARTHEST, _FARTHEST)
 
     def scores(self, column: int, codes: Integers) -> Floats:
@@ -94,10 +101,8 @@ class SharedLaws:
         seen = begins[:-1] + codes[:, later]
         shown = indicators(list(codes.T), self.sizes)
         shown[:, own] = 0.0
-        sums, hidden = (
-            self.bias[cells] + product(shown, self.skip[:, cells]),
-            self.first_bias + product(shown, self.first),
-        )
+        sums = self.bias[cells] + product(shown, self.skip[:, cells])
+        hidden = self.first_bias + product(shown, self.first)
         last, step = self.last[:, cells], max(1, _CELLS // (len(codes) * len(cells)))
         for begin in range(0, self.sizes[column], step):
             some = slice(begin, min(begin + step, self.sizes[column]))
@@ -140,34 +145,16 @@ class SharedLaws:
         starts = self.starts
         return slice(int(starts[column]), int(starts[column + 1]))
 
-    def _looked_up(self, codes: Integers, columns: Sequence[int], cells: Integers | slice) -> tuple[Floats, Floats]:
-        """What some columns add to the logits of these cells, with the bias, and to the hidden units."""
-        skip, starts = np.ascontiguousarray(self.skip[:, cells]), self.starts
-        sums = np.tile(self.bias[cells], (len(codes), 1))
-        hidden = np.tile(self.first_bias, (len(codes), 1))
-        for other in columns:
-            rows = starts[other] + codes[:, other]
-            sums += skip[rows]
-            hidden += self.first[rows]
-        return sums, hidden
-
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All of it."""
-        return {
-            "order": np.array(self.order, dtype=np.int64),
-            "sizes": np.array(self.sizes, dtype=np.int64),
-            "bias": self.bias,
-            "skip": self.skip,
-            "first": self.first,
-            "first_bias": self.first_bias,
-            "last": self.last,
-        }
+        order, sizes = np.array(self.order, dtype=np.int64), np.array(self.sizes, dtype=np.int64)
+        return {"order": order, "sizes": sizes} | {name: getattr(self, name) for name in self.PARAMETERS}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The laws that a model file holds."""
         order, sizes = (tuple(arrays[name].tolist()) for name in ("order", "sizes"))
-        return cls(order, sizes, *(arrays[name] for name in ("bias", "skip", "first", "first_bias", "last")))
+        return cls(order, sizes, *(arrays[name] for name in cls.PARAMETERS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -311,7 +298,7 @@ class AutoregressiveModel:
         along rows that are sorted by some earlier columns, as many take a cell as expected, but for one (`allotted`).
         So tables of the column, also with these, are closer to the law's than independent draws would bring them.
         """
-        codes = np.zeros((rows, len(self.sizes)), dtype=_dtype(self.sizes), order="F")
+        codes = np.zeros((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         for place, column in enumerate(self.laws.order):
             for some in self._portions(codes, place, rng):
                 codes[some, column] = allotted(self.laws.logits(column, codes[some].astype(np.int64)), rng)
@@ -419,7 +406,3 @@ def _blocks(rows: Integers) -> Iterator[tuple[Integers, Integers]]:
 
 def _pick(logits: Floats, draws: Floats) -> Integers:
     return pick(softmax(logits), np.arange(len(logits)), draws)
-
-
-def _dtype(sizes: Sequence[int]) -> type[np.unsignedinteger]:
-    return np.uint16 if max(sizes, default=1) <= 1 << 16 else np.uint32

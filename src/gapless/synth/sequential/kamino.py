@@ -21,7 +21,8 @@ from gapless.model.neural.layers import Chain, Layer, MaskedLinear, ReLU, Sum
 from gapless.privacy import PrivateTraining, Request, Sampled, Spend
 from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel, Progress
-from gapless.synth.fitting import Fitting, Synthesizer
+from gapless.synth.fitting import FitContext, Synthesizer
+from gapless.synth.measurements import LearnedModel
 from gapless.synth.sequential.autoregressive import (
     AutoregressiveModel,
     ColumnLaw,
@@ -87,7 +88,7 @@ class Kamino(Synthesizer):
     hidden: int | None = None
     steps: int | None = None
 
-    def check(self, fitting: Fitting) -> None:
+    def check(self, fitting: FitContext) -> None:
         """Refuse settings that are none, and columns whose network would be too large."""
         if self.architecture not in ("shared", "columns"):
             raise ModelError(f"no architecture called {self.architecture!r}", hint='"shared" or "columns"')
@@ -109,17 +110,18 @@ class Kamino(Synthesizer):
     @one_thread()
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
-        fitting = Fitting(self, table, spend=spend, progress=progress)
+        fitting = FitContext(self, table, spend=spend, progress=progress)
         order = order_of(fitting.schema, self.order)
         networks, columns = (_shared if self.architecture == "shared" else _columns)(self, fitting, order)
         model = AutoregressiveModel(networks).raked(dict(enumerate(columns)))
-        fitting.tell("completing", 0, 1)
+        fitting.notify("completing", 0, 1)
         names = fitting.schema.names
+        filled, gapped = model, None
+        if fitting.extended:
+            filled, gapped = complete(model, [column.size for column in fitting.schema.columns]), model
         return fitting.fitted(
-            complete(model, [column.size for column in fitting.schema.columns]) if fitting.extended else model,
-            model if fitting.extended else None,
+            LearnedModel(filled, gapped, fitting.total),
             settings={"architecture": self.architecture, "order": ", ".join(names[column] for column in order)},
-            structure=fitting.structure(),
             edges=combinations(range(len(names)), 2),
         )
 
@@ -138,7 +140,7 @@ def order_of(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
     return tuple(placed)
 
 
-def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[SharedLaws, list[Floats]]:
+def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[SharedLaws, list[Floats]]:
     """One network for all columns, and the columns' own laws."""
     spend, several = fitting.prepare(), len(fitting.columns) > 1
     laws = fitting.laws(spend * COLUMNS_SHARE if several else spend)
@@ -159,12 +161,12 @@ def _shared(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Sha
             steps=course.steps,
             clip=course.clip,
             what="network",
-            progress=lambda step: fitting.tell("training", step, course.steps),
+            progress=lambda step: fitting.notify("training", step, course.steps),
         ).value
     return SharedLaws.of(network.unpack(numbers), tuple(order), fitting.sizes, points), laws
 
 
-def _hidden(kamino: Kamino, fitting: Fitting) -> int:
+def _hidden(kamino: Kamino, fitting: FitContext) -> int:
     """How many units the hidden layer has: by public settings and the noisy number of rows."""
     if kamino.hidden is not None:
         return kamino.hidden
@@ -182,7 +184,7 @@ def _course(kamino: Kamino) -> Course:
     return course if kamino.steps is None else replace(course, steps=kamino.steps)
 
 
-def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[ColumnLaws, list[Floats]]:
+def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[ColumnLaws, list[Floats]]:
     """A network for each column; where gaps are filled, each fills its own before the next is trained.
 
     All of it is charged in one batch, with the columns' own counts: what a network is trained on follows from earlier
@@ -219,7 +221,7 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Co
                 _program(course, fitting, network, cells, begin=begin),
                 columns=called,
                 needs=() if fitting.extended else called,
-                progress=partial(_tell_steps, fitting, place - 1, len(telling) - 1, course.steps),
+                progress=partial(_notify_steps, fitting, place - 1, len(telling) - 1, course.steps),
             )
             numbers = fitting.plan.release(rows).value
             found[column] = ColumnLaw(shown[place], size, size, WIDTH, numbers)
@@ -229,17 +231,17 @@ def _columns(kamino: Kamino, fitting: Fitting, order: Sequence[int]) -> tuple[Co
     return ColumnLaws((*telling, *others), tuple(found[column] for column in (*telling, *others))), laws
 
 
-def _tell_steps(fitting: Fitting, done: int, of: int, each: int, step: int) -> None:
+def _notify_steps(fitting: FitContext, done: int, of: int, each: int, step: int) -> None:
     """Progress of one of several trainings."""
-    fitting.tell("training", done * each + step, of * each)
+    fitting.notify("training", done * each + step, of * each)
 
 
-def _fills(kamino: Kamino, fitting: Fitting) -> bool:
+def _fills(kamino: Kamino, fitting: FitContext) -> bool:
     """Whether gaps are filled on the way."""
     return kamino.architecture == "columns" and isinstance(fitting.missing, Observed)
 
 
-def _program(course: Course, fitting: Fitting, network: Layer, cells: Cells, *, begin: Floats) -> Descent:
+def _program(course: Course, fitting: FitContext, network: Layer, cells: Cells, *, begin: Floats) -> Descent:
     """What is trained."""
     return Descent(
         network=network,

@@ -11,7 +11,7 @@ import pytest
 import gapless as gl
 from gapless.data.engines import disk
 from gapless.data.engines.disk import Disk, Files
-from gapless.data.private_table import ledger_beside
+from gapless.data.io.reading import ledger_beside
 from gapless.privacy.sgd import BLOCK
 from gapless.synth import METHODS
 from gapless.testing.audit import letters_schema
@@ -224,7 +224,7 @@ def test_filling_is_refused_before_bins_are_paid_for(tmp_path):
 
 
 def test_engines_that_are_none_and_frames_on_no_disk_are_refused(folder):
-    with pytest.raises(gl.errors.EngineError, match=r"no engine 'paper'\n  Try"):
+    with pytest.raises(gl.errors.EngineError, match=r"no engine called 'paper'\n  Try"):
         opened(folder / "0.parquet", "paper")
     with pytest.raises(gl.errors.EngineError, match=r'the engine disk does not read this\n  Try: pass engine="memory"'):
         opened(FRAME, "disk", ledger=folder / "l.ledger")

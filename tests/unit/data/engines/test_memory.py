@@ -71,7 +71,7 @@ def test_what_needs_all_rows_is_refused_before_anything_is_charged_or_read(name,
     far = chunked(far, 3, Broken)
     with pytest.raises(
         gl.errors.EngineError,
-        match=r'needs all rows at hand, and the engine broken does not hold them\n  Try: pass engine="memory"',
+        match=r'needs all rows in memory, but the engine broken does not hold them\n  Try: pass engine="memory"',
     ):
         REFUSED[name](far)
     assert not far.ledger.entries

@@ -34,7 +34,7 @@ class Told:
 def count(tally, marks=None):
     """Two columns of two codes, each a block of its own: keys 0 and 1, 2 and 3."""
     codings = (Coding("r0", None, "c0"), Coding("r1", None, "c1"))
-    engine = Pushed(Coded(Told(tally), codings, (0, 1), (2, 2), ROWS), (0, 1), (None, None))
+    engine = Pushed((0, 1), (None, None), {}, Coded(Told(tally), codings, (0, 1), (2, 2), ROWS))
     engine = engine if marks is None else engine.keep({0: np.array(marks)})
     with mock.patch("gapless.data.engines.sql_engine.BLOCK_CELLS", 2):
         return [counts.tolist() for counts in engine.count([(0,), (1,)], [2, 2], [2, 2])]

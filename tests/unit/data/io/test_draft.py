@@ -1,12 +1,16 @@
 """A draft looks at the data: it marks what it read, leaves out what it cannot use, and parses as a schema."""
 
+import csv
+import dataclasses
 import datetime as dt
+import io
 
 import polars as pl
 import pytest
 
 import gapless as gl
 from gapless.missing import check
+from helpers.workbooks import workbook
 
 
 @pytest.fixture
@@ -226,3 +230,401 @@ def test_midnights_in_text_are_days_and_those_of_another_zone_are_not():
     assert isinstance(gl.data.draft_schema(moments).schema["day"], gl.DateTime)  # read in UTC, where it is 11 at night
     moments = pl.DataFrame({"day": ["2020-01-01 00:00:00", "2020-03-04 00:00:01"]})
     assert isinstance(gl.data.draft_schema(moments).schema["day"], gl.DateTime)
+
+
+# ---------------------------------------------------------------------- files as people have them
+
+
+SIGNS = {";": "semicolon", "\t": "tab", "|": "bar", ",": "comma"}
+
+
+def checked(draft):
+    """The drafted schema as it is read from its file, with the mark of a draft taken away."""
+    schema = gl.Schema.from_toml(draft.to_toml().replace("unchecked = true\n", ""))
+    assert schema == dataclasses.replace(draft.schema, unchecked=False)
+    return schema
+
+
+def cells(path, schema):
+    """The cells of a text file, by its schema's separator and encoding; columns that it ignores left out."""
+    text = path.read_bytes().decode(schema.encoding or "utf-8").removeprefix("\ufeff")
+    rows = list(csv.reader(io.StringIO(text), delimiter=schema.separator or ","))
+    kept = [place for place, name in enumerate(rows[0]) if name not in schema.ignore]
+    return [[row[place] for place in kept] for row in rows]
+
+
+def comes_back(path, schema, tmp_path):
+    """Reading, writing and reading again give the same cells, and the file says the same."""
+    assert check(path, schema).refused == ()
+    assert all(column.outside == 0 for column in check(path, schema).columns)
+    table = gl.Table.read(path, schema)
+    table.write(tmp_path / "out.csv")
+    assert cells(tmp_path / "out.csv", schema) == cells(path, schema)
+    table.write(tmp_path / "out.parquet")
+    for again in (tmp_path / "out.csv", tmp_path / "out.parquet"):
+        assert gl.Table.read(again, schema).to_polars().equals(table.to_polars())
+
+
+ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1")
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("separator", SIGNS, ids=SIGNS.get)
+def test_a_draft_finds_separator_and_encoding_and_the_file_comes_back(separator, encoding, tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [["", "ort", "größe", "wann"]] + [[i, "Köln", f"1,{50 + i}", f"{i % 28 + 1:02}.03.2021"] for i in range(40)]
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=separator).writerows(rows)
+    path.write_bytes(text.getvalue().encode(encoding))
+    told = encoding if encoding == "latin-1" else None  # no byte of it tells
+    draft = gl.data.draft_schema(path, encoding=told)
+    schema = checked(draft)
+    assert schema.separator == (None if separator == "," else separator)
+    assert schema.encoding == (None if encoding.startswith("utf-8") else encoding)
+    assert schema.ignore == ("",)
+    assert schema["größe"].decimal == ","
+    assert schema["wann"].format == "%d.%m.%Y"
+    assert "as the data are written" in draft.to_toml()
+    table = gl.Table.read(path, schema)
+    assert table.to_polars()["größe"].to_list() == [float(f"1.{50 + i}") for i in range(40)]
+    again = tmp_path / "again.csv"
+    table.write(again)
+    assert gl.Table.read(again, schema).to_polars().equals(table.to_polars())
+    people = gl.read(path, schema, protect=gl.Rows(1), budget=gl.Budget(1.0, 0))
+    assert people.schema == schema
+
+
+def test_what_a_file_spells_is_written_back(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "amount;day;moment;smoker;answer;grade\n"
+        "1,25;31.12.2020;1/31/2021 09:05 PM;N;FALSE;1\n"
+        "-;01.02.2021;11/30/2020 10:00 AM;J;TRUE;3\n"
+        "20,5;.;1/1/2021 12:00 AM;J;NA;5\n"
+    )
+    schema = gl.Schema.from_toml(
+        """
+        [table]
+        name = "t"
+        separator = ";"
+        decimal = ","
+        [column.amount]
+        kind = "number"
+        bounds = [0, 100]
+        may_be_missing = true
+        missing = ["-"]
+        [column.day]
+        kind = "date"
+        bounds = [2020-01-01, 2021-12-31]
+        format = "%d.%m.%Y"
+        may_be_missing = true
+        missing = ["."]
+        [column.moment]
+        kind = "datetime"
+        bounds = [2020-01-01T00:00:00, 2021-12-31T00:00:00]
+        format = "%m/%d/%Y %I:%M %p"
+        [column.smoker]
+        kind = "boolean"
+        spelling = ["N", "J"]
+        [column.answer]
+        kind = "boolean"
+        spelling = ["FALSE", "TRUE"]
+        may_be_missing = true
+        missing = ["NA"]
+        [column.grade]
+        kind = "integer"
+        bounds = [1, 5]
+    """.replace("%-m/%-d", "%m/%d")
+    )
+    table = gl.Table.read(tmp_path / "t.csv", schema)
+    assert table.to_polars()["smoker"].to_list() == [False, True, True]
+    assert table.to_polars()["moment"].dt.hour().to_list() == [21, 10, 0]
+    table.write(tmp_path / "out.csv")
+    padded = [row[:2] + row[3:] for row in cells(tmp_path / "t.csv", schema)]
+    assert [row[:2] + row[3:] for row in cells(tmp_path / "out.csv", schema)] == padded
+    assert [row[2] for row in cells(tmp_path / "out.csv", schema)][1:2] == ["01/31/2021 09:05 PM"]  # two digits each
+    assert gl.Table.read(tmp_path / "out.csv", schema).to_polars().equals(table.to_polars())
+
+
+def test_a_drafted_file_comes_back_cell_by_cell(tmp_path):
+    rows = "\n".join(
+        f"{i % 7};{1 + i},5;{i % 28 + 1:02}/12/2020 08:{i % 60:02};{'Yes' if i % 3 else 'No'}" for i in range(70)
+    )
+    (tmp_path / "t.csv").write_text("n;x;at;b\n" + rows + "\n")
+    comes_back(tmp_path / "t.csv", checked(gl.data.draft_schema(tmp_path / "t.csv")), tmp_path)
+
+
+NUMBERS = [
+    (",", "", "1,5", 1.5),
+    (",", "", "-2", -2.0),
+    (",", "", ",5", 0.5),
+    (",", "", "+1,5e3", 1500.0),
+    (",", "", "1.5", None),  # a thousands separator, or a number of another file: not guessed
+    (",", ".", "1.234.567,25", 1234567.25),
+    (",", ".", "1234567,25", 1234567.25),
+    (",", ".", "1.5", None),
+    (",", ".", "12.34", None),
+    (".", ",", "1,234.5", 1234.5),
+    (".", ",", "12,34", None),
+    (".", "'", "1'234.5", 1234.5),
+    (".", "'", "1’234", 1234.0),
+    (",", " ", "1 234,5", 1234.5),
+    (",", " ", "1\u00a0234,5", 1234.5),
+    (",", " ", "1\u202f234", 1234.0),
+    (",", "", "inf", None),
+    (",", "", ",", None),
+    (",", "", "١,٥", None),  # digits of other scripts are none here, as everywhere
+]
+
+
+@pytest.mark.parametrize(("decimal", "thousands", "cell", "value"), NUMBERS)
+def test_numbers_are_read_as_they_are_declared(decimal, thousands, cell, value):
+    column = gl.Number(
+        "x", bounds=(-(10**7), 10**7), decimal=decimal, thousands=thousands, may_be_missing=True, outside="missing"
+    )
+    (read,) = gl.Table.read(pl.DataFrame({"x": [cell]}), gl.Schema("t", [column])).to_polars()["x"]
+    assert read == value
+
+
+def test_codes_are_plain_however_numbers_are_written():
+    column = gl.Number("x", bounds=(0, 99_000), decimal=",", thousands=".", may_be_missing=True, missing=(-9, 99_999))
+    read = gl.Table.read(pl.DataFrame({"x": ["-9", "-9,0", "99.999", "9.000", "9"]}), gl.Schema("t", [column]))
+    assert read.to_polars()["x"].to_list() == [None, None, None, 9000.0, 9.0]
+
+
+def test_typed_columns_are_read_as_they_are():
+    schema = gl.Schema(
+        "t",
+        [
+            gl.Number("x", bounds=(0, 9), decimal=","),
+            gl.Boolean("b", spelling=("N", "J")),
+            gl.Date("d", bounds=("2020-01-01", "2020-12-31"), format="%d.%m.%Y"),
+        ],
+    )
+    frame = pl.DataFrame({"x": [1.5], "b": [True], "d": ["31.12.2020"]}).with_columns(
+        pl.col("d").str.to_date("%d.%m.%Y")
+    )
+    assert gl.Table.read(frame, schema).to_polars().rows() == frame.rows()
+
+
+def test_years_of_a_format_have_four_digits_and_months_may_stand_alone():
+    days = gl.Date("d", bounds=("2000-01-01", "2030-12-31"), format="%d.%m.%Y", may_be_missing=True, outside="missing")
+    read = gl.Table.read(
+        pl.DataFrame({"d": ["31.12.20", "31.12.2020", "2020-12-31", "31.12.2020 10:00"]}), gl.Schema("t", [days])
+    )
+    assert [day is not None for day in read.to_polars()["d"]] == [False, True, False, False]
+    months = gl.Date("d", bounds=("2000-01-01", "2030-12-31"), format="%m/%Y", resolution="month")
+    table = gl.Table.read(pl.DataFrame({"d": ["02/2020", "12/2021"]}), gl.Schema("t", [months]))
+    assert table.to_text()["d"].to_list() == ["02/2020", "12/2021"]
+
+
+def test_what_is_not_listed_goes_into_a_public_level():
+    schema = gl.Schema(
+        "t",
+        [gl.Categorical("c", ["a", "b", "rest"], outside="other", other="rest", may_be_missing=True, missing=("NA",))],
+    )
+    assert gl.Schema.from_toml(schema.to_toml()) == schema
+    frame = pl.DataFrame({"c": ["a", "zzz", "rest", "NA", "", "A"]})
+    assert gl.Table.read(frame, schema).to_polars()["c"].to_list() == ["a", "rest", "rest", None, None, "rest"]
+    (told,) = check(frame, schema).columns
+    assert (told.outside, told.gaps, told.rule, told.refused) == (2, 2, "other", False)
+    assert "none of its levels" not in schema["c"].gap_rule.told
+    never = gl.Schema("t", [gl.Categorical("c", ["a", "other"], outside="other")])  # nothing but a gap is refused
+    assert gl.Table.read(pl.DataFrame({"c": ["x"]}), never).to_polars()["c"].to_list() == ["other"]
+    with pytest.raises(gl.errors.ReadError, match="has gaps"):
+        gl.Table.read(pl.DataFrame({"c": [""]}), never)
+
+
+def declared(keys, table=""):
+    return lambda: gl.Schema.from_toml(f'[table]\nname = "t"\n{table}\n[column.x]\n{keys}')
+
+
+WRONG = {
+    "separator": (declared('kind = "boolean"', 'separator = "::"'), "separator is '::'"),
+    "encoding": (declared('kind = "boolean"', 'encoding = "utf-99"'), "no encoding called 'utf-99'"),
+    "no text": (declared('kind = "boolean"', 'encoding = "base64"'), "no encoding called 'base64'"),
+    "decimal": (declared('kind = "number"\nbounds = [0, 1]', 'decimal = ";"'), "decimal = ';'"),
+    "both": (declared('kind = "number"\nbounds = [0, 1]\nthousands = "."'), "thousands = '.'"),
+    "no year": (declared('kind = "date"\nbounds = [2020-01-01, 2021-01-01]\nformat = "%d.%m."'), "format '%d.%m.'"),
+    "odd": (declared('kind = "date"\nbounds = [2020-01-01, 2021-01-01]\nformat = "%d.%q.%Y"'), "format"),
+    "no hour": (declared('kind = "date"\nbounds = [2020-01-01, 2021-01-01]\nformat = "%Y %M"'), "format"),
+    "code": (
+        declared(
+            'kind = "date"\nbounds = [2020-01-01, 2021-01-01]\nformat = "%d.%m.%Y"\nmay_be_missing = true\n'
+            'missing = ["01.06.2020"]'
+        ),
+        "inside its bounds",
+    ),
+    "one spelling": (declared('kind = "boolean"\nspelling = ["yes"]'), "is spelled yes"),
+    "same": (declared('kind = "boolean"\nspelling = ["Yes", "yes"]'), "is spelled Yes, yes"),
+    "contrary": (declared('kind = "boolean"\nspelling = ["true", "false"]'), "is spelled true, false"),
+    "spelled gap": (
+        declared('kind = "boolean"\nspelling = ["N", "J"]\nmay_be_missing = true\nmissing = ["n"]'),
+        "which a boolean reads as a value",
+    ),
+    "no level": (declared('kind = "categorical"\nlevels = ["a"]\noutside = "other"'), "no level 'other'"),
+    "unused": (declared('kind = "categorical"\nlevels = ["a"]\nother = "a"'), "does not use it"),
+    "on a scale": (
+        declared('kind = "ordinal"\nlevels = ["a", "other"]\noutside = "other"'),
+        "no rule outside = 'other'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "wrong"), WRONG.values(), ids=WRONG)
+def test_what_cannot_be_is_an_error_of_the_schema(schema, wrong):
+    with pytest.raises(gl.errors.SchemaError) as caught:
+        schema()
+    assert wrong in str(caught.value)
+    assert caught.value.hint
+
+
+def test_how_numbers_are_written_is_said_once_or_by_each_column():
+    once = gl.Schema.from_toml(
+        '[table]\nname = "t"\ndecimal = ","\n[column.x]\nkind = "number"\nbounds = [0, 1]\n'
+        '[column.n]\nkind = "integer"\nbounds = [0, 9]\n'
+    )
+    assert (once["x"].decimal, once["n"].decimal) == (",", ",")
+    assert once.to_toml().count("decimal") == 1
+    each = dataclasses.replace(once, columns=(once["x"], dataclasses.replace(once["n"], decimal=".")))
+    assert "decimal" not in each.to_dict()["table"]
+    for schema in (once, each):
+        assert gl.Schema.from_toml(schema.to_toml()) == schema
+
+
+def test_the_first_column_may_have_no_name_and_no_other(tmp_path):
+    (tmp_path / "t.csv").write_text(",x\n1,2\n2,3\n")
+    schema = gl.Schema("t", [gl.Integer("x", bounds=(0, 9))], ignore=("",))
+    assert gl.Table.read(tmp_path / "t.csv", schema).to_polars()["x"].to_list() == [2, 3]
+    with pytest.raises(gl.errors.SchemaError, match=r"ignore = \[\"\"\]"):
+        gl.Table.read(tmp_path / "t.csv", dataclasses.replace(schema, ignore=()))
+    (tmp_path / "t.csv").write_text("x,\n1,2\n")
+    with pytest.raises(gl.errors.ReadError, match="without a name"):
+        gl.Table.read(tmp_path / "t.csv", schema)
+
+
+def drafted(**columns):
+    return gl.data.draft_schema(pl.DataFrame(columns)).schema
+
+
+def test_numbers_and_dates_that_look_like_text_are_drafted_as_such():
+    def x(*cells):
+        return drafted(x=[*cells] * 3)["x"]
+
+    assert (x("1.234,50", "2,75", "99.000.000,1").decimal, x("1,5", "2,25", "3").thousands) == (",", "")
+    assert (x("1,234.5", "2,000", "3").kind, x("1,234.5", "2,000", "3").thousands) == ("number", ",")
+    assert x("1 234", "2 500", "12 000").bounds == (1234, 12000)
+    assert x("20201231", "20210101").format == "%Y%m%d"
+    assert x("20201231", "20210199").kind == "categorical"  # no day 99
+    assert x("31.12.2020", "1.1.2021").format == "%d.%m.%Y"
+    assert x("12/31/2020", "1/1/2021").format == "%m/%d/%Y"
+    assert x("31.12.20", "01.01.21").format == "%d.%m.%y"
+    assert x("3 Mar 2020", "14 Dec 2021").format == "%d %b %Y"
+    assert x("31.12.2020 23:59", "01.01.2021 00:00").kind == "datetime"
+    assert x("1.2.3", "1.2.4").kind == "categorical"  # versions
+    assert x("007", "1,5").kind == "categorical"
+
+
+def test_a_date_that_can_be_read_in_two_ways_gets_a_remark():
+    draft = gl.data.draft_schema(pl.DataFrame({"d": ["01/02/2020", "03/04/2020"]}))
+    assert draft.schema["d"].format == "%d/%m/%Y"
+    assert draft.remarks["d"] == "%m/%d/%Y would fit as well"
+
+
+def test_the_most_columns_decide_what_a_comma_is():
+    schema = drafted(a=["1,234", "2,500"] * 9, b=["1.234,5", "7,25"] * 9)
+    assert [(column.decimal, column.thousands) for column in schema.columns] == [(",", ".")] * 2
+    schema = drafted(a=["1,234", "2,500"] * 9, b=["1,234.5", "7.25"] * 9)
+    assert schema["a"].bounds == (1234, 2500)
+
+
+def test_scales_are_integers_with_a_bin_for_each_value():
+    schema = drafted(scale=[1, 2, 3, 5, 5], sex=[1, 2, 1, 2, 1], dose=[0, 500, 1000, 0, 0], code=[1, 2, 9, 1, 1])
+    assert schema["scale"].cells == ("1", "2", "3", "4", "5")
+    assert [column.kind for column in schema.columns] == ["integer", "categorical", "categorical", "categorical"]
+
+
+def test_the_spelling_of_booleans_is_drafted():
+    schema = drafted(a=["yes", "no"], b=["TRUE", "FALSE"], c=["true", "false"], d=[True, False], e=["Y", "n"])
+    assert [column.spelling for column in schema.columns] == [("no", "yes"), ("FALSE", "TRUE"), None, None, ("n", "Y")]
+    mixed = drafted(a=["yes", "no", "Yes"])["a"]
+    assert (mixed.kind, mixed.spelling) == ("boolean", None)
+
+
+def test_more_levels_can_be_drafted():
+    frame = pl.DataFrame({"c": [f"c{i}" for i in range(80)], "x": [1, 2] * 40})
+    assert gl.data.draft_schema(frame).left_out == {"c": "text with more than 60 levels, such as names or identifiers"}
+    assert len(gl.data.draft_schema(frame, max_levels=80).schema["c"].levels) == 80
+    assert gl.data.draft_schema(frame, max_levels=79).left_out
+    with pytest.raises(gl.errors.SchemaError, match="max_levels"):
+        gl.data.draft_schema(frame, max_levels=0)
+
+
+def test_a_letter_that_the_encoding_does_not_have_is_told(tmp_path):
+    schema = gl.Schema("t", [gl.Categorical("c", ["日本"])], encoding="latin-1")
+    with pytest.raises(gl.errors.ReadError, match="latin-1 has no letter"):
+        gl.Table.read(pl.DataFrame({"c": ["日本"]}), schema).write(tmp_path / "t.csv")
+    assert not (tmp_path / "t.csv").exists()
+
+
+def test_tabs_in_tsv_whatever_is_declared(tmp_path):
+    schema = gl.Schema("t", [gl.Integer("x", bounds=(0, 9)), gl.Integer("y", bounds=(0, 9))], separator=";")
+    table = gl.Table.read(pl.DataFrame({"x": [1], "y": [2]}), schema)
+    for name, text in (("t.tsv", "x\ty\n1\t2\n"), ("t.csv", "x;y\n1;2\n")):
+        table.write(tmp_path / name)
+        assert (tmp_path / name).read_text() == text
+        assert gl.Table.read(tmp_path / name, schema).to_polars().equals(table.to_polars())
+
+
+# ---------------------------------------------------------------------- Excel
+
+
+def test_the_first_sheet_of_an_excel_file_is_read_as_text(tmp_path):
+    pytest.importorskip("fastexcel")
+    rows = [["", "n", "x", "d", "b", "t"]]
+    rows += [[i, i % 40 + 1000, i / 4, 44000 + i, i % 2 == 0, ("a", None, "NA")[i % 3]] for i in range(70)]
+    workbook(tmp_path / "t.xlsx", rows, day=3)
+    schema = checked(gl.data.draft_schema(tmp_path / "t.xlsx"))
+    assert {column.name: column.kind for column in schema.columns} == {
+        "n": "integer",
+        "x": "number",
+        "d": "date",
+        "b": "boolean",
+        "t": "categorical",
+    }
+    assert schema.ignore == ("",)
+    read = gl.Table.read(tmp_path / "t.xlsx", schema).to_polars()
+    assert read["x"].to_list() == [i / 4 for i in range(70)]
+    assert str(read["d"][0]) == "2020-06-18"
+    assert read["t"].to_list()[:3] == ["a", None, None]
+    people = gl.read(tmp_path / "t.xlsx", schema, protect=gl.Rows(1), budget=gl.Budget(1.0, 0))
+    assert people.ledger.path.name == "t.ledger"
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        ([], "is empty"),
+        ([["a", "secret"], [1, 2]], "does not know"),
+        ([["a", None], [1, 2]], "without a name"),
+        ([["a", "a"], [1, 2]], "two columns of the same name"),
+    ],
+)
+def test_an_excel_file_that_does_not_fit_is_told(rows, wrong, tmp_path):
+    pytest.importorskip("fastexcel")
+    workbook(tmp_path / "t.xlsx", rows)
+    with pytest.raises((gl.errors.ReadError, gl.errors.SchemaError), match=wrong):
+        gl.Table.read(tmp_path / "t.xlsx", gl.Schema("t", [gl.Integer("a", bounds=(0, 9))]))
+
+
+def test_no_excel_file_and_no_reader_are_told(tmp_path, monkeypatch):
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    schema = gl.Schema("t", [gl.Integer("a", bounds=(0, 9))])
+    monkeypatch.setitem(__import__("sys").modules, "fastexcel", None)
+    with pytest.raises(
+        gl.errors.ReadError, match=r"fastexcel is not installed\n  Try: run pip install 'gapless\[excel\]'"
+    ):
+        gl.Table.read(tmp_path / "t.xlsx", schema)
+    monkeypatch.undo()
+    pytest.importorskip("fastexcel")
+    with pytest.raises(gl.errors.ReadError, match="is not a valid Excel file"):
+        gl.Table.read(tmp_path / "t.xlsx", schema)

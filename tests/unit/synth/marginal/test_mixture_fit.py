@@ -1,304 +1,259 @@
-"""Mixture as a synthesizer: what is measured, in which order and at which price; gaps, constraints, refusals, words."""
+"""Fitting mixtures to noisy tables: the gradient, when it ends, gaps, forbidden cells."""
 
-from itertools import combinations
-from math import prod
+from itertools import combinations, product
 
 import numpy as np
-import polars as pl
 import pytest
 
-import gapless as gl
-from gapless.missing import STRATEGIES
-from gapless.schema import Constraint
-from gapless.synth import measurements as evidence
-from gapless.testing.audit import letters_schema, private
-from gapless.testing.noise import fixed_noise, no_noise
+from gapless.model.marginal import Measurement
+from gapless.synth.marginal import mixture_fit
+from gapless.synth.marginal.mixture_fit import _Logits, _Tables, fit_mixture
+from gapless.synth.marginal.mixture_model import MixtureModel
 
-SCHEMA = letters_schema((2, 3, 1, 4))
-ROWS = [("a", "b", "a", "c"), ("b", "c", "a", "a"), (None, "a", "a", "d"), ("a", "-", None, "n/a")] * 250
-OBSERVED = (2, 4, 1, 5)  # cells: of the odd columns one more, that a value does not apply
-EXTENDED = (3, 6, 2, 7)  # and the kinds of gaps
+SIZES = (3, 4, 2, 3)
 
 
-def table_of(folder, **more):
-    return private(ROWS, SCHEMA, folder, **more)
-
-
-def fitted(table, missing="extended", **more):
-    return gl.Mixture(missing=STRATEGIES[missing](), **more).fit(table, spend=table.ledger.left)
-
-
-@pytest.mark.parametrize(
-    ("missing", "sizes"),
-    [("extended", EXTENDED), ("observed", OBSERVED), ("complete-rows", OBSERVED), ("impute-random", OBSERVED)],
-)
-def test_one_batch_of_every_pair(missing, sizes, tmp_path):
-    """By the sixth root of a pair's cells; the number of rows as little as any."""
-    table = table_of(tmp_path)
-    fitted(table, missing)
-    telling = [column for column in range(4) if sizes[column] > 1]
-    pairs = list(combinations(telling, 2))
-    shares = [prod(sizes[column] for column in pair) ** (1 / 6) for pair in pairs]
-    names = [f"x{one} × x{other}" for one, other in pairs]
-    if missing != "extended":
-        shares.append(min(shares))
-        names.append("number of rows")
-    entries = table.ledger.entries
-    assert [entry.what for entry in entries] == names
-    assert {(entry.batch, entry.to, entry.distance["L1"]) for entry in entries} == {(1, "Mixture.fit", 1)}
-    losses = np.array([entry.loss for entry in entries])
-    assert losses / losses.sum() == pytest.approx(np.array(shares) / sum(shares), rel=1e-6)
-    noise = np.array([entry.mechanism["std"] for entry in entries])
-    assert noise * np.sqrt(shares) == pytest.approx(np.full(len(shares), noise[0] * shares[0] ** 0.5), rel=1e-6)
-    assert table.ledger.spent.value == pytest.approx(table.ledger.capacity.value, rel=1e-6)
-
-
-def test_a_single_column_is_measured_by_itself(tmp_path):
-    table = private([("a",), ("b",)] * 50, letters_schema((2,)), tmp_path)
-    fitted(table)
-    assert [entry.what for entry in table.ledger.entries] == ["x0"]
-
-
-@pytest.mark.parametrize("missing", list(STRATEGIES))
-def test_entries_say_which_rows_are_read(missing, tmp_path):
-    table = table_of(tmp_path)
-    fitted(table, missing)
-    for entry in table.ledger.entries:
-        columns = entry.what.split(" × ")
-        if entry.what == "number of rows" or missing == "extended":
-            expected = None
-        elif missing == "observed" or entry.what.endswith("to fill gaps"):
-            expected = [columns[0].split(",")[0], *columns[1:]]
-        elif missing == "complete-rows":
-            expected = ["x0", "x1", "x2", "x3"]
-        else:  # a filled row is always read
-            expected = None
-        assert entry.reads == expected, entry.what
-
-
-def noise_of_pair(table):
-    (entry,) = (entry for entry in table.ledger.entries if entry.what == "x0 × x1")
-    return entry.mechanism["std"]
-
-
-def test_a_fresh_ledger_prices_the_batch_as_one_and_a_used_one_does_not(tmp_path):
-    fresh, used, pure = table_of(tmp_path), table_of(tmp_path), table_of(tmp_path, budget=gl.Budget(1.0, 0))
-    used.ask(gl.Count(), spend=used.ledger.share("1e-3%"))
-    for table in (fresh, used, pure):
-        fitted(table)
-    assert all(entry.together for entry in fresh.ledger.entries)
-    assert not any(entry.together for entry in (*used.ledger.entries, *pure.ledger.entries))
-    assert 1.06 < noise_of_pair(used) / noise_of_pair(fresh) < 1.08
-    assert {entry.mechanism["name"] for entry in pure.ledger.entries} == {"DiscreteLaplace"}
-    assert fresh.ledger.guarantee().epsilon == pytest.approx(1.0)
-    assert "exact total" in fresh.ledger.guarantee().basis
-    assert "exact total" not in used.ledger.guarantee().basis
-
-
-def test_an_imputer_that_pays_comes_first(tmp_path):
-    """Then the tables are no first batch."""
-    table = table_of(tmp_path)
-    fitted(table, "impute-mean")
-    first, *_, last = table.ledger.entries
-    assert first.what.endswith("to fill gaps")
-    assert last.batch != first.batch
-    assert not any(entry.together for entry in table.ledger.entries)
-
-
-@pytest.mark.parametrize(("missing", "sizes"), [("extended", EXTENDED), ("impute-mean", OBSERVED)])
-def test_too_many_cells_are_refused_before_anything_is_spent(missing, sizes, tmp_path):
-    table = table_of(tmp_path)
-    cells = sum(sizes) ** 2
-    with pytest.raises(gl.errors.ModelError) as error:
-        fitted(table, missing, cap_cells=cells - 1)
-    assert str(error.value) == (
-        f"Mixture.fit: {sum(sizes)} cells in all columns make {cells} of pairs; the cap is {cells - 1}\n"
-        "  Try: choose another method, use fewer levels or bins for them, leave columns out with people.select(…), or "
-        "pass a larger cap_cells="
-    )
-    assert not table.ledger.entries
-    fitted(table, missing, cap_cells=cells)
-
-
-def test_one_column_and_columns_of_one_cell(tmp_path):
-    for sizes in ((3,), (1,), (1, 1)):
-        schema = gl.Schema("few", [gl.Categorical(f"x{i}", list("abc"[:size])) for i, size in enumerate(sizes)])
-        table = private([("a",) * len(sizes)] * 100, schema, tmp_path)
-        with no_noise():
-            model = fitted(table, "observed")
-        assert model.marginal(["x0"])[0] == pytest.approx(1, abs=0.02)
-
-
-# ---------------------------------------------------------------------- gaps
-
-
-def gappy(rows=4000, seed=0):
-    """x1 mostly repeats x0; where x0 is b, half of x1 is missing."""
+def random_model(components=5, sizes=SIZES, seed=0):
     rng = np.random.default_rng(seed)
-    x0 = rng.integers(0, 2, rows)
-    x1 = np.where(rng.random(rows) < 0.1, 1 - x0, x0)
-    lost = (x0 == 1) & (rng.random(rows) < 0.5)
-    truth = np.array(list("ab"), dtype=object)
-    frame = pl.DataFrame({"x0": truth[x0].tolist(), "x1": np.where(lost, None, truth[x1]).tolist()})
-    return frame, np.bincount(2 * x0 + x1, minlength=4).reshape(2, 2) / rows, float(lost.mean())
+    return MixtureModel([rng.dirichlet(np.full(size, 0.6), components) for size in sizes])
 
 
-GAPPY = gl.Schema("gappy", [gl.Categorical("x0", ["a", "b"]), gl.Categorical("x1", ["a", "b"], may_be_missing=True)])
+def joint(model):
+    """The probability of every row, one by one."""
+    table = np.zeros(model.sizes)
+    for row in product(*map(range, model.sizes)):
+        for component in range(model.components):
+            table[row] += np.prod(
+                [law[component, cell] for law, cell in zip(model.laws, row, strict=True)], dtype=float
+            )
+    return table / model.components
 
 
-def test_gaps_come_out_as_observed_and_filled_rows_see_through_them(tmp_path):
-    frame, truth, rate = gappy()
-    with fixed_noise(1):
-        model = fitted(private(frame, GAPPY, tmp_path, budget=gl.Budget(10.0, 1e-6)))
-    assert model.marginal("x1", gaps="as-observed")[2] == pytest.approx(rate, abs=0.01)
-    both = model.marginal(["x0", "x1"], gaps="as-observed")
-    assert both[0, 2] == pytest.approx(0, abs=0.01)
-    assert both[1, 2] == pytest.approx(rate, abs=0.01)
-    sample = model.sample(4000, seed=0, gaps="as-observed").to_polars()
-    assert sample["x1"].null_count() / 4000 == pytest.approx(rate, abs=0.02)
-    assert sample["x0"].null_count() == 0
-    complete = (
-        frame.drop_nulls().filter((pl.col("x0") == "b") & (pl.col("x1") == "b")).height / frame.drop_nulls().height
-    )
-    assert truth[1, 1] - complete > 0.1
-    assert model.marginal(["x0", "x1"]) == pytest.approx(truth, abs=0.03)
-    assert model.sample(1000, seed=0).to_polars().null_count().sum_horizontal()[0] == 0
-
-
-@pytest.mark.parametrize("missing", ["observed", "complete-rows", "impute-random"])
-def test_gaps_that_were_not_measured_are_not_made_up(missing, tmp_path):
-    model = fitted(table_of(tmp_path), missing)
-    with pytest.raises(gl.errors.ModelError, match="did not measure the gaps"):
-        model.sample(10, gaps="as-observed")
-
-
-def test_imputing_from_a_mixture(tmp_path):
-    """Given x0 the gaps are filled as the complete rows say, and what is observed stays."""
-    frame, truth, _ = gappy()
-    with fixed_noise(1):
-        model = fitted(private(frame, GAPPY, tmp_path, budget=gl.Budget(10.0, 1e-6)))
-    path = tmp_path / "gappy.csv"
-    frame.write_csv(path)
-    before, after = frame, model.impute(gl.Table.read(path, GAPPY), seed=0).to_polars()
-    seen = before["x1"].is_not_null()
-    assert after["x0"].to_list() == before["x0"].to_list()
-    assert after.filter(seen)["x1"].to_list() == before.filter(seen)["x1"].to_list()
-    new = after.filter(~seen)["x1"]
-    assert new.null_count() == 0
-    assert (new == "b").mean() == pytest.approx(truth[1, 1] / truth[1].sum(), abs=0.05)
-
-
-def test_a_mixture_fills_gaps_before_another_method(tmp_path):
-    frame, truth, _ = gappy()
-    table = private(frame, GAPPY, tmp_path, budget=gl.Budget(20.0, 1e-6))
-    model = gl.MST(missing=gl.ImputeFirst(gl.missing.FromModel(gl.Mixture()), share=0.5)).fit(
-        table, spend=table.ledger.left
-    )
-    assert [entry.what for entry in table.ledger.entries[:2]] == ["x0 × x1", "x0"]
-    assert model.marginal(["x0", "x1"]) == pytest.approx(truth, abs=0.04)
-
-
-# ---------------------------------------------------------------------- constraints
-
-
-def ruled(*rules):
-    columns = [gl.Categorical(name, list("abcd"), may_be_missing=True) for name in ("zip", "town", "other")]
-    return gl.Schema("ruled", columns, constraints=[Constraint(rule) for rule in rules])
-
-
-def ruled_rows(seed=0, rows=2000):
-    """Zip decides town; a town b never has other = d; some cells are missing."""
+def tables_of(codes, sizes, noise_std, seed=0):
+    """Noisy counts of every column and every pair."""
     rng = np.random.default_rng(seed)
-    zips = rng.integers(0, 4, rows)
-    towns = np.array([1, 0, 1, 3])[zips]
-    others = np.where(towns == 1, rng.integers(0, 3, rows), rng.integers(0, 4, rows))
-    cells = np.array(list("abcd"), dtype=object)[np.array([zips, towns, others])]
-    cells[rng.random(cells.shape) < 0.1] = None
-    return [tuple(row) for row in cells.T]
+    measured = []
+    for columns in [*combinations(range(len(sizes)), 1), *combinations(range(len(sizes)), 2)]:
+        shape = [sizes[column] for column in columns]
+        counts = np.bincount(np.ravel_multi_index(codes[:, columns].T, shape), minlength=np.prod(shape)).reshape(shape)
+        measured.append(Measurement(columns, counts + noise_std * rng.normal(size=shape), noise_std))
+    return measured
 
 
-DECIDES, NEVER = "t1.zip == t2.zip and t1.town != t2.town", "t1.town == 'b' and t1.other == 'd'"
+def gaps_in(codes, sizes, missing, states):
+    """The same rows with a gap state instead of some cells."""
+    return np.where(missing, np.array(sizes) + states, codes)
 
 
-@pytest.mark.parametrize("gaps", ["filled", "as-observed"])
-def test_rules_hold_in_samples(gaps, tmp_path):
-    """At an ε at which noise alone would break them."""
-    table = private(ruled_rows(), ruled(DECIDES, NEVER), tmp_path, budget=gl.Budget(0.3, 1e-6))
-    model = fitted(table)
-    assert not model.not_enforced()
-    sample = model.sample(5000, seed=0, gaps=gaps).to_polars()
-    assert sample.filter((pl.col("town") == "b") & (pl.col("other") == "d")).is_empty()
-    towns = sample.drop_nulls(["zip", "town"]).group_by("zip").agg(pl.col("town").n_unique())
-    assert towns["town"].to_list() == [1] * 4
+def distance(one, other):
+    return 0.5 * np.abs(one - other).sum()
 
 
-def test_without_the_rules_noise_breaks_them(tmp_path):
-    """So the test above can fail; under some noise the cell that nobody is in stays empty."""
-    with fixed_noise(3):
-        model = fitted(private(ruled_rows(), ruled(), tmp_path, budget=gl.Budget(0.3, 1e-6)))
-    frame = model.sample(5000, seed=0).to_polars()
-    assert not frame.filter((pl.col("town") == "b") & (pl.col("other") == "d")).is_empty()
-    assert frame.group_by("zip").agg(pl.col("town").n_unique())["town"].max() > 1
+def chi_square(cells, rates, observed, sizes, measurements, total):
+    """The loss as its formula says, in plain loops and double precision."""
 
+    def softmax(logits):
+        powers = np.exp(logits - logits.max(axis=0))
+        return powers / powers.sum(axis=0)
 
-def test_forbidden_pairs_are_targets_of_the_fit(tmp_path):
-    """The model itself leaves them hardly anything, so that hardly a row is drawn again."""
     laws = []
-    for rules in ((NEVER,), ()):
-        table = private(ruled_rows(), ruled(*rules), tmp_path, budget=gl.Budget(0.3, 1e-6))
-        with fixed_noise(3):
-            laws.append(fitted(table).marginal(["town", "other"])[1, 3])
-    assert 2 * laws[0] < laws[1]
+    place, state = 0, 0
+    for size, seen in zip(sizes, observed, strict=True):
+        law, rate = softmax(cells[place : place + seen]), softmax(rates[state : state + 1 + size - seen])
+        laws.append(np.vstack([rate[0] * law, rate[1:]]))
+        place, state = place + seen, state + 1 + size - seen
+    loss = 0.0
+    for measured in measurements:
+        parts = [laws[column] for column in measured.columns]
+        table = np.einsum("ak->a", parts[0]) if len(parts) == 1 else np.einsum("ak,bk->ab", *parts)
+        loss += (((total * table / cells.shape[1] - measured.counts) / measured.noise_std) ** 2).sum()
+    return loss
 
 
-# ---------------------------------------------------------------------- words
+@pytest.mark.parametrize("blocks", [1 << 22, 20])
+@pytest.mark.parametrize("observed", [(3, 4, 2, 3), (2, 4, 1, 2)])
+def test_the_gradient_is_that_of_the_loss(observed, blocks, monkeypatch):
+    """Also with gaps, also in blocks; so is what reconciling changes a constant."""
+    monkeypatch.setattr(mixture_fit, "_CELLS", blocks)
+    rng, total = np.random.default_rng(0), 100.0
+    codes = random_model(seed=2).sample(100, rng).astype(np.int64)
+    measurements = tables_of(codes, SIZES, 0.5)
+    measurements = [Measurement(m.columns, m.counts, 0.5 + i % 3) for i, m in enumerate(measurements)]
+    monkeypatch.setattr(_Tables, "_pace", lambda *_: 1.0)  # no chance added to the noise
+    tables = _Tables(SIZES, observed, measurements, total, (), denoised=True)
+    logits = _Logits(tables, 3, rng)
+    logits.rates += rng.normal(size=logits.rates.shape).astype(np.float32)
+    laws = logits.laws()
+    found = logits.slopes(laws, tables.slope(laws.whole))
+    parts = [logits.cells.astype(np.float64), logits.rates.astype(np.float64)]
+    for which, slope in enumerate(found):
+        for place in np.ndindex(slope.shape if slope is not None else (0,)):
+            sides = []
+            for step in (1e-5, -1e-5):
+                moved = [part.copy() for part in parts]
+                moved[which][place] += step
+                sides.append(chi_square(*moved, observed, SIZES, measurements, total))
+            assert slope[place] * 2 / 3 == pytest.approx((sides[0] - sides[1]) / 2e-5, rel=2e-3, abs=0.05)
 
 
-def test_it_says_what_was_measured(tmp_path):
-    table = table_of(tmp_path)
-    model = fitted(table)
-    assert model.method == "mixture"
-    assert model.facts.settings["pairs"] == 6
-    assert model.facts.settings["components"] == model.filled.components >= 1000
-    assert model.facts.structure == tuple(
-        f"{entry.what}: noise std {entry.mechanism['std']:.1f}" for entry in table.ledger.entries
-    )
-    assert set(model.facts.edges) == set(combinations(range(4), 2))
-    assert "x0 × x1: noise std" in model.describe()
-    assert all(limit.startswith("Further from the model than noise explains: x") for limit in model.facts.limits)
-    assert model.total == pytest.approx(len(ROWS), abs=100)
+def test_chi_square_of_each_table():
+    total = 100.0
+    measurements = [Measurement((0,), np.array([60.0, 40.0]), 2.0), Measurement((0, 1), np.full((2, 2), 25.0), 1.0)]
+    tables = _Tables((2, 2), (2, 2), measurements, total, (), denoised=True)
+    squares, _ = tables.compare(np.full((4, 6), 0.5, dtype=np.float32))
+    agreed = 50 + 10 * (1 / 4) / (1 / 4 + 1 / 2)  # inverse-variance mean of 60 ± 2 and 50 ± √2
+    assert squares[0, 0] == pytest.approx(2 * ((agreed - 50) / 2) ** 2, rel=1e-4)
+    assert squares[0, 1] == pytest.approx(4 * ((agreed - 50) / 2) ** 2, rel=1e-4)
+    assert squares[1, 0] == squares[1, 1] == 0
+    assert tables.freedom.tolist() == [[1, 1], [0, 0]]
 
 
-def test_what_noise_does_not_explain_is_told(tmp_path, monkeypatch):
-    plain = evidence.fit_mixture
-
-    def short(*given, **named):
-        return plain(*given, **named)._replace(unexplained=((0,), (0, 3)))
-
-    monkeypatch.setattr(evidence, "fit_mixture", short)
-    model = fitted(table_of(tmp_path))
-    assert model.facts.limits == ("Further from the model than noise explains: x0, x0 × x3.",)
-    assert model.facts.limits[0] in model.describe()
-
-
-def test_the_same_released_values_give_the_same_model_and_its_file_keeps_it(tmp_path):
-    models = []
-    for _ in range(2):
-        table = table_of(tmp_path)
-        with fixed_noise(2):
-            models.append(fitted(table))
-    models[0].save(tmp_path / "mixture.model")
-    models.append(gl.load(tmp_path / "mixture.model"))
-    for model in models[1:]:
-        for gaps in ("filled", "as-observed"):
-            frames = [one.sample(200, seed=4, gaps=gaps).to_polars() for one in (models[0], model)]
-            assert frames[0].equals(frames[1])
+def test_a_fit_reaches_what_noise_allows():
+    """Rows of a known mixture: tables of the fit are nearer to the truth than the noisy ones."""
+    truth = random_model(components=3, seed=4)
+    codes = truth.sample(20_000, np.random.default_rng(0)).astype(np.int64)
+    measurements = tables_of(codes, SIZES, 60.0)
+    found = fit_mixture(SIZES, measurements)
+    assert found.gapped is None
+    assert found.unexplained == ()
+    assert found.total == pytest.approx(20_000, abs=300)
+    pairs = [(measured, truth.marginal(measured.columns)) for measured in measurements if len(measured.columns) == 2]
+    ours = np.mean([distance(found.filled.marginal(measured.columns), law) for measured, law in pairs])
+    assert ours < 0.75 * np.mean([distance(measured.counts / 20_000, law) for measured, law in pairs])
 
 
-def test_progress_names_its_phases(tmp_path):
+def test_a_fit_repeats_itself_and_tells_how_far_it_is():
+    measurements = tables_of(random_model().sample(500, np.random.default_rng(0)).astype(np.int64), SIZES, 20.0)
     told = []
-    table = table_of(tmp_path)
-    gl.Mixture().fit(table, spend=table.ledger.left, progress=lambda *given: told.append(given))
-    assert told[0] == ("measuring", 0, 1)
-    assert {phase for phase, *_ in told[1:]} == {"fitting"}
-    assert told[-1][1] == told[-1][2]
+    one = fit_mixture(SIZES, measurements, progress=lambda *now: told.append(now))
+    other = fit_mixture(SIZES, measurements)
+    assert all(np.array_equal(a, b) for a, b in zip(one.filled.laws, other.filled.laws, strict=True))
+    assert told[-1] == (1_000, 1_000)
+    assert not np.array_equal(one.filled.laws[0], fit_mixture(SIZES, measurements, seed=1).filled.laws[0])
+
+
+def test_columns_that_decide_each_other_get_more_components():
+    """Forty cells that are copied cannot be told by twenty-five components."""
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 40, 20_000)
+    found = fit_mixture((40, 40), tables_of(np.stack([cells, cells], axis=1), (40, 40), 5.0))
+    assert found.unexplained == ()
+    assert np.trace(found.filled.marginal((0, 1))) > 0.95
+
+
+def test_what_cannot_be_reached_is_told(monkeypatch):
+    """Three columns of which each two are said to be equal, and each two different."""
+    monkeypatch.setattr(mixture_fit, "STEPS", 40)
+    same, other = np.diag([500.0, 500.0]), 500 - np.diag([500.0, 500.0])
+    tables = [Measurement((0, 1), same, 1.0), Measurement((1, 2), same, 1.0), Measurement((0, 2), other, 1.0)]
+    assert fit_mixture((2, 2, 2), tables).unexplained
+
+
+def test_what_was_not_measured_is_uniform_and_independent():
+    found = fit_mixture((2, 3), [Measurement((0,), np.array([900.0, 100.0]), 1.0)]).filled
+    assert found.marginal((0,)) == pytest.approx([0.9, 0.1], abs=0.01)
+    assert found.marginal((0, 1)) == pytest.approx(np.outer([0.9, 0.1], np.full(3, 1 / 3)), abs=0.02)
+
+
+def test_a_pair_alone_tells_both_of_its_columns():
+    counts = np.array([[500.0, 100.0], [100.0, 300.0]])
+    found = fit_mixture((2, 2), [Measurement((1, 0), counts.T, 5.0)]).filled
+    assert found.marginal((0, 1)) == pytest.approx(counts / 1_000, abs=0.03)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (1, 2), (1, 1)])
+def test_columns_of_one_cell(sizes):
+    measurements = tables_of(np.zeros((100, len(sizes)), dtype=np.int64), sizes, 1.0)
+    found = fit_mixture(sizes, measurements).filled
+    assert found.marginal((0,)) == pytest.approx([1.0])
+    assert found.sample(10, np.random.default_rng(0)).max() == 0 or sizes == (1, 2)
+
+
+def test_no_rows_but_noise():
+    measurements = tables_of(np.zeros((0, 4), dtype=np.int64), SIZES, 30.0)
+    found = fit_mixture(SIZES, measurements)
+    assert found.total >= 1
+    assert found.filled.sample(5, np.random.default_rng(0)).shape == (5, 4)
+
+
+def test_exact_counts_are_fitted_all_the_same():
+    codes = random_model(seed=3).sample(2_000, np.random.default_rng(0)).astype(np.int64)
+    measurements = tables_of(codes, SIZES, 0.0)
+    found = fit_mixture(SIZES, measurements).filled
+    for measured in measurements:
+        assert distance(found.marginal(measured.columns), measured.counts / 2_000) < 0.03
+
+
+@pytest.mark.parametrize("with_gaps", [False, True])
+def test_forbidden_cells_get_hardly_anything(with_gaps):
+    """Noise alone would leave them a few in a hundred."""
+    rng = np.random.default_rng(0)
+    one = rng.integers(0, 3, 3_000)
+    other = np.where(one == 0, 0, rng.integers(0, 3, 3_000))
+    forbidden = np.zeros((3, 3), dtype=np.bool_)
+    forbidden[0, 1:] = True
+    codes, sizes = np.stack([one, other], axis=1), (3, 3)
+    if with_gaps:
+        codes, sizes = np.where(rng.random(codes.shape) < 0.2, 3, codes), (4, 4)
+    measurements = tables_of(codes, sizes, 100.0)
+    free = fit_mixture(sizes, measurements, observed=(3, 3)).filled.marginal((0, 1))
+    bound = fit_mixture(sizes, measurements, observed=(3, 3), zeros=[((0, 1), forbidden)]).filled.marginal((0, 1))
+    assert bound[forbidden].sum() < 0.01
+    assert bound[forbidden].sum() < 0.5 * free[forbidden].sum()
+    again = fit_mixture(sizes, measurements, observed=(3, 3), zeros=[((1, 0), forbidden.T)]).filled.marginal((0, 1))
+    assert again == pytest.approx(bound)
+
+
+def correlated(rows=20_000, seed=0):
+    """Three columns that go together."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.integers(0, 3, rows)
+    return np.stack([np.where(rng.random(rows) < 0.8, hidden, rng.integers(0, 3, rows)) for _ in range(3)], axis=1)
+
+
+def test_gaps_that_depend_on_nothing_keep_the_rate_of_their_column():
+    """Two kinds of gaps in one column, one in another, none in the last."""
+    codes, rng = correlated(), np.random.default_rng(1)
+    kind = rng.choice(3, len(codes), p=[0.7, 0.2, 0.1])
+    rows = np.stack([np.where(kind > 0, 2 + kind, codes[:, 0]), codes[:, 1], codes[:, 2]], axis=1)
+    rows[:, 1] = np.where(rng.random(len(rows)) < 0.2, 3, rows[:, 1])
+    found = fit_mixture((5, 4, 3), tables_of(rows, (5, 4, 3), 50.0), observed=(3, 3, 3))
+    assert found.gapped is not None
+    assert np.ptp(found.gapped.laws[0][:, 3:], axis=0) == pytest.approx([0, 0], abs=1e-6)
+    assert found.gapped.marginal((0,))[3:] == pytest.approx([0.2, 0.1], abs=0.01)
+    truth = np.bincount(codes[:, 0] * 3 + codes[:, 1], minlength=9).reshape(3, 3) / len(codes)
+    assert found.filled.sizes == (3, 3, 3)
+    assert found.filled.marginal((0, 1)) == pytest.approx(truth, abs=0.012)
+
+
+def test_gaps_that_depend_on_another_column_are_seen_through():
+    """Missing at random: complete rows are nearer to the truth than those without gaps, and the gaps come back."""
+    codes, rng = correlated(60_000), np.random.default_rng(1)
+    missing = np.zeros(codes.shape, dtype=np.bool_)
+    missing[:, 0] = rng.random(len(codes)) < np.array([0.6, 0.2, 0.0])[codes[:, 1]]
+    rows = gaps_in(codes, (3, 3, 3), missing, 0)
+    measurements = tables_of(rows, (4, 4, 4), 20.0)
+    found = fit_mixture((4, 4, 4), measurements, observed=(3, 3, 3))
+    truth = np.bincount(codes[:, 0], minlength=3) / len(codes)
+    naive = np.bincount(codes[~missing[:, 0], 0], minlength=3) / (~missing[:, 0]).sum()
+    assert distance(found.filled.marginal((0,)), truth) < 0.35 * distance(naive, truth)
+    assert found.gapped is not None
+    told = found.gapped.marginal((1, 0))[:3, 3]
+    assert told / found.gapped.marginal((1,))[:3] == pytest.approx([0.6, 0.2, 0.0], abs=0.05)
+
+
+def test_the_law_over_all_cells_is_made_of_rate_and_law():
+    codes = correlated(3_000)
+    rows = gaps_in(codes, (3, 3, 3), np.random.default_rng(0).random(codes.shape) < 0.3, 0)
+    found = fit_mixture((4, 4, 4), tables_of(rows, (4, 4, 4), 20.0), observed=(3, 3, 3))
+    for law, whole in zip(found.filled.laws, found.gapped.laws, strict=True):
+        assert whole[:, :3] == pytest.approx((1 - whole[:, 3:]) * law, abs=1e-6)
+        assert whole.sum(axis=1) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("worth", [0, 1 << 22])
+def test_products_in_portions_are_products(worth, monkeypatch):
+    monkeypatch.setattr(mixture_fit, "_NO_THREADS", 100)
+    monkeypatch.setattr(mixture_fit, "_WORTH_THREADS", worth)
+    left, right = np.random.default_rng(0).random((2, 30, 30), dtype=np.float32)
+    assert mixture_fit._multiply(left[:, :7], right[:7]) == pytest.approx(left[:, :7] @ right[:7], rel=1e-5)

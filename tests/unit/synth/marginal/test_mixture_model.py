@@ -10,9 +10,8 @@ from gapless.errors import ModelError
 from gapless.model import archive
 from gapless.model.distribution import CanFill, HasMarginal
 from gapless.model.marginal import Measurement
-from gapless.synth.marginal import mixture_fit, mixture_model
-from gapless.synth.marginal.mixture_fit import _Logits, _Tables, fit_mixture
-from gapless.synth.marginal.mixture_model import MixtureModel
+from gapless.synth.marginal import mixture_model
+from gapless.synth.marginal.mixture_model import MixtureModel, balance
 
 SIZES = (3, 4, 2, 3)
 
@@ -42,11 +41,6 @@ def tables_of(codes, sizes, noise_std, seed=0):
         counts = np.bincount(np.ravel_multi_index(codes[:, columns].T, shape), minlength=np.prod(shape)).reshape(shape)
         measured.append(Measurement(columns, counts + noise_std * rng.normal(size=shape), noise_std))
     return measured
-
-
-def gaps_in(codes, sizes, missing, states):
-    """The same rows with a gap state instead of some cells."""
-    return np.where(missing, np.array(sizes) + states, codes)
 
 
 def distance(one, other):
@@ -148,208 +142,6 @@ def test_many_columns_do_not_underflow():
     assert (model.fill(given, lambda: rng.random(50))[:, 0] == 1).all()
 
 
-def chi_square(cells, rates, observed, sizes, measurements, total):
-    """The loss as its formula says, in plain loops and double precision."""
-
-    def softmax(logits):
-        powers = np.exp(logits - logits.max(axis=0))
-        return powers / powers.sum(axis=0)
-
-    laws = []
-    place, state = 0, 0
-    for size, seen in zip(sizes, observed, strict=True):
-        law, rate = softmax(cells[place : place + seen]), softmax(rates[state : state + 1 + size - seen])
-        laws.append(np.vstack([rate[0] * law, rate[1:]]))
-        place, state = place + seen, state + 1 + size - seen
-    loss = 0.0
-    for measured in measurements:
-        parts = [laws[column] for column in measured.columns]
-        table = np.einsum("ak->a", parts[0]) if len(parts) == 1 else np.einsum("ak,bk->ab", *parts)
-        loss += (((total * table / cells.shape[1] - measured.counts) / measured.noise_std) ** 2).sum()
-    return loss
-
-
-@pytest.mark.parametrize("blocks", [1 << 22, 20])
-@pytest.mark.parametrize("observed", [(3, 4, 2, 3), (2, 4, 1, 2)])
-def test_the_gradient_is_that_of_the_loss(observed, blocks, monkeypatch):
-    """Also with gaps, also in blocks; so is what reconciling changes a constant."""
-    monkeypatch.setattr(mixture_fit, "_CELLS", blocks)
-    rng, total = np.random.default_rng(0), 100.0
-    codes = random_model(seed=2).sample(100, rng).astype(np.int64)
-    measurements = tables_of(codes, SIZES, 0.5)
-    measurements = [Measurement(m.columns, m.counts, 0.5 + i % 3) for i, m in enumerate(measurements)]
-    monkeypatch.setattr(_Tables, "_pace", lambda *_: 1.0)  # no chance added to the noise
-    tables = _Tables(SIZES, observed, measurements, total, (), denoised=True)
-    logits = _Logits(tables, 3, rng)
-    logits.rates += rng.normal(size=logits.rates.shape).astype(np.float32)
-    laws = logits.laws()
-    found = logits.slopes(laws, tables.slope(laws.whole))
-    parts = [logits.cells.astype(np.float64), logits.rates.astype(np.float64)]
-    for which, slope in enumerate(found):
-        for place in np.ndindex(slope.shape if slope is not None else (0,)):
-            sides = []
-            for step in (1e-5, -1e-5):
-                moved = [part.copy() for part in parts]
-                moved[which][place] += step
-                sides.append(chi_square(*moved, observed, SIZES, measurements, total))
-            assert slope[place] * 2 / 3 == pytest.approx((sides[0] - sides[1]) / 2e-5, rel=2e-3, abs=0.05)
-
-
-def test_chi_square_of_each_table():
-    total = 100.0
-    measurements = [Measurement((0,), np.array([60.0, 40.0]), 2.0), Measurement((0, 1), np.full((2, 2), 25.0), 1.0)]
-    tables = _Tables((2, 2), (2, 2), measurements, total, (), denoised=True)
-    squares, _ = tables.compare(np.full((4, 6), 0.5, dtype=np.float32))
-    agreed = 50 + 10 * (1 / 4) / (1 / 4 + 1 / 2)  # inverse-variance mean of 60 ± 2 and 50 ± √2
-    assert squares[0, 0] == pytest.approx(2 * ((agreed - 50) / 2) ** 2, rel=1e-4)
-    assert squares[0, 1] == pytest.approx(4 * ((agreed - 50) / 2) ** 2, rel=1e-4)
-    assert squares[1, 0] == squares[1, 1] == 0
-    assert tables.freedom.tolist() == [[1, 1], [0, 0]]
-
-
-def test_a_fit_reaches_what_noise_allows():
-    """Rows of a known mixture: tables of the fit are nearer to the truth than the noisy ones."""
-    truth = random_model(components=3, seed=4)
-    codes = truth.sample(20_000, np.random.default_rng(0)).astype(np.int64)
-    measurements = tables_of(codes, SIZES, 60.0)
-    found = fit_mixture(SIZES, measurements)
-    assert found.gapped is None
-    assert found.unexplained == ()
-    assert found.total == pytest.approx(20_000, abs=300)
-    pairs = [(measured, truth.marginal(measured.columns)) for measured in measurements if len(measured.columns) == 2]
-    ours = np.mean([distance(found.filled.marginal(measured.columns), law) for measured, law in pairs])
-    assert ours < 0.75 * np.mean([distance(measured.counts / 20_000, law) for measured, law in pairs])
-
-
-def test_a_fit_repeats_itself_and_tells_how_far_it_is():
-    measurements = tables_of(random_model().sample(500, np.random.default_rng(0)).astype(np.int64), SIZES, 20.0)
-    told = []
-    one = fit_mixture(SIZES, measurements, progress=lambda *now: told.append(now))
-    other = fit_mixture(SIZES, measurements)
-    assert all(np.array_equal(a, b) for a, b in zip(one.filled.laws, other.filled.laws, strict=True))
-    assert told[-1] == (1_000, 1_000)
-    assert not np.array_equal(one.filled.laws[0], fit_mixture(SIZES, measurements, seed=1).filled.laws[0])
-
-
-def test_columns_that_decide_each_other_get_more_components():
-    """Forty cells that are copied cannot be told by twenty-five components."""
-    rng = np.random.default_rng(0)
-    cells = rng.integers(0, 40, 20_000)
-    found = fit_mixture((40, 40), tables_of(np.stack([cells, cells], axis=1), (40, 40), 5.0))
-    assert found.unexplained == ()
-    assert np.trace(found.filled.marginal((0, 1))) > 0.95
-
-
-def test_what_cannot_be_reached_is_told(monkeypatch):
-    """Three columns of which each two are said to be equal, and each two different."""
-    monkeypatch.setattr(mixture_fit, "STEPS", 40)
-    same, other = np.diag([500.0, 500.0]), 500 - np.diag([500.0, 500.0])
-    tables = [Measurement((0, 1), same, 1.0), Measurement((1, 2), same, 1.0), Measurement((0, 2), other, 1.0)]
-    assert fit_mixture((2, 2, 2), tables).unexplained
-
-
-def test_what_was_not_measured_is_uniform_and_independent():
-    found = fit_mixture((2, 3), [Measurement((0,), np.array([900.0, 100.0]), 1.0)]).filled
-    assert found.marginal((0,)) == pytest.approx([0.9, 0.1], abs=0.01)
-    assert found.marginal((0, 1)) == pytest.approx(np.outer([0.9, 0.1], np.full(3, 1 / 3)), abs=0.02)
-
-
-def test_a_pair_alone_tells_both_of_its_columns():
-    counts = np.array([[500.0, 100.0], [100.0, 300.0]])
-    found = fit_mixture((2, 2), [Measurement((1, 0), counts.T, 5.0)]).filled
-    assert found.marginal((0, 1)) == pytest.approx(counts / 1_000, abs=0.03)
-
-
-@pytest.mark.parametrize("sizes", [(1,), (1, 2), (1, 1)])
-def test_columns_of_one_cell(sizes):
-    measurements = tables_of(np.zeros((100, len(sizes)), dtype=np.int64), sizes, 1.0)
-    found = fit_mixture(sizes, measurements).filled
-    assert found.marginal((0,)) == pytest.approx([1.0])
-    assert found.sample(10, np.random.default_rng(0)).max() == 0 or sizes == (1, 2)
-
-
-def test_no_rows_but_noise():
-    measurements = tables_of(np.zeros((0, 4), dtype=np.int64), SIZES, 30.0)
-    found = fit_mixture(SIZES, measurements)
-    assert found.total >= 1
-    assert found.filled.sample(5, np.random.default_rng(0)).shape == (5, 4)
-
-
-def test_exact_counts_are_fitted_all_the_same():
-    codes = random_model(seed=3).sample(2_000, np.random.default_rng(0)).astype(np.int64)
-    measurements = tables_of(codes, SIZES, 0.0)
-    found = fit_mixture(SIZES, measurements).filled
-    for measured in measurements:
-        assert distance(found.marginal(measured.columns), measured.counts / 2_000) < 0.03
-
-
-@pytest.mark.parametrize("with_gaps", [False, True])
-def test_forbidden_cells_get_hardly_anything(with_gaps):
-    """Noise alone would leave them a few in a hundred."""
-    rng = np.random.default_rng(0)
-    one = rng.integers(0, 3, 3_000)
-    other = np.where(one == 0, 0, rng.integers(0, 3, 3_000))
-    forbidden = np.zeros((3, 3), dtype=np.bool_)
-    forbidden[0, 1:] = True
-    codes, sizes = np.stack([one, other], axis=1), (3, 3)
-    if with_gaps:
-        codes, sizes = np.where(rng.random(codes.shape) < 0.2, 3, codes), (4, 4)
-    measurements = tables_of(codes, sizes, 100.0)
-    free = fit_mixture(sizes, measurements, observed=(3, 3)).filled.marginal((0, 1))
-    bound = fit_mixture(sizes, measurements, observed=(3, 3), zeros=[((0, 1), forbidden)]).filled.marginal((0, 1))
-    assert bound[forbidden].sum() < 0.01
-    assert bound[forbidden].sum() < 0.5 * free[forbidden].sum()
-    again = fit_mixture(sizes, measurements, observed=(3, 3), zeros=[((1, 0), forbidden.T)]).filled.marginal((0, 1))
-    assert again == pytest.approx(bound)
-
-
-def correlated(rows=20_000, seed=0):
-    """Three columns that go together."""
-    rng = np.random.default_rng(seed)
-    hidden = rng.integers(0, 3, rows)
-    return np.stack([np.where(rng.random(rows) < 0.8, hidden, rng.integers(0, 3, rows)) for _ in range(3)], axis=1)
-
-
-def test_gaps_that_depend_on_nothing_keep_the_rate_of_their_column():
-    """Two kinds of gaps in one column, one in another, none in the last."""
-    codes, rng = correlated(), np.random.default_rng(1)
-    kind = rng.choice(3, len(codes), p=[0.7, 0.2, 0.1])
-    rows = np.stack([np.where(kind > 0, 2 + kind, codes[:, 0]), codes[:, 1], codes[:, 2]], axis=1)
-    rows[:, 1] = np.where(rng.random(len(rows)) < 0.2, 3, rows[:, 1])
-    found = fit_mixture((5, 4, 3), tables_of(rows, (5, 4, 3), 50.0), observed=(3, 3, 3))
-    assert found.gapped is not None
-    assert np.ptp(found.gapped.laws[0][:, 3:], axis=0) == pytest.approx([0, 0], abs=1e-6)
-    assert found.gapped.marginal((0,))[3:] == pytest.approx([0.2, 0.1], abs=0.01)
-    truth = np.bincount(codes[:, 0] * 3 + codes[:, 1], minlength=9).reshape(3, 3) / len(codes)
-    assert found.filled.sizes == (3, 3, 3)
-    assert found.filled.marginal((0, 1)) == pytest.approx(truth, abs=0.012)
-
-
-def test_gaps_that_depend_on_another_column_are_seen_through():
-    """Missing at random: complete rows are nearer to the truth than those without gaps, and the gaps come back."""
-    codes, rng = correlated(60_000), np.random.default_rng(1)
-    missing = np.zeros(codes.shape, dtype=np.bool_)
-    missing[:, 0] = rng.random(len(codes)) < np.array([0.6, 0.2, 0.0])[codes[:, 1]]
-    rows = gaps_in(codes, (3, 3, 3), missing, 0)
-    measurements = tables_of(rows, (4, 4, 4), 20.0)
-    found = fit_mixture((4, 4, 4), measurements, observed=(3, 3, 3))
-    truth = np.bincount(codes[:, 0], minlength=3) / len(codes)
-    naive = np.bincount(codes[~missing[:, 0], 0], minlength=3) / (~missing[:, 0]).sum()
-    assert distance(found.filled.marginal((0,)), truth) < 0.35 * distance(naive, truth)
-    assert found.gapped is not None
-    told = found.gapped.marginal((1, 0))[:3, 3]
-    assert told / found.gapped.marginal((1,))[:3] == pytest.approx([0.6, 0.2, 0.0], abs=0.05)
-
-
-def test_the_law_over_all_cells_is_made_of_rate_and_law():
-    codes = correlated(3_000)
-    rows = gaps_in(codes, (3, 3, 3), np.random.default_rng(0).random(codes.shape) < 0.3, 0)
-    found = fit_mixture((4, 4, 4), tables_of(rows, (4, 4, 4), 20.0), observed=(3, 3, 3))
-    for law, whole in zip(found.filled.laws, found.gapped.laws, strict=True):
-        assert whole[:, :3] == pytest.approx((1 - whole[:, 3:]) * law, abs=1e-6)
-        assert whole.sum(axis=1) == pytest.approx(1, abs=1e-5)
-
-
 def test_files_hold_the_same_model(tmp_path):
     model = random_model()
     archive.save(tmp_path / "one.model", {}, model.to_arrays())
@@ -367,38 +159,92 @@ def test_mixtures_that_are_none(laws):
         MixtureModel(laws)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "observed", "columns", "shape", "text"),
-    [
-        ((), None, None, None, "observed cells among"),
-        ((2, 2), (2,), None, None, "observed cells among"),
-        ((2, 2), (2, 2, 2), None, None, "observed cells among"),
-        ((2, 2), (2, 3), None, None, "observed cells among"),
-        ((2, 2), (2, 0), None, None, "observed cells among"),
-        ((2, 2, 2), None, (0, 1, 2), (2, 2, 2), r"table of columns \(0, 1, 2\)"),
-        ((2, 2), None, (), (), r"table of columns \(\)"),
-        ((2, 2), None, (2,), (2,), r"table of columns \(2,\)"),
-        ((2, 2), None, (1,), (3,), r"shape \(3,\) does not fit"),
-    ],
-)
-def test_fits_that_are_refused(sizes, observed, columns, shape, text):
-    measurements = [] if columns is None else [Measurement(columns, np.ones(shape), 1.0)]
-    with pytest.raises(ModelError, match=text):
-        fit_mixture(sizes, measurements, observed=observed)
+WIDE_SIZES = (3, 4, 2, 5)
 
 
-@pytest.mark.parametrize(
-    ("columns", "shape", "text"),
-    [((0,), (2,), r"table of columns \(0,\)"), ((0, 0), (2, 2), r"columns \(0, 0\)"), ((0, 1), (3, 2), "does not fit")],
-)
-def test_zeros_that_are_refused(columns, shape, text):
-    with pytest.raises(ModelError, match=text):
-        fit_mixture((3, 2), [], observed=(2, 2), zeros=[(columns, np.zeros(shape, dtype=np.bool_))])
+ENDS = np.array([0, 3, 7, 9, 14])
 
 
-@pytest.mark.parametrize("worth", [0, 1 << 22])
-def test_products_in_portions_are_products(worth, monkeypatch):
-    monkeypatch.setattr(mixture_fit, "_NO_THREADS", 100)
-    monkeypatch.setattr(mixture_fit, "_WORTH_THREADS", worth)
-    left, right = np.random.default_rng(0).random((2, 30, 30), dtype=np.float32)
-    assert mixture_fit._multiply(left[:, :7], right[:7]) == pytest.approx(left[:, :7] @ right[:7], rel=1e-5)
+def drawn(rows=4_000, groups=40, seed=0):
+    """Rows of a mixture without any art, their groups, and the counts that are expected."""
+    rng = np.random.default_rng(seed)
+    laws = [rng.dirichlet(np.full(size, 0.6), groups) for size in WIDE_SIZES]
+    which = rng.permutation(np.arange(rows) % groups)
+    codes = np.stack([(np.cumsum(law, 1)[which] < rng.random((rows, 1))).sum(axis=1) for law in laws], axis=1)
+    whole = np.hstack(laws).astype(np.float32)
+    return codes.clip(0, np.array(WIDE_SIZES) - 1).astype(np.uint16), which, whole.T @ whole * np.float32(rows / groups)
+
+
+def off(codes, target):
+    """How far all pairs are from the target, in rows."""
+    far = 0.0
+    for one, other in combinations(range(len(WIDE_SIZES)), 2):
+        counts = np.zeros((WIDE_SIZES[one], WIDE_SIZES[other]))
+        np.add.at(counts, (codes[:, one], codes[:, other]), 1)
+        far += np.abs(counts - target[ENDS[one] : ENDS[one + 1], ENDS[other] : ENDS[other + 1]]).sum() / 2
+    return far
+
+
+def test_every_group_keeps_its_rows_and_its_cells_of_each_column():
+    codes, which, target = drawn()
+    before = codes.copy()
+    balance(codes, which, target, ENDS, np.random.default_rng(1))
+    assert (codes != before).any()
+    for group in range(40):
+        inside = which == group
+        assert np.array_equal(np.sort(codes[inside], axis=0), np.sort(before[inside], axis=0))
+
+
+def test_indicators_count():
+    codes, _, _ = drawn(rows=500)
+    cells = mixture_model._indicators(codes, ENDS)
+    assert cells.sum() == codes.size
+    assert (cells.T @ cells)[2, 3] == ((codes[:, 0] == 2) & (codes[:, 1] == 0)).sum()
+
+
+def test_portions_make_no_difference(monkeypatch):
+    codes, which, target = drawn(rows=500)
+    again = codes.copy()
+    balance(codes, which, target, ENDS, np.random.default_rng(1))
+    monkeypatch.setattr(mixture_model, "_ROWS", 70)
+    balance(again, which, target, ENDS, np.random.default_rng(1))
+    assert np.array_equal(codes, again)
+
+
+def test_pairs_come_near_to_what_the_cells_of_the_groups_allow():
+    """Which is their counts as if columns were independent in each group."""
+    codes, which, _ = drawn()
+    counts = np.zeros((40, ENDS[-1]), dtype=np.float32)
+    np.add.at(counts, (which[:, None], ENDS[:-1] + codes), 1)
+    within = counts.T @ (counts / 100)
+    mixed = codes.copy()
+    balance(mixed, which, within, ENDS, np.random.default_rng(1))
+    assert off(mixed, within) < 0.5 * off(codes, within)
+
+
+def test_couples_are_of_one_group_and_no_row_is_in_two():
+    groups = np.array([2, 0, 2, 1, 2, 0, 0, 0])
+    first, second = mixture_model._couples(groups)
+    assert sorted(zip(first.tolist(), second.tolist(), strict=True)) == [(0, 2), (1, 5), (6, 7)]
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 4, 2, 3), (5,) * 8])
+@pytest.mark.parametrize(("components", "rows"), [(5, 400), (20, 400), (1_000, 4_000)])
+def test_samples_are_nearer_to_the_model_than_without(sizes, components, rows, monkeypatch):
+    """Also where columns, components or rows are few, on average over some samples."""
+    rng = np.random.default_rng(0)
+    model = MixtureModel([rng.dirichlet(np.full(size, 0.6), components) for size in sizes])
+
+    def mean_distance(seed):
+        rng, far = np.random.default_rng(seed), []
+        for _ in range(40 if rows < 4_000 else 8):
+            codes = model.sample(rows, rng).astype(np.int64)
+            for one, other in combinations(range(len(sizes)), 2):
+                counts = np.zeros((sizes[one], sizes[other]))
+                np.add.at(counts, (codes[:, one], codes[:, other]), 1)
+                far.append(np.abs(counts / rows - model.marginal((one, other))).sum() / 2)
+        return np.mean(far)
+
+    mixed = mean_distance(3)
+    monkeypatch.setattr(mixture_model, "MOST", 0)
+    assert mixed < 0.9 * mean_distance(3)

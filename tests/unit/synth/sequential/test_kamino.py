@@ -271,7 +271,7 @@ def test_an_imputer_that_needs_delta_is_refused_under_a_pure_budget_before_anyth
 
 def test_rows_that_are_not_at_hand_are_refused_where_gaps_are_filled(tmp_path):
     table = chunked(private(people(20), schema(), tmp_path, budget=gl.Budget(1.0, 1e-6)), 7)
-    with pytest.raises(gl.errors.EngineError, match="filling gaps column by column needs all rows at hand"):
+    with pytest.raises(gl.errors.EngineError, match="filling gaps column by column needs all rows in memory"):
         gl.Kamino(architecture="columns", missing=gl.Observed()).fit(table, spend=table.ledger.left)
     assert not table.ledger.entries
     gl.Kamino(steps=2, missing=gl.Observed()).fit(table, spend=table.ledger.left)  # nothing is filled

@@ -1,0 +1,127 @@
+"""Several questions at once, all of them or none; and how noisy an answer will be, before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from gapless.data import PrivateTable
+from gapless.data.checks import check_private
+from gapless.data.private_table import check_held, check_question
+from gapless.data.sums import FILLING
+from gapless.errors import Argument, BudgetError, Call, Hint, QuestionError, SchemaError
+from gapless.privacy import Budget, Loss, Spend
+from gapless.privacy.budget import USUAL, share_of
+from gapless.query.answers import Answer
+from gapless.query.compiled import Compiled
+from gapless.query.knn import Knn
+from gapless.query.questions import AnyQuestion
+from gapless.query.treatments import InOneRelease, Preview, release_sums
+from gapless.schema import Schema
+from gapless.types import whole
+
+WHOLE_TABLE = "as many as the schema expects in the whole table"
+
+
+def ask_all(
+    table: PrivateTable,
+    questions: Iterable[AnyQuestion | Compiled],
+    *,
+    spend: Spend,
+    answered: Callable[[Answer], object] | None = None,
+) -> list[Answer]:
+    """Answer questions, each with an even share of `spend`.
+
+    If each is one release they are one batch, fixed in advance: as the first of its ledger it is priced by its exact
+    total, and what is promised to the people behind the gaps holds for it as a whole. With nearest neighbours or
+    quantiles, which take several releases, they are asked in turn.
+
+    Args:
+        table: the sealed table.
+        questions: one after the other, as given; they may be compiled for the schema of the table.
+        spend: for all of them together; it must be there, or nothing is asked.
+        answered: called with each answer as soon as it is paid for, so that none is lost if a later one fails.
+
+    What cannot be answered, or not with so little, is told before anything is spent.
+    """
+    check_private(table, "ask_all")
+    hint = Hint("pass a list, such as [", Call("Count"), ", ", Call("Mean", "income"), "]")
+    if isinstance(questions, str) or not isinstance(questions, Iterable):
+        raise QuestionError("ask_all takes a list of questions", hint=hint)
+    questions = tuple(questions)
+    if not questions:
+        raise QuestionError("no question", hint=hint)
+    loss = table.ledger.share(spend)
+    grant = table.ledger.grant(loss, to="ask")
+    share = loss / len(questions)
+    notify = answered or (lambda _: None)
+    asked = []
+    for question in questions:
+        if not isinstance(question, Compiled):
+            check_question(question)
+            question = question.compile(table.schema)  # noqa: PLW2901 the same question
+        _look_ahead(question, share, per_person=table.protect.at_most, filled=table.filled)
+        asked.append(question)
+    treatments = [question.question.treatment(question, filled=table.filled) for question in asked]
+    if any(isinstance(treatment, Knn) for treatment in treatments):
+        check_held(table, FILLING)  # now, before a question that comes first is charged
+    pairs = list(zip(treatments, asked, strict=True))
+    fixed = [treatment.sums(question, table) for treatment, question in pairs if isinstance(treatment, InOneRelease)]
+    answers = release_sums(fixed, table, grant) if len(fixed) == len(pairs) else []
+    for answer in answers:
+        notify(answer)
+    for treatment, question in pairs[len(answers) :]:
+        answers.append(treatment.answer(question, table, table.ledger.grant(share, to="ask")))
+        notify(answers[-1])
+    return answers
+
+
+def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spend, rows: int | None = None) -> Preview:
+    """The noise to expect if this share of a budget is spent: public facts alone, no table, nothing spent.
+
+    For a table read with `protect=Rows(schema.rows_per_person)`; with more rows there is more noise.
+
+    Args:
+        question: the question.
+        schema: what is publicly known of the table.
+        budget: the promise for the table.
+        spend: what would be spent: "10%" of the budget, or a loss.
+        rows: about how many rows the answer is, or one group of it: the noise on means, shares, variances and quantiles
+            depends on it. The true number is private, so it has to be stated; by default `expected_rows` of the schema.
+
+    >>> from gapless.query import Count, Mean
+    >>> from gapless.schema import Integer
+    >>> people = Schema("people", [Integer("age", bounds=(0, 99))])
+    >>> print(preview(Count(where="age < 50"), people, budget=Budget(1.0, 0), spend="10%"))
+    count() where age < 50: ± 30 (95 %), noise std 14.14, on the answer
+    >>> print(preview(Mean("age"), people, budget=Budget(1.0, 0), spend="10%", rows=3000))
+    mean(age): at most ± 0.9887 (95 %), noise std at most 0.4667, on an answer about 3,000 rows
+    """
+    check_question(question)
+    if not isinstance(schema, Schema):
+        hint = (
+            "pass people.schema"
+            if isinstance(schema, PrivateTable)
+            else Hint("pass ", Call("Schema.read", "people.toml"))
+        )
+        raise SchemaError(f"schema is a {type(schema).__name__}", hint=hint)
+    if not isinstance(budget, Budget):
+        raise BudgetError(f"budget is {budget!r}", hint=Hint("pass ", Argument("budget", USUAL)))
+    return preview_compiled(question.compile(schema), share_of(budget.capacity, spend), rows)
+
+
+def preview_compiled(asked: Compiled, loss: Loss, rows: int | None = None) -> Preview:
+    """The noise to expect for a loss: see `preview`."""
+    per_person = asked.bins.rows_per_person
+    if rows is not None:
+        rows = whole("rows", rows, error=QuestionError, least=1)
+        return _look_ahead(asked, loss, per_person=per_person, rows=rows)
+    shown = _look_ahead(asked, loss, per_person=per_person, rows=asked.bins.expected_rows)
+    return shown if shown.rows is None else replace(shown, of=f"{shown.of}, {WHOLE_TABLE}")
+
+
+def _look_ahead(
+    asked: Compiled, loss: Loss, *, per_person: int, filled: bool = False, rows: int | None = None
+) -> Preview:
+    """The noise to expect for a loss; refuses what cannot be answered, or not with so little."""
+    return asked.question.treatment(asked, filled=filled).preview(asked, loss, per_person=per_person, rows=rows)

@@ -1,0 +1,44 @@
+"""The coding as SQL: what is refused by its type, where bins begin, and what is said of bad cells."""
+
+import numpy as np
+import pytest
+
+import gapless as gl
+from gapless.data.engines.postgres import PostgresSql
+from gapless.data.engines.sql_encoding import LOST, REFUSED, coding, complaint, cuts_of
+
+AGE = gl.Integer("age", bounds=(0, 99), bins=4)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "wrong"),
+    [
+        (AGE, "date", "is a integer, and the data have it as a date"),
+        (gl.Date("born", bounds=("2000-01-01", "2020-01-01")), "whole", "have it as a whole"),
+        (gl.Date("born", bounds=("2000-01-01", "2020-01-01"), format="%d %B %Y"), "text", "does not read"),
+        (gl.Boolean("yes", spelling=("ς", "σ")), "text", "not made small one by one"),
+    ],
+)
+def test_what_a_database_might_read_otherwise_is_refused_by_its_type(column, kind, wrong):
+    with pytest.raises(gl.errors.ReadError, match=wrong):
+        coding(column, kind, 0, PostgresSql())
+
+
+def test_bins_begin_where_values_of_memory_do():
+    cuts = cuts_of(AGE)
+    assert AGE.bin_of(cuts).tolist() == [1, 2, 3]
+    assert AGE.bin_of(np.nextafter(cuts, -np.inf)).tolist() == [0, 1, 2]
+
+
+def test_each_step_names_the_one_before_it():
+    steps = coding(AGE, "text", 3, PostgresSql())
+    assert "r3" in steps.clean
+    assert "t3" in steps.position
+    assert "x3" in steps.code
+    assert coding(AGE, "whole", 3, PostgresSql()).position is None
+
+
+def test_bad_cells_are_told_as_those_of_a_file():
+    assert "outside = 'refuse'" in str(complaint(AGE, REFUSED))
+    assert "may_be_missing is not true" in str(complaint(AGE, LOST))
+    assert "ask the database" in str(complaint(AGE, LOST))

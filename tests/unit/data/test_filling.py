@@ -1,0 +1,92 @@
+"""Gaps filled by chance: whose laws are handed rows, what is told of them afterwards, and which cells are drawn."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from gapless.data.filling import draw_inside, fill_gaps, secret_chance
+from gapless.data.row_contribution import Tally
+from gapless.data.sums import plain_sum, rank_scores
+from gapless.data.workload import Views, Workload, violating_pairs
+from gapless.errors import ModelError
+from gapless.synth.sequential.autoregressive import ColumnLaw
+from gapless.testing.audit import letters_schema, private
+
+ROWS = [("a", "b", "a"), (None, "b", "a"), ("b", None, "b")]
+LAW = ColumnLaw((), 2, 2, 1, np.zeros(2))
+
+
+@pytest.fixture
+def table(tmp_path):
+    return private(ROWS, letters_schema([2, 2, 2]), tmp_path)
+
+
+class Spy(ColumnLaw):
+    """Not of the library."""
+
+
+@pytest.mark.parametrize(
+    ("law", "given"),
+    [
+        (Spy((), 2, 2, 1, np.zeros(2)), []),
+        (ColumnLaw((), 3, 3, 1, np.zeros(3)), []),  # of other cells
+        (LAW, ["x1"]),  # given others than it was trained with
+        (ColumnLaw((3,), 2, 2, 1, np.zeros(9)), ["x1"]),  # which may be missing itself
+        (ColumnLaw((), 2, 2, 1, np.zeros(1)), []),  # too few numbers
+        (ColumnLaw((), 2, 2, 1, np.array([0.0, np.nan])), []),
+    ],
+)
+def test_a_law_that_is_not_ours_or_does_not_fit_is_refused_before_a_row_is_read(table, law, given):
+    with pytest.raises(ModelError):
+        table.fill_column("x0", law, given=given)
+    assert not table.ledger.entries
+
+
+def test_nothing_is_put_into_a_law_by_hand():
+    """It has no place for a method of its own, and what is filled with is made anew of its numbers."""
+    law = ColumnLaw((), 2, 2, 1, np.zeros(2))
+    with pytest.raises(AttributeError):
+        object.__setattr__(law, "draw", print)
+    assert law.remade() is not law
+    assert law.remade().numbers is not law.numbers
+
+
+def test_counts_of_drawn_cells_read_every_row(table):
+    """What a row adds to them hangs on its gaps, which figures of loss distributions take it not to."""
+    filled = table.fill_column("x0", LAW, given=[])
+    tally = Tally(("x1",), lambda rows: np.ones((len(rows["x1"]), 1), dtype=np.int64), 1, 1, needs=frozenset({"x1"}))
+    codes = np.arange(filled.schema["x1"].extended_size)
+    counted = [
+        filled.marginal(["x0", "x1"]),
+        filled.marginal("x1"),
+        filled.where("x1", ["a"]).marginal(()),
+        filled.grouped("x1", [np.zeros(filled.schema["x1"].size, dtype=np.int64)])[0],
+        filled.gap_patterns(["x1"]),
+        Workload(filled, [(0, 1)], rows="observed").counts((0, 1)),
+        Views(filled, [(1, codes)], rows="observed").counts((0,)),
+        plain_sum(filled, tally),
+        *rank_scores(filled, tally, "x1", quantile=Fraction(1, 2), shifts=[0]),
+        violating_pairs(filled, "t1.x1 == t2.x1 and t1.x2 != t2.x2", buckets=2),
+    ]
+    assert [value.reads for value in counted] == [None] * len(counted)
+    assert table.marginal("x1").reads == {"x1"}
+
+
+def test_only_gaps_are_drawn_each_row_by_its_own_number():
+    codes, law = np.array([0, 2, 2, 1], dtype=np.uint8), np.array([0.25, 0.75])
+    (filled,) = fill_gaps([codes], [law], lambda: np.array([0.9, 0.2, 0.3, 0.0]))
+    assert filled.tolist() == [0, 0, 1, 1]
+    assert filled.dtype == codes.dtype
+
+
+def test_a_cell_of_a_bin_is_drawn_evenly():
+    of_cells = np.array([0, 0, 0, 1])
+    assert draw_inside(np.array([0, 0, 1]), of_cells, lambda: np.array([0.0, 0.99, 0.99])).tolist() == [0, 2, 3]
+
+
+def test_the_first_rows_have_the_same_numbers_however_many_follow(monkeypatch):
+    monkeypatch.setattr("gapless.data.filling.secrets.randbits", lambda _: 7)
+    short, long = secret_chance(3), secret_chance(5)
+    for _ in range(2):
+        assert short().tolist() == long()[:3].tolist()

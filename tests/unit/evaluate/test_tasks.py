@@ -1,0 +1,111 @@
+"""What classifiers learn from a table."""
+
+import numpy as np
+import pytest
+
+import gapless as gl
+from gapless import evaluate as ev
+from gapless.schema import Boolean, Categorical, Integer, MissingCode, Ordinal, Schema
+
+MIXED = Schema(
+    "people",
+    [
+        Integer("age", bounds=(0, 99), bins=5, may_be_missing=True),
+        Categorical("town", ["a", "b", "c"], may_be_missing=True, missing=(MissingCode("n/a", "not-applicable"), "")),
+        Ordinal("grade", ["low", "middle", "high"]),
+        Boolean("smoker", may_be_missing=True),
+        Categorical("only", ["one"]),
+    ],
+)
+
+
+def table(schema, columns):
+    return gl.Table(schema, [np.array(one) for one in columns], rows=len(columns[0]))
+
+
+def mixed(rows, seed, *, gaps=True):
+    rng = np.random.default_rng(seed)
+    latent = rng.random(rows)  # what makes the columns depend on each other
+    codes = []
+    for column in MIXED.columns:
+        cells = (np.clip(latent + rng.normal(0, 0.2, rows), 0, 0.999) * column.values_size).astype(int)
+        if gaps and column.gaps:
+            cells[rng.random(rows) < 0.2] = column.size
+        codes.append(cells)
+    return table(MIXED, codes)
+
+
+def test_the_rule_for_positive_labels_reads_the_schema_alone():
+    one = mixed(5, 0)
+    assert ev.positive_cells(one, "age").tolist() == [False, False, False, True, True]
+    assert ev.positive_cells(one, "town").tolist() == [False, False, True, False]  # not applicable is negative
+    assert ev.positive_cells(one, "smoker").tolist() == [False, True]
+    assert ev.positive_cells(one, "only").tolist() == [False]
+    assert ev.positive_cells(one, "town", ["a", "not applicable"]).tolist() == [True, False, False, True]
+    with pytest.raises(gl.errors.SchemaError, match="has no cell 'z'"):
+        ev.positive_cells(one, "town", ["z"])
+
+
+def test_f1_is_high_from_good_data_and_low_from_shuffled():
+    pytest.importorskip("sklearn")
+    truth, good = mixed(400, 0), mixed(400, 1)
+    rng = np.random.default_rng(2)
+    bad = table(MIXED, [rng.permutation(codes) for codes in good.codes])
+    told = []
+    scores = ev.f1_scores(truth, good, labels=["grade", "only"], progress=lambda *a: told.append(a))
+    assert list(scores) == ["grade"]  # a label that never changes is left out
+    assert list(scores["grade"]) == list(ev.classifiers())
+    assert len(scores["grade"]) == 9
+    assert told[-1] == ("grade", 9, 9)
+    assert ev.mean_f1(scores) > 0.7
+    assert ev.mean_f1(scores) > ev.mean_f1(ev.f1_scores(truth, bad, labels=["grade"])) + 0.2
+    assert scores == ev.f1_scores(truth, good, labels=["grade"])
+    named = ev.f1_scores(truth, good, labels=["grade"], positive={"grade": ["low"]})
+    assert named != scores
+    weights = np.where(good.codes[2] == 2, 1e-9, 1.0)  # hardly any positive label is left
+    assert ev.mean_f1(ev.f1_scores(truth, good, labels=["grade"], weights=weights)) < ev.mean_f1(scores) - 0.1
+    never = table(MIXED, [codes[good.codes[2] < 2] for codes in good.codes])
+    assert ev.mean_f1(ev.f1_scores(truth, never, labels=["grade"])) == 0
+    assert ev.roc_auc(truth, good, label="grade") > 0.8
+    assert ev.roc_auc(truth, never, label="grade") == 0.5
+    assert ev.roc_auc(truth, good, label="only") is None
+    assert np.isnan(ev.mean_f1({}))
+
+
+def test_coefficients_are_those_of_least_squares():
+    pytest.importorskip("sklearn")
+    truth, good = mixed(400, 0), mixed(400, 1)
+    rng = np.random.default_rng(2)
+    bad = table(MIXED, [rng.permutation(codes) for codes in good.codes])
+    for label in ("age", "smoker", "town"):
+        assert ev.coefficient_error(truth, good, label=label) < ev.coefficient_error(truth, bad, label=label)
+    assert ev.coefficient_error(truth, good, label="only") is None
+    assert ev.coefficient_error(truth, good, label="age", positive=["0..19"]) > 0
+
+
+def test_detection_tells_shuffled_rows_and_not_an_equal_sample():
+    pytest.importorskip("sklearn")
+    truth, good = mixed(600, 0), mixed(600, 1)
+    rng = np.random.default_rng(2)
+    bad = table(MIXED, [rng.permutation(codes) for codes in good.codes])
+    same, other = ev.detection(truth, good), ev.detection(truth, bad)
+    assert 0.4 < same.auc < 0.6
+    assert other.auc > 0.7
+    assert same.propensity_mse < other.propensity_mse < 0.25
+    filled = ev.detection(truth, mixed(600, 1, gaps=False))
+    assert filled.complete
+    assert filled.rows[0] < 600
+    assert 0.4 < filled.auc < 0.6  # the gaps do not betray the truth
+    assert ev.detection(truth, mixed(10, 0)) is None
+    heavy = ev.detection(truth, bad, weights=np.where(np.arange(600) < 300, 1.0, 0.0))
+    assert heavy.auc > 0.65
+
+
+def test_learning_without_scikit_learn_says_what_to_install(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(
+        gl.errors.ReadError, match=r"scikit-learn is not installed\n  Try: pip install 'gapless\[learn\]'"
+    ):
+        ev.f1_scores(mixed(50, 0), mixed(50, 1))

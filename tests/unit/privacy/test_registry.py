@@ -1,0 +1,45 @@
+"""Recorded releases: which ones a ledger accepts, and that their loss is computed again from the record."""
+
+import pytest
+
+from gapless.errors import BudgetError, LedgerError
+from gapless.privacy import L1, L2, DiscreteGaussian, DiscreteLaplace, Linf, Rows, Sampled, Smooth, SmoothCauchy
+from gapless.privacy.budget import PURE
+from gapless.privacy.registry import MECHANISMS, UNKNOWN, check_known, mechanism_of, recomputed_loss
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "distance", "order"),
+    [
+        (DiscreteLaplace(3.0), L1(2), PURE),
+        (DiscreteGaussian(3.0), L2(2), 8.0),
+        (SmoothCauchy(2.0, 1.0, 1.0), Smooth(1, 5.0), PURE),
+    ],
+)
+def test_the_loss_of_a_record_is_that_of_the_release(mechanism, distance, order):
+    check_known(mechanism, distance)
+    assert mechanism_of(mechanism.parameters()) == mechanism
+    record = {type(distance).__name__: distance.at_most}
+    assert recomputed_loss(mechanism.parameters(), record, order) == mechanism.loss(distance, order).value
+
+
+def test_every_mechanism_is_recorded_by_its_name():
+    assert all(name == kind.__name__ for name, kind in MECHANISMS.items())
+    assert len(MECHANISMS) == 9
+
+
+def test_a_half_written_entry_has_lost_nothing():
+    assert mechanism_of(UNKNOWN) is None
+    assert recomputed_loss(UNKNOWN, {"Linf": 0.0}, 8.0) == 0
+
+
+def test_subclasses_and_strangers_are_refused():
+    cheaper = type("DiscreteLaplace", (DiscreteLaplace,), {"__slots__": ()})(1.0)
+    wider = type("L1", (L1,), {"__slots__": ()})(1)
+    for mechanism, distance in [(cheaper, L1(1)), (DiscreteLaplace(1.0), wider), (DiscreteLaplace(1.0), Rows(1))]:
+        with pytest.raises(BudgetError, match="a ledger can compute again"):
+            check_known(mechanism, distance)
+    with pytest.raises(LedgerError, match="does not know the mechanism 'Levy'"):
+        mechanism_of({"name": "Levy", "scale": 1.0})
+    check_known(DiscreteLaplace(1.0), Linf(1))  # refused by its loss: the registry knows both
+    check_known(DiscreteLaplace(1.0), Sampled(1))

@@ -1,0 +1,117 @@
+"""Released tables: fresh noise, counts of other rows, which columns were counted together, and learning again."""
+
+import numpy as np
+import pytest
+
+import gapless as gl
+from gapless.model.marginal import Measurement, reconcile
+from gapless.schema import Categorical, Integer, Schema
+from gapless.synth import METHODS
+from gapless.synth.fitting import noise_of
+from gapless.synth.marginal.bayesian_network import Begun, Node
+from gapless.synth.measurements import Evidence
+from gapless.testing.audit import letters_schema, private
+from gapless.testing.noise import fixed_noise
+
+SCHEMA = letters_schema([3, 2, 4])
+
+
+WHOLE = Schema("whole", [Categorical(f"x{i}", list("abcd")[:size]) for i, size in enumerate([3, 2, 4])])
+
+
+PAIRS = {(0, 1): (3, 2), (0, 2): (3, 4), (1, 2): (2, 4)}
+
+
+def rows(many=400):
+    rng = np.random.default_rng(3)
+    letters = np.array(list("abcd"))
+    first = rng.integers(3, size=many)
+    second = (first + rng.integers(2, size=many)) % 2
+    cells = np.stack([letters[first], letters[second], letters[rng.integers(4, size=many)]], axis=1).astype(object)
+    cells[rng.random((many, 3)) < 0.1] = None
+    return [tuple(row) for row in cells]
+
+
+def fitted(method, folder, **settings):
+    table = private(rows(), SCHEMA, folder, budget=gl.Budget(3.0, 1e-6))
+    with fixed_noise(1):
+        return METHODS[method](**settings).fit(table, spend=table.ledger.left)
+
+
+def test_shaken_tables_have_their_noise_once_more(tmp_path):
+    evidence = fitted("mst", tmp_path).evidence
+    shaken = [evidence.shaken(np.random.default_rng(number)) for number in range(400)]
+    for place, table in enumerate(evidence.tables):
+        moves = np.array([other.tables[place].counts - table.counts for other in shaken])
+        assert moves.std() == pytest.approx(table.noise_std, rel=0.15)
+        assert abs(moves.mean()) < 6 * table.noise_std / np.sqrt(moves.size)
+
+
+def test_counts_of_other_rows(tmp_path):
+    for method in ("mst", "privbayes"):
+        evidence = fitted(method, tmp_path).evidence
+        codes = np.stack([np.full(50, 2), np.full(50, 1), np.full(50, 3)], axis=1)
+        counted = evidence.of_rows(codes, SCHEMA, np.random.default_rng(1))
+        for table in counted.tables:
+            assert abs(table.counts.sum() - 50) < 8 * table.noise_std * np.sqrt(table.counts.size)
+            assert table.counts.max() > 50 - 8 * table.noise_std
+
+
+def test_values_of_other_rows_are_counted_in_the_bins_of_their_rows(tmp_path):
+    schema = Schema("line", [Integer("wage", bounds=(0, 199), bins="learned")])
+    table = private([(wage,) for wage in range(200)] * 20, schema, tmp_path, budget=gl.Budget(50.0, 1e-6))
+    model = gl.Independent().fit(table, spend=table.ledger.left)
+    wage = model.schema["wage"]
+    codes = np.full((5000, 1), wage.size - 1)
+    *_, leaves = model.evidence.of_rows(codes, model.schema, np.random.default_rng(1)).trees
+    inside = wage.fine.group(wage)[:200] == wage.size - 1
+    noise = leaves.noise_std * np.sqrt(200)
+    assert abs(leaves.counts[inside].sum() - 5000) < 6 * noise
+    assert abs(leaves.counts[~inside].sum()) < 6 * noise
+    assert noise < 100
+
+
+def test_merged_columns_are_not_taken_for_whole_ones(tmp_path):
+    evidence = fitted("privbayes", tmp_path).evidence
+    for columns in evidence.together(SCHEMA):
+        assert any(
+            set(columns)
+            <= {c for c, size in zip(t.columns, t.counts.shape, strict=True) if size == SCHEMA.columns[c].extended_size}
+            for t in evidence.tables
+        )
+
+
+def network(cap_cells):
+    """Released tables of a network in which the last column has two parents that no other table holds."""
+    nodes = (Node(0), Node(1), Node(2, (0, 1), (np.arange(3), np.arange(2))))
+    counts = [np.array([500.0, 300, 200]), np.array([600.0, 400]), np.full((3, 2, 4), 1000 / 24)]
+    tables = [Measurement((*n.parents, n.column), c, 1.0) for n, c in zip(nodes, counts, strict=True)]
+    return Evidence(kind="network", tables=tuple(tables), nodes=nodes, extended=True, cap_cells=cap_cells)
+
+
+def test_a_table_that_rows_of_a_network_do_not_keep_supports_nothing():
+    assert network(100).together(WHOLE) == [frozenset({0, 1, 2})]
+    assert sorted(map(sorted, network(4).together(WHOLE))) == [[0], [1]]
+    assert isinstance(network(100).learn(WHOLE, closely=True).filled, Begun)
+
+
+def test_a_mixture_follows_tables_nearby_from_where_it_was():
+    """In fewer steps: of the way to other tables at most a tenth is left."""
+    rng = np.random.default_rng(1)
+    tables = [Measurement(pair, rng.uniform(50, 150, shape), 20.0) for pair, shape in PAIRS.items()]
+    evidence = Evidence(kind="mixture", tables=tuple(tables), extended=True)
+    start = evidence.learn(WHOLE, closely=True)
+    other = evidence.shaken(rng)
+    moved = other.learn(WHOLE, closely=True, start=start)
+    agreed = reconcile((3, 2, 4), other.tables, other.total)
+    before, after = (
+        sum(np.abs(model.filled.marginal(pair) * other.total - agreed[pair][0]).sum() for pair in PAIRS)
+        for model in (start, moved)
+    )
+    assert after < before / 10
+
+
+def test_repeated_measurements_are_known_better():
+    known = [((0,), 3.0), ((0,), 4.0), ((1,), 5.0)]
+    measured = [Measurement(columns, np.zeros(2), noise_std) for columns, noise_std in known]
+    assert noise_of(measured) == {(0,): pytest.approx(2.4), (1,): pytest.approx(5.0)}
