@@ -564,6 +564,17 @@ def reading(names):
     return lambda table, rows, reads: real(table, rows, reads | names)
 
 
+def sealing(kind, names):
+    """Values of a table with distances of one kind, whose `reads` names too many columns."""
+    real = private_table.PrivateTable._sealed
+
+    def planted(table, function, *, distance, reads):
+        reads = (reads or frozenset()) | names if isinstance(distance, kind) else reads
+        return real(table, function, distance=distance, reads=reads)
+
+    return planted
+
+
 def half_sum(tally, *_, rows=None):
     return L1((rows or 1) * tally.unit / 2)
 
@@ -631,7 +642,7 @@ PLANTED = {
     "half a distance of counts": ((private_table, "L1", halved(L1)), fit("independent", "extended"), "moved"),
     "half a distance of pairs": ((workload, "L1", halved(L1)), fit_ruled("mst", "extended"), "pairs that break"),
     "reads of pairs": (
-        (workload, "lacking", lambda *_: frozenset({"sex"})),
+        (private_table.PrivateTable, "_sealed", sealing(L1, {"sex"})),
         fit_ruled("independent", "extended"),
         "was read",
     ),
@@ -662,11 +673,7 @@ PLANTED = {
     "teachers by the number of rows": (NOTHING, as_many_teachers_as_tens_of_rows, "the runs part"),
     "a length from what is in the rows": (NOTHING, by_the_longest, "the runs part"),
     "reads of votes": ((training, "_shown", reading({"sex"})), fit("pategan", "extended"), "was read"),
-    "reads of a training": (
-        (training, "lacking", lambda *_: frozenset({"sex"})),
-        fit("kamino", "observed"),
-        "was read",
-    ),
+    "reads of a training": ((training, "_shown", reading({"sex"})), fit("kamino", "observed"), "was read"),
 }
 
 

@@ -465,7 +465,7 @@ WRONG = {
     "unused": (declared('kind = "categorical"\nlevels = ["a"]\nother = "a"'), "does not use it"),
     "on a scale": (
         declared('kind = "ordinal"\nlevels = ["a", "other"]\noutside = "other"'),
-        "no rule outside = 'other'",
+        "has outside = 'other'",
     ),
 }
 
