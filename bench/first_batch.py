@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from gapless.privacy import Budget
-from gapless.privacy.first_batch import GaussianBatch, Part, least_noise
+from gapless.privacy.first_batch import BatchPart, GaussianBatch, smallest_noise_factor
 
 SHARES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.5)
 BUDGETS = (Budget(0.1, 1e-6), Budget(1.0, 1e-6), Budget(1.0, 1e-9), Budget(3.0, 1e-6), Budget(10.0, 1e-6))
@@ -22,12 +22,12 @@ BUDGETS = (Budget(0.1, 1e-6), Budget(1.0, 1e-6), Budget(1.0, 1e-9), Budget(3.0, 
 def batch_of(tables: int, budget: Budget, share: float) -> GaussianBatch:
     """Equal tables that cost this share of the budget by the sum of their losses."""
     std = math.sqrt(budget.order * tables / (2 * share * budget.capacity.value))
-    return GaussianBatch(tuple(Part(std, 1, 1) for _ in range(tables)), budget, budget.order)
+    return GaussianBatch(tuple(BatchPart(std, 1, 1) for _ in range(tables)), budget, budget.order)
 
 
 def together(tables: int, budget: Budget, share: float) -> float:
     """How much more noise the sum of losses asks for, as a part."""
-    return 1 / least_noise(batch_of(tables, budget, share), share * budget.capacity.value) - 1
+    return 1 / smallest_noise_factor(batch_of(tables, budget, share), share * budget.capacity.value) - 1
 
 
 def split(budget: Budget, share: float) -> float:
@@ -59,7 +59,7 @@ if __name__ == "__main__":
     print(f"| {budget}, split as (ε', δ') | {told} |")
     many = batch_of(400, budget, 1.0)
     begin = time.process_time()
-    factor = least_noise(many, budget.capacity.value)
+    factor = smallest_noise_factor(many, budget.capacity.value)
     found = time.process_time()
-    many.scaled(factor).fits(budget.capacity.value)
+    many.scale_noise(factor).fits(budget.capacity.value)
     print(f"\n400 tables: noise found in {found - begin:.2f} s, computed again in {time.process_time() - found:.3f} s")

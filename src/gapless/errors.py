@@ -41,7 +41,7 @@ class Argument:
     value: object = None
 
     def __str__(self) -> str:
-        return f"{self.name}={'' if self.value is None else _in_python(self.value)}"
+        return f"{self.name}={'' if self.value is None else _to_python(self.value)}"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -60,7 +60,7 @@ class Call:
         object.__setattr__(self, "arguments", arguments)
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(_in_python, self.arguments))})"
+        return f"{self.name}({', '.join(map(_to_python, self.arguments))})"
 
 
 class Hint(str):
@@ -81,19 +81,19 @@ class Hint(str):
 
     def __new__(cls, *parts: str | Argument | Call) -> Self:
         """A hint without alternatives."""
-        return cls._either((parts,))
+        return cls._from_alternatives((parts,))
 
     @classmethod
-    def _either(cls, alternatives: tuple[tuple[str | Argument | Call, ...], ...]) -> Self:
-        made = super().__new__(cls, _joined(["".join(map(str, parts)) for parts in alternatives]))
+    def _from_alternatives(cls, alternatives: tuple[tuple[str | Argument | Call, ...], ...]) -> Self:
+        made = super().__new__(cls, _join_alternatives(["".join(map(str, parts)) for parts in alternatives]))
         made.alternatives = alternatives
         return made
 
     def __or__(self, other: Hint) -> Self:
         """This, or else the other."""
-        return self._either(self.alternatives + other.alternatives)
+        return self._from_alternatives(self.alternatives + other.alternatives)
 
-    def written(self, form: Callable[[Argument | Call], str | None]) -> str:
+    def render(self, form: Callable[[Argument | Call], str | None]) -> str:
         """The alternatives of which every argument has a form; Python's form if there are none.
 
         Args:
@@ -104,24 +104,24 @@ class Hint(str):
             texts = [part if isinstance(part, str) else form(part) for part in parts]
             if None not in texts:
                 offered.append("".join(filter(None, texts)))
-        return _joined(offered) if offered else str(self)
+        return _join_alternatives(offered) if offered else str(self)
 
 
-def _joined(texts: Sequence[str]) -> str:
+def _join_alternatives(texts: Sequence[str]) -> str:
     return ", or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
-def _in_python(value: object) -> str:
+def _to_python(value: object) -> str:
     """The value as Python code, with the double quotes of this project."""
     match value:
         case str() | Path():
             return json.dumps(str(value), ensure_ascii=False)
         case list():
-            return f"[{', '.join(map(_in_python, value))}]"
+            return f"[{', '.join(map(_to_python, value))}]"
         case tuple():
-            return f"({', '.join(map(_in_python, value))}{',' if len(value) == 1 else ''})"
+            return f"({', '.join(map(_to_python, value))}{',' if len(value) == 1 else ''})"
         case Mapping():
-            return f"{{{', '.join(f'{_in_python(key)}: {_in_python(value[key])}' for key in value)}}}"
+            return f"{{{', '.join(f'{_to_python(key)}: {_to_python(value[key])}' for key in value)}}}"
         case float():
             return float.__repr__(value).replace("e-0", "e-")
         case Argument() | Call():
@@ -139,7 +139,7 @@ class GaplessError(Exception):
 
     def __init__(self, wrong: str, *, hint: str) -> None:
         super().__init__(f"{wrong}\n  Try: {hint}")
-        self.wrong = wrong
+        self.message = wrong
         self.hint = hint
 
 
@@ -152,7 +152,7 @@ class ReadError(GaplessError):
 
 
 @contextmanager
-def needs(module: str, extra: str, more: str = "") -> Iterator[None]:
+def requires_extra(module: str, extra: str, more: str = "") -> Iterator[None]:
     """Refuse to go on if the import inside fails: the module comes with an extra of this package.
 
     >>> with needs("pandas", "pandas", ", or save the table as CSV"):

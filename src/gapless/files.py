@@ -27,26 +27,26 @@ from typing import IO, Any
 from gapless.errors import ReadError
 
 
-def check_writable(path: Path, *, unlike: Iterable[Path | None] = (), new: bool = False) -> None:
+def check_writable(path: Path, *, distinct_from: Iterable[Path | None] = (), must_not_exist: bool = False) -> None:
     """Be sure that a file can be put there, without touching what is there.
 
     It must be none of the files `unlike` it, the inputs and other outputs of the same command, whatever they are called
     by; with `new` nothing may be there yet.
     """
-    if any(_same(path, other) for other in unlike if other is not None):
+    if any(_is_same_file(path, other) for other in distinct_from if other is not None):
         raise ReadError(f"{path} would take the place of another file of this command", hint="another name for it")
-    if new and os.path.lexists(path):
+    if must_not_exist and os.path.lexists(path):
         raise ReadError(f"{path} exists", hint="another name, so that nothing is lost")
-    _beside(path).rmdir()
+    _make_temporary_folder(path).rmdir()
 
 
 @contextlib.contextmanager
-def replace(path: Path) -> Iterator[Path]:
+def write_atomically(path: Path) -> Iterator[Path]:
     """Give a path beside `path` to write to; only when that is done does it take the place of `path`.
 
     A full disk, a read-only folder or a crash leaves the old file as it was.
     """
-    folder = _beside(path)
+    folder = _make_temporary_folder(path)
     partial = folder / path.name
     try:
         yield partial
@@ -74,11 +74,11 @@ def free_name(path: Path) -> Path:
     return free
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same_file(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
-def _beside(path: Path) -> Path:
+def _make_temporary_folder(path: Path) -> Path:
     """A new folder to write in; not beside a ledger or its seal, which nothing replaces."""
     real = path.resolve()
     if (real.exists() and real.suffix == ".seal") or real.with_name(f"{real.name}.seal").exists():
@@ -123,14 +123,14 @@ def locked(descriptor: int, path: Path) -> Iterator[bool]:
     process = os.getpid()
     try:
         _lock(descriptor)
-        yield is_at(descriptor, path)
+        yield is_file_at(descriptor, path)
     finally:
         if os.getpid() == process:  # a child forked meanwhile shares the lock, and must leave it to its parent
             _unlock(descriptor)  # explicitly: such a child would keep it
         os.close(descriptor)
 
 
-def is_at(descriptor: int, path: Path) -> bool:
+def is_file_at(descriptor: int, path: Path) -> bool:
     """Whether a path names this open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
@@ -149,15 +149,15 @@ def sync_name(path: Path) -> None:
 
 
 MEGABYTE = 1 << 20
-PIECE = 1 << 16  # bytes that are read at once: a buffer of this size is made for each
-LARGEST_TEXT = 32 * MEGABYTE  # of a schema, a manifest, the copy of a ledger: the largest that we know has 3
-DEEPEST = 32  # lists and tables within each other
-LONGEST_NUMBER = 400  # characters: as many as any number that a float can hold has without an exponent
-_WORD = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-_LONG_KEY = re.compile(rf"""(?<![\w\-"'\\])(?:{_WORD}[ \t]*+\.[ \t]*+){{{DEEPEST}}}""")
+CHUNK_BYTES = 1 << 16  # bytes that are read at once: a buffer of this size is made for each
+MAX_TEXT_BYTES = 32 * MEGABYTE  # of a schema, a manifest, the copy of a ledger: the largest that we know has 3
+MAX_DEPTH = 32  # lists and tables within each other
+MAX_NUMBER_LENGTH = 400  # characters: as many as any number that a float can hold has without an exponent
+_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"""(?<![\w\-"'\\])(?:{_KEY_PART}[ \t]*+\.[ \t]*+){{{MAX_DEPTH}}}""")
 
 
-def read_up_to(path: Path, most: int = LARGEST_TEXT) -> bytes:
+def read_limited(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
     """The bytes of a file of at most so many.
 
     Raises:
@@ -166,21 +166,21 @@ def read_up_to(path: Path, most: int = LARGEST_TEXT) -> bytes:
     """
     try:
         with path.open("rb") as file:
-            return take_up_to(file, most)
+            return read_rest(file, most)
     except ValueError:
         raise ReadError(
             f"{path} is larger than {most // MEGABYTE} MB", hint="check the path, or pass a smaller file"
         ) from None
 
 
-def take_up_to(file: IO[bytes], most: int) -> bytes:
+def read_rest(file: IO[bytes], most: int) -> bytes:
     """All bytes that an open file still has; memory grows with what is there, not with the limit.
 
     Raises:
         ValueError: They are more than so many.
     """
     pieces, left = [], most
-    while left >= 0 and (piece := file.read(min(left + 1, PIECE))):
+    while left >= 0 and (piece := file.read(min(left + 1, CHUNK_BYTES))):
         pieces.append(piece)
         left -= len(piece)
     if left < 0:
@@ -198,10 +198,10 @@ def parse_json(text: str | bytes) -> Any:
         ValueError: It is anything else.
     """
     try:
-        content = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse)
+        content = json.loads(text, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    _check(content, bits=64)
+    _check_limits(content, bits=64)
     return content
 
 
@@ -218,19 +218,19 @@ def parse_toml(text: str) -> dict[str, Any]:
     """
     text.encode()  # half of a surrogate pair has no encoding, which is a ValueError
     if _LONG_KEY.search(text):
-        raise ValueError(f"a key has more than {DEEPEST} parts")
+        raise ValueError(f"a key has more than {MAX_DEPTH} parts")
     try:
         content = tomllib.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    _check(content, bits=LONGEST_NUMBER * 4)
+    _check_limits(content, bits=MAX_NUMBER_LENGTH * 4)
     return content
 
 
-def _check(content: Any, *, bits: int) -> None:
+def _check_limits(content: Any, *, bits: int) -> None:
     """Refuse what is nested too deeply, and whole numbers of more bits."""
     level = [content]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         if any(type(part) is int and part.bit_length() > bits for part in level):
             raise ValueError(f"a whole number has more than {bits} bits")
         inside = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
@@ -240,18 +240,18 @@ def _check(content: Any, *, bits: int) -> None:
     raise ValueError("nested too deeply")
 
 
-def _whole(digits: str) -> int:
-    if len(digits) > LONGEST_NUMBER:
+def _parse_int(digits: str) -> int:
+    if len(digits) > MAX_NUMBER_LENGTH:
         raise ValueError("a number is too long")
     return int(digits)
 
 
-def _finite(digits: str) -> float:
-    number = float(digits) if len(digits) <= LONGEST_NUMBER else math.inf
+def _parse_float(digits: str) -> float:
+    number = float(digits) if len(digits) <= MAX_NUMBER_LENGTH else math.inf
     if not math.isfinite(number):
         raise ValueError("a number is too large")
     return number
 
 
-def _refuse(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")

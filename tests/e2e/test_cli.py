@@ -930,7 +930,7 @@ def test_evaluate_reads_each_file_in_its_own_encoding(tmp_path, folder, run_here
 
 
 def test_data_that_are_not_there_are_told_before_a_finished_release(released, run_here, monkeypatch):
-    early = "gapless.privacy.ledger.check_promised"
+    early = "gapless.privacy.ledger.check_has_budget"
     monkeypatch.setattr(early, lambda *_: pytest.fail("the ledger was looked for first"))
     code, _, err = run_here("synth", "nope.csv", "-s", "people.toml", "-o", released / "out")
     assert (code, err) == (1, "ReadError: no file nope.csv\n  Try: check the path\n")

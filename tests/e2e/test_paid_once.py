@@ -150,14 +150,14 @@ def run(name, table, journal):
 
 def stopping_after(turns):
     """Crash as soon as so many batches of answers were kept."""
-    kept, turn = Journal.keep, iter(range(1, 10**6))
+    kept, turn = Journal.write_answers, iter(range(1, 10**6))
 
     def keep(journal, answers):
         kept(journal, answers)
         if next(turn) == turns:
             raise CrashError
 
-    return mock.patch.object(Journal, "keep", keep)
+    return mock.patch.object(Journal, "write_answers", keep)
 
 
 # Cells that are filled first are drawn by secret chance, whatever the noise: two tables are filled differently.
@@ -169,7 +169,9 @@ FILLED = {"mst, gaps filled first", "independent, gaps filled by kamino", "kamin
 def test_stopped_after_any_answer_it_pays_for_none_again(name, tmp_path):
     whole, table = (open_table(tmp_path, ACTS[name][1]) for _ in range(2))
     kept = []
-    with mock.patch.object(Journal, "keep", lambda *args, keep=Journal.keep: (kept.append(1), keep(*args))):
+    with mock.patch.object(
+        Journal, "write_answers", lambda *args, keep=Journal.write_answers: (kept.append(1), keep(*args))
+    ):
         wanted = run(name, whole, tmp_path / "whole")
     many = len(kept)
     stops = sorted({1, many // 2, many} - {0})

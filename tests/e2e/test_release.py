@@ -247,7 +247,7 @@ def test_a_release_whose_ledger_is_in_its_folder_is_resumed(monkeypatch):
     """The folder then holds the ledger, its seal and how far the run is, and nothing else that is not its own."""
     arguments = {**PROMISE, "method": "mst", "ledger": "out/people.ledger", "seed": 7}
     Path("out").mkdir()
-    keep, many = Journal.keep, iter(range(9))
+    keep, many = Journal.write_answers, iter(range(9))
 
     def crashing(journal, answers):
         keep(journal, answers)
@@ -255,7 +255,7 @@ def test_a_release_whose_ledger_is_in_its_folder_is_resumed(monkeypatch):
             raise Crash
 
     with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(Journal, "keep", crashing)
+        patch.setattr(Journal, "write_answers", crashing)
         read_and_release("people.csv", schema(), "out", **arguments)
     assert Path("out/people.ledger.runs").exists()
     paid = len(gl.Ledger.open("out/people.ledger").entries)

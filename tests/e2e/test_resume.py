@@ -48,7 +48,7 @@ if moment == "after a charge":
 if moment == "while rows are counted":
     Disk._batch = die("before", Disk._batch)
 if moment == "after an answer":
-    Journal.keep = die("after", Journal.keep)
+    Journal.write_answers = die("after", Journal.write_answers)
 schema = gl.Schema.read(folder + "/people.toml")
 with repeatable_noise(3):
     table = gl.read(folder + "/people/*.parquet", schema, protect=gl.Rows(1), budget=gl.Budget(2.0, 1e-6))
@@ -164,7 +164,10 @@ def test_auto_chooses_by_the_share_that_it_was_begun_with(folder):
 
     call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "spend": "30%", "expected_rows": 400}
     with mock.patch.object(gl.synth.Auto, "choose", told):
-        with mock.patch.object(Journal, "keep", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        with (
+            mock.patch.object(Journal, "write_answers", side_effect=KeyboardInterrupt),
+            pytest.raises(KeyboardInterrupt),
+        ):
             read_and_save(folder / "people/*.parquet", SCHEMA, folder / "people.model", **call)
         read_and_save(folder / "people/*.parquet", SCHEMA, folder / "people.model", **call)
     assert chosen[0] == chosen[1]

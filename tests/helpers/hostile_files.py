@@ -74,7 +74,7 @@ def works(use: Callable[[], object]) -> bool:
     try:
         use()
     except GaplessError as error:
-        words = error.wrong, error.hint
+        words = error.message, error.hint
     else:
         return True
     assert all(words)

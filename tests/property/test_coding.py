@@ -33,7 +33,7 @@ def coded(frame, schema, url):
         try:
             results.append(sorted(zip(*(column.tolist() for column in read().columns), strict=True)))
         except gl.GaplessError as error:
-            results.append((type(error), error.wrong))
+            results.append((type(error), error.message))
     return results
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.privacy import Budget
-from gapless.privacy.first_batch import GaussianBatch, Part, following, least_noise
+from gapless.privacy.first_batch import BatchPart, GaussianBatch, remainder_divergence, smallest_noise_factor
 from helpers.examples import examples
 
 BUDGETS = st.builds(Budget, st.sampled_from([0.05, 0.3, 1.0, 4.0, 12.0]), st.sampled_from([1e-9, 1e-6, 1e-4]))
@@ -22,20 +22,20 @@ def batches(draw):
     shares = draw(st.lists(st.floats(0.2, 5.0), min_size=1, max_size=12))
     spend = share * budget.capacity.value
     stds = [distance * math.sqrt(budget.order * sum(shares) / (2 * spend * one)) for one in shares]
-    return GaussianBatch(tuple(Part(std, distance, distance) for std in stds), budget, budget.order)
+    return GaussianBatch(tuple(BatchPart(std, distance, distance) for std in stds), budget, budget.order)
 
 
 @examples(12)
 @given(batches(), st.floats(1.001, 1.2))
 def test_more_noise_never_costs_more_and_no_batch_costs_more_than_its_losses(batch, factor):
     most = batch.budget.capacity.value
-    price, less = batch.price(most), batch.scaled(factor).price(most)
+    price, less = batch.price(most), batch.scale_noise(factor).price(most)
     if price < math.inf:
         assert price <= batch.loss
         assert batch.fits(price)
         assert batch.fits((price + most) / 2)  # and a larger price is no harm
         assert not batch.fits(price * (1 - 1e-6))
-        assert min(less, batch.scaled(factor).loss) <= price * (1 + 1e-9)
+        assert min(less, batch.scale_noise(factor).loss) <= price * (1 + 1e-9)
         fewer = GaussianBatch(batch.parts[:-1], batch.budget, batch.order)
         assert not fewer.parts or min(fewer.price(most), fewer.loss) <= price * (1 + 1e-9)
     elif batch.loss < most:
@@ -46,10 +46,10 @@ def test_more_noise_never_costs_more_and_no_batch_costs_more_than_its_losses(bat
 @given(batches(), st.floats(0.05, 1.0))
 def test_noise_for_a_spend_is_priced_at_it_and_is_never_more_than_the_filter_asks(batch, share):
     spend = share * batch.budget.capacity.value
-    factor = least_noise(batch, spend)
+    factor = smallest_noise_factor(batch, spend)
     alone = math.sqrt(batch.loss / spend)
     assert 0.8 * alone < factor <= alone * (1 + 1e-9)
-    found = batch.scaled(factor)
+    found = batch.scale_noise(factor)
     price = min(found.price(batch.budget.capacity.value), found.loss)
     assert spend * (1 - 1e-8) <= price <= spend * (1 + 1e-12)
 
@@ -74,7 +74,7 @@ def test_what_follows_is_bounded_whatever_its_laws(pair, order, log_gamma):
         for one, other in ((p, q), (q, p))
     )
     true = float(np.maximum(p - math.exp(log_gamma) * q, 0).sum())
-    (bound,) = following(order, max(lost, 1e-12))(np.array([log_gamma]))
+    (bound,) = remainder_divergence(order, max(lost, 1e-12))(np.array([log_gamma]))
     assert true <= bound * (1 + 1e-9) + 1e-15
 
 
@@ -82,20 +82,20 @@ def test_what_follows_is_bounded_whatever_its_laws(pair, order, log_gamma):
 @given(st.floats(1.2, 200.0), st.floats(1e-6, 3.0), st.floats(0.0, 1.0))
 def test_the_bound_on_what_follows_grows_with_its_loss_from_none_at_all(order, loss, more):
     logs = np.linspace(-3, 3, 200)
-    bound = following(order, loss)(logs)
-    assert np.all(bound <= following(order, loss * (1 + more))(logs) + 1e-12)
-    assert np.all((bound >= following(order, 0.0)(logs)) & (bound <= 1))
+    bound = remainder_divergence(order, loss)(logs)
+    assert np.all(bound <= remainder_divergence(order, loss * (1 + more))(logs) + 1e-12)
+    assert np.all((bound >= remainder_divergence(order, 0.0)(logs)) & (bound <= 1))
 
 
 @examples(10)
 @given(batches(), st.floats(0.0, 1.0))
 def test_delta_falls_with_epsilon_and_grows_with_what_follows(batch, share):
-    pair = batch.pair()
+    pair = batch.dominating_pair()
     if pair is None:  # noise that is too small for the rule
         return
     rest = share * batch.budget.capacity.value
     epsilons = batch.budget.epsilon * np.linspace(0.2, 2, 8)
-    deltas = [pair.delta(epsilon, following(batch.order, rest)) for epsilon in epsilons]
-    alone = [pair.delta(epsilon, following(batch.order, 0.0)) for epsilon in epsilons]
+    deltas = [pair.delta(epsilon, remainder_divergence(batch.order, rest)) for epsilon in epsilons]
+    alone = [pair.delta(epsilon, remainder_divergence(batch.order, 0.0)) for epsilon in epsilons]
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(deltas))
     assert all(one <= both * (1 + 1e-9) for one, both in zip(alone, deltas, strict=True))

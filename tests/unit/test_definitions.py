@@ -87,7 +87,7 @@ def test_a_public_table_where_a_private_one_is_paid_for_is_one_error():
     for name, call in calls.items():
         with pytest.raises(gl.errors.SealedError) as caught:
             call()
-        assert caught.value.wrong.endswith("takes a PrivateTable, not a Table"), name
+        assert caught.value.message.endswith("takes a PrivateTable, not a Table"), name
 
 
 def test_a_table_of_no_kind_is_one_error_where_a_public_one_is_looked_at():

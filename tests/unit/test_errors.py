@@ -26,7 +26,7 @@ def test_every_error_has_two_halves_and_one_root():
         assert issubclass(kind, gl.GaplessError)
         error = kind("this is wrong", hint="do that")
         assert str(error) == "this is wrong\n  Try: do that"
-        assert (error.wrong, error.hint) == ("this is wrong", "do that")
+        assert (error.message, error.hint) == ("this is wrong", "do that")
         assert f" {kind.__name__} " in f" {errors.__doc__.replace(chr(10), ' ')} "
     with pytest.raises(TypeError, match="hint"):
         gl.GaplessError("without a hint")

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.errors import ReadError
-from gapless.files import DEEPEST, parse_json, parse_toml, read_up_to, take_up_to
+from gapless.files import MAX_DEPTH, parse_json, parse_toml, read_limited, read_rest
 from helpers.examples import examples
 
 JSON = {
     "deep lists": "[" * 100_000 + "]" * 100_000,
     "deep tables": '{"a":' * 100_000 + "1" + "}" * 100_000,
-    "a little too deep": "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1),
+    "a little too deep": "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
     "not a number": '{"loss": NaN}',
     "infinite": '{"version": Infinity}',
     "too large": "[1e999]",
@@ -32,7 +32,7 @@ TOML = {
     "20,000 dots in an inline table": "x = {" + ".".join(['"\\""'] * 20_000) + " = 1}",
     "deep lists": "x = " + "[" * 100_000,
     "deep tables": "x = " + "{a = " * 100_000,
-    "a little too deep": "x = " + "[" * DEEPEST + "]" * DEEPEST,
+    "a little too deep": "x = " + "[" * MAX_DEPTH + "]" * MAX_DEPTH,
     "5,000 digits": "x = " + "9" * 5000,
     "5,000 digits of another kind": "x = 0x" + "f" * 5000,
     "half a letter": 'x = "\ud800"',
@@ -86,9 +86,9 @@ def test_texts_with_dots_in_them_are_no_long_keys():
 def test_a_file_is_read_up_to_a_limit(tmp_path):
     path = tmp_path / "a.toml"
     path.write_bytes(b"12345")
-    assert read_up_to(path, 5) == b"12345"
+    assert read_limited(path, 5) == b"12345"
     with pytest.raises(ReadError, match="larger than") as refused:
-        read_up_to(path, 4)
+        read_limited(path, 4)
     assert refused.value.hint
 
 
@@ -101,7 +101,7 @@ def test_memory_grows_with_what_is_there_and_not_with_the_limit():
             return super().read(size)
 
     file = Counting(b"12345")
-    assert take_up_to(file, 1 << 40) == b"12345"
+    assert read_rest(file, 1 << 40) == b"12345"
     assert file.largest <= 1 << 20
 
 
@@ -109,4 +109,4 @@ def test_a_file_without_end_is_left_at_the_limit(tmp_path):
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(ReadError):
-        read_up_to(tmp_path / "sparse", 1 << 22)
+        read_limited(tmp_path / "sparse", 1 << 22)

@@ -29,7 +29,7 @@ def main() -> None:
 
             app()
     except GaplessError as error:
-        text = f"{type(error).__name__}: {error.wrong}\n  Try: {to_cli_hint(error.hint)}"
+        text = f"{type(error).__name__}: {error.message}\n  Try: {to_cli_hint(error.hint)}"
         print(visible(without_passwords(text, sys.argv[1:]), lines=True), file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
     except Stopped as stopped:

@@ -361,7 +361,7 @@ def sample(
     from gapless.publish import model_of
     from gapless.text import plural
 
-    check_writable(output, new=True)  # it might be the private table, or part of a release
+    check_writable(output, must_not_exist=True)  # it might be the private table, or part of a release
     with _progress("sample") as progress:
         drawn = model_of(release).write_sample(
             output, rows, seed=seed, gaps=_gaps(gaps), given=_given(given or []), progress=progress
@@ -428,10 +428,10 @@ class Source:
     def check(self) -> None:
         """Refuse data that are not there, and a new ledger without a promise."""
         from gapless.data.io.reading import check_data
-        from gapless.privacy.ledger import check_promised
+        from gapless.privacy.ledger import check_has_budget
 
         check_data(self.data, self.engine)
-        check_promised(self.ledger, self.budget)
+        check_has_budget(self.ledger, self.budget)
 
     def read(self, progress: Progress | None = None) -> PrivateTable:
         """The table, sealed."""

@@ -29,7 +29,7 @@ from gapless.cli.app import (
 )
 from gapless.cli.terminal import console, notes
 from gapless.errors import GaplessError, QuestionError, ReadError
-from gapless.files import MEGABYTE, read_up_to
+from gapless.files import MEGABYTE, read_limited
 
 if TYPE_CHECKING:
     from gapless.publish import Balance
@@ -98,7 +98,7 @@ def ask(
     """Answer questions under the ledger: counts, proportions, sums, means, variances, quantiles, also in groups."""
     from gapless.privacy import Ledger
     from gapless.privacy.budget import percent_of, share_of
-    from gapless.privacy.ledger import check_promised
+    from gapless.privacy.ledger import check_has_budget
     from gapless.publish import Balance, notify_cautions
     from gapless.query import ask_all
     from gapless.query.ask import preview_compiled
@@ -110,7 +110,7 @@ def ask(
     questions = _questions(texts or [], file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = percent_of(spend)
     source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
-    check_promised(source.ledger, source.budget)
+    check_has_budget(source.ledger, source.budget)
     # What cannot be answered, or not with so little, is told before anything is read.
     promise = source.budget or Ledger.open(source.ledger).budget
     share = share_of(promise.capacity, f"{percent / len(questions)}%")
@@ -200,7 +200,7 @@ def _at(place: str) -> Iterator[None]:
     try:
         yield
     except GaplessError as error:
-        raise type(error)(place + error.wrong, hint=error.hint) from None
+        raise type(error)(place + error.message, hint=error.hint) from None
 
 
 def _questions(arguments: list[str], file: Path | None, missing: Any) -> list[tuple[str, AnyQuestion]]:
@@ -210,7 +210,7 @@ def _questions(arguments: list[str], file: Path | None, missing: Any) -> list[tu
     texts = [(f"question {number}: " if len(arguments) > 1 else "", asked) for number, asked in enumerate(arguments, 1)]
     if file is not None:
         try:
-            lines = read_up_to(file, MEGABYTE).decode().splitlines()
+            lines = read_limited(file, MEGABYTE).decode().splitlines()
         except (OSError, UnicodeDecodeError):
             raise ReadError(f"cannot read {file}", hint="pass a text file with a question on each line") from None
         for number, line in enumerate(lines, 1):

@@ -33,7 +33,7 @@ def copies(
     from gapless.publish import model_of
 
     if output.suffix:
-        check_writable(output, new=True)
+        check_writable(output, must_not_exist=True)
     with _progress("learning") as progress:
         written = model_of(release).copies(many, seed=seed, progress=progress).write(output)
     if as_json:

@@ -72,13 +72,13 @@ def evaluate(
     from gapless.data import Table
     from gapless.evaluate import compare, compare_private
     from gapless.files import check_writable
-    from gapless.privacy.ledger import check_promised
+    from gapless.privacy.ledger import check_has_budget
     from gapless.publish import notify_cautions, rows_file
     from gapless.schema import Schema
 
     fake = rows_file(fake)
     if output is not None:
-        check_writable(output, unlike=(truth, fake, schema, ledger))
+        check_writable(output, distinct_from=(truth, fake, schema, ledger))
         if output.suffix.lower() not in (".html", ".htm"):
             raise ReadError(f"{output} is written as an HTML page", hint=f"-o {output.with_suffix('.html')}")
     public = Schema.read(schema)
@@ -93,7 +93,7 @@ def evaluate(
         other = _fake(fake, public, fake_encoding)
         check_spend(spend)
         source = source_of(truth, public, ledger, None, None, encoding, None, None)
-        check_promised(
+        check_has_budget(
             source.ledger, None, hint="add --ledger and the path of the ledger of the releases from this table"
         )
         with _working("reading"):
@@ -117,7 +117,7 @@ def _fake(path: Path, schema: Schema, encoding: str | None) -> Table:
     try:
         return Table.read(path, schema, encoding=encoding)
     except ReadError as error:  # the option of the other file would not help
-        raise ReadError(error.wrong, hint=to_cli_hint(error.hint, encoding="--fake-encoding")) from None
+        raise ReadError(error.message, hint=to_cli_hint(error.hint, encoding="--fake-encoding")) from None
 
 
 @app.command(
@@ -157,9 +157,9 @@ def gap(
     from gapless.text import aligned, plural
 
     chosen = _mechanism(mechanism, rate, how, observed)
-    check_writable(output, unlike=(data, schema, schema_output))
+    check_writable(output, distinct_from=(data, schema, schema_output))
     if schema_output is not None:
-        check_writable(schema_output, unlike=(data, schema))
+        check_writable(schema_output, distinct_from=(data, schema))
     public = Schema.read(schema)
     frame = load(data, public, encoding=encoding)
     table = Table.read(frame, public)

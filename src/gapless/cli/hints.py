@@ -63,7 +63,7 @@ def to_cli_hint(hint: str, **renamed: str) -> str:
             return None
         return _option(renamed.get(named.name, f"--{named.name}"), named.value)
 
-    return hint.written(form) if isinstance(hint, Hint) else hint
+    return hint.render(form) if isinstance(hint, Hint) else hint
 
 
 def _option(option: str, value: object) -> str | None:

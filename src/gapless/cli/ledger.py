@@ -38,13 +38,13 @@ def ledger(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")] = False,
 ) -> None:
     """Show what was spent on what, and what is promised; with --mcar or the like, to the people behind the gaps too."""
-    from gapless.files import check_writable, replace
+    from gapless.files import check_writable, write_atomically
     from gapless.privacy import Ledger
     from gapless.privacy.assumptions import named_rates
 
     assumption = _assumption(mcar, missing_at_least, dependent=dependent)
     if plot is not None:
-        check_writable(plot, unlike=(path,))
+        check_writable(plot, distinct_from=(path,))
         if plot.suffix.lower() != ".svg":
             raise typer.BadParameter(f"--plot {plot} is drawn as SVG. Try: --plot {plot.with_suffix('.svg')}")
     account = Ledger.open(path)
@@ -57,7 +57,7 @@ def ledger(
     if plot is not None:
         from gapless.evaluate.gap_curve import gap_curve
 
-        with replace(plot) as partial:
+        with write_atomically(plot) as partial:
             partial.write_text(gap_curve(account, named), encoding="utf-8")
     if as_json:
         more = {} if figure is None else {"ground_truth": figure.summary()}

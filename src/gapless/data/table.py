@@ -23,8 +23,8 @@ from gapless.data.io.source import TEXT_ENDINGS, parts, separator_of
 from gapless.data.io.spreadsheets import Formulas
 from gapless.data.private_table import WhichRows
 from gapless.draw.page import small_table
-from gapless.errors import ReadError, SchemaError, needs
-from gapless.files import replace
+from gapless.errors import ReadError, SchemaError, requires_extra
+from gapless.files import write_atomically
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
 from gapless.schema.columns import _Levels, as_text
 from gapless.schema.numeric import _Binned
@@ -246,7 +246,7 @@ class Table:
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table with the declared types; gaps are null."""
-        with needs("pyarrow", "pandas"):
+        with requires_extra("pyarrow", "pandas"):
             import pyarrow as pa  # noqa: PLC0415 an extra
 
             table = self.to_polars().to_arrow()
@@ -264,7 +264,7 @@ class Table:
         Without `nullable`, for libraries that do not know pandas' own types, integers and booleans have those of numpy:
         floats, true as 1, NaN for a gap, where the schema lets a cell have no value, else int64 and bool.
         """
-        with needs("pandas", "pandas"):
+        with requires_extra("pandas", "pandas"):
             import pandas as pd  # noqa: PLC0415 an extra
         columns = {drawn[0].name: _pandas_array(*drawn, nullable=nullable) for drawn in self._drawn()}
         if self.weights is not None:
@@ -368,7 +368,7 @@ def write_frame(frame: pl.DataFrame, path: Path, schema: Schema) -> None:
 def write_frames(frames: Iterator[pl.DataFrame], path: Path, schema: Schema) -> None:
     """Write public frames of the same columns, one after the other, into one file; one of them is held at a time."""
     check_ending(path)
-    with replace(path) as partial:
+    with write_atomically(path) as partial:
         if _is_parquet(path):
             _write_parquet(frames, partial)
             return

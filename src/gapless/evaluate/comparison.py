@@ -57,7 +57,7 @@ from gapless.evaluate.values import (
     share_chance,
 )
 from gapless.evaluate.verdict import GAPS, Verdict, grade_of_score, verdict
-from gapless.files import replace as replace_file
+from gapless.files import write_atomically as replace_file
 from gapless.privacy import Ledger
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned

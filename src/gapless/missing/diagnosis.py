@@ -399,7 +399,7 @@ def gap_rates(
     counts = [table.where(column.name, column.cells[: column.size]).marginal(()) for column in lacking]
     counts.append(table.marginal(()))
     names = [f"rows observed on {column.name}" for column in lacking] + ["number of rows"]
-    noise = for_counts(grant.even(counts, grant.left), counts[0].distance)
+    noise = for_counts(grant.even_loss(counts, grant.left), counts[0].distance)
     released = grant.release_all([(value, noise, name) for value, name in zip(counts, names, strict=True)])
     *seen, rows = (int(answer.value) for answer in released)
     margin = math.ceil(_largest_noise(noise, len(counts), failure / 2))

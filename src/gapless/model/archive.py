@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ModelError
-from gapless.files import LARGEST_TEXT, MEGABYTE, parse_json, replace, take_up_to
+from gapless.files import MAX_TEXT_BYTES, MEGABYTE, parse_json, read_rest, write_atomically
 
 MODEL = "synthetic.model"  # its name in a release folder
 VERSION = 3
@@ -35,7 +35,7 @@ _FILE = "name a .model file that gapless fit wrote, or a release folder"
 
 def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a model file; the old one stays until the new one is whole. The same model gives the same bytes."""
-    with replace(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+    with write_atomically(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         whole = {"gapless": "model", "version": VERSION} | dict(head)
         archive.writestr(zipfile.ZipInfo(_HEAD), json.dumps(whole, ensure_ascii=False, indent=1))
         for name, array in arrays.items():
@@ -74,7 +74,7 @@ class _Limited(io.FileIO):
 
 def _unpack(archive: zipfile.ZipFile) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     members = {member.filename: member for member in archive.infolist()}
-    head = parse_json(_member(archive, members.pop(_HEAD), LARGEST_TEXT))
+    head = parse_json(_member(archive, members.pop(_HEAD), MAX_TEXT_BYTES))
     if head["gapless"] != "model" or type(head["version"]) is not int or len(archive.infolist()) != 1 + len(members):
         raise ValueError("not a model, or two members have the same name")
     arrays, left = {}, LARGEST
@@ -91,7 +91,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> byt
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others take memory to unpack
         raise ValueError("not compressed as models are")
     with archive.open(member) as file:
-        return take_up_to(file, most)
+        return read_rest(file, most)
 
 
 def _array(content: bytes) -> NDArray[Any]:

@@ -29,8 +29,8 @@ PURE = math.inf
 ROUNDING = 1e-9
 SLACK = 1e-12
 UNSTATED = math.nan  # no δ: there is no default, every new ledger needs a choice
-MOST_ROWS = 1 << 53  # of one person: whole numbers up to here are exact floats
-USUAL = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # the recommendation of hints
+MAX_ROWS = 1 << 53  # of one person: whole numbers up to here are exact floats
+RECOMMENDED_BUDGET = Call("Budget", Argument("epsilon", 1.0), Argument("delta", 1e-6))  # the recommendation of hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Loss:
         if not (math.isfinite(self.value) and self.value >= 0):
             raise BudgetError(f"a loss of {self.value}", hint="pass a finite number, not negative")
 
-    def _same_unit(self, other: Loss) -> float:
+    def _value_at_this_order(self, other: Loss) -> float:
         if not isinstance(other, Loss) or other.order != self.order:
             raise BudgetError(
                 "these losses have different units",
@@ -58,10 +58,10 @@ class Loss:
         return other.value
 
     def __add__(self, other: Loss) -> Loss:
-        return Loss(self.value + self._same_unit(other), self.order)
+        return Loss(self.value + self._value_at_this_order(other), self.order)
 
     def __sub__(self, other: Loss) -> Loss:
-        return Loss(max(0.0, self.value - self._same_unit(other)), self.order)
+        return Loss(max(0.0, self.value - self._value_at_this_order(other)), self.order)
 
     def __mul__(self, factor: float) -> Loss:
         return Loss(self.value * factor, self.order)
@@ -73,7 +73,7 @@ class Loss:
 
     def fits_in(self, other: Loss) -> bool:
         """Whether this loss is at most the other, up to float rounding."""
-        return self.value <= self._same_unit(other) * (1 + SLACK)
+        return self.value <= self._value_at_this_order(other) * (1 + SLACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Budget:
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
             if not is_number(value):
-                raise BudgetError(f"{name} = {value!r} is not a number", hint=Hint("pass ", USUAL))
+                raise BudgetError(f"{name} = {value!r} is not a number", hint=Hint("pass ", RECOMMENDED_BUDGET))
             object.__setattr__(self, name, float(value))
         if math.isnan(self.delta):
             raise BudgetError(
@@ -142,7 +142,7 @@ class Budget:
     @property
     def capacity(self) -> Loss:
         """The whole budget as a loss, rounded down."""
-        room = self.room(self.order) * (1 - ROUNDING)
+        room = self.largest_loss(self.order) * (1 - ROUNDING)
         if self.ground_truth is not None:
             room -= 10 * ROUNDING * (1 + room)  # each amplified loss is rounded up by less than this
         if not room > 0:
@@ -151,9 +151,9 @@ class Budget:
             )
         return Loss(room, self.order)
 
-    def room(self, order: float) -> float:
+    def largest_loss(self, order: float) -> float:
         """The largest loss at this order with which the guarantee holds."""
-        return self.epsilon if order == PURE else self.epsilon - _conversion(order, self.delta)
+        return self.epsilon if order == PURE else self.epsilon - _epsilon_minus_loss(order, self.delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Rows:
     at_most: int = 1
 
     def __post_init__(self) -> None:
-        if not is_whole(self.at_most, least=1, most=MOST_ROWS):
+        if not is_whole(self.at_most, least=1, most=MAX_ROWS):
             raise BudgetError(
                 f"Rows({self.at_most!r}) is not a number of rows from 1 to 2^53",
                 hint=Hint("pass ", Call("Rows", 1), ", or the most rows that one person has"),
@@ -218,14 +218,14 @@ def share_of(capacity: Loss, spend: Spend) -> Loss:
 def check_budget(budget: Budget | None) -> None:
     """Refuse an object that is not a budget, such as a bare ε; None is allowed, for an existing ledger."""
     if not (budget is None or isinstance(budget, Budget)):
-        raise BudgetError(f"budget is {budget!r}", hint=Hint("pass ", Argument("budget", USUAL)))
+        raise BudgetError(f"budget is {budget!r}", hint=Hint("pass ", Argument("budget", RECOMMENDED_BUDGET)))
 
 
 def epsilon_of(loss: Loss, delta: float) -> float:
     """The ε of a total loss at this δ."""
     if loss.order == PURE or loss.value == 0:
         return loss.value
-    return max(0.0, loss.value + _conversion(loss.order, delta))
+    return max(0.0, loss.value + _epsilon_minus_loss(loss.order, delta))
 
 
 def pure_loss(epsilon: float, order: float) -> float:
@@ -246,7 +246,7 @@ def _log_cosh(x: float) -> float:
     return math.log1p(2 * math.sinh(x / 2) ** 2) if x < 1 else x + math.log1p(math.exp(-2 * x)) - math.log(2)
 
 
-def _conversion(order: float, delta: float) -> float:
+def _epsilon_minus_loss(order: float, delta: float) -> float:
     return math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 

@@ -12,7 +12,7 @@ from gapless.privacy import noise
 from gapless.privacy.budget import Loss
 from gapless.privacy.ledger_file import Entry, entries_of
 from gapless.privacy.mechanisms import Mechanism
-from gapless.privacy.pricing import CountNoise, Distance, Pricing, Request, weights_of
+from gapless.privacy.pricing import CountNoise, Distance, Pricing, Request, normalized_weights
 from gapless.privacy.private import L1, Key, Numbers, Private, Released, check_sealed, describe_reads
 
 if TYPE_CHECKING:
@@ -96,25 +96,25 @@ class Grant:
         """Charge for the entries, unless an earlier run of the same call did; returns their numbers."""
         if self._journal is None or not entries:
             return self._ledger.charge(entries)
-        charged = self._journal.charged(entries, after=self._ledger.entry_count)
+        charged = self._journal.next_batch(entries, after=self._ledger.entry_count)
         return self._ledger.charge(entries, run=self._journal.run) if charged is None else charged
 
     # ------------------------------------------------------------------ noise for a price
 
-    def even(self, values: Sequence[Private[Any, Any]], spend: Loss) -> Loss:
+    def even_loss(self, values: Sequence[Private[Any, Any]], spend: Loss) -> Loss:
         """The loss of each of these values with which they, released next, cost `spend` in all.
 
         An even share; more, if the budget is for the complete data and these values leave out rows with gaps
         (PRIVACY A1 vi). It depends on the public `reads` of the values only.
         """
-        return self.split(values, spend)[0]
+        return self.split_losses(values, spend)[0]
 
-    def split(
+    def split_losses(
         self, values: Sequence[Private[Any, Any]], spend: Loss, *, shares: Sequence[float] | None = None
     ) -> list[Loss]:
         """Like `even`, with losses of the relative sizes `shares`."""
         reads = [self._ledger.recorded_reads(value.reads) for value in values]
-        return self._pricing.split(reads, spend, weights_of(shares or [1.0] * len(values)))
+        return self._pricing.split_losses(reads, spend, normalized_weights(shares or [1.0] * len(values)))
 
     def noise_for(
         self, counts: Sequence[Private[Any, L1]], spend: Loss, *, shares: Sequence[float] | None = None
@@ -124,7 +124,7 @@ class Grant:
         Losses have the relative sizes `shares`, or are even. For the first batch of a ledger with δ > 0 there is less
         noise than `split` gives, since the batch is priced by its exact total.
         """
-        return self._pricing.noise_for(counts, self.split(counts, spend, shares=shares), spend)
+        return self._pricing.noise_for(counts, self.split_losses(counts, spend, shares=shares), spend)
 
     @property
     def _priced_after(self) -> int | None:
@@ -161,21 +161,21 @@ class Plan:
         """Read the next values in turn. Under a journal all answers are on the disk before they are returned."""
         answers, drawn = [], []
         for value in values:
-            request, number = self._next_for(value)
-            answer = None if self._journal is None else self._journal.answer(number)
+            request, number = self._take_request(value)
+            answer = None if self._journal is None else self._journal.stored_answer(number)
             if answer is None:
                 answer = self._draw(value, request, number)
                 drawn.append(answer)
             answers.append(answer)
         if drawn and self._journal is not None:
-            self._journal.keep(drawn)
+            self._journal.write_answers(drawn)
         return answers
 
     def _draw(self, value: Private[Any, Any], request: Request, number: int) -> Released[Any]:
         """Open the sealed value and add noise."""
         return Released(request.mechanism(value._open(self._key), self._source), number)  # noqa: SLF001 the one place that opens a value
 
-    def _next_for(self, value: Private[Any, Any]) -> tuple[Request, int]:
+    def _take_request(self, value: Private[Any, Any]) -> tuple[Request, int]:
         """The next request and its entry, removed from the plan before the read, under a lock."""
         check_sealed(value, self._key)
         with self._lock:

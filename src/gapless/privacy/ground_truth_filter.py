@@ -47,16 +47,16 @@ class GroundTruthFilter(Pricing):
     @cached_property
     def spent(self) -> Loss:
         """F of all entries."""
-        return Loss(mean_exp(_floats(self.losses), self.assumption, rows=self.rows), self.budget.order)
+        return Loss(mean_exp(_to_floats(self.losses), self.assumption, rows=self.rows), self.budget.order)
 
-    def has_room_for(self, cost: Loss) -> bool:
+    def has_capacity_for(self, cost: Loss) -> bool:
         """Whether F stays within ε. F is rounded up already, so that it need only keep within ε itself."""
         return (self.spent + cost).fits_in(Loss(self.budget.epsilon * (1 - ROUNDING), self.budget.order))
 
     def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
         """By how much F grows: never more than the sum of the losses."""
         total = sum((loss for loss, _ in charges), Loss(0.0, self.budget.order))
-        losses = _floats(_added(self.losses, [(loss.value, reads) for loss, reads in charges]))
+        losses = _to_floats(_add_losses(self.losses, [(loss.value, reads) for loss, reads in charges]))
         grown = Loss(mean_exp(losses, self.assumption, rows=self.rows), self.budget.order)
         return min(total, grown - self.spent, key=lambda loss: loss.value)
 
@@ -66,10 +66,10 @@ class GroundTruthFilter(Pricing):
         reads = [request.reads for request in requests]
         return Price(tuple(requests), self.cost(list(zip(losses, reads, strict=True))), losses)
 
-    def split(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
+    def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """The largest losses with which F grows by `spend`: more than shares where rows with gaps are left out."""
         target = (self.spent + spend).value
-        even = calibrated(_floats(self.losses), reads, target, self.assumption, rows=self.rows, weights=weights)
+        even = calibrated(_to_floats(self.losses), reads, target, self.assumption, rows=self.rows, weights=weights)
         return [Loss(even * (1 - ROUNDING), self.budget.order) * weight for weight in weights]
 
     def after(self, entries: Sequence[Entry]) -> GroundTruthFilter:
@@ -79,10 +79,10 @@ class GroundTruthFilter(Pricing):
         if not entries:
             return self
         charges = [(entry.loss, self.counted(entry.reads)) for entry in entries]
-        return replace(self, losses=_added(self.losses, charges))
+        return replace(self, losses=_add_losses(self.losses, charges))
 
 
-def _added(
+def _add_losses(
     losses: Mapping[Columns, Fraction], charges: Sequence[tuple[float, Columns | None]]
 ) -> dict[Columns, Fraction]:
     """The exact losses for each set of columns, those of further releases added."""
@@ -93,5 +93,5 @@ def _added(
     return added
 
 
-def _floats(losses: Mapping[Columns, Fraction]) -> dict[Columns, float]:
+def _to_floats(losses: Mapping[Columns, Fraction]) -> dict[Columns, float]:
     return {columns: float(loss) for columns, loss in losses.items()}

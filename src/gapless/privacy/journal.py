@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import ReadError
-from gapless.files import BINARY, is_at, locked, parse_json, sync_name, take_up_to
+from gapless.files import BINARY, is_file_at, locked, parse_json, read_rest, sync_name
 from gapless.privacy.budget import Loss
 from gapless.privacy.ledger_file import Entry
 from gapless.privacy.private import Released
@@ -39,12 +39,12 @@ from gapless.privacy.run_states import RunState, advance, state_of
 if TYPE_CHECKING:
     from gapless.privacy.ledger import Ledger
 
-LARGEST = 4 << 30  # bytes: it holds all that a run has released
-_KINDS = "iufb"  # of numpy's types, those of numbers
+MAX_BYTES = 4 << 30  # bytes: it holds all that a run has released
+_NUMBER_KINDS = "iufb"  # of numpy's types, those of numbers
 VERSION = 2
-_ASKED = ("to", "noise", "what", "mechanism", "distance", "reads", "loss", "together")  # of an entry
-_TYPE = re.compile(r"[<>=|][iufb]\d{1,2}")  # of the numbers that an answer is made of
-_BEGUN = "the call it was begun with, on the same machine; or another file, and what is left of the budget"
+_COMPARED_FIELDS = ("to", "noise", "what", "mechanism", "distance", "reads", "loss", "together")  # of an entry
+_NUMBER_TYPE = re.compile(r"[<>=|][iufb]\d{1,2}")  # of the numbers that an answer is made of
+_CONTINUE_HINT = "the call it was begun with, on the same machine; or another file, and what is left of the budget"
 
 
 class JournalFile:
@@ -62,17 +62,17 @@ class JournalFile:
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         with open(self._descriptor, "rb", closefd=False) as file:
             try:
-                return take_up_to(file, LARGEST)
+                return read_rest(file, MAX_BYTES)
             except ValueError:
                 raise ReadError(
-                    f"{self.path} is larger than {LARGEST >> 30} GB", hint="use a separate file for each run"
+                    f"{self.path} is larger than {MAX_BYTES >> 30} GB", hint="use a separate file for each run"
                 ) from None
 
     def flush(self) -> None:
         """Flush to the disk what is in it."""
         os.fsync(self._descriptor)
 
-    def cut(self, end: int) -> None:
+    def truncate(self, end: int) -> None:
         """Leave this many bytes of it."""
         os.ftruncate(self._descriptor, end)
 
@@ -88,7 +88,7 @@ class JournalFile:
                 sync_name(self._real)
         except BaseException as error:
             try:
-                self.cut(end)  # lines after half a line would not be found again
+                self.truncate(end)  # lines after half a line would not be found again
             except OSError:
                 self._open = False
             if not isinstance(error, OSError):
@@ -100,7 +100,7 @@ class JournalFile:
 
     def discard(self) -> None:
         """Delete it, unless its name is that of another file by now. Nothing more is written."""
-        if self._is_ours and is_at(self._descriptor, self._real):
+        if self._is_ours and is_file_at(self._descriptor, self._real):
             self._real.unlink()
         self._open = False
 
@@ -124,7 +124,7 @@ class JournalFile:
 
 
 @contextmanager
-def held(path: str | Path) -> Iterator[JournalFile]:
+def open_journal_file(path: str | Path) -> Iterator[JournalFile]:
     """Hold the file of a journal, made if there is none, against every other process; waits for whoever has it.
 
     Who had it may have deleted it meanwhile. What is written into a file without a name is lost with the process, so
@@ -162,18 +162,18 @@ class Journal:
         self.ledger = ledger
         self._file = file
         head = {"gapless": "journal", "version": VERSION, "ledger": ledger.identity, "call": dict(call)}
-        content, lines = _lines(file, head)
+        content, lines = _read_lines(file, head)
         try:
             self.run = str(lines[0]["run"]) if lines else secrets.token_hex(16)
-            self._granted, self._priced_after, self._answers = _parse(lines[1:])
+            self._granted, self._priced_after, self._answers = _parse_lines(lines[1:])
         except (ValueError, TypeError, LookupError, OverflowError):
-            raise ReadError(f"{file.path} was changed", hint=_BEGUN) from None
+            raise ReadError(f"{file.path} was changed", hint=_CONTINUE_HINT) from None
         self._lock = threading.Lock()
         self._ended = False
         self._length, self._hash = len(content), hashlib.sha256(content)
         self._state = state_of(ledger.path, self.run)
         self._check_content(content)
-        file.cut(len(content))
+        file.truncate(len(content))
         if self._answers:
             file.flush()  # a process that was killed may have written answers that are not on the disk yet
             self._advance()
@@ -181,40 +181,40 @@ class Journal:
         charged = [entry for entry in ledger.entries if entry.run == self.run]
         self._batches = [list(batch) for _, batch in groupby(charged, key=lambda entry: entry.batch)]
         if not self._answers.keys() <= {entry.number for batch in self._batches for entry in batch}:
-            raise ReadError(f"{file.path} has answers that the ledger does not know", hint=_BEGUN)
-        self._done = 0  # batches so far
-        self.begun = bool(self._batches)
+            raise ReadError(f"{file.path} has answers that the ledger does not know", hint=_CONTINUE_HINT)
+        self._batches_done = 0  # batches so far
+        self.is_resumed = bool(self._batches)
         # Written with the first charge: before, there is nothing to resume.
         self._unwritten = [] if lines else [head | {"run": self.run}]
 
     @property
     def spend(self) -> Loss | None:
         """What the earlier run was begun with; None if there was none."""
-        return Loss(self._granted[0][1], self.ledger.order) if self.begun and self._granted else None
+        return Loss(self._granted[0][1], self.ledger.order) if self.is_resumed and self._granted else None
 
     @property
     def priced_after(self) -> int | None:
         """The number of entries by which the next batch was priced in an earlier process; None if it is new."""
         if not self._batches:
             return None
-        if self._done not in self._priced_after:
-            raise ReadError(f"{self._file.path} was changed", hint=_BEGUN)
-        return self._priced_after[self._done]
+        if self._batches_done not in self._priced_after:
+            raise ReadError(f"{self._file.path} was changed", hint=_CONTINUE_HINT)
+        return self._priced_after[self._batches_done]
 
-    def granted(self, to: str) -> Loss | None:
+    def next_grant(self, to: str) -> Loss | None:
         """What was granted at this place in an earlier run; None if there was none."""
         if not self._granted:
             return None
         known, spend = self._granted.pop(0)
         if known != to:
-            raise self._another()
+            raise self._mismatch_error()
         return Loss(spend, self.ledger.order)
 
-    def grant(self, to: str, spend: Loss) -> None:
+    def record_grant(self, to: str, spend: Loss) -> None:
         """Record what is granted; it is written with the first charge."""
         self._unwritten.append({"grant": to, "spend": spend.value})
 
-    def charged(self, entries: Sequence[Entry], *, after: int) -> list[int] | None:
+    def next_batch(self, entries: Sequence[Entry], *, after: int) -> list[int] | None:
         """The numbers of the same entries if an earlier process has charged them; None if they are to be charged now.
 
         Before a charge, everything that a resumed run needs is on the disk.
@@ -226,26 +226,26 @@ class Journal:
         with self._lock:
             if self._batches:
                 known = self._batches.pop(0)
-                if [_content(entry) for entry in known] != [_content(entry) for entry in entries]:
-                    raise self._another()
+                if [_compared_content(entry) for entry in known] != [_compared_content(entry) for entry in entries]:
+                    raise self._mismatch_error()
                 numbers = [entry.number for entry in known]
             else:
-                self._write([{"batch": self._done, "after": after}])
+                self._write([{"batch": self._batches_done, "after": after}])
                 numbers = None
-            self._done += 1
+            self._batches_done += 1
             return numbers
 
-    def answer(self, number: int) -> Released[Any] | None:
+    def stored_answer(self, number: int) -> Released[Any] | None:
         """The answer of an entry that was returned in an earlier process; None if it is to be drawn now."""
         if number in self._answers:
             return Released(self._answers[number], number)
         self.check_open()
         return None
 
-    def keep(self, answers: Iterable[Released[Any]]) -> None:
+    def write_answers(self, answers: Iterable[Released[Any]]) -> None:
         """Write answers down, before they are returned."""
         with self._lock:
-            self._write([{"entry": answer.entry, "value": _packed(answer.value)} for answer in answers])
+            self._write([{"entry": answer.entry, "value": _encode_value(answer.value)} for answer in answers])
             self._advance()
 
     def check_open(self) -> None:
@@ -288,8 +288,8 @@ class Journal:
             )
         self._state = after
 
-    def _another(self) -> ReadError:
-        return ReadError(f"{self._file.path} was begun by a run that asked for something else", hint=_BEGUN)
+    def _mismatch_error(self) -> ReadError:
+        return ReadError(f"{self._file.path} was begun by a run that asked for something else", hint=_CONTINUE_HINT)
 
     def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         self.check_open()
@@ -300,10 +300,10 @@ class Journal:
         self._unwritten = []
 
 
-def _content(entry: Entry) -> str:
+def _compared_content(entry: Entry) -> str:
     """What was asked for, for comparison; the number and the day are not part of it."""
     content = entry.content()
-    return json.dumps([content.get(name) for name in _ASKED], sort_keys=True)
+    return json.dumps([content.get(name) for name in _COMPARED_FIELDS], sort_keys=True)
 
 
 _journal: ContextVar[Journal | None] = ContextVar("gapless.journal", default=None)
@@ -330,12 +330,12 @@ def resumable(ledger: Ledger, path: str | Path, *, call: Mapping[str, Any] | Non
             one can continue the run.
         call: what the run was asked for, if it should be compared.
     """
-    with held(path) as file, recording(file, ledger, call=call) as journal:
+    with open_journal_file(path) as file, record_in(file, ledger, call=call) as journal:
         yield journal
 
 
 @contextmanager
-def recording(file: JournalFile, ledger: Ledger, *, call: Mapping[str, Any] | None = None) -> Iterator[Journal]:
+def record_in(file: JournalFile, ledger: Ledger, *, call: Mapping[str, Any] | None = None) -> Iterator[Journal]:
     """The same in a file that is held already, and longer than the run."""
     journal = Journal(file, ledger, call or {})
     token = _journal.set(journal)
@@ -346,7 +346,7 @@ def recording(file: JournalFile, ledger: Ledger, *, call: Mapping[str, Any] | No
         journal.end()
 
 
-def _lines(file: JournalFile, head: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
+def _read_lines(file: JournalFile, head: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
     """The content of a journal up to its last whole line, and the lines. Half a line that a crash left was no answer.
 
     A file that is not this journal is refused, and left as it is.
@@ -369,11 +369,11 @@ def _lines(file: JournalFile, head: Mapping[str, Any]) -> tuple[bytes, list[dict
     if lines[0].get("gapless") != "journal":
         raise ReadError(f"{file.path} is no journal", hint="use a separate file for each run")
     if {name: lines[0].get(name) for name in head} != json.loads(written):
-        raise ReadError(f"{file.path} was begun under another ledger, or by another call", hint=_BEGUN)
+        raise ReadError(f"{file.path} was begun under another ledger, or by another call", hint=_CONTINUE_HINT)
     return content, lines
 
 
-def _parse(
+def _parse_lines(
     lines: Iterable[Mapping[str, Any]],
 ) -> tuple[list[tuple[str, float]], dict[int, int], dict[int, Any]]:
     """What was granted, in order; by how many entries each batch was priced; the answers by their entries."""
@@ -388,11 +388,11 @@ def _parse(
         elif int(line["entry"]) in answers:
             raise ValueError("two answers for one entry")
         else:
-            answers[int(line["entry"])] = _unpacked(line["value"])
+            answers[int(line["entry"])] = _decode_value(line["value"])
     return granted, priced_after, answers
 
 
-def _packed(value: Any) -> Any:
+def _encode_value(value: Any) -> Any:
     """A released value as JSON: a number or an array of numbers, which every mechanism answers with.
 
     Whether and how it can be written does not depend on the value, only on its type and shape: an answer that fails to
@@ -401,33 +401,33 @@ def _packed(value: Any) -> Any:
     if type(value) is int:
         return {"int": f"{value:+025d}"}
     if type(value) is float:
-        return {"float": _bytes(np.float64(value))}
-    if isinstance(value, np.generic) and value.dtype.kind in _KINDS:
-        return {"type": value.dtype.str, "number": _bytes(value)}
-    if type(value) is np.ndarray and value.dtype.kind in _KINDS:
-        return {"type": value.dtype.str, "shape": list(value.shape), "data": _bytes(np.ascontiguousarray(value))}
+        return {"float": _to_base64(np.float64(value))}
+    if isinstance(value, np.generic) and value.dtype.kind in _NUMBER_KINDS:
+        return {"type": value.dtype.str, "number": _to_base64(value)}
+    if type(value) is np.ndarray and value.dtype.kind in _NUMBER_KINDS:
+        return {"type": value.dtype.str, "shape": list(value.shape), "data": _to_base64(np.ascontiguousarray(value))}
     raise TypeError(f"an answer that is a {type(value).__name__} cannot be kept: mechanisms answer with numbers")
 
 
-def _bytes(value: np.generic | NDArray[Any]) -> str:
+def _to_base64(value: np.generic | NDArray[Any]) -> str:
     return base64.b64encode(value.tobytes()).decode()
 
 
-def _unpacked(value: Any) -> Any:
+def _decode_value(value: Any) -> Any:
     """The released value that a line holds.
 
     Raises:
-        ValueError: It is none that `_packed` makes.
+        ValueError: It is none that `_encode_value` makes.
     """
     if not isinstance(value, dict):
         raise TypeError
     if "int" in value:
         return int(value["int"])
     if "float" in value:
-        return float(_numbers(value["float"], "<f8").item())
-    array = _numbers(value.get("data", value.get("number")), _TYPE.fullmatch(value["type"])[0])  # type: ignore[index, arg-type] # None is a TypeError, which is refused
+        return float(_from_base64(value["float"], "<f8").item())
+    array = _from_base64(value.get("data", value.get("number")), _NUMBER_TYPE.fullmatch(value["type"])[0])  # type: ignore[index, arg-type] # None is a TypeError, which is refused
     return array.reshape(value["shape"]).copy() if "data" in value else array.reshape(())[()]
 
 
-def _numbers(data: str, kind: str) -> NDArray[Any]:
+def _from_base64(data: str, kind: str) -> NDArray[Any]:
     return np.frombuffer(base64.b64decode(data, validate=True), dtype=np.dtype(kind))

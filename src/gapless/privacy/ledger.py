@@ -18,38 +18,38 @@ from typing import Any, Literal, TypeAlias
 
 from gapless.errors import Argument, BudgetError, Hint, LedgerError
 from gapless.privacy import promise
-from gapless.privacy.budget import PURE, ROUNDING, USUAL, Budget, Loss, Rows, Spend, percent_of, share_of
+from gapless.privacy.budget import PURE, RECOMMENDED_BUDGET, ROUNDING, Budget, Loss, Rows, Spend, percent_of, share_of
 from gapless.privacy.first_batch import FirstBatch, GaussianBatch
 from gapless.privacy.grant import Grant
 from gapless.privacy.ground_truth_filter import GroundTruthFilter
 from gapless.privacy.journal import journal_of
 from gapless.privacy.ledger_file import (
-    RESTORE,
+    RESTORE_HINT,
     VERSION,
     Entry,
-    Seen,
-    account,
+    ReadPosition,
     append,
     budget_of,
-    check_not_lost,
+    check_not_deleted,
     gaps_of,
     hash_of,
     identity_of,
+    locked_ledger,
     new_header,
     parse_entry,
     parse_header,
 )
 from gapless.privacy.pricing import Price, Pricing, RenyiFilter, Request
 from gapless.privacy.private import Columns, Key
-from gapless.privacy.registry import RECOMPUTED, recomputed_loss
-from gapless.privacy.snapshot import Gaps, LedgerGuarantees, LedgerSnapshot, check_estimated
+from gapless.privacy.registry import RECOMPUTED_TOLERANCE, recomputed_loss
+from gapless.privacy.snapshot import GapDefinitions, LedgerGuarantees, LedgerSnapshot, check_rates_match_gaps
 from gapless.types import GapRule
 
-FIRST = Hint("pass ", Argument("budget", USUAL), " if nothing was released from the table before") | Hint(
-    "pass the path of its ledger as ", Argument("ledger")
-)
+NEW_LEDGER_HINT = Hint(
+    "pass ", Argument("budget", RECOMMENDED_BUDGET), " if nothing was released from the table before"
+) | Hint("pass the path of its ledger as ", Argument("ledger"))
 
-_NOTHING: Mapping[str, GapRule] = MappingProxyType({})
+_NO_GAPS: Mapping[str, GapRule] = MappingProxyType({})
 
 # Whether a second ledger for the same rows would be noticed: their files are in the register beside them, or cannot be
 # entered there, or the rows come from no file on this machine.
@@ -71,7 +71,7 @@ class Ledger(LedgerGuarantees):
         self,
         path: Path,
         lines: Sequence[str],
-        gaps: Mapping[str, GapRule] = _NOTHING,
+        gaps: Mapping[str, GapRule] = _NO_GAPS,
         *,
         given_path: Path | None = None,
     ) -> None:
@@ -80,29 +80,31 @@ class Ledger(LedgerGuarantees):
         self._header = MappingProxyType(parse_header(path, lines[0] if lines else ""))
         self._budget = budget_of(self._header)
         self._order: float = PURE if self._header["order"] is None else self._header["order"]
-        self._gaps = Gaps(gaps_of(self._header), gaps)
+        self._gaps = GapDefinitions(gaps_of(self._header), gaps)
         self._key = Key()
-        self._seen = Seen().after(lines[0])
+        self._seen = ReadPosition().after(lines[0])
         self._entries: list[Entry] = []
         self._pricing = self._initial_pricing()
         self.coverage: Coverage = "unknown"
-        self._enter: Callable[[Ledger], Coverage] | None = None  # enters the files in the register; None once done
-        self._take(lines[1:])
+        self._register_files: Callable[[Ledger], Coverage] | None = (
+            None  # enters the files in the register; None once done
+        )
+        self._add_lines(lines[1:])
 
     # ------------------------------------------------------------------ opening
 
     @classmethod
     def open(cls, path: str | Path) -> Ledger:
         """Open an existing ledger, check every line and compute every loss again."""
-        return cls._at(Path(path), _NOTHING)
+        return cls._open(Path(path), _NO_GAPS)
 
     @classmethod
-    def _at(cls, path: Path, gaps: Mapping[str, GapRule]) -> Ledger:
-        check_not_lost(path)
+    def _open(cls, path: Path, gaps: Mapping[str, GapRule]) -> Ledger:
+        check_not_deleted(path)
         if not path.is_file():
             raise LedgerError(f"no ledger {path}", hint="check the path: the ledger of a file is beside it")
-        with account(path) as lines_after:
-            return cls(path.resolve(), lines_after(Seen()), gaps, given_path=path)
+        with locked_ledger(path) as lines_after:
+            return cls(path.resolve(), lines_after(ReadPosition()), gaps, given_path=path)
 
     @classmethod
     def attach(
@@ -112,7 +114,7 @@ class Ledger(LedgerGuarantees):
         table: str,
         protect: Rows,
         budget: Budget | None,
-        gaps: Mapping[str, GapRule] = _NOTHING,
+        gaps: Mapping[str, GapRule] = _NO_GAPS,
     ) -> Ledger:
         """Open the ledger of this table, or create it if there is none.
 
@@ -121,15 +123,15 @@ class Ledger(LedgerGuarantees):
         gap in this column count as reading every row in guarantees for the complete data.
         """
         path = Path(path)
-        check_promised(path, budget)
+        check_has_budget(path, budget)
         if budget is not None:
             if not path.exists():
-                check_estimated(budget.ground_truth, gaps)
+                check_rates_match_gaps(budget.ground_truth, gaps)
             header = new_header(table, protect, budget, gaps)  # first, so that a refusal leaves no empty file
-            with account(path) as lines_after:
-                if not lines_after(Seen()):  # new, and no other process was faster
+            with locked_ledger(path) as lines_after:
+                if not lines_after(ReadPosition()):  # new, and no other process was faster
                     append(path.resolve(), 0, json.dumps(header, allow_nan=False) + "\n")
-        ledger = cls._at(path, gaps)
+        ledger = cls._open(path, gaps)
         said = {"table": table, "protect": protect, "budget": budget or ledger.budget}
         for name, value in said.items():
             kept = getattr(ledger, name)
@@ -142,21 +144,21 @@ class Ledger(LedgerGuarantees):
                 )
         return ledger
 
-    def covers(self, enter: Callable[[Ledger], Coverage], coverage: Coverage) -> None:
+    def register_before_charge(self, enter: Callable[[Ledger], Coverage], coverage: Coverage) -> None:
         """Enter the files of the table in the register beside them before the next charge, not before.
 
         Args:
             enter: enters the files, returns the coverage, and refuses files that belong to another ledger.
             coverage: what is known of it so far.
         """
-        self._enter, self.coverage = enter, coverage
+        self._register_files, self.coverage = enter, coverage
 
-    def enter_files(self) -> None:
+    def register_files(self) -> None:
         """Enter the files of the table in the register now, if that was not done."""
-        enter = self._enter  # another thread may do the same
+        enter = self._register_files  # another thread may do the same
         if enter is not None:
             self.coverage = enter(self)
-            self._enter = None
+            self._register_files = None
 
     # ------------------------------------------------------------------ what its header states
 
@@ -215,10 +217,12 @@ class Ledger(LedgerGuarantees):
     def _initial_pricing(self) -> Pricing:
         """The pricing strategy of this ledger before its first entry."""
         if self._budget.ground_truth is not None:
-            return GroundTruthFilter(self._budget, self._budget.ground_truth, self.protect.at_most, self._gaps.counted)
+            return GroundTruthFilter(
+                self._budget, self._budget.ground_truth, self.protect.at_most, self._gaps.counted_reads
+            )
         if self.order == PURE or self._header["version"] < VERSION:
             return RenyiFilter(self.capacity)
-        return FirstBatch(self.capacity, budget=self._budget, counted=self._gaps.counted)
+        return FirstBatch(self.capacity, budget=self._budget, counted=self._gaps.counted_reads)
 
     def pricing(self, *, after: int | None = None) -> Pricing:
         """The current pricing strategy, or that after the first `after` entries."""
@@ -227,7 +231,7 @@ class Ledger(LedgerGuarantees):
         try:
             return self._initial_pricing().after(self._entries[: max(0, after)])
         except ValueError as wrong:
-            raise LedgerError(f"{self._path} {wrong}", hint=RESTORE) from None
+            raise LedgerError(f"{self._path} {wrong}", hint=RESTORE_HINT) from None
 
     def price(self, requests: Sequence[Request], *, together: bool = False, after: int | None = None) -> Price:
         """The price of these releases, from public facts alone; `together` as in `Grant.release_all`."""
@@ -236,7 +240,7 @@ class Ledger(LedgerGuarantees):
 
     def recorded_reads(self, reads: Columns | None) -> Columns | None:
         """The `reads` that an entry records for a value of this reading."""
-        return self._gaps.recorded(reads)
+        return self._gaps.recorded_reads(reads)
 
     @property
     def left(self) -> Loss:
@@ -277,24 +281,24 @@ class Ledger(LedgerGuarantees):
         """Permission to spend up to `spend`, if that much is left."""
         spend = self.share(spend)
         journal = journal_of(self)
-        if journal is not None and (begun := journal.granted(to)) is not None:
+        if journal is not None and (begun := journal.next_grant(to)) is not None:
             self.refresh()
             return Grant(self, self._key, begun, to, journal=journal)  # a part of it may be spent already
         if spend.value <= 0:
             raise BudgetError(f"{to}: spend is nothing", hint="pass a share of the budget above 0%")
         self.refresh()
         if not spend.fits_in(self.left):
-            raise self._overspent(spend, to, "spend asks for")
+            raise self._overspending_error(spend, to, "spend asks for")
         if journal is not None:
-            journal.grant(to, spend)
+            journal.record_grant(to, spend)
         return Grant(self, self._key, spend, to, journal=journal)
 
     def refresh(self) -> None:
         """Read the entries that other processes have written meanwhile."""
-        with account(self._path) as lines_after:
-            self._take(lines_after(self._seen))
+        with locked_ledger(self._path) as lines_after:
+            self._add_lines(lines_after(self._seen))
 
-    def _overspent(self, loss: Loss, to: str, verb: str) -> BudgetError:
+    def _overspending_error(self, loss: Loss, to: str, verb: str) -> BudgetError:
         asked = math.ceil(1e4 * (loss.value / self.capacity.value - ROUNDING)) / 100  # never equal to what is left
         _, left = self.percentages()
         return BudgetError(
@@ -311,10 +315,10 @@ class Ledger(LedgerGuarantees):
         """
         if not entries:
             return []
-        self.enter_files()  # before the lock below: a process with a register's lock may wait for that of a ledger
+        self.register_files()  # before the lock below: a process with a register's lock may wait for that of a ledger
         to = entries[0].to
-        with account(self._path) as lines_after:
-            self._take(lines_after(self._seen))
+        with locked_ledger(self._path) as lines_after:
+            self._add_lines(lines_after(self._seen))
             if self._entries and any(entry.together for entry in entries):
                 raise BudgetError(
                     f"{to}: another release was charged meanwhile, so this one is no first batch",
@@ -326,40 +330,40 @@ class Ledger(LedgerGuarantees):
                     for entry in entries
                 ]
             )
-            if not self._pricing.has_room_for(cost):
-                raise self._overspent(cost, to, "a release costs")
+            if not self._pricing.has_capacity_for(cost):
+                raise self._overspending_error(cost, to, "a release costs")
             first, last = len(self._entries) + 1, self._seen.last
             written = []
             for number, entry in enumerate(entries, first):
                 written.append(replace(entry, number=number, batch=first, run=run).line(last))
                 last = hash_of(written[-1])
             append(self._path, self._seen.end, "".join(written))
-            self._take(written)
+            self._add_lines(written)
             return list(range(first, first + len(written)))
 
-    def _take(self, lines: Iterable[str]) -> None:
+    def _add_lines(self, lines: Iterable[str]) -> None:
         """Add new lines of the file: all of them, or none if one is wrong."""
         entries: list[Entry] = []
         seen = self._seen
         for line in lines:
-            entries.append(self._checked(line, number=len(self._entries) + len(entries) + 1, after=seen.last))
+            entries.append(self._parse_checked(line, number=len(self._entries) + len(entries) + 1, after=seen.last))
             seen = seen.after(line)
         try:
             pricing = self._pricing.after(entries)
         except ValueError as wrong:
-            raise LedgerError(f"{self._path} {wrong}", hint=RESTORE) from None
+            raise LedgerError(f"{self._path} {wrong}", hint=RESTORE_HINT) from None
         self._entries += entries
         self._seen, self._pricing = seen, pricing
 
-    def _checked(self, line: str, *, number: int, after: str) -> Entry:
+    def _parse_checked(self, line: str, *, number: int, after: str) -> Entry:
         """The entry in a line, if its hash continues the chain and its loss is at least the recomputed one."""
         try:
             entry = parse_entry(line, number=number, after=after)
-            least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - RECOMPUTED)
+            least = recomputed_loss(entry.mechanism, entry.distance, self.order) * (1 - RECOMPUTED_TOLERANCE)
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, BudgetError):
-            raise LedgerError(f"{self._path} was changed at entry {number}", hint=RESTORE) from None
+            raise LedgerError(f"{self._path} was changed at entry {number}", hint=RESTORE_HINT) from None
         if entry.loss < least and not entry.together:  # `FirstBatch.after` checks those priced together
-            raise LedgerError(f"{self._path} states less than entry {number} has lost", hint=RESTORE)
+            raise LedgerError(f"{self._path} states less than entry {number} has lost", hint=RESTORE_HINT)
         return entry
 
     # ------------------------------------------------------------------ guarantees and reports
@@ -377,14 +381,14 @@ class Ledger(LedgerGuarantees):
             version=self._header["version"],
             gaps=self._gaps,
             entries=tuple(self._entries),
-            lost=Loss(float(sum((Fraction(entry.loss) for entry in self._entries), Fraction(0))), self.order),
-            first=self.first_batch,
+            total_loss=Loss(float(sum((Fraction(entry.loss) for entry in self._entries), Fraction(0))), self.order),
+            first_batch=self.first_batch,
         )
 
     @property
     def first_batch(self) -> tuple[GaussianBatch, float] | None:
         """The releases that were priced together, and their price; None if each entry was priced by itself."""
-        return self._pricing.first if isinstance(self._pricing, RenyiFilter) else None
+        return self._pricing.first_batch if isinstance(self._pricing, RenyiFilter) else None
 
     def cautions(self, *, expected_rows: int | None = None) -> list[str]:
         """Sentences on what is weak about the guarantee; `expected_rows` is a public estimate of the number of rows."""
@@ -403,8 +407,8 @@ class Ledger(LedgerGuarantees):
         return f"<Ledger of {self.table!r}: {self.percentages()[1]:.2f}% left>"
 
 
-def check_promised(path: Path, budget: Budget | None, *, hint: str = FIRST) -> None:
+def check_has_budget(path: Path, budget: Budget | None, *, hint: str = NEW_LEDGER_HINT) -> None:
     """Refuse a new ledger without a budget, before anything is read or written."""
-    check_not_lost(path)
+    check_not_deleted(path)
     if budget is None and not path.exists():
         raise BudgetError(f"{path} is new and has no budget", hint=hint)

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gapless.errors import Argument, BudgetError, Hint, LedgerError, ReadError, SchemaError
-from gapless.files import BINARY, MEGABYTE, locked, parse_json, read_up_to, sync_name, take_up_to
+from gapless.files import BINARY, MEGABYTE, locked, parse_json, read_limited, read_rest, sync_name
 from gapless.privacy.assumptions import from_dict, to_dict
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Rows
 from gapless.privacy.noise import SYSTEM
-from gapless.privacy.registry import UNKNOWN
+from gapless.privacy.registry import UNKNOWN_MECHANISM
 from gapless.types import GapRule
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 VERSION = 4
 WITHOUT_FIRST_BATCH = 3  # an earlier version: whoever wrote it does not know that a first batch may be priced together
 WITHOUT_GAPS = (1, 2)  # earlier versions, without and with a filter for the ground truth: they do not say what a gap is
-LARGEST = 256 * MEGABYTE  # of a ledger: half a million entries
-SHORTEST = 64  # bytes of a line: it carries a hash
-RESTORE = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
+MAX_BYTES = 256 * MEGABYTE  # of a ledger: half a million entries
+MIN_LINE_BYTES = 64  # bytes of a line: it carries a hash
+RESTORE_HINT = "restore the ledger and its .seal together from a backup of the same moment; never start a new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def parse_entry(line: str, *, number: int, after: str) -> Entry:
         all(isinstance(text, str) for text in texts)
         and not isinstance(entry.reads, str)
         and isinstance(entry.together, bool)
-        and not (entry.mechanism == UNKNOWN and entry.reads is not None)  # nobody knows which rows it read
+        and not (entry.mechanism == UNKNOWN_MECHANISM and entry.reads is not None)  # nobody knows which rows it read
     )
     if not (well_formed and previous == after and entry.number == number and 0 <= entry.loss < math.inf):
         raise ValueError("the line is not the next entry")
@@ -127,16 +127,16 @@ def entries_of(price: Price, *, to: str, noise_name: str) -> list[Entry]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReadPosition:
     """How far a process has seen a ledger: the last line it took in, by its place and its hash."""
 
     begin: int = 0
     end: int = 0
     last: str = ""
 
-    def after(self, line: str) -> Seen:
+    def after(self, line: str) -> ReadPosition:
         """One line further."""
-        return Seen(self.end, self.end + len(line.encode()), hash_of(line))
+        return ReadPosition(self.end, self.end + len(line.encode()), hash_of(line))
 
 
 def seal_of(path: Path) -> Path:
@@ -144,14 +144,14 @@ def seal_of(path: Path) -> Path:
     return path.with_name(path.name + ".seal")
 
 
-def check_not_lost(path: Path) -> None:
+def check_not_deleted(path: Path) -> None:
     """Refuse a path where only the seal is left: a ledger was there, and is never begun anew.
 
     The seal is looked for first: whoever makes a ledger makes the file before its seal.
     """
     path = path.resolve()
     if seal_of(path).exists() and not path.exists():
-        raise LedgerError(f"{path} has lost its entries: only its seal is there", hint=RESTORE)
+        raise LedgerError(f"{path} has lost its entries: only its seal is there", hint=RESTORE_HINT)
 
 
 def new_header(table: str, protect: Rows, budget: Budget, gaps: Mapping[str, GapRule]) -> dict[str, Any]:
@@ -204,20 +204,20 @@ def hash_of(line: str) -> str:
     return hashlib.sha256(line.encode()).hexdigest()
 
 
-def lines_of(text: bytes) -> list[str]:
+def split_lines(text: bytes) -> list[str]:
     """The whole lines of a ledger's bytes; of lines that are too short to be entries only the first."""
-    if text.count(b"\n") > 1 + len(text) // SHORTEST:
+    if text.count(b"\n") > 1 + len(text) // MIN_LINE_BYTES:
         text = text[: text.index(b"\n") + 1] + b"not an entry\n"
     return [line.decode("utf-8", "replace") + "\n" for line in text.split(b"\n")[:-1]]
 
 
 @contextlib.contextmanager
-def account(path: Path) -> Iterator[Callable[[Seen], list[str]]]:
+def locked_ledger(path: Path) -> Iterator[Callable[[ReadPosition], list[str]]]:
     """Hold the ledger; gives what reads the lines that are new, and completes what a crash left half done."""
     path = path.resolve()  # a link must not get a seal of its own
     try:
-        with _locked(path) as descriptor:
-            yield lambda seen: lines_of(_complete(path, descriptor, seen))
+        with _lock_ledger(path) as descriptor:
+            yield lambda seen: split_lines(_finish_write_and_read(path, descriptor, seen))
     except OSError as error:
         raise LedgerError(
             f"cannot read or write the ledger {path}: {error.strerror}",
@@ -226,17 +226,17 @@ def account(path: Path) -> Iterator[Callable[[Seen], list[str]]]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[int]:
+def _lock_ledger(path: Path) -> Iterator[int]:
     """Hold the ledger file itself, under whatever name, against every other process and thread."""
-    check_not_lost(path)
-    descriptor = _open_same(path)
+    check_not_deleted(path)
+    descriptor = _open_or_create(path)
     with locked(descriptor, path) as there:
         if not there:  # replaced while we waited
-            raise LedgerError(f"{path} was replaced by another file", hint=RESTORE)
+            raise LedgerError(f"{path} was replaced by another file", hint=RESTORE_HINT)
         yield descriptor
 
 
-def _open_same(path: Path) -> int:
+def _open_or_create(path: Path) -> int:
     """Open anew each time, since a fork must not share a lock; a ledger that may only be read is locked as well."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
@@ -253,7 +253,7 @@ def _open_same(path: Path) -> int:
     )
 
 
-def _write(path: Path, offset: int, data: bytes) -> None:
+def _write_and_sync(path: Path, offset: int, data: bytes) -> None:
     """Put data at a place in a file and flush it through to the disk."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
     try:
@@ -268,18 +268,18 @@ def _write(path: Path, offset: int, data: bytes) -> None:
 
 def append(path: Path, offset: int, text: str) -> None:
     """First the seal, then the ledger: whatever happens in between, nothing is forgotten."""
-    if offset + len(text.encode()) > LARGEST:
+    if offset + len(text.encode()) > MAX_BYTES:
         raise LedgerError(
-            f"{path} would have more than {LARGEST // MEGABYTE} MB", hint="use the releases that were paid for"
+            f"{path} would have more than {MAX_BYTES // MEGABYTE} MB", hint="use the releases that were paid for"
         )
     seal = json.dumps({"at": offset, "text": text}, ensure_ascii=False)
-    _write(seal_of(path), 0, seal.encode())
-    _write(path, offset, text.encode())
+    _write_and_sync(seal_of(path), 0, seal.encode())
+    _write_and_sync(path, offset, text.encode())
     if offset == 0:
         sync_name(path)
 
 
-def _complete(path: Path, descriptor: int, seen: Seen) -> bytes:
+def _finish_write_and_read(path: Path, descriptor: int, seen: ReadPosition) -> bytes:
     """What follows the last line that was seen, read once; before, what a crash left half done is finished.
 
     Refuses a ledger that is shorter than its seal says, and one in which the line last seen is not where it was: lines
@@ -287,22 +287,22 @@ def _complete(path: Path, descriptor: int, seen: Seen) -> bytes:
     """
     sealed = _read_seal(path)
     begin = seen.begin if sealed is None else min(seen.begin, sealed[0])
-    text = _read(descriptor, begin)
+    text = _read_from(descriptor, begin)
     if seen.end and hashlib.sha256(text[seen.begin - begin : seen.end - begin]).hexdigest() != seen.last:
-        raise LedgerError(f"{path} is no longer the ledger that was opened, or has lost entries", hint=RESTORE)
+        raise LedgerError(f"{path} is no longer the ledger that was opened, or has lost entries", hint=RESTORE_HINT)
     if sealed is None:  # none, or one that a crash left unfinished: then the ledger itself was not being written
         if text and not text.endswith(b"\n"):
-            _recover_fragment(path, _read(descriptor, 0))
-            text = _read(descriptor, begin)
+            _recover_fragment(path, _read_from(descriptor, 0))
+            text = _read_from(descriptor, begin)
         return text[seen.end - begin :]
     at, tail = sealed
     if begin + len(text) < at:
-        raise LedgerError(f"{path} has lost entries: it is shorter than its seal says", hint=RESTORE)
+        raise LedgerError(f"{path} has lost entries: it is shorter than its seal says", hint=RESTORE_HINT)
     written = text[at - begin :].rstrip(b"\0")  # a power failure can leave zeros where data should be
     if not (written.startswith(tail) or tail.startswith(written)):
-        raise LedgerError(f"{path} was changed in its last entry", hint=RESTORE)
+        raise LedgerError(f"{path} was changed in its last entry", hint=RESTORE_HINT)
     if len(written) < len(tail):
-        _write(path, at, tail)
+        _write_and_sync(path, at, tail)
         text = text[: at - begin] + tail
     return text[seen.end - begin :]
 
@@ -310,21 +310,21 @@ def _complete(path: Path, descriptor: int, seen: Seen) -> bytes:
 def _read_seal(path: Path) -> tuple[int, bytes] | None:
     """Where the last text appended begins, and that text; None if there is no seal that tells."""
     try:
-        seal = parse_json(read_up_to(seal_of(path), LARGEST))
+        seal = parse_json(read_limited(seal_of(path), MAX_BYTES))
         at, tail = int(seal["at"]), str(seal["text"]).encode()
     except (OSError, ReadError, ValueError, KeyError, TypeError):
         return None
     return (at, tail) if at >= 0 else None
 
 
-def _read(descriptor: int, begin: int) -> bytes:
+def _read_from(descriptor: int, begin: int) -> bytes:
     with open(descriptor, "rb", closefd=False) as file:
         file.seek(begin)
         try:
-            return take_up_to(file, LARGEST)
+            return read_rest(file, MAX_BYTES)
         except ValueError:
             hint = "pass the path of a ledger file"
-            raise LedgerError(f"the ledger is larger than {LARGEST // MEGABYTE} MB", hint=hint) from None
+            raise LedgerError(f"the ledger is larger than {MAX_BYTES // MEGABYTE} MB", hint=hint) from None
 
 
 def _recover_fragment(path: Path, text: bytes) -> None:
@@ -332,12 +332,12 @@ def _recover_fragment(path: Path, text: bytes) -> None:
     whole, _, fragment = text.rpartition(b"\n")
     if not whole:
         raise LedgerError(f"{path} is not a gapless ledger", hint="the path of a ledger file")
-    lines = lines_of(whole + b"\n")
+    lines = split_lines(whole + b"\n")
     header = parse_header(path, lines[0])
     try:
         spent = math.fsum(float(parse_json(line)["loss"]) for line in lines[1:])
     except (ValueError, KeyError, TypeError):
-        raise LedgerError(f"{path} was changed", hint=RESTORE) from None
+        raise LedgerError(f"{path} was changed", hint=RESTORE_HINT) from None
     # Entries priced together have no loss of their own: where some may be lost, all that was left counts as spent.
     # Half of a first line does not tell whether it is one of them.
     together = '"together": true' in lines[-1]
@@ -351,14 +351,14 @@ def _recover_fragment(path: Path, text: bytes) -> None:
         batch=1 if together else len(lines),
         to="recovered after a crash",
         what="a half-written entry, counted as spent",
-        mechanism=UNKNOWN,
+        mechanism=UNKNOWN_MECHANISM,
         distance={"Linf": 0.0},
         reads=None,
         noise=SYSTEM,
         time=today(),
         together=together,
     )
-    _write(path, len(whole) + 1, entry.line(hash_of(lines[-1])).encode())
+    _write_and_sync(path, len(whole) + 1, entry.line(hash_of(lines[-1])).encode())
 
 
 def parse_header(path: Path, line: str) -> dict[str, Any]:
@@ -376,7 +376,7 @@ def parse_header(path: Path, line: str) -> dict[str, Any]:
         honest = (
             order > 1
             and (order == PURE) == (budget.delta == 0)
-            and 0 < header["capacity"] <= budget.room(order) * (1 - ROUNDING / 2)
+            and 0 < header["capacity"] <= budget.largest_loss(order) * (1 - ROUNDING / 2)
         )
         earlier = WITHOUT_GAPS[budget.ground_truth is not None]
         texts = [header["table"]] if version == earlier else [header["table"], header["identity"]]
@@ -396,6 +396,6 @@ def identity_at(path: Path) -> str | None:
     """The identity of the ledger at a path; None if there is none, or not yet."""
     if not path.is_file():
         return None
-    with account(path) as lines_after:
-        lines = lines_after(Seen())
+    with locked_ledger(path) as lines_after:
+        lines = lines_after(ReadPosition())
     return identity_of(parse_header(path, lines[0])) if lines else None

@@ -24,10 +24,10 @@ D_pure = TypeVar("D_pure", bound=L2)
 R_co = TypeVar("R_co", bound=Numbers, covariant=True)
 
 # A calibrated scale is rounded up by this much, so that its cost, computed from it, is never above the target.
-_UP = 1 + 1e-13
+_ROUND_UP = 1 + 1e-13
 # The ε of a choice is raised by this much for the rounding of scores (docs/proofs/scores.md).
-_RELATIVE, _ABSOLUTE = 2.0**-20, 2.0**-22
-_EXACT = 2**53  # up to here whole numbers are exact floats
+_RELATIVE_ERROR, _ABSOLUTE_ERROR = 2.0**-20, 2.0**-22
+_LARGEST_EXACT = 2**53  # up to here whole numbers are exact floats
 
 
 class Mechanism(Protocol[T_contra, D_contra, R_co]):
@@ -80,7 +80,7 @@ def _check_integers(value: Integers) -> Integers:
     return value
 
 
-def _positive(name: str, value: float) -> float:
+def _check_positive(name: str, value: float) -> float:
     """A plain float in range: a subclass of float could be charged as one number and used as another."""
     plain = float(value)
     if not 0 < plain <= LARGEST:
@@ -92,28 +92,28 @@ def _positive(name: str, value: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scaled(RecordedMechanism):
+class _ScaledMechanism(RecordedMechanism):
     scale: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive("scale", self.scale))
+        object.__setattr__(self, "scale", _check_positive("scale", self.scale))
 
 
 @dataclass(frozen=True, slots=True)
-class _PureNoise(_Scaled, Generic[D_pure]):
+class _PureNoise(_ScaledMechanism, Generic[D_pure]):
     """Integer noise of `scale` b that is ε-DP with ε = Δ / b, Δ a distance of this `kind`."""
 
-    kind: ClassVar[type[Linf]]
+    distance_kind: ClassVar[type[Linf]]
 
     def loss(self, distance: D_pure, order: float) -> Loss:
         """Δ / b at order ∞; at a finite order the loss of any ε-DP mechanism."""
-        check_distance(distance, self.kind)
+        check_distance(distance, self.distance_kind)
         return Loss(pure_loss(distance.at_most / self.scale, order), order)
 
     @classmethod
     def for_loss(cls, loss: Loss, distance: D_pure) -> Self:
         """The least noise that costs at most `loss`."""
-        return cls(distance.at_most / pure_epsilon(loss) * _UP)
+        return cls(distance.at_most / pure_epsilon(loss) * _ROUND_UP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ class DiscreteLaplace(_PureNoise[L1]):
     References: Ghosh, Roughgarden, Sundararajan 2009; Canonne, Kamath, Steinke 2020.
     """
 
-    kind: ClassVar = L1
-    told: ClassVar[str] = "whole numbers are added to counts"
+    distance_kind: ClassVar = L1
+    description: ClassVar[str] = "whole numbers are added to counts"
 
     @property
     def noise_std(self) -> float:
@@ -155,12 +155,12 @@ class DiscreteGaussian(RecordedMechanism):
     References: Canonne, Kamath, Steinke 2020, §2.
     """
 
-    told: ClassVar[str] = "whole numbers are added to counts"
+    description: ClassVar[str] = "whole numbers are added to counts"
 
     std: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "std", _positive("std", self.std))
+        object.__setattr__(self, "std", _check_positive("std", self.std))
 
     @property
     def noise_std(self) -> float:
@@ -176,8 +176,8 @@ class DiscreteGaussian(RecordedMechanism):
     @classmethod
     def for_loss(cls, loss: Loss, distance: L2) -> DiscreteGaussian:
         """The least noise that costs at most `loss`."""
-        _positive("loss", loss.value)
-        std = distance.at_most * math.sqrt(loss.order / (2 * loss.value)) * _UP
+        _check_positive("loss", loss.value)
+        std = distance.at_most * math.sqrt(loss.order / (2 * loss.value)) * _ROUND_UP
         return cls(std if math.isfinite(std) else 1.0)  # a pure budget is refused by `loss`
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
@@ -200,8 +200,8 @@ class KNorm(_PureNoise[L2]):
     References: Hardt and Talwar 2010; Chaudhuri, Monteleoni, Sarwate 2011.
     """
 
-    kind: ClassVar = L2
-    told: ClassVar[str] = "whole numbers, by the length of the whole vector, are added to coefficients"
+    distance_kind: ClassVar = L2
+    description: ClassVar[str] = "whole numbers, by the length of the whole vector, are added to coefficients"
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
         """Draw the answer."""
@@ -209,7 +209,7 @@ class KNorm(_PureNoise[L2]):
 
 
 @dataclass(frozen=True, slots=True)
-class ExponentialChoice(_Scaled):
+class ExponentialChoice(_ScaledMechanism):
     r"""Choose a candidate, better ones more often: the exponential mechanism.
 
     .. math:: \Pr[i] \propto e^{s_i / b}, \qquad \varepsilon = 2\Delta_\infty / b, \qquad
@@ -224,22 +224,22 @@ class ExponentialChoice(_Scaled):
     References: McSherry and Talwar 2007; Cesar and Rogers 2021.
     """
 
-    told: ClassVar[str] = "choices are drawn from public candidates, better ones more often"
+    description: ClassVar[str] = "choices are drawn from public candidates, better ones more often"
 
     def loss(self, distance: Linf, order: float) -> Loss:
         """ε at order ∞; at a finite order the better of the two bounds."""
         check_distance(distance, Linf)
-        return _loss_of_choice(2 * distance.at_most / self.scale * (1 + _RELATIVE) + _ABSOLUTE, order)
+        return _bounded_range_loss(2 * distance.at_most / self.scale * (1 + _RELATIVE_ERROR) + _ABSOLUTE_ERROR, order)
 
     @classmethod
     def for_loss(cls, loss: Loss, distance: Linf) -> ExponentialChoice:
         """The sharpest choice that costs at most `loss`."""
-        epsilon = (_range_of_choice(loss) - _ABSOLUTE) / (1 + _RELATIVE)
+        epsilon = (_bounded_range_for(loss) - _ABSOLUTE_ERROR) / (1 + _RELATIVE_ERROR)
         if epsilon <= 0:
             raise BudgetError(
                 "this share of the budget is too small for a choice", hint=Hint("pass a larger ", Argument("spend"))
             )
-        return cls(2 * distance.at_most / epsilon * _UP)
+        return cls(2 * distance.at_most / epsilon * _ROUND_UP)
 
     def __call__(self, value: Floats, noise: NoiseSource) -> int:
         """Draw the answer."""
@@ -248,7 +248,7 @@ class ExponentialChoice(_Scaled):
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceByGroup(_Scaled):
+class ChoiceByGroup(_ScaledMechanism):
     r"""Choose a candidate for each group, when a row moves the scores of one group: an exponential choice in each.
 
     .. math:: \Pr[i_1, i_2, \dots] = \prod_g \Pr[i_g], \qquad \Pr[i_g] \propto e^{s_{g,i}/b}, \qquad
@@ -264,31 +264,31 @@ class ChoiceByGroup(_Scaled):
     References: McSherry 2009 (parallel composition); Dong, Durfee and Rogers 2020 (bounded range).
     """
 
-    told: ClassVar[str] = "choices are drawn from public candidates, better ones more often"
+    description: ClassVar[str] = "choices are drawn from public candidates, better ones more often"
 
     def loss(self, distance: LinfByGroup, order: float) -> Loss:
         """ε at order ∞; at a finite order the better of the two bounds."""
         check_distance(distance, LinfByGroup)
-        return _loss_of_choice(2 * distance.at_most / self.scale, order)
+        return _bounded_range_loss(2 * distance.at_most / self.scale, order)
 
     @classmethod
     def for_loss(cls, loss: Loss, distance: LinfByGroup) -> ChoiceByGroup:
         """The sharpest choices that cost at most `loss`."""
-        return cls(2 * distance.at_most / _range_of_choice(loss) * _UP)
+        return cls(2 * distance.at_most / _bounded_range_for(loss) * _ROUND_UP)
 
     def __call__(self, value: Integers, noise: NoiseSource) -> Integers:
         """Draw the answers, from a line of scores for each group."""
-        exact = np.clip(_check_integers(value), -_EXACT, _EXACT).astype(np.float64)
+        exact = np.clip(_check_integers(value), -_LARGEST_EXACT, _LARGEST_EXACT).astype(np.float64)
         return np.array([noise.choose(scores, self.scale) for scores in exact], dtype=np.int64)
 
 
-def _loss_of_choice(epsilon: float, order: float) -> Loss:
+def _bounded_range_loss(epsilon: float, order: float) -> Loss:
     """The loss of a mechanism with bounded range ε."""
     bounded_range = epsilon if order == PURE else order * epsilon**2 / 8
     return Loss(min(bounded_range, pure_loss(epsilon, order)), order)
 
 
-def _range_of_choice(loss: Loss) -> float:
+def _bounded_range_for(loss: Loss) -> float:
     """The largest bounded range whose loss is at most `loss`."""
     epsilon = pure_epsilon(loss)
     return epsilon if loss.order == PURE else max(epsilon, math.sqrt(8 * loss.value / loss.order))
@@ -302,7 +302,7 @@ def for_counts(loss: Loss, distance: L1) -> DiscreteLaplace | DiscreteGaussian:
 
 def pure_epsilon(loss: Loss) -> float:
     """The largest ε whose loss at this order, for any ε-DP mechanism, stays within `loss`."""
-    _positive("loss", loss.value)
+    _check_positive("loss", loss.value)
     if loss.order == PURE:
         return loss.value
     low, high = loss.value, max(2 * loss.value, 1.0)  # a pure ε never loses more than ε

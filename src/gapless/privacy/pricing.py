@@ -84,7 +84,7 @@ class Pricing(Protocol):
     def spent(self) -> Loss:
         """The privacy loss of the entries so far."""
 
-    def has_room_for(self, cost: Loss) -> bool:
+    def has_capacity_for(self, cost: Loss) -> bool:
         """Whether the guarantee still holds after releases of this cost."""
 
     def cost(self, charges: Sequence[tuple[Loss, Columns | None]]) -> Loss:
@@ -93,7 +93,7 @@ class Pricing(Protocol):
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:
         """The price of these releases; `together` if their noise is fixed before the first of them is read."""
 
-    def split(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
+    def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """The losses of releases with these `reads` that cost `spend` in all, of relative size `weights` of mean 1."""
 
     def noise_for(
@@ -130,14 +130,14 @@ class RenyiFilter(Pricing):
 
     capacity: Loss
     total: Fraction = Fraction(0)
-    first: tuple[GaussianBatch, float] | None = None
+    first_batch: tuple[GaussianBatch, float] | None = None
 
     @property
     def spent(self) -> Loss:
         """The sum of all losses, rounded once."""
         return Loss(float(self.total), self.capacity.order)
 
-    def has_room_for(self, cost: Loss) -> bool:
+    def has_capacity_for(self, cost: Loss) -> bool:
         """Whether the sum stays within the capacity."""
         return (self.spent + cost).fits_in(self.capacity)
 
@@ -150,7 +150,7 @@ class RenyiFilter(Pricing):
         losses = tuple(request.loss(self.capacity.order) for request in requests)
         return Price(tuple(requests), self.cost([(loss, None) for loss in losses]), losses)
 
-    def split(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
+    def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """Shares of `spend`."""
         return [spend / len(reads) * weight for weight in weights]
 
@@ -158,9 +158,9 @@ class RenyiFilter(Pricing):
         """The filter with further losses added."""
         if any(entry.together for entry in entries):
             raise ValueError("was changed: a later batch is priced together")
-        return self.with_losses(entries)
+        return self.add_losses(entries)
 
-    def with_losses(self, entries: Sequence[Entry]) -> RenyiFilter:
+    def add_losses(self, entries: Sequence[Entry]) -> RenyiFilter:
         """The filter with the losses of these entries added, however they were priced."""
         total = self.total + sum((Fraction(entry.loss) for entry in entries), Fraction(0))
         if total > self.capacity.value * (1 + ROUNDING):
@@ -168,7 +168,7 @@ class RenyiFilter(Pricing):
         return replace(self, total=total)
 
 
-def weights_of(shares: Sequence[float]) -> list[float]:
+def normalized_weights(shares: Sequence[float]) -> list[float]:
     """Relative sizes, scaled to mean 1."""
     if not all(isinstance(share, int | float) and 0 < share < math.inf for share in shares):
         raise BudgetError(f"shares = {list(shares)!r}, but each share must be positive", hint="pass positive numbers")

@@ -285,7 +285,7 @@ def text(ledger: Ledger) -> str:
         f"Ledger of '{ledger.table}': ε = {told_up(ledger.budget.epsilon)}, δ = {told_up(delta)}{for_whom}, "
         f"protecting {ledger.protect}",
         f"  spent {used:.2f}%, left {left:.2f}%; the spending so far amounts, after the fact, to "
-        f"ε = {rounded_up(ledger.amounts_to())}{whom}",
+        f"ε = {rounded_up(ledger.epsilon_spent())}{whom}",
     ]
     lines += [f"  {note}" for note in (pricing_note(ledger),) if note]
     lines += [f"  {caution}" for caution in ledger.cautions()]

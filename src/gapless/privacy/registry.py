@@ -30,11 +30,13 @@ Recorded: TypeAlias = (
 )
 
 MECHANISMS: dict[str, type[Recorded]] = {kind.__name__: kind for kind in get_args(Recorded)}
-UNKNOWN = {"name": "unknown"}  # the mechanism of an entry that a crash left half written, for which nothing was read
+UNKNOWN_MECHANISM = {
+    "name": "unknown"
+}  # the mechanism of an entry that a crash left half written, for which nothing was read
 
 # A recorded loss may be smaller than the recomputed one by this much: logarithms differ between machines
 # (docs/proofs/renyi_filter.md, section 6).
-RECOMPUTED = 1e-10
+RECOMPUTED_TOLERANCE = 1e-10
 
 _DISTANCES: dict[type, Callable[[float], Any]] = {
     L1: L1,
@@ -59,7 +61,7 @@ def check_known(mechanism: object, distance: object) -> None:
 
 def mechanism_of(parameters: Mapping[str, Any]) -> Recorded | None:
     """The mechanism with these recorded parameters; None for that of a half-written entry."""
-    if parameters == UNKNOWN:
+    if parameters == UNKNOWN_MECHANISM:
         return None
     given = dict(parameters)
     name = given.pop("name")

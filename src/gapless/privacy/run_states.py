@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gapless.errors import LedgerError
-from gapless.files import BINARY, locked, parse_json, sync_name, take_up_to
+from gapless.files import BINARY, locked, parse_json, read_rest, sync_name
 
-LARGEST = 1 << 30  # bytes: some million steps
-_BEGIN = b'{"run": "'  # of each line
+MAX_BYTES = 1 << 30  # bytes: some million steps
+_LINE_START = b'{"run": "'  # of each line
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +33,25 @@ class RunState:
     digest: str = ""
 
 
-def states_beside(ledger: Path) -> Path:
+def states_path(ledger: Path) -> Path:
     """Where the states of the runs of a ledger are recorded."""
     return ledger.with_name(f"{ledger.name}.runs")
 
 
 def state_of(ledger: Path, run: str) -> RunState:
     """The last recorded state of a run; an empty one if there is none."""
-    path = states_beside(ledger)
+    path = states_path(ledger)
     if not path.exists():
         return RunState()
-    with _opened(path) as descriptor:
-        return _last(descriptor, path, run)
+    with _locked_file(path) as descriptor:
+        return _last_state(descriptor, path, run)
 
 
 def advance(ledger: Path, run: str, *, before: RunState, after: RunState) -> bool:
     """Record the next state of a run, on the disk, if it is still in the state `before`; whether it is."""
-    path = states_beside(ledger)
-    with _opened(path) as descriptor:
-        if _last(descriptor, path, run) != before:
+    path = states_path(ledger)
+    with _locked_file(path) as descriptor:
+        if _last_state(descriptor, path, run) != before:
             return False
         line = json.dumps({"run": run, "length": after.length, "digest": after.digest}) + "\n"
         end = os.lseek(descriptor, 0, os.SEEK_END)
@@ -65,7 +65,7 @@ def advance(ledger: Path, run: str, *, before: RunState, after: RunState) -> boo
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _locked_file(path: Path) -> Iterator[int]:
     """Hold the file against every other process."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
@@ -80,12 +80,12 @@ def _opened(path: Path) -> Iterator[int]:
         ) from None
 
 
-def _last(descriptor: int, path: Path, run: str) -> RunState:
+def _last_state(descriptor: int, path: Path, run: str) -> RunState:
     """The state of a run by the last of its lines; half a line that a crash left is cut off."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, "rb", closefd=False) as file:
         try:
-            text = take_up_to(file, LARGEST)
+            text = read_rest(file, MAX_BYTES)
         except ValueError:
             raise LedgerError(f"{path} is larger than 1 GB", hint="delete it when no stopped run is left") from None
     whole = text[: text.rfind(b"\n") + 1]  # the answer of the other half was returned to nobody
@@ -93,7 +93,7 @@ def _last(descriptor: int, path: Path, run: str) -> RunState:
     state = RunState()
     try:
         for line in whole.splitlines():
-            if line.startswith(_BEGIN) and not line.startswith(_BEGIN + run.encode() + b'"'):
+            if line.startswith(_LINE_START) and not line.startswith(_LINE_START + run.encode() + b'"'):
                 continue  # of another run: not parsed, so that a step costs little however many runs there were
             content = parse_json(line)
             if content["run"] == run:

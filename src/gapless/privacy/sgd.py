@@ -129,7 +129,7 @@ class PrivateTraining(RecordedMechanism):
     References: Abadi et al. 2016; Mironov, Talwar, Zhang 2019; Canonne, Kamath, Steinke 2020.
     """
 
-    told: ClassVar[str] = (
+    description: ClassVar[str] = (
         "whole numbers, on a public grid, are added to sums of clipped gradients of random lots of rows"
     )
 

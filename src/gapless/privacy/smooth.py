@@ -56,7 +56,7 @@ class SmoothCauchy(RecordedMechanism):
         below ε = 0.87.
     """
 
-    told: ClassVar[str] = (
+    description: ClassVar[str] = (
         "numbers on a public grid, whose size follows a private bound, are added to answers that imputed rows enter"
     )
 

@@ -28,32 +28,32 @@ from gapless.privacy.registry import recomputed_loss
 from gapless.text import nearest
 from gapless.types import GapRule
 
-_UNSAID = "the ledger does not say, so its rate lowers no figure"
+_NO_DEFINITION = "the ledger does not say, so its rate lowers no figure"
 
 
 @dataclass(frozen=True, slots=True)
-class Gaps:
+class GapDefinitions:
     """The rule of each column: as the header states it, or None if it says nothing; and as a reading has it."""
 
     stated: Mapping[str, GapRule] | None
     reading: Mapping[str, GapRule]
 
-    def agreed(self, column: str) -> bool:
+    def is_same_rule(self, column: str) -> bool:
         """Whether the same cells of a column are gaps for the reading and by the header."""
         here, there = self.reading.get(column), (self.stated or {}).get(column)
         return here is not None and there is not None and here.digest == there.digest
 
-    def recorded(self, reads: Columns | None) -> Columns | None:
+    def recorded_reads(self, reads: Columns | None) -> Columns | None:
         """What a value of this reading reads, as an entry records it: every row, unless the header agrees on it all."""
-        return reads if all(map(self.agreed, reads or ())) else None
+        return reads if all(map(self.is_same_rule, reads or ())) else None
 
-    def counted(self, reads: Collection[str] | None) -> Columns | None:
+    def counted_reads(self, reads: Collection[str] | None) -> Columns | None:
         """What an entry reads, as figures for the complete table count it."""
         said = reads is not None and self.stated is not None and self.stated.keys() >= set(reads)
         return frozenset(reads or ()) if said else None
 
     @property
-    def columns(self) -> list[str]:
+    def columns_with_gaps(self) -> list[str]:
         """The columns that have gaps, as the header states them: no other can lower a figure."""
         return [column for column, rule in (self.stated or {}).items() if rule.told != "nothing"]
 
@@ -61,10 +61,10 @@ class Gaps:
         """The rules of the reading, for columns that have gaps."""
         return {column: rule.digest for column, rule in self.reading.items() if rule.told != "nothing"}
 
-    def told(self, assumption: Assumption) -> dict[str, str]:
+    def descriptions(self, assumption: Assumption) -> dict[str, str]:
         """What counts as a gap in each column that an assumption names."""
         rules = self.stated or {}
-        return {column: rules[column].told if column in rules else _UNSAID for column in named_rates(assumption)}
+        return {column: rules[column].told if column in rules else _NO_DEFINITION for column in named_rates(assumption)}
 
     def check_columns(self, assumption: Assumption, where: object) -> None:
         """Refuse a rate for a column that neither the header nor the reading knows: misspelt, it changes nothing."""
@@ -81,7 +81,7 @@ class Gaps:
                 "This ledger was begun by an earlier gapless and does not say what a gap is: no figure for the "
                 "complete table is below that for the incomplete one.",
             )
-        others = [name for name, rule in self.reading.items() if rule.told != "nothing" and not self.agreed(name)]
+        others = [name for name, rule in self.reading.items() if rule.told != "nothing" and not self.is_same_rule(name)]
         if not others:
             return ()
         return (
@@ -90,7 +90,7 @@ class Gaps:
         )
 
 
-def check_estimated(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
+def check_rates_match_gaps(assumption: Assumption | None, gaps: Mapping[str, GapRule]) -> None:
     """Refuse rates that were estimated with other cells as gaps: they say nothing of these."""
     if not isinstance(assumption, MCAR) or assumption.paid is None:
         return
@@ -123,10 +123,10 @@ class LedgerSnapshot:
     budget: Budget
     capacity: Loss
     version: int
-    gaps: Gaps
+    gaps: GapDefinitions
     entries: tuple[Entry, ...]
-    lost: Loss
-    first: tuple[GaussianBatch, float] | None
+    total_loss: Loss
+    first_batch: tuple[GaussianBatch, float] | None
 
     @property
     def order(self) -> float:
@@ -134,7 +134,7 @@ class LedgerSnapshot:
         return self.capacity.order
 
     @property
-    def all_fixed(self) -> bool:
+    def is_single_batch(self) -> bool:
         """Whether everything was charged in one batch, before the first read."""
         return bool(self.entries) and all(entry.batch == 1 for entry in self.entries)
 
@@ -145,16 +145,16 @@ class LedgerSnapshot:
         batch, before the first read, the tighter total of their privacy loss distributions holds as well. A budget
         with `ground_truth` promises its ε to the complete table; the incomplete one may lose more, up to a bound.
         """
-        whole = self._whole()
-        if not (self.all_fixed and whole.private):
+        whole = self._budget_guarantee()
+        if not (self.is_single_batch and whole.private):
             return whole
         basis, found = "the composed loss of releases that were all fixed in advance", [whole.epsilon]
-        if self.first is not None:
+        if self.first_batch is not None:
             basis = _EXACT
-            found.append(self.first[0].epsilon(whole.delta))
-        if self.first is None or self.first[0].even:  # of many kinds of noise it would take long
+            found.append(self.first_batch[0].epsilon(whole.delta))
+        if self.first_batch is None or self.first_batch[0].has_equal_noise:  # of many kinds of noise it would take long
             events = [(entry.mechanism, next(iter(entry.distance.values()))) for entry in self.entries]
-            composed = composed_epsilon(events, whole.delta) if whole.delta else self.lost.value
+            composed = composed_epsilon(events, whole.delta) if whole.delta else self.total_loss.value
             found += [] if composed is None else [composed]
         return replace(whole, epsilon=min(found), basis=basis) if min(found) < whole.epsilon else whole
 
@@ -170,7 +170,11 @@ class LedgerSnapshot:
             return told
         epsilon, delta = group_privacy(told.epsilon, told.delta, units)
         basis = f"group privacy for {units} times the protected unit"
-        if self.all_fixed and (found := self._epsilon_at_distance(units)) < math.inf and (delta or found < epsilon):
+        if (
+            self.is_single_batch
+            and (found := self._epsilon_at_distance(units)) < math.inf
+            and (delta or found < epsilon)
+        ):
             epsilon, delta, basis = found, told.delta, f"the losses of all releases at {units} times their distance"
         return Guarantee(self.table, unit, epsilon, delta, basis)
 
@@ -189,13 +193,13 @@ class LedgerSnapshot:
                 found.append(epsilon_of(Loss(math.fsum(losses), order), self.budget.delta))
         return min(found, default=math.inf)
 
-    def _whole(self) -> Guarantee:
+    def _budget_guarantee(self) -> Guarantee:
         """What is promised for the incomplete table whatever is still to come."""
         epsilon, delta = self.budget.epsilon, self.budget.delta
         basis = (
             "the budget's Rényi filter" if self.order != PURE else "the budget, which stops on the sum of pure losses"
         )
-        if self.first is not None:
+        if self.first_batch is not None:
             basis = f"{_EXACT}, and the budget's Rényi filter for all that follows"
         if self.budget.ground_truth is not None:
             epsilon = most_lost(epsilon, self.budget.ground_truth, rows=self.protect.at_most)
@@ -210,23 +214,23 @@ class LedgerSnapshot:
         Before anything was released that is the budget's own: a first batch that is priced by its exact total may lose
         more, at another δ, than the filter would let it.
         """
-        if self.first is None:
+        if self.first_batch is None:
             if self.entries or self.order == PURE or self.version < VERSION:
                 return epsilon_of(self.capacity, delta)
             return self.budget.epsilon if delta >= self.budget.delta else math.inf
-        batch, price = self.first
-        return batch.epsilon(delta, rest=batch.rest(price))
+        batch, price = self.first_batch
+        return batch.epsilon(delta, rest=batch.remaining_loss(price))
 
-    def amounts_to(self) -> float:
+    def epsilon_spent(self) -> float:
         """The ε of the spending so far, as if all of it had been fixed in advance."""
-        if self.first is None:
-            return epsilon_of(self.lost, self.budget.delta)
-        batch, price = self.first
-        return batch.epsilon(self.budget.delta, rest=max(0.0, self.lost.value - price))
+        if self.first_batch is None:
+            return epsilon_of(self.total_loss, self.budget.delta)
+        batch, price = self.first_batch
+        return batch.epsilon(self.budget.delta, rest=max(0.0, self.total_loss.value - price))
 
     def receipt(self) -> Paid:
         """Which ledger this is and what it promises in all: for what was estimated under it and is used elsewhere."""
-        return Paid(self.identity, self._whole().promise, self.gaps.digests())
+        return Paid(self.identity, self._budget_guarantee().promise, self.gaps.digests())
 
     def ground_truth(self, assumption: Assumption | None) -> GroundTruth:
         """What is promised for the complete table behind the gaps (`Ledger.ground_truth`)."""
@@ -240,32 +244,32 @@ class LedgerSnapshot:
             stated = replace(stated, paid=None)  # it is among the entries
         if stated is not promised:
             self.gaps.check_columns(stated, self.path)
-        assumption = over(stated, self.gaps.columns)
-        check_estimated(assumption, self.gaps.stated or {})
-        incomplete, told = self.guarantee(), self.gaps.told(assumption)
+        assumption = over(stated, self.gaps.columns_with_gaps)
+        check_rates_match_gaps(assumption, self.gaps.stated or {})
+        incomplete, told = self.guarantee(), self.gaps.descriptions(assumption)
         if not incomplete.private:
             return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, told, None)
         realised = None
         if self.order == PURE:
-            losses = merged((entry.loss, self.gaps.counted(entry.reads)) for entry in self.entries)
+            losses = merged((entry.loss, self.gaps.counted_reads(entry.reads)) for entry in self.entries)
             realised = mean_exp(losses, assumption, rows=self.protect.at_most)
-        if not self.all_fixed and assumption == promised and self.gaps.stated is not None:
+        if not self.is_single_batch and assumption == promised and self.gaps.stated is not None:
             found = [(self.budget.epsilon, "the budget's filter for the complete table")]
         else:
-            found = [*self._over_patterns(assumption, incomplete.epsilon)]
+            found = [*self._epsilons_over_gap_patterns(assumption, incomplete.epsilon)]
         found.append((incomplete.epsilon, "that of the incomplete table, which holds for the complete one as well"))
         epsilon, basis = min(found, key=lambda figure: figure[0])
         return GroundTruth(incomplete, stated, epsilon, self.budget.delta + assumption.failure, basis, told, realised)
 
-    def _over_patterns(self, assumption: Assumption, epsilon: float) -> Iterator[tuple[float, str]]:
+    def _epsilons_over_gap_patterns(self, assumption: Assumption, epsilon: float) -> Iterator[tuple[float, str]]:
         """Figures of the first batch over patterns of gaps; all that may come after it, up to ε, counts in full."""
-        rows, delta, fixed = self.protect.at_most, self.budget.delta, self.all_fixed
+        rows, delta, fixed = self.protect.at_most, self.budget.delta, self.is_single_batch
         begun = [entry for entry in self.entries if entry.batch == 1]
         losses = [
             recomputed_loss(entry.mechanism, entry.distance, self.order) if entry.together else entry.loss
             for entry in begun
         ]
-        reads = [self.gaps.counted(entry.reads) for entry in begun]
+        reads = [self.gaps.counted_reads(entry.reads) for entry in begun]
         amplified = renyi(merged(zip(losses, reads, strict=True)), assumption, self.order, rows=rows)
         most = self.capacity.value if self.budget.ground_truth is None else epsilon
         rest = 0.0 if fixed else max(0.0, most - math.fsum(entry.loss for entry in begun))
@@ -278,12 +282,12 @@ class LedgerSnapshot:
         if self.order == PURE or assumption.columns != "independent":
             return
         seen = observed(assumption, rows)
-        if self.first is not None:
-            batch, price = self.first
+        if self.first_batch is not None:
+            batch, price = self.first_batch
             after = "" if fixed else "; all else, which may depend on earlier answers, in full"
-            exact = batch.epsilon(delta, rest=0.0 if fixed else batch.rest(price), seen=seen)
+            exact = batch.epsilon(delta, rest=0.0 if fixed else batch.remaining_loss(price), seen=seen)
             yield exact, f"the exact total of the first batch over patterns of gaps{after}"
-            if exact < math.inf and not batch.even:
+            if exact < math.inf and not batch.has_equal_noise:
                 return  # groups of unequal noise have too many cells for what follows
         if fixed:
             events = [
@@ -313,9 +317,9 @@ class LedgerGuarantees(ABC):
         """The ε that the whole budget promises at another δ; infinite if none is known."""
         return self._snapshot.epsilon_at(delta)
 
-    def amounts_to(self) -> float:
+    def epsilon_spent(self) -> float:
         """The ε of the spending so far, as if all of it had been fixed in advance."""
-        return self._snapshot.amounts_to()
+        return self._snapshot.epsilon_spent()
 
     def receipt(self) -> Paid:
         """The identity of this ledger and its promise: for estimates made under it and used elsewhere."""
@@ -338,4 +342,4 @@ class LedgerGuarantees(ABC):
 
     def gap_rules(self, assumption: Assumption) -> dict[str, str]:
         """The definition of a gap in each column that an assumption names."""
-        return self._snapshot.gaps.told(assumption)
+        return self._snapshot.gaps.descriptions(assumption)

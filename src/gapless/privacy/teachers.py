@@ -105,7 +105,9 @@ class TeacherVotes(RecordedMechanism):
     References: Papernot et al. 2018; Jordon, Yoon, van der Schaar 2019.
     """
 
-    told: ClassVar[str] = "whole numbers are added to counts of votes by teachers who each know a part of the rows"
+    description: ClassVar[str] = (
+        "whole numbers are added to counts of votes by teachers who each know a part of the rows"
+    )
 
     teachers: int
     steps: int
@@ -176,7 +178,7 @@ class OneTeacher(RecordedMechanism):
     References: Chen, Orekondy, Fritz 2020; Wang, Balle, Kasiviswanathan 2019.
     """
 
-    told: ClassVar[str] = (
+    description: ClassVar[str] = (
         "whole numbers, on a public grid, are added to clipped answers of one teacher at a time, who knows a part of "
         "the rows"
     )

@@ -13,10 +13,10 @@ from typing import Any
 
 from gapless.data import Table
 from gapless.errors import Argument, Hint, ReadError
-from gapless.files import check_writable, read_up_to, replace
+from gapless.files import check_writable, read_limited, write_atomically
 from gapless.model.archive import MODEL
 from gapless.privacy import Ledger
-from gapless.privacy.journal import JournalFile, held
+from gapless.privacy.journal import JournalFile, open_journal_file
 from gapless.privacy.ledger_file import Entry
 from gapless.report.release_page import release_page
 from gapless.report.statement import analysis_guide, dictionary, privacy_statement
@@ -77,7 +77,7 @@ def open_folder(folder: Path, ledger: Path) -> Iterator[JournalFile]:
     try:
         _check_folder(folder, ledger)
         check_writable(folder / README)
-        with held(folder / JOURNAL) as journal:
+        with open_journal_file(folder / JOURNAL) as journal:
             _check_folder(folder, ledger)  # again: who had it may have finished the release
             yield journal
     finally:
@@ -135,7 +135,7 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
     if not (folder / MODEL).exists():
         return None
     model, entries = load(folder / MODEL), ledger.entries
-    _, _, paid = read_up_to(folder / README).decode(errors="replace").partition("\n")
+    _, _, paid = read_limited(folder / README).decode(errors="replace").partition("\n")
     told = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
     if not model.schema.is_cut_from(schema) or paid not in told:
         raise ReadError(f"{folder} was begun under another schema or ledger", hint=BEGUN)
@@ -251,5 +251,5 @@ def _json(content: Any) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    with replace(path) as partial:
+    with write_atomically(path) as partial:
         partial.write_bytes(text.encode(errors="replace"))

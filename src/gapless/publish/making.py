@@ -17,7 +17,7 @@ from gapless.files import check_writable, free_name
 from gapless.missing import Extended, Missing
 from gapless.privacy import Budget, Guarantee, Loss, Spend
 from gapless.privacy.budget import percent_of
-from gapless.privacy.journal import JournalFile, held, recording
+from gapless.privacy.journal import JournalFile, open_journal_file, record_in
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.ledger_file import seal_of
 from gapless.publish.balance import Balance, Notify, notify_cautions
@@ -289,8 +289,8 @@ def save_model(
     ledger.share(spend)  # refuses what is no share
     check_model_path(path, ledger=ledger.given_path)
     say = notify or (lambda _: None)
-    with held(f"{path}.journal") as journal:
-        check_writable(Path(path), new=True)  # again: who had the journal may have made the model
+    with open_journal_file(f"{path}.journal") as journal:
+        check_writable(Path(path), must_not_exist=True)  # again: who had the journal may have made the model
         notify_cautions(ledger, table.schema, say)
         with _run(journal, table, synthesizer, spend, say) as loss:
             model = synthesizer.fit(table, spend=loss, progress=progress)
@@ -302,7 +302,7 @@ def save_model(
 
 def check_model_path(path: str | Path, *, ledger: Path) -> None:
     """Refuse a path at which no new model can be saved."""
-    check_writable(Path(path), unlike=(ledger, seal_of(ledger)), new=True)
+    check_writable(Path(path), distinct_from=(ledger, seal_of(ledger)), must_not_exist=True)
 
 
 @contextmanager
@@ -317,8 +317,8 @@ def _run(
         "schema": table.schema.to_toml(),
         "query": table.query_digest,
     }
-    with recording(journal, table.ledger, call=call) as run:
-        if run.begun:
+    with record_in(journal, table.ledger, call=call) as run:
+        if run.is_resumed:
             say(
                 f"{journal.path} holds what an earlier call has released: this one resumes from there, and does not "
                 "pay for these answers again."

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from gapless.data import Table
 from gapless.errors import GaplessError, ReadError
-from gapless.files import parse_json, read_up_to
+from gapless.files import parse_json, read_limited
 from gapless.model.archive import MODEL
 from gapless.privacy import Guarantee, Rows
-from gapless.privacy.ledger_file import LARGEST
+from gapless.privacy.ledger_file import MAX_BYTES
 from gapless.publish.folder import (
     LEDGER,
     LEDGERS,
@@ -83,7 +83,7 @@ def verify_release(folder: str | Path) -> Verification:
     """
     folder = Path(folder)
     try:
-        content = read_up_to(folder / MANIFEST)
+        content = read_limited(folder / MANIFEST)
         manifest = parse_json(content)
         hashes = {str(name): str(digest) for name, digest in manifest["sha256"].items()}
     except OSError as error:
@@ -132,10 +132,10 @@ def _contents(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
     """What does not agree among files that are all there: they might be of two releases."""
     try:
         schema, model = Schema.read(folder / SCHEMA), load(folder / MODEL)
-        promise = _promise(parse_json(read_up_to(folder / LEDGER, LARGEST)))
+        promise = _promise(parse_json(read_limited(folder / LEDGER, MAX_BYTES)))
         tables = [Table.read(folder / name, schema) for name in ROWS]
     except GaplessError as error:
-        yield f"a file cannot be read, or not under {SCHEMA}: {error.wrong}"
+        yield f"a file cannot be read, or not under {SCHEMA}: {error.message}"
         return
     except (ValueError, TypeError, KeyError):
         yield f"{LEDGER} is no copy of a ledger"

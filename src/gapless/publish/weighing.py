@@ -10,7 +10,7 @@ from pathlib import Path
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private
 from gapless.data.table import check_ending
-from gapless.files import check_writable, replace
+from gapless.files import check_writable, write_atomically
 from gapless.privacy import Guarantee, Ledger, Loss, Spend
 from gapless.privacy.ledger_file import seal_of
 from gapless.publish.balance import Balance, Notify, notify_cautions
@@ -82,10 +82,10 @@ def weigh(
         notify(f"Warning: {weights.caution}")
     rows.with_weights(weights).write(path)
     statement, report = _beside(path)
-    with replace(statement) as partial:
+    with write_atomically(statement) as partial:
         spent = ledger.percentages()[0] - before
         partial.write_text("\n".join(_statement(weights, path, ledger, table.schema, spent)), encoding="utf-8")
-    with replace(report) as partial:
+    with write_atomically(report) as partial:
         partial.write_text(weights_page(rows, weights, ledger), encoding="utf-8")
     return WeightedFile(
         path=path,
@@ -104,7 +104,7 @@ def check_weighing(schema: Schema, fake: str | Path, path: str | Path, *, ledger
     rows.with_weights([1.0] * rows.rows)  # refuses a schema with a column of this name
     check_ending(path)
     for written in (path, *_beside(path)):
-        check_writable(written, unlike=(Path(fake), ledger, seal_of(ledger)), new=True)
+        check_writable(written, distinct_from=(Path(fake), ledger, seal_of(ledger)), must_not_exist=True)
     check_comparable(schema, rows.schema)
     return rows
 

@@ -11,7 +11,7 @@ from gapless.data.private_table import check_held, check_question
 from gapless.data.sums import FILLING
 from gapless.errors import Argument, BudgetError, Call, Hint, QuestionError, SchemaError
 from gapless.privacy import Budget, Loss, Spend
-from gapless.privacy.budget import USUAL, share_of
+from gapless.privacy.budget import RECOMMENDED_BUDGET, share_of
 from gapless.query.answers import Answer
 from gapless.query.compiled import Compiled
 from gapless.query.knn import Knn
@@ -106,7 +106,7 @@ def preview(question: AnyQuestion, schema: Schema, *, budget: Budget, spend: Spe
         )
         raise SchemaError(f"schema is a {type(schema).__name__}", hint=hint)
     if not isinstance(budget, Budget):
-        raise BudgetError(f"budget is {budget!r}", hint=Hint("pass ", Argument("budget", USUAL)))
+        raise BudgetError(f"budget is {budget!r}", hint=Hint("pass ", Argument("budget", RECOMMENDED_BUDGET)))
     return preview_compiled(question.compile(schema), share_of(budget.capacity, spend), rows)
 
 

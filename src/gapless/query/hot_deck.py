@@ -95,7 +95,7 @@ class HotDeck(InOneRelease):
         spend = table.ledger.share(spend)
         grant = table.ledger.grant(spend, to="HotDeck.release")
         counts = table.marginal(names, rows="extended")
-        mechanism = for_counts(grant.even([counts], spend), counts.distance)
+        mechanism = for_counts(grant.even_loss([counts], spend), counts.distance)
         released = grant.release(counts, mechanism, what=f"hot deck of {listing(columns)} by {listing(self.on)}")
         return Deck(self, schema, released.value.astype(np.float64), released.entry, protects(table))
 

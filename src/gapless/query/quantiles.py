@@ -51,7 +51,7 @@ class ByRank:
         scores = partial(rank_scores, rows, asked.tally, self.numbers.column, quantile=self.quantile)
         (value,) = scores(shifts=[0])
         shares = [FOR_END, 1 - 2 * FOR_END]
-        end, centre, _ = grant.split([value] * 3, grant.left, shares=[*shares, FOR_END])
+        end, centre, _ = grant.split_losses([value] * 3, grant.left, shares=[*shares, FOR_END])
         for_end, choice = (ChoiceByGroup.for_loss(loss, value.distance) for loss in (end, centre))
         beyond = math.ceil(self.rows(for_end, MISS / 2))
         low, middle, high = scores(shifts=[-beyond, 0, beyond])

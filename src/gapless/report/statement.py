@@ -135,7 +135,7 @@ def recorded(ledger: Ledger) -> Iterator[str]:
 def _kinds_of_noise(ledger: Ledger) -> Iterator[str]:
     """What is said of noise, by the mechanisms that this ledger has recorded."""
     mechanisms = [mechanism_of(entry.mechanism) for entry in ledger.entries]
-    yield from dict.fromkeys(mechanism.told for mechanism in mechanisms if mechanism is not None)
+    yield from dict.fromkeys(mechanism.description for mechanism in mechanisms if mechanism is not None)
     if None in mechanisms:
         yield "for an entry that a crash left half written nothing was read"
 

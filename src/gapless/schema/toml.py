@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from gapless.errors import ReadError, SchemaError
-from gapless.files import parse_toml, read_up_to, replace
+from gapless.files import parse_toml, read_limited, write_atomically
 from gapless.text import CONTROL
 
 
 def read(path: Path) -> dict[str, Any]:
     """The content of a TOML file."""
     try:
-        return parse(read_up_to(path).decode(), str(path))
+        return parse(read_limited(path).decode(), str(path))
     except FileNotFoundError:
         raise ReadError(f"no file {path}", hint="gapless schema draft DATA -o SCHEMA.toml makes a first one") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -32,7 +32,7 @@ def parse(text: str, where: str) -> dict[str, Any]:
 
 def write(path: Path, text: str) -> None:
     """Write TOML text, the old file intact until the new one is whole."""
-    with replace(path) as partial:
+    with write_atomically(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 

@@ -328,7 +328,7 @@ class FitContext:
         if together:
             self.noise = self.grant.noise_for(values, spend, shares=shares)
         else:
-            parts = self.grant.split(values, spend, shares=shares)
+            parts = self.grant.split_losses(values, spend, shares=shares)
             self.noise = [for_counts(part, value.distance) for part, value in zip(parts, values, strict=True)]
         batch = [(value, noise, name) for (value, name), noise in zip(requests, self.noise, strict=True)]
         if not ahead:

@@ -192,7 +192,7 @@ def _measure(
         place = grant.release(workload.among(scores, places), chooser, what=f"choice {number}").value
         chosen.append(candidates[places.pop(place)])
     counts = [workload.counts(pair) for pair in chosen]
-    noises = [for_counts(part, distance) for part in grant.split(counts, rest)]
+    noises = [for_counts(part, distance) for part in grant.split_losses(counts, rest)]
     names = [" × ".join(schema.names[c] for c in pair) for pair in chosen]
     released = grant.release_all(list(zip(counts, noises, names, strict=True)))
     return [

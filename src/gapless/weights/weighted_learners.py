@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from gapless.data import Table
 from gapless.data.checks import check_public, check_weights
 from gapless.data.private_logistic import Points
-from gapless.errors import Argument, Call, Hint, ModelError, SchemaError, needs
+from gapless.errors import Argument, Call, Hint, ModelError, SchemaError, requires_extra
 from gapless.schema import Column, Integer, Number
 from gapless.types import Floats, number, whole
 
@@ -239,7 +239,7 @@ def _sampled(
     model: Callable[..., None], x: Floats, y: Floats, mass: Floats, prior_std: float, draws: int, seed: int
 ) -> Floats:
     """Draws of the coefficients, in double precision."""
-    with needs("numpyro", "bayes"):
+    with requires_extra("numpyro", "bayes"):
         import jax  # noqa: PLC0415 an extra
         from numpyro.infer import MCMC, NUTS  # noqa: PLC0415 an extra
     with jax.enable_x64(True):

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import gapless as gl
-from gapless.files import replace
+from gapless.files import write_atomically
 
 SCHEMA = gl.Schema("t", [gl.Categorical("a", ["x", "y"], may_be_missing=True), gl.Boolean("b", may_be_missing=True)])
 TABLE = gl.Table.read(pl.DataFrame({"a": ["x", "y", None, "x"], "b": [True, None, None, True]}), SCHEMA)
@@ -146,7 +146,7 @@ def test_a_read_only_folder_keeps_its_old_file(old):
 
 def test_an_error_of_another_kind_or_an_interrupt_leaves_no_litter(old):
     for error in (ValueError, KeyboardInterrupt):
-        with pytest.raises(error), replace(old / "t.csv") as partial:
+        with pytest.raises(error), write_atomically(old / "t.csv") as partial:
             partial.write_bytes(b"half")
             raise error
         assert intact(old)

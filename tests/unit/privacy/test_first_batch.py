@@ -30,14 +30,14 @@ from gapless.privacy import (
 from gapless.privacy.accounting import composed_epsilon
 from gapless.privacy.budget import Loss, epsilon_of
 from gapless.privacy.first_batch import (
-    MOST_MEANS,
+    MAX_MEANS,
     SMOOTHING,
+    BatchPart,
+    DominatingPair,
     GaussianBatch,
-    Pair,
-    Part,
-    following,
     gaussian_batch,
-    least_noise,
+    remainder_divergence,
+    smallest_noise_factor,
 )
 from gapless.privacy.ground_truth import merged, renyi
 from gapless.privacy.ledger_file import hash_of, seal_of
@@ -53,14 +53,14 @@ SHARES = [1.0, 2.0, 4.0]
 
 
 def batch_of(stds, *, budget=BUDGET, distance=1):
-    return GaussianBatch(tuple(Part(std, distance, distance) for std in stds), budget, budget.order)
+    return GaussianBatch(tuple(BatchPart(std, distance, distance) for std in stds), budget, budget.order)
 
 
 def calibrated(shares, *, percent=100, budget=BUDGET, distance=1):
     spend = budget.capacity.value * percent / 100
     stds = [distance * math.sqrt(budget.order * sum(shares) / (2 * spend * share)) for share in shares]
     batch = batch_of(stds, budget=budget, distance=distance)
-    return batch.scaled(least_noise(batch, spend)), spend
+    return batch.scale_noise(smallest_noise_factor(batch, spend)), spend
 
 
 def gaussian(std, reach=4000):
@@ -123,10 +123,10 @@ def test_hundreds_of_tables_are_priced_in_well_under_a_second():
 def test_discrete_noise_tells_no_more_than_the_normal_variable(std, shift, epsilon):
     """The true divergence of one cell that moves, summed up."""
     batch = batch_of([std], distance=shift)
-    pair = batch.pair()
+    pair = batch.dominating_pair()
     law = gaussian(std)
     true = hockey_stick(np.roll(law, shift), law, epsilon)
-    claimed = pair.delta(epsilon - 1e-5, following(batch.order, 0.0)) * (1 + 1e-5)
+    claimed = pair.delta(epsilon - 1e-5, remainder_divergence(batch.order, 0.0)) * (1 + 1e-5)
     assert true <= claimed
     assert claimed <= max(1e-20, 2 * hockey_stick(np.roll(law, shift), law, 0.6 * epsilon))  # and says something
 
@@ -135,11 +135,11 @@ def test_rows_of_one_person_may_spread_over_cells():
     """Two rows in one cell or in two: the price of Rows(2) covers both."""
     batch = batch_of([9.0], distance=2)
     law = gaussian(9.0, 200)
-    pair, bound = batch.pair(), following(batch.order, 0.0)
+    pair, bound = batch.dominating_pair(), remainder_divergence(batch.order, 0.0)
     claimed = pair.delta(0.8 - 1e-5, bound) * (1 + 1e-5)
     spread = hockey_stick(np.outer(np.roll(law, 1), np.roll(law, 1)), np.outer(law, law), 0.8)
     assert spread < hockey_stick(np.roll(law, 2), law, 0.8) <= claimed
-    one_row = batch_of([9.0]).pair().delta(0.8 - 1e-5, bound) * (1 + 1e-5)
+    one_row = batch_of([9.0]).dominating_pair().delta(0.8 - 1e-5, bound) * (1 + 1e-5)
     assert one_row < spread  # a price for one row would be wrong
 
 
@@ -162,7 +162,7 @@ def test_with_the_rest_spent_in_the_worst_way_we_know_the_promise_is_kept(percen
     z = np.linspace(-9, 9 + mu, 400_001)
     within, without = (np.exp(-((z - mean) ** 2) / 2) for mean in (mu, 0.0))
     within, without = within / within.sum(), without / without.sum()
-    rest = two_points(BUDGET.room(BUDGET.order) - spend, BUDGET.order)
+    rest = two_points(BUDGET.largest_loss(BUDGET.order) - spend, BUDGET.order)
     worst = sum(hockey_stick(within * p, without * q, 1.0) for p, q in zip(rest, rest[::-1], strict=True))
     assert worst <= 1e-6
     lost = sum(hockey_stick(within * p, without * q, 0.9) for p, q in zip(rest, rest[::-1], strict=True))
@@ -170,14 +170,14 @@ def test_with_the_rest_spent_in_the_worst_way_we_know_the_promise_is_kept(percen
 
 
 def test_a_mixed_batch_or_a_pure_budget_or_a_tiny_delta_is_refused_the_rule():
-    known = Part.of(DiscreteGaussian(9.0), L1(1))
+    known = BatchPart.from_release(DiscreteGaussian(9.0), L1(1))
     assert gaussian_batch([known], BUDGET, BUDGET.order) is not None
     for mechanism, distance in (
         (DiscreteLaplace(9.0), L1(1)),
         (ExponentialChoice(9.0), Linf(1)),
         (DiscreteGaussian(9.0), Linf(1)),
     ):
-        unknown = Part.of(mechanism, distance)
+        unknown = BatchPart.from_release(mechanism, distance)
         assert unknown is None
         assert gaussian_batch([known, unknown], BUDGET, BUDGET.order) is None
     assert gaussian_batch([], BUDGET, BUDGET.order) is None
@@ -187,16 +187,19 @@ def test_a_mixed_batch_or_a_pure_budget_or_a_tiny_delta_is_refused_the_rule():
 
 
 def test_whole_numbers_at_an_euclidean_distance_move_in_few_cells():
-    assert Part.of(DiscreteGaussian(9.0), L1(3)).moved == 3
-    assert Part.of(DiscreteGaussian(9.0), L2(3)).moved == 9
-    assert all(Part.of(DiscreteGaussian(9.0), L2(math.sqrt(cells))).moved == cells for cells in range(1, 100))
+    assert BatchPart.from_release(DiscreteGaussian(9.0), L1(3)).changed_numbers == 3
+    assert BatchPart.from_release(DiscreteGaussian(9.0), L2(3)).changed_numbers == 9
+    assert all(
+        BatchPart.from_release(DiscreteGaussian(9.0), L2(math.sqrt(cells))).changed_numbers == cells
+        for cells in range(1, 100)
+    )
 
 
 @pytest.mark.parametrize("parts", [1, 30, 1000])
 def test_what_is_taken_off_the_variance_makes_discrete_noise_as_good_as_continuous(parts):
     """Lemma 2 of the proof: all cells together cost at most η in ε, by a sum that is no estimate."""
     std = 40.0
-    ratios = batch_of([std] * parts).pair().ratios
+    ratios = batch_of([std] * parts).dominating_pair().ratios
     mean = math.sqrt(81 + ratios[-1] - ratios[0]) - 9  # ratios go from 9 below 0 to 9 above the mean
     taken = std**2 - parts / mean**2
     q = 2 * sum(math.exp(-2 * math.pi**2 * taken * k**2) for k in range(1, 9))
@@ -206,27 +209,27 @@ def test_what_is_taken_off_the_variance_makes_discrete_noise_as_good_as_continuo
 
 def test_what_continuity_and_rounding_cost_is_paid():
     """η in ε, 1 + η on δ, a part of δ for rounding, and for the rest as much as an opened ledger may let through."""
-    batch, room, order = batch_of([30.0] * 5), BUDGET.room(BUDGET.order), BUDGET.order
-    pair, price = batch.pair(), 0.3 * BUDGET.capacity.value
+    batch, room, order = batch_of([30.0] * 5), BUDGET.largest_loss(BUDGET.order), BUDGET.order
+    pair, price = batch.dominating_pair(), 0.3 * BUDGET.capacity.value
     rest = room * (1 - 0.5e-9) * (1 + 1e-9) - price
-    assert batch.rest(price) >= rest
-    least = pair.delta(1.0 - 1e-5, following(order, rest)) * (1 + 1e-5) / (1 - 1e-6)
-    assert not batch.kept(pair, 1.0, least * (1 - 1e-8), rest=rest)
-    assert batch.kept(pair, 1.0, least * (1 + 1e-8), rest=rest)
+    assert batch.remaining_loss(price) >= rest
+    least = pair.delta(1.0 - 1e-5, remainder_divergence(order, rest)) * (1 + 1e-5) / (1 - 1e-6)
+    assert not batch.satisfies(pair, 1.0, least * (1 - 1e-8), rest=rest)
+    assert batch.satisfies(pair, 1.0, least * (1 + 1e-8), rest=rest)
 
 
 def test_far_too_little_noise_for_a_tiny_budget_has_no_price_and_takes_no_memory():
     budget = Budget(1e-3, 1e-6)
-    parts = (Part(1.5, 1, 1, frozenset()),)
+    parts = (BatchPart(1.5, 1, 1, frozenset()),)
     batch = GaussianBatch(parts, budget, budget.order)
-    assert batch.pair() is None
+    assert batch.dominating_pair() is None
     assert batch.price(batch.loss) == math.inf  # the sum of losses is charged
 
 
 def test_nothing_is_divided_by_nothing_where_the_ratio_no_longer_moves():
     """Far below, only patterns that hide a person are left, and ratios are equal."""
-    pair = Pair.of(np.array([0.0, 8.0]), np.array([0.3, 0.7]), 2.6)
-    bound = following(2.6, 0.0)
+    pair = DominatingPair.of(np.array([0.0, 8.0]), np.array([0.3, 0.7]), 2.6)
+    bound = remainder_divergence(2.6, 0.0)
     found = [pair.delta(epsilon, bound) for epsilon in (1.0, 10.0, 20.0, 60.0)]
     assert np.isfinite(found).all()
     assert found == sorted(found, reverse=True)
@@ -235,7 +238,7 @@ def test_nothing_is_divided_by_nothing_where_the_ratio_no_longer_moves():
 
 def test_a_figure_over_patterns_with_little_noise_is_no_less_than_is_lost():
     budget = Budget(20.0, 1e-6)
-    parts = tuple(Part(1.1, 1, 1, frozenset({name})) for name in "ab")
+    parts = tuple(BatchPart(1.1, 1, 1, frozenset({name})) for name in "ab")
     batch = GaussianBatch(parts, budget, budget.order)
     rates = {"a": 0.3, "b": 0.5}
     figure = batch.epsilon(1e-6, seen={name: 1 - rate for name, rate in rates.items()})
@@ -607,7 +610,7 @@ def true_delta(stds, sets, rates, epsilon, *, reach=60):
 def test_the_figure_over_patterns_covers_the_truth_and_is_near_it():
     rates, sets, stds = {"a": 0.4, "b": 0.3}, [{"a"}, {"a", "b"}], [4.0, 6.0]
     budget = Budget(2.0, 1e-4)
-    parts = tuple(Part(std, 1, 1, frozenset(needed)) for std, needed in zip(stds, sets, strict=True))
+    parts = tuple(BatchPart(std, 1, 1, frozenset(needed)) for std, needed in zip(stds, sets, strict=True))
     batch = GaussianBatch(parts, budget, budget.order)
     epsilon = batch.epsilon(1e-4, seen={name: 1 - rate for name, rate in rates.items()})
     assert true_delta(stds, sets, rates, epsilon) <= 1e-4
@@ -701,35 +704,39 @@ def test_a_plan_is_no_batch_that_was_fixed_in_advance(tmp_path):
 @pytest.mark.parametrize("loss", [0.0, 0.01])
 def test_a_pair_loses_what_it_does_in_its_worse_direction(epsilon, loss):
     """Of a mixture the two differ; which of its laws comes first does not matter."""
-    pair = Pair.of(np.array([0.5, 2.0]), np.array([0.7, 0.3]), BUDGET.order)
-    swapped = Pair(-pair.ratios[::-1], pair.without[::-1], pair.within[::-1])
-    bound = following(BUDGET.order, loss)
+    pair = DominatingPair.of(np.array([0.5, 2.0]), np.array([0.7, 0.3]), BUDGET.order)
+    swapped = DominatingPair(-pair.ratios[::-1], pair.without[::-1], pair.within[::-1])
+    bound = remainder_divergence(BUDGET.order, loss)
     assert pair.delta(epsilon, bound) == pytest.approx(swapped.delta(epsilon, bound), rel=1e-9)
 
 
 def test_each_pattern_of_gaps_may_move_other_cells():
     """So with w columns that may be missing the discrete noise of 2^w as many cells is paid for: here of 8."""
     seen = dict.fromkeys(("x0", "x1", "x2"), 1 - 1e-12)  # hardly anything is missing: one pattern has all the mass
-    patterned = GaussianBatch((Part(3.0, 1, 1, frozenset(seen)),), BUDGET, BUDGET.order)
-    nothing_follows = following(BUDGET.order, 0.0)
+    patterned = GaussianBatch((BatchPart(3.0, 1, 1, frozenset(seen)),), BUDGET, BUDGET.order)
+    nothing_follows = remainder_divergence(BUDGET.order, 0.0)
 
     def delta(cells):
-        return GaussianBatch((Part(3.0, 1, cells),), BUDGET, BUDGET.order).pair().delta(1.0, nothing_follows)
+        return (
+            GaussianBatch((BatchPart(3.0, 1, cells),), BUDGET, BUDGET.order)
+            .dominating_pair()
+            .delta(1.0, nothing_follows)
+        )
 
-    assert patterned.pair(seen).delta(1.0, nothing_follows) == pytest.approx(delta(8), rel=1e-6)
+    assert patterned.dominating_pair(seen).delta(1.0, nothing_follows) == pytest.approx(delta(8), rel=1e-6)
     assert delta(8) > delta(1) * 1.01
 
 
 def test_what_patterns_of_gaps_tell_is_rounded_up(monkeypatch):
     found = []
-    monkeypatch.setattr(Pair, "of", lambda means, *_: found.append(means))
-    parts = tuple(Part(std, 1, 1, frozenset({name})) for name, std in (("x0", 3.0), ("x1", 5.0)))
-    GaussianBatch(parts, BUDGET, BUDGET.order).pair({"x0": 0.5, "x1": 0.5})
+    monkeypatch.setattr(DominatingPair, "of", lambda means, *_: found.append(means))
+    parts = tuple(BatchPart(std, 1, 1, frozenset({name})) for name, std in (("x0", 3.0), ("x1", 5.0)))
+    GaussianBatch(parts, BUDGET, BUDGET.order).dominating_pair({"x0": 0.5, "x1": 0.5})
     smoothed = math.log(5 * 2 * 4 / SMOOTHING) / (2 * math.pi**2)  # two cells, four patterns
     one, other = (1 / (std**2 - smoothed) for std in (3.0, 5.0))
     true = np.sqrt([0.0, other, one, one + other])
     assert (found[0] >= true * (1 - 1e-9)).all()
-    assert found[0] == pytest.approx(true, abs=true[-1] / MOST_MEANS)
+    assert found[0] == pytest.approx(true, abs=true[-1] / MAX_MEANS)
 
 
 # ---------------------------------------------------------------------- extreme budgets
@@ -746,8 +753,8 @@ def exact_delta(mean, epsilon):
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 20.0, 350.0, 708.0, 710.0, 1000.0, 1e5])
 def test_the_profile_of_a_batch_is_an_upper_bound_at_every_epsilon(mean, epsilon):
     """Also where e^ε is no float; beyond 9 standard deviations, 1e-18, all counts as lost."""
-    pair = Pair.of(np.array([mean]), np.ones(1), 1.5)
-    found, exact = pair.delta(epsilon, following(1.5, 0.0)), exact_delta(mean, epsilon)
+    pair = DominatingPair.of(np.array([mean]), np.ones(1), 1.5)
+    found, exact = pair.delta(epsilon, remainder_divergence(1.5, 0.0)), exact_delta(mean, epsilon)
     assert float(exact) * (1 - 1e-12) <= found <= float(exact) * (1 + 2e-3) + 2.5e-19
 
 
@@ -759,7 +766,10 @@ def test_a_batch_and_gaussian_noise_after_it_lose_no_more_than_the_bound_says(bu
     first, after = math.sqrt(2 * share * whole / order), math.sqrt(2 * (1 - share) * whole / order)
     if first > 19.0:  # no bound is computed
         return
-    pair, bound = Pair.of(np.array([first]), np.ones(1), order), following(order, (1 - share) * whole)
+    pair, bound = (
+        DominatingPair.of(np.array([first]), np.ones(1), order),
+        remainder_divergence(order, (1 - share) * whole),
+    )
     for epsilon in budget.epsilon * np.array([0.5, 0.9, 1.0, 1.1]):
         assert float(exact_delta(math.hypot(first, after), epsilon)) <= pair.delta(epsilon, bound) <= 1 + 1e-9
 
@@ -774,7 +784,8 @@ def test_every_budget_and_share_gives_noise_or_a_clear_error(delta):
             try:
                 budget = Budget(epsilon, delta)
                 batch = gaussian_batch(
-                    [Part.of(DiscreteGaussian.for_loss(budget.capacity * (share / 3), L1(1)), L1(1))] * 3,
+                    [BatchPart.from_release(DiscreteGaussian.for_loss(budget.capacity * (share / 3), L1(1)), L1(1))]
+                    * 3,
                     budget,
                     budget.order,
                 )
@@ -784,10 +795,10 @@ def test_every_budget_and_share_gives_noise_or_a_clear_error(delta):
                 assert delta < 1e-12
                 continue
             spend = share * budget.capacity.value
-            factor = least_noise(batch, spend)
+            factor = smallest_noise_factor(batch, spend)
             assert 0 < factor <= math.sqrt(batch.loss / spend) * (1 + 1e-9)
             assert batch.epsilon(budget.delta) > 0
-            assert batch.scaled(factor).price(spend) >= 0
+            assert batch.scale_noise(factor).price(spend) >= 0
 
 
 def test_a_tiny_share_of_a_huge_budget_is_released(tmp_path):

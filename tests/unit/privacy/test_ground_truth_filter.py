@@ -34,7 +34,7 @@ def measure(table, marginals, percent=None, *, loss=None):
     loss = loss or table.ledger.share(f"{percent}%")
     grant = table.ledger.grant(loss, to="test")
     counts = [table.marginal(one) for one in marginals]
-    noise = for_counts(grant.even(counts, grant.left), counts[0].distance)
+    noise = for_counts(grant.even_loss(counts, grant.left), counts[0].distance)
     return grant.release_all([(value, noise, "counts") for value in counts])
 
 
@@ -239,7 +239,7 @@ def test_two_grants_cannot_together_exceed_the_promise(tmp_path):
     table = people(tmp_path, FILTERED)
     grants = [table.ledger.grant(table.ledger.left, to=f"test {i}") for i in range(2)]
     value = table.marginal("x0")
-    noise = for_counts(grants[0].even([value], grants[0].left), value.distance)
+    noise = for_counts(grants[0].even_loss([value], grants[0].left), value.distance)
     grants[0].release(value, noise, what="x0")
     with pytest.raises(BudgetError, match="a release costs"):
         grants[1].release(table.marginal("x1"), noise, what="x1")

@@ -35,11 +35,11 @@ from gapless.privacy import (
     SmoothValue,
     for_counts,
 )
-from gapless.privacy.journal import Journal, _packed, _unpacked, held, recording
+from gapless.privacy.journal import Journal, _decode_value, _encode_value, open_journal_file, record_in
 from gapless.privacy.pricing import Request
 from gapless.privacy.private import transform
 from gapless.privacy.registry import MECHANISMS
-from gapless.privacy.run_states import RunState, state_of, states_beside
+from gapless.privacy.run_states import RunState, state_of, states_path
 from gapless.synth import METHODS
 from gapless.testing.audit import letters_schema, private
 from helpers import teacher_ensembles
@@ -242,15 +242,15 @@ def test_of_two_copies_that_are_continued_at_once_one_returns_an_answer(table, t
     with mock.patch.object(Plan, "_draw", side_effect=CrashError), pytest.raises(CrashError):
         ask(table, tmp_path / "run")
     shutil.copy(tmp_path / "run", tmp_path / "copy")
-    keep = Journal.keep
+    keep = Journal.write_answers
 
     def late(journal, answers):
-        with mock.patch.object(Journal, "keep", keep):
+        with mock.patch.object(Journal, "write_answers", keep):
             ask(table, tmp_path / "copy")  # is drawn and kept while this one is drawn
         keep(journal, answers)
 
     with (
-        mock.patch.object(Journal, "keep", late),
+        mock.patch.object(Journal, "write_answers", late),
         pytest.raises(gl.errors.ReadError, match="was continued from another copy"),
     ):
         ask(table, tmp_path / "run")
@@ -299,13 +299,13 @@ def test_a_run_that_is_stopped_twice_with_charges_of_others_between_is_priced_as
             grant = table.ledger.grant(table.ledger.capacity * 0.5, to="test")
             for name in SCHEMA.names[:steps]:
                 value = table.marginal(name)
-                grant.release(value, for_counts(grant.even([value], grant.left / 3), value.distance), what=name)
+                grant.release(value, for_counts(grant.even_loss([value], grant.left / 3), value.distance), what=name)
             return grant.left.value
 
     def other():
         grant = table.ledger.grant(table.ledger.capacity * 0.1, to="other")
         value = table.marginal("x1")
-        grant.release(value, for_counts(grant.even([value], grant.left), value.distance), what="x1")
+        grant.release(value, for_counts(grant.even_loss([value], grant.left), value.distance), what="x1")
 
     left = []
     for steps in (1, 2, 3):
@@ -338,10 +338,10 @@ def test_every_field_of_every_entry_is_compared(table, tmp_path):
         with gl.privacy.resumable(table.ledger, tmp_path / "run") as journal:
             table.ledger.grant(table.ledger.share("10%"), to="test")
             with pytest.raises(gl.errors.ReadError, match="asked for something else"):
-                journal.charged(entries, after=0)
+                journal.next_batch(entries, after=0)
         assert name
     with gl.privacy.resumable(table.ledger, tmp_path / "run") as journal:
-        assert journal.charged(mine, after=0) == [1, 2]
+        assert journal.next_batch(mine, after=0) == [1, 2]
 
 
 def test_two_answers_for_one_entry_are_refused(table, tmp_path):
@@ -353,13 +353,13 @@ def test_two_answers_for_one_entry_are_refused(table, tmp_path):
 
 
 def test_a_grant_of_one_block_draws_nothing_beside_the_next_one(table, tmp_path):
-    with held(tmp_path / "run") as file:
-        with recording(file, table.ledger):
+    with open_journal_file(tmp_path / "run") as file:
+        with record_in(file, table.ledger):
             grant = table.ledger.grant(table.ledger.share("10%"), to="test")
             value = table.marginal("x0")
             noise = for_counts(grant.left / 2, value.distance)
             plan = grant.plan([Request(value.distance, value.reads, noise, "x0")])
-        with recording(file, table.ledger), pytest.raises(gl.errors.ReadError, match="has ended"):
+        with record_in(file, table.ledger), pytest.raises(gl.errors.ReadError, match="has ended"):
             plan.release(value)
 
 
@@ -405,9 +405,9 @@ def test_a_journal_that_was_renamed_is_the_same(table, tmp_path):
 def test_the_length_of_an_answer_in_the_journal_does_not_depend_on_its_value():
     """Else a full disk could decide, by the answer, that it is drawn again."""
     for values in ((0, 1, -12345, 2**60), (0.0, -1e300, math.inf, math.nan), (np.int64(0), np.int64(-(2**62)))):
-        assert len({len(json.dumps(_packed(value))) for value in values}) == 1
+        assert len({len(json.dumps(_encode_value(value))) for value in values}) == 1
         for value in values:
-            again = _unpacked(json.loads(json.dumps(_packed(value), allow_nan=False)))
+            again = _decode_value(json.loads(json.dumps(_encode_value(value), allow_nan=False)))
             assert type(again) is type(value)
             assert np.array_equal(again, value, equal_nan=True)
 
@@ -457,7 +457,7 @@ def test_an_answer_that_a_crash_kept_from_the_journal_is_drawn_under_the_same_ch
     (first,) = ask(table, tmp_path / "run")
     assert np.array_equal(ask(table, tmp_path / "run")[0].value, first.value)
     text = (tmp_path / "run").read_bytes()
-    states_beside(table.ledger.path).unlink()  # as before the answer was on the disk
+    states_path(table.ledger.path).unlink()  # as before the answer was on the disk
     (tmp_path / "run").write_bytes(text[:-7])
     (again,) = ask(table, tmp_path / "run")
     assert (first.entry, again.entry, len(table.ledger.entries)) == (1, 1, 1)
@@ -467,7 +467,7 @@ def test_an_answer_that_a_crash_kept_from_the_journal_is_drawn_under_the_same_ch
 def test_half_a_line_is_cut_off(table, tmp_path):
     fit("independent", table, tmp_path / "run")
     text = (tmp_path / "run").read_bytes()
-    states_beside(table.ledger.path).unlink()  # as before the answer was on the disk
+    states_path(table.ledger.path).unlink()  # as before the answer was on the disk
     (tmp_path / "run").write_bytes(text[:-7])
     with gl.privacy.resumable(table.ledger, tmp_path / "run"):
         pass
@@ -604,7 +604,7 @@ def test_a_batch_is_not_found_across_two_charges(table, tmp_path):
     with mock.patch.object(Ledger, "charge", late):
         first = ask(table, tmp_path / "run", times=2)
     lines = (tmp_path / "run").read_text().splitlines()
-    states_beside(table.ledger.path).unlink()
+    states_path(table.ledger.path).unlink()
     (tmp_path / "run").write_text("\n".join(lines[:-1]) + "\n")  # a crash came before the second answer
     again = ask(table, tmp_path / "run", times=2)
     assert [answer.entry for answer in first] == [3, 4]

@@ -21,7 +21,7 @@ from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Linear
 from gapless.privacy import L1, MCAR, Budget, DiscreteGaussian, DiscreteLaplace, Ledger, Loss, Rows
-from gapless.privacy.ledger_file import RESTORE, append, hash_of, seal_of
+from gapless.privacy.ledger_file import RESTORE_HINT, append, hash_of, seal_of
 from gapless.privacy.noise import SystemNoise
 from gapless.privacy.pricing import Request
 from gapless.privacy.private import transform
@@ -131,13 +131,13 @@ def test_a_larger_unit_says_how_much_weaker_the_promise_was(tmp_path):
     spend(table, 10)  # two batches: the budget's filter holds, and no smaller figure
     error = another_unit(table, 14)
     # 14 ε, and δ (e^14 - 1) / (e - 1) = 1e-6 · 1202603.28 / 1.718282
-    assert error.wrong == (
+    assert error.message == (
         f"{table.ledger.path} protects one row of each person, and now it would be up to 14 rows: its releases are "
         "less private than they state. For a person with 14 rows (14, 0.699888)-differential privacy is left, in place "
         "of (1, 1e-06)"
     )
     assert error.hint == "release nothing more under this ledger, and correct the privacy statements of its releases"
-    assert "no differential privacy can be proved, in place of (1, 1e-06)" in another_unit(table, 15).wrong
+    assert "no differential privacy can be proved, in place of (1, 1e-06)" in another_unit(table, 15).message
 
 
 def test_a_larger_unit_under_a_pure_budget(tmp_path):
@@ -146,7 +146,7 @@ def test_a_larger_unit_under_a_pure_budget(tmp_path):
     value = table.marginal("x0")
     grant.release(value, DiscreteLaplace.for_loss(grant.left, value.distance), what="x0")
     assert table.ledger.guarantee().epsilon == pytest.approx(0.2)
-    wrong = another_unit(table, 7).wrong  # 7 rows are up to 3 times 3
+    wrong = another_unit(table, 7).message  # 7 rows are up to 3 times 3
     assert "For a person with 7 rows (0.6, 0)-differential privacy is left, in place of (0.2, 0)" in wrong
 
 
@@ -172,7 +172,7 @@ def test_a_larger_unit_under_noise_of_a_test_is_told_without_a_figure(table):
     with fixed_noise(1):
         spend(table, 10)
     error = another_unit(table, 14)
-    assert error.wrong.endswith("and now it would be up to 14 rows")
+    assert error.message.endswith("and now it would be up to 14 rows")
     assert error.hint.startswith("release nothing more under this ledger")
 
 
@@ -180,14 +180,16 @@ def test_a_smaller_unit_keeps_the_larger_one(tmp_path):
     table = private(ROWS, letters_schema([2, 2]), tmp_path, protect=Rows(3))
     spend(table, 10)
     error = another_unit(table, 2)
-    assert error.wrong == f"{table.ledger.path} protects up to 3 rows of each person, and now it would be up to 2 rows"
+    assert (
+        error.message == f"{table.ledger.path} protects up to 3 rows of each person, and now it would be up to 2 rows"
+    )
     assert error.hint == "keep protect=Rows(3): a promise for more rows covers fewer as well"
 
 
 def test_a_larger_unit_before_anything_is_spent_starts_anew(table):
     path = table.ledger.path
     error = another_unit(table, 14)
-    assert error.wrong.endswith("; nothing was spent under it")
+    assert error.message.endswith("; nothing was spent under it")
     assert error.hint == f"delete {path} and {path}.seal, and read the table again with budget="
 
 
@@ -574,9 +576,9 @@ def test_a_forked_child_does_not_keep_the_lock(table):
     import os
     import time
 
-    from gapless.privacy.ledger_file import account
+    from gapless.privacy.ledger_file import locked_ledger
 
-    with account(table.ledger.path):
+    with locked_ledger(table.ledger.path):
         child = os.fork()
         if child == 0:
             time.sleep(5)
@@ -737,7 +739,7 @@ def test_an_order_that_makes_the_entries_dearer_is_refused(table):
     """The header's promise over entries that were charged otherwise."""
     spend(table, 10)
     larger = table.ledger.order * 1.2
-    capacity = Budget(1.0, 1e-6).room(larger) * (1 - 1e-9)
+    capacity = Budget(1.0, 1e-6).largest_loss(larger) * (1 - 1e-9)
 
     def change(number, content):
         content.update({} if number else {"order": larger, "capacity": capacity})
@@ -845,7 +847,7 @@ def test_a_seal_without_its_ledger_is_a_ledger_that_was_lost(budget, tmp_path):
     ):
         with pytest.raises(LedgerError, match="only its seal is there") as error:
             opened()
-        assert error.value.hint == RESTORE
+        assert error.value.hint == RESTORE_HINT
         assert not path.exists()
 
 

@@ -165,7 +165,7 @@ def test_seals_that_are_none(seal, ledger):
 
 def test_a_ledger_is_read_up_to_a_limit_and_never_grows_beyond_it(ledger, monkeypatch):
     size = ledger.stat().st_size
-    monkeypatch.setattr(ledger_file, "LARGEST", size + 50)
+    monkeypatch.setattr(ledger_file, "MAX_BYTES", size + 50)
     table = gl.read(
         gl.Table(letters_schema([2, 2]), [np.zeros(2, dtype=np.uint8)] * 2, rows=2).to_polars(),
         letters_schema([2, 2]),
@@ -175,7 +175,7 @@ def test_a_ledger_is_read_up_to_a_limit_and_never_grows_beyond_it(ledger, monkey
     with pytest.raises(LedgerError, match="would have more than"):
         gl.Independent().fit(table, spend=table.ledger.share("10%"))
     assert ledger.stat().st_size == size  # nothing was charged
-    monkeypatch.setattr(ledger_file, "LARGEST", size - 1)
+    monkeypatch.setattr(ledger_file, "MAX_BYTES", size - 1)
     with pytest.raises(LedgerError, match="larger than"):
         Ledger.open(ledger)
 

@@ -50,8 +50,8 @@ def test_prices_follow_from_the_entries(budget, kind, tmp_path):
     request = Request(L1(1), frozenset({"x0"}), noise, "x0")
     assert ledger.price([request]) == ledger.price([request], after=2)
     room = ledger.capacity - ledger.spent
-    assert ledger.pricing().has_room_for(room * 0.99)
-    assert not ledger.pricing().has_room_for(room * 1.01)
+    assert ledger.pricing().has_capacity_for(room * 0.99)
+    assert not ledger.pricing().has_capacity_for(room * 1.01)
 
 
 @pytest.mark.parametrize("budget", [BUDGETS["pure"][0], BUDGETS["complete"][0]], ids=["pure", "complete"])

@@ -5,7 +5,7 @@ import pytest
 from gapless.errors import BudgetError, LedgerError
 from gapless.privacy import L1, L2, DiscreteGaussian, DiscreteLaplace, Linf, Rows, Sampled, Smooth, SmoothCauchy
 from gapless.privacy.budget import PURE
-from gapless.privacy.registry import MECHANISMS, UNKNOWN, check_known, mechanism_of, recomputed_loss
+from gapless.privacy.registry import MECHANISMS, UNKNOWN_MECHANISM, check_known, mechanism_of, recomputed_loss
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def test_every_mechanism_is_recorded_by_its_name():
 
 
 def test_a_half_written_entry_has_lost_nothing():
-    assert mechanism_of(UNKNOWN) is None
-    assert recomputed_loss(UNKNOWN, {"Linf": 0.0}, 8.0) == 0
+    assert mechanism_of(UNKNOWN_MECHANISM) is None
+    assert recomputed_loss(UNKNOWN_MECHANISM, {"Linf": 0.0}, 8.0) == 0
 
 
 def test_subclasses_and_strangers_are_refused():

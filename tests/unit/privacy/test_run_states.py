@@ -8,7 +8,7 @@ import pytest
 
 from gapless.errors import LedgerError
 from gapless.files import locked
-from gapless.privacy.run_states import RunState, advance, state_of, states_beside
+from gapless.privacy.run_states import RunState, advance, state_of, states_path
 
 ONE, TWO = RunState(10, "aa"), RunState(20, "bb")
 
@@ -20,7 +20,7 @@ def ledger(tmp_path):
 
 def test_a_run_advances_from_its_state_only(ledger):
     assert state_of(ledger, "run") == RunState()
-    assert not states_beside(ledger).exists()
+    assert not states_path(ledger).exists()
     assert advance(ledger, "run", before=RunState(), after=ONE)
     assert not advance(ledger, "run", before=RunState(), after=TWO)
     assert state_of(ledger, "run") == ONE
@@ -33,7 +33,7 @@ def test_a_run_advances_from_its_state_only(ledger):
 
 def test_half_a_line_that_a_crash_left_counts_for_nothing(ledger):
     advance(ledger, "run", before=RunState(), after=ONE)
-    with states_beside(ledger).open("ab") as file:
+    with states_path(ledger).open("ab") as file:
         file.write(b'{"run": "run", "length": 20, "dig')
     assert state_of(ledger, "run") == ONE
     assert advance(ledger, "run", before=ONE, after=TWO)
@@ -43,7 +43,7 @@ def test_half_a_line_that_a_crash_left_counts_for_nothing(ledger):
 @pytest.mark.parametrize("line", ["nonsense", "[]", '{"run": "run"}', '{"run": "run", "length": "x", "digest": ""}'])
 def test_a_file_that_was_changed_is_refused(line, ledger):
     advance(ledger, "run", before=RunState(), after=ONE)
-    with states_beside(ledger).open("a") as file:
+    with states_path(ledger).open("a") as file:
         file.write(line + "\n")
     for look in (lambda: state_of(ledger, "run"), lambda: advance(ledger, "run", before=ONE, after=TWO)):
         with pytest.raises(LedgerError, match="was changed"):

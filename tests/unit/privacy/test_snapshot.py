@@ -3,7 +3,7 @@
 import pytest
 
 import gapless as gl
-from gapless.privacy.snapshot import Gaps, check_estimated
+from gapless.privacy.snapshot import GapDefinitions, check_rates_match_gaps
 from gapless.testing.audit import letters_schema, private
 from gapless.types import GapRule
 
@@ -11,32 +11,32 @@ EMPTY, MINUS = GapRule("an empty cell", "e"), GapRule("'-8'", "m")
 
 
 def test_a_release_with_other_gaps_than_the_header_reads_every_row():
-    gaps = Gaps({"age": EMPTY, "pay": EMPTY}, {"age": EMPTY, "pay": MINUS})
-    assert gaps.agreed("age")
-    assert not gaps.agreed("pay")
-    assert gaps.recorded(frozenset({"age"})) == {"age"}
-    assert gaps.recorded(frozenset({"age", "pay"})) is None
-    assert gaps.recorded(None) is None
+    gaps = GapDefinitions({"age": EMPTY, "pay": EMPTY}, {"age": EMPTY, "pay": MINUS})
+    assert gaps.is_same_rule("age")
+    assert not gaps.is_same_rule("pay")
+    assert gaps.recorded_reads(frozenset({"age"})) == {"age"}
+    assert gaps.recorded_reads(frozenset({"age", "pay"})) is None
+    assert gaps.recorded_reads(None) is None
     assert "in 'pay'" in gaps.remarks()[0]
 
 
 def test_a_header_that_does_not_define_gaps_lowers_no_figure():
-    gaps = Gaps(None, {"age": EMPTY})
-    assert gaps.counted(["age"]) is None
-    assert gaps.columns == []
+    gaps = GapDefinitions(None, {"age": EMPTY})
+    assert gaps.counted_reads(["age"]) is None
+    assert gaps.columns_with_gaps == []
     assert "does not say what a gap is" in gaps.remarks()[0]
 
 
 def test_columns_that_nobody_knows_are_refused():
-    gaps = Gaps({"age": EMPTY}, {"age": EMPTY})
+    gaps = GapDefinitions({"age": EMPTY}, {"age": EMPTY})
     gaps.check_columns(gl.MCAR({"age": 0.2}), "a ledger")
     with pytest.raises(gl.errors.SchemaError, match="no column 'aeg' in a ledger"):
         gaps.check_columns(gl.MCAR({"aeg": 0.2}), "a ledger")
 
 
 def test_public_rates_hold_for_any_definition_of_a_gap():
-    check_estimated(None, {"age": EMPTY})
-    check_estimated(gl.MCAR({"age": 0.2}), {"age": MINUS})
+    check_rates_match_gaps(None, {"age": EMPTY})
+    check_rates_match_gaps(gl.MCAR({"age": 0.2}), {"age": MINUS})
 
 
 def test_a_snapshot_does_not_change_with_later_charges(tmp_path):
@@ -44,6 +44,6 @@ def test_a_snapshot_does_not_change_with_later_charges(tmp_path):
     before = table.ledger._snapshot
     gl.MST().fit(table, spend="50%")
     assert before.entries == ()
-    assert before.amounts_to() == 0
-    assert 0 < table.ledger.amounts_to() <= 1
+    assert before.epsilon_spent() == 0
+    assert 0 < table.ledger.epsilon_spent() <= 1
     assert table.ledger.guarantee().epsilon <= before.guarantee().epsilon == 1

@@ -41,12 +41,12 @@ def noise_line(text):
 @pytest.mark.parametrize(("delta", "mechanism"), [(0.0, DiscreteLaplace), (1e-6, DiscreteGaussian)])
 def test_the_noise_is_described_by_the_mechanisms_that_were_used(tmp_path, delta, mechanism):
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, delta))
-    assert noise_line(statement(table)).endswith(f"entropy: {mechanism.told}.")
+    assert noise_line(statement(table)).endswith(f"entropy: {mechanism.description}.")
     knn = gl.Count(where="x0 == 'a'", missing=gl.Knn(neighbors=1, on=["x1"]))
     table.ask(knn, spend=table.ledger.share("60%"))
-    assert noise_line(statement(table)).endswith(f"entropy: {mechanism.told}; {SmoothCauchy.told}.")
+    assert noise_line(statement(table)).endswith(f"entropy: {mechanism.description}; {SmoothCauchy.description}.")
     gl.MST(missing=gl.Observed()).fit(table, spend=table.ledger.share("10%"))
-    assert ExponentialChoice.told in noise_line(statement(table))
+    assert ExponentialChoice.description in noise_line(statement(table))
     assert "integer" not in statement(table)
 
 
@@ -56,7 +56,7 @@ def test_noise_on_coefficients_is_told(tmp_path):
     weights = gl.weights.LogisticWeights(noise="knorm", debias=False)
     weights.fit(table, fake, spend=table.ledger.share("50%"))
     text = statement(table)
-    assert noise_line(text).endswith(f"entropy: {KNorm.told}; {DiscreteLaplace.told}.")
+    assert noise_line(text).endswith(f"entropy: {KNorm.description}; {DiscreteLaplace.description}.")
     assert "| 1 | 50.00% | LogisticWeights.fit | coefficients | KNorm(" in text
 
 
@@ -67,7 +67,7 @@ def test_a_training_is_one_entry_with_its_constants(tmp_path):
     grant = table.ledger.grant(table.ledger.share("50%"), to="Network.fit")
     train(table, program, grant, spend=grant.left, rate=0.1, steps=7, clip=1.0, what="network", needs=["x1"])
     text = statement(table)
-    assert noise_line(text).endswith(f"entropy: {PrivateTraining.told}; {DiscreteGaussian.told}.")
+    assert noise_line(text).endswith(f"entropy: {PrivateTraining.description}; {DiscreteGaussian.description}.")
     assert "| 1 | 50.00% | Network.fit | network | PrivateTraining(0.1, 7, 1, " in text
     assert "16, 1) | observed on x1 |" in text
 

@@ -225,7 +225,7 @@ MALFORMED = {
 def test_a_malformed_schema_says_what_is_wrong_and_what_to_do(text, wrong, hint):
     with pytest.raises(gl.errors.SchemaError) as caught:
         gl.Schema.from_toml(text)
-    assert wrong in caught.value.wrong
+    assert wrong in caught.value.message
     assert hint in caught.value.hint
 
 

@@ -19,7 +19,7 @@ from gapless.data.engines.memory import ROWS
 from gapless.data.engines.sql_encoding import Dialect, Kind
 from gapless.data.engines.sql_engine import Pushed
 from gapless.data.io.address import ACCEPTED, redacted_url
-from gapless.errors import Argument, Hint, ReadError, needs
+from gapless.errors import Argument, Hint, ReadError, requires_extra
 from gapless.types import Integers
 
 T = TypeVar("T")
@@ -275,7 +275,7 @@ def _connect(url: str) -> Any:
 
 def _quiet(function: Callable[[], T], problem: Callable[[Any], ReadError]) -> T:
     """What a function gives; an error of the database as one that quotes nothing."""
-    with needs("psycopg", "sql"):
+    with requires_extra("psycopg", "sql"):
         import psycopg  # noqa: PLC0415 an extra
     try:
         return function()

@@ -26,7 +26,7 @@ from gapless.data.engines.sql_encoding import DAY, FIRST, LAST, Dialect, Kind
 from gapless.data.engines.sql_engine import Pushed
 from gapless.data.io.address import is_connection_string, is_url
 from gapless.data.io.source import PARQUET_ENDINGS, file_identity, files_of, is_pattern
-from gapless.errors import ReadError, needs
+from gapless.errors import ReadError, requires_extra
 from gapless.types import Integers
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ class SparkFrame:
             raise ReadError(
                 "Spark reads Parquet by its path", hint="write it as Parquet, or a DataFrame of yours in Python"
             )
-        with needs("pyspark", "spark", ", and install Java 17"):
+        with requires_extra("pyspark", "spark", ", and install Java 17"):
             from pyspark.sql import SparkSession  # noqa: PLC0415 an extra
         session = _quiet(lambda: SparkSession.builder.appName("gapless").getOrCreate())
         return cls(_parquet(session, data))

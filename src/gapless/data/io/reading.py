@@ -32,7 +32,7 @@ from gapless.data.private_table import PrivateTable, lacking
 from gapless.errors import Argument, Call, EngineError, Hint, LedgerError, ReadError, SchemaError
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Rows, check_budget
-from gapless.privacy.ledger import Ledger, check_promised
+from gapless.privacy.ledger import Ledger, check_has_budget
 from gapless.privacy.private import Private
 from gapless.schema import Schema
 from gapless.text import check_one_of, plural
@@ -100,7 +100,7 @@ def read(
     check_data(data, engine)
     place = ledger_beside(data) if ledger is None else Path(ledger)
     coverage = check_not_covered(data_files(data, engine), place, ledger_beside)
-    check_promised(place, budget)  # before rows are read
+    check_has_budget(place, budget)  # before rows are read
     held = opened(data, schema, engine=engine, query=query, encoding=encoding)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     register(data_files(data, engine), account, coverage)

@@ -139,10 +139,10 @@ def register(files: Sequence[DataFile], ledger: Ledger, coverage: Coverage) -> N
 
     At once if it was charged before and no register here knows it: then it may be older than the register.
     """
-    ledger.covers(partial(enter, files), coverage)
+    ledger.register_before_charge(partial(enter, files), coverage)
     known = {entry.identity for folder, _ in _by_folder(files) for entry in _entries(folder).values()}
     if ledger.entries and ledger.identity not in known:
-        ledger.enter_files()
+        ledger.register_files()
 
 
 def enter(files: Sequence[DataFile], ledger: Ledger) -> Coverage:

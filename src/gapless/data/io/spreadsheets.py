@@ -29,7 +29,7 @@ from xml.parsers import expat
 
 import polars as pl
 
-from gapless.errors import ReadError, needs
+from gapless.errors import ReadError, requires_extra
 from gapless.schema import Schema
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Column, _Levels
@@ -134,7 +134,7 @@ def text_rows(path: Path) -> pl.DataFrame:
     A row without any value is dropped wherever it is. A sheet ends with its last value: were empty rows kept, those
     above the last value would come and go with it.
     """
-    with needs("fastexcel", "excel", ", or save the table as CSV"):
+    with requires_extra("fastexcel", "excel", ", or save the table as CSV"):
         import fastexcel  # noqa: PLC0415 an extra
     try:
         sheet = fastexcel.read_excel(_measured(path)).load_sheet(0, header_row=None, dtypes="string")

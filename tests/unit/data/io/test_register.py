@@ -65,7 +65,7 @@ def test_a_file_that_was_paid_for_takes_no_second_ledger_by_a_pattern(big, engin
     pay(read(big / f"2024.{ending}", engine=engine))
     with pytest.raises(gl.errors.LedgerError) as error:
         read(big / f"*.{ending}", engine=engine)
-    assert error.value.wrong == (
+    assert error.value.message == (
         f"{big}/2024.{ending} is covered by the ledger {big}/2024.ledger, and {big.parent}/big.ledger would be a "
         "second budget for the same rows"
     )
@@ -259,7 +259,7 @@ def test_a_ledger_that_is_gone_is_not_replaced(big):
         path.unlink()
     with pytest.raises(gl.errors.LedgerError) as error:
         read(big / "2024.csv", budget=gl.Budget(2.0, 1e-6))
-    assert error.value.wrong == f"{big}/2024.csv is covered by the ledger {big}/2024.ledger, which is gone"
+    assert error.value.message == f"{big}/2024.csv is covered by the ledger {big}/2024.ledger, which is gone"
     assert error.value.hint == (
         f"pass its path as ledger= if it was moved, or restore it and its .seal from a backup; if {big}/2024.csv holds "
         f"other people, copy it under another name; only if nothing that was released under it was ever shared, delete "
@@ -296,7 +296,7 @@ def test_a_crash_between_the_register_and_the_charge_says_that_nothing_was_spent
     monkeypatch.undo()
     with pytest.raises(gl.errors.LedgerError) as error:
         read(big / "2024.csv", big / "other.ledger")
-    assert error.value.wrong.endswith("for the same rows; nothing was spent so far")
+    assert error.value.message.endswith("for the same rows; nothing was spent so far")
     assert error.value.hint.startswith(
         f'pass ledger="{big}/2024.ledger"; to use {big}/other.ledger instead, delete the lines that name "2024.csv"'
     )

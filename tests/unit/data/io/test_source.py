@@ -337,8 +337,8 @@ def test_bad_files_get_an_error_that_says_what_to_do(name, content, wrong, hint,
     path = write(tmp_path / name, content)
     with pytest.raises(gl.errors.ReadError) as caught:
         gl.Table.read(path, SMALL)
-    assert str(path) in caught.value.wrong
-    assert wrong in caught.value.wrong
+    assert str(path) in caught.value.message
+    assert wrong in caught.value.message
     assert hint in caught.value.hint
 
 
@@ -404,7 +404,7 @@ BAD_FRAMES = {
 def test_bad_frames_get_an_error_that_says_what_to_do(frame, wrong, hint):
     with pytest.raises(gl.errors.ReadError) as caught:
         gl.Table.read(frame, SMALL)
-    assert wrong in caught.value.wrong
+    assert wrong in caught.value.message
     assert hint in caught.value.hint
 
 
