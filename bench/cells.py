@@ -40,10 +40,10 @@ def tree(fanout):
 
     def learn(counts, rng):
         learning.FANOUT = fanout
-        levels = learning.levels(CELLS, 0)
+        levels = learning.hierarchy_levels(CELLS, 0)
         noise = SIGMA * math.sqrt(len(levels))
         tables = [np.bincount(level, weights=counts) for level in levels]
-        return learning.settle([table + rng.normal(0, noise, len(table)) for table in tables], noise)
+        return learning.nonnegative_counts([table + rng.normal(0, noise, len(table)) for table in tables], noise)
 
     return learn
 
@@ -51,7 +51,7 @@ def tree(fanout):
 def flat(counts, rng):
     """One noisy table of all cells, brought to its total."""
     noisy = counts + rng.normal(0, SIGMA, CELLS)
-    return learning.project(noisy[None], np.array([max(noisy.sum(), 1.0)]))[0]
+    return learning.project_rows(noisy[None], np.array([max(noisy.sum(), 1.0)]))[0]
 
 
 def privtree(counts, rng):

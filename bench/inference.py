@@ -262,10 +262,10 @@ def sample(population, cell, number):
 
 def holds(population, model, looks):
     """Whether the tables of a release hold what an estimand looks at: here declared, where pool finds it out."""
-    sizes = model.evidence.sizes(model.schema)
+    sizes = model.measurements.sizes(model.schema)
     measured = [
         {c for c, size in zip(table.columns, table.counts.shape, strict=True) if size == sizes[c]}
-        for table in model.evidence.tables
+        for table in model.measurements.tables
     ]
     places = [{population.names.index(name) for name in names} for names in looks]
     return all(any(need <= table for table in measured) for need in places)
@@ -410,7 +410,7 @@ def bound(options):
         widths = {}
         for number in range(options.samples):
             model, _ = fitted(population, cell, number)
-            places, noise = counted(model.evidence, codes)
+            places, noise = counted(model.measurements, codes)
             many = [int(place.max()) + 1 for place in places]
             gram = np.block([
                 [
@@ -432,12 +432,12 @@ def bound(options):
             print(f"    {name:<18} {len(found):4d}  width {np.median(found):.2f}")
 
 
-def counted(evidence, codes):
+def counted(measurements, codes):
     """For each table in which of its cells each combination is, and the noise."""
     places, noise = [], []
-    for number, table in enumerate(evidence.tables):
+    for number, table in enumerate(measurements.tables):
         axes = [codes[c] for c in table.columns]
-        merged = evidence.nodes[number].merged if evidence.nodes else ()
+        merged = measurements.nodes[number].merged if measurements.nodes else ()
         axes = [merged[axis][code] if axis < len(merged) else code for axis, code in enumerate(axes)]
         places.append(np.ravel_multi_index(tuple(axes), table.counts.shape))
         noise.append(table.noise_std)

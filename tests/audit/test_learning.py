@@ -12,8 +12,7 @@ import polars as pl
 import pytest
 
 from gapless import Budget, Independent, Integer, Schema
-from gapless.synth import fitting
-from gapless.synth import measurements as evidence
+from gapless.synth import fitting, measurements
 from gapless.testing.audit import one_run_epsilon, private
 from gapless.testing.noise import scaled_noise
 
@@ -24,13 +23,13 @@ SCHEMA = Schema("canaries", [Integer("x", bounds=(0, CANARIES - 1), bins="learne
 @pytest.fixture
 def released(monkeypatch):
     """The noisy counts of every level, as the cells are told from them; all of the budget goes there."""
-    tables, plain = [], evidence.settle
+    tables, plain = [], measurements.nonnegative_counts
 
     def watched(counts, noise_std, **way):
         tables[:] = counts
         return plain(counts, noise_std, **way)
 
-    monkeypatch.setattr(evidence, "settle", watched)
+    monkeypatch.setattr(measurements, "nonnegative_counts", watched)
     monkeypatch.setattr(fitting, "BINS_SHARE", 0.999)
     return tables
 

@@ -12,9 +12,9 @@ from gapless.model import sampling
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Measurement
 from gapless.schema import Categorical, Integer, Schema
-from gapless.synth.learning import levels, settle
+from gapless.synth.learning import hierarchy_levels, nonnegative_counts
 from gapless.synth.marginal import bayesian_network
-from gapless.synth.measurements import Evidence, noise_of
+from gapless.synth.measurements import Measurements, noise_of
 from gapless.testing.audit import private
 
 ROWS, COPIES = 4000, 120
@@ -31,7 +31,7 @@ def people(seed, rows=ROWS):
 def between(copies):
     """The variance of a share among the copies, over that of noise in the released table of its columns."""
     shares = np.array([(t.codes[0] & t.codes[1]).sum() / t.rows for t in copies])
-    return shares.var(ddof=1) / (noise_of(copies.evidence.tables)[0, 1] / ROWS) ** 2
+    return shares.var(ddof=1) / (noise_of(copies.measurements.tables)[0, 1] / ROWS) ** 2
 
 
 def independent(probabilities, groups, rng):
@@ -57,32 +57,32 @@ def test_copies_differ_by_noise_alone_and_not_by_drawing_rows(model, monkeypatch
     test fails.
     """
     share = 0.35
-    assert share * (1 - share) / ROWS > 5 * (noise_of(model.evidence.tables)[0, 1] / ROWS) ** 2
+    assert share * (1 - share) / ROWS > 5 * (noise_of(model.measurements.tables)[0, 1] / ROWS) ** 2
     most = 1 + 6 * math.sqrt(2 / (COPIES - 1))
     assert 0.1 < between(model.copies(COPIES, seed=1)) < most
-    for room in (sampling, bayesian_network):
-        monkeypatch.setattr(room, "allot", independent)
+    for module in (sampling, bayesian_network):
+        monkeypatch.setattr(module, "allot", independent)
     monkeypatch.setattr(product, "spread", alone)
     assert between(model.copies(COPIES, seed=1)) > most
 
 
-def spreads(*, closely, scale=1.0, std=45.0):
+def spreads(*, follow_noise, scale=1.0, std=45.0):
     """Of the mean on a line with a spike, by its tree of noisy counts: over fresh noise, over noise put on again."""
     rng, cells = np.random.default_rng(0), np.arange(100)
     counts = 200 * np.exp(-((cells - 45.0) ** 2) / 200)
     counts[40] = 2500
-    whole = [np.bincount(level, weights=counts) for level in levels(100, 0)]
+    whole = [np.bincount(level, weights=counts) for level in hierarchy_levels(100, 0)]
 
     def mean(tables):
-        rows = settle(tables, std, closely=closely)
+        rows = nonnegative_counts(tables, std, follow_noise=follow_noise)
         return rows @ cells / rows.sum()
 
     fresh, again = [], []
     for _ in range(2000):
         released = [table + rng.normal(0, std, table.shape) for table in whole]
-        shaken = [table + rng.normal(0, scale * std, table.shape) for table in released]
+        resampled = [table + rng.normal(0, scale * std, table.shape) for table in released]
         fresh.append(mean(released))
-        again.append(mean(shaken) - fresh[-1])
+        again.append(mean(resampled) - fresh[-1])
     return np.std(again) / np.std(fresh)
 
 
@@ -93,8 +93,8 @@ def test_copies_vary_by_what_noise_does_to_learned_cells():
     or a quarter larger is caught as well.
     """
     most = 6 * 0.022
-    assert abs(spreads(closely=True) - 1) < most
-    for wrong in ({"closely": False}, {"closely": True, "scale": 0.8}, {"closely": True, "scale": 1.25}):
+    assert abs(spreads(follow_noise=True) - 1) < most
+    for wrong in ({"follow_noise": False}, {"follow_noise": True, "scale": 0.8}, {"follow_noise": True, "scale": 1.25}):
         assert abs(spreads(**wrong) - 1) > most
 
 
@@ -104,15 +104,15 @@ def tail_means(*, planted, std=45.0, bins_std=12.0):
     line = Integer("gain", bounds=(0, 255), bins="learned").cut([0, 1, 256])
     schema = Schema("tail", [line])
     counts = np.where(cells == 0, 4500.0, 500 * np.exp(-cells / 20) / 20)
-    whole = [np.bincount(level, weights=counts) for level in levels(256, 0)]
+    whole = [np.bincount(level, weights=counts) for level in hierarchy_levels(256, 0)]
     bins, errors = np.array([counts[0], counts[1:].sum()]), []
     for _ in range(2000):
         tables = (Measurement((0,), bins + rng.normal(0, bins_std, 2), bins_std),)
-        trees = tuple(Measurement((0,), table + rng.normal(0, std, table.shape), std) for table in whole)
-        evidence = Evidence(kind="product", tables=tables, trees=trees, extended=True)
-        held = evidence.inside(schema, closely=True)["gain"]
-        lifted = np.array([0.0, held[1:] @ cells[1:] / held[1:].sum()])
-        means = lifted if planted else evidence.means(schema, 0, cells.astype(float))
+        hierarchy = tuple(Measurement((0,), table + rng.normal(0, std, table.shape), std) for table in whole)
+        measurements = Measurements(kind="product", tables=tables, bin_hierarchy=hierarchy, extended=True)
+        held = measurements.within_bin_counts(schema, follow_noise=True)["gain"]
+        clipped = np.array([0.0, held[1:] @ cells[1:] / held[1:].sum()])
+        means = clipped if planted else measurements.bin_means(schema, 0, cells.astype(float))
         errors.append(means @ tables[0].counts / tables[0].counts.sum() - counts @ cells / counts.sum())
     return np.array(errors)
 
@@ -120,7 +120,7 @@ def tail_means(*, planted, std=45.0, bins_std=12.0):
 def test_means_of_a_tail_that_noise_hides_have_no_bias():
     """2,000 draws, in standard errors of their mean: false alarm below 1e-6 with five of these.
 
-    Counts that are lifted to zero are caught: 20 of these and more.
+    Counts clipped at zero are caught: 20 of these and more.
     """
     for planted in (False, True):
         errors = tail_means(planted=planted)

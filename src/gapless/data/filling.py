@@ -40,7 +40,7 @@ class Filler(Protocol):
     def filled(self) -> object:
         """The distribution that it draws from."""
 
-    def remade(self) -> Filler:
+    def sanitized(self) -> Filler:
         """The same, made anew of plain numbers and text."""
 
     def fill(self, given: NDArray[np.int64], chance: Chance) -> NDArray[np.integer]:
@@ -58,7 +58,7 @@ class ColumnFiller(Protocol):
     def cells(self) -> int:
         """The cells of the column."""
 
-    def remade(self) -> ColumnFiller:
+    def sanitized(self) -> ColumnFiller:
         """The same, made anew of plain numbers; a law whose numbers are too few, or not finite, is refused."""
 
     def draw(self, others: NDArray[np.int64], draws: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -86,7 +86,7 @@ def trusted_model(model: Filler) -> Filler:
             hint=Hint("use ", Call("FromModel", Call("MST")))
             | Hint("use ", Call("FromModel", Call("load", "people.model"))),
         )
-    return type(model).remade(model)
+    return type(model).sanitized(model)
 
 
 def trusted_column(filler: ColumnFiller, schema: Schema, place: int, others: Sequence[int]) -> ColumnFiller:
@@ -96,7 +96,7 @@ def trusted_column(filler: ColumnFiller, schema: Schema, place: int, others: Seq
             "this distribution is not of this library, and would see every row",
             hint="pass a distribution that this library trained",
         )
-    filler = filler.remade()  # nothing that was put into it by hand is handed rows
+    filler = filler.sanitized()  # nothing that was put into it by hand is handed rows
     column, given = schema.columns[place], [schema.columns[other] for other in others]
     if filler.given != tuple(other.size for other in given) or filler.cells != column.size:
         names = ", ".join(repr(other.name) for other in given)

@@ -20,8 +20,8 @@ themselves. That no count is below 0 makes a bias that grows with the noise. The
 variance: what that changes is taken off once more (Cook, Stefanski 1994, a line through two points).
 
 With gaps, and on lines of learned cells, none of which can be below 0 in rows, the interval must also be as wide as a
-parametric bootstrap says, whose centre is taken then; means follow signed counts (`Evidence.means`) and need it for
-gaps alone. With q* the estimates of B replicates,
+parametric bootstrap says, whose centre is taken then; means follow signed counts (`Measurements.bin_means`) and need it
+for gaps alone. With q* the estimates of B replicates,
 
 .. math:: \hat q - (\bar q^* - q^\circ) \pm t_{B-1}\, s(q^*) \sqrt{1 + \tfrac1B}
 
@@ -46,7 +46,7 @@ from gapless.query.compiled import Compiled
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion
 from gapless.schema import Schema
-from gapless.synth.measurements import Evidence
+from gapless.synth.measurements import Measurements
 from gapless.types import Floats
 from gapless.weights import Estimate
 
@@ -151,17 +151,18 @@ def averaged(question: object) -> str | None:
     return None if question.column in looked else question.column
 
 
-def estimate(question: AnyQuestion, table: Table, evidence: Evidence | None = None) -> Estimates:
+def estimate(question: AnyQuestion, table: Table, measurements: Measurements | None = None) -> Estimates:
     r"""The answer in each group, and its variance as if the rows were a sample; by the table's own weights.
 
-    Where it is known what the table was learned from, numbers count as the mean of their bin (`Evidence.means`), which
-    has counts below zero in it, and no chance of drawing values: that would be taken for noise.
+    Where it is known what the table was learned from, numbers count as the mean of their bin
+    (`Measurements.bin_means`), which has counts below zero in it, and no chance of drawing values: that would be taken
+    for noise.
 
     With shares w of the weight that add up to 1, the variance is :math:`\sum w^2 (x - \bar x)^2` for means; for a
     proportion :math:`p (1 - p) \sum w^2` with p drawn towards 1/2 by two rows of either kind, so that it is never 0;
     for a quantile it follows from the values 1.96 standard deviations of rank below and above (Woodruff 1952).
     """
-    groups = _groups(question, table, evidence)
+    groups = _groups(question, table, measurements)
     found = [_estimate(question, group) if len(group.values) else (np.nan, np.nan) for group in groups]
     values, variances = np.array(found).T
     return Estimates(tuple(group.name for group in groups), values, variances, rows=_rows(groups))
@@ -172,7 +173,7 @@ def ladder(question: Quantile, schema: Schema) -> Floats:
     return np.unique(numbers_of(question.compile(schema).schema, question.column, None).values)
 
 
-def steps(question: Quantile, table: Table, _: Evidence | None = None) -> Estimates:
+def steps(question: Quantile, table: Table, _: Measurements | None = None) -> Estimates:
     """The shares of rows at or below each number of the `ladder`, group by group, with their variances.
 
     What pooling asks in place of a quantile: quantiles jump from number to number, shares do not, so that their
@@ -229,7 +230,7 @@ class _Group(NamedTuple):
     mass: Floats
 
 
-def _groups(question: AnyQuestion, table: Table, evidence: Evidence | None = None) -> list[_Group]:
+def _groups(question: AnyQuestion, table: Table, measurements: Measurements | None = None) -> list[_Group]:
     asked = question.compile(table.schema)
     told = table.told_by(asked.schema)
     rows = dict(zip(told.schema.names, told.codes, strict=True))
@@ -238,10 +239,10 @@ def _groups(question: AnyQuestion, table: Table, evidence: Evidence | None = Non
     values = _values(question, asked, rows, added)
     expected = values
     column = averaged(question)
-    if isinstance(question, Mean) and column and evidence is not None:
+    if isinstance(question, Mean) and column and measurements is not None:
         (place,) = table.schema.positions([column])
         numbers = numbers_of(asked.schema, column, question.bounds).values
-        means = np.append(evidence.means(table.schema, place, numbers), np.nan)
+        means = np.append(measurements.bin_means(table.schema, place, numbers), np.nan)
         expected = means[np.minimum(table.codes[place].astype(np.int64), len(means) - 1)]
     found = []
     for place, names in enumerate(asked.groups or [()]):

@@ -32,7 +32,7 @@ from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, _Qu
 from gapless.schema.numeric import _Binned
 from gapless.synth.copies import Copies
 from gapless.synth.fitted import FittedModel
-from gapless.synth.measurements import Evidence
+from gapless.synth.measurements import Measurements
 from gapless.text import listing
 from gapless.types import Floats
 
@@ -42,7 +42,7 @@ SCARCE = (
     "larger groups, or more of the budget, would show them"
 )
 MOSTLY_NOISE = 3.0  # times as wide as without noise
-_Asker: TypeAlias = Callable[[Table, Evidence | None], Estimates]  # of rows, and of what they were learned from
+_Asker: TypeAlias = Callable[[Table, Measurements | None], Estimates]  # of rows, and of what they were learned from
 TOO_FEW = "no interval: some copies have no row that it could rest on, or too few"
 
 
@@ -163,16 +163,16 @@ def pool(copies: Copies, estimator: AnyQuestion | Callable[[Table], Any]) -> Poo
     columns: list[frozenset[int]] = []
     if isinstance(estimator, _Question):  # what cannot be answered is told before anything is learned
         columns = [frozenset(model.schema.positions(sorted(looked_at(estimator, model.schema))))]
-    said = [ask(*drawn) for drawn in copies.copied]
+    said = [ask(*drawn) for drawn in copies.drawn_copies]
     first = said[0]
     if any(each.names != first.names for each in said):
         raise ModelError("an estimator gave other names for some copies", hint="the same estimates for every table")
     if columns and not copies.weighted:
         needs = [columns] * len(first.names)
     else:  # what weights look at an estimate looks at too
-        if not np.array_equal(ask(*copies.copied[0]).values, first.values, equal_nan=True):
+        if not np.array_equal(ask(*copies.drawn_copies[0]).values, first.values, equal_nan=True):
             raise ModelError("an estimator gave two answers for one table", hint="a fixed seed for chance in it")
-        found = needs_of(lambda table: ask(copies.weigh(table), copies.copied[0].evidence), copies[0], first)
+        found = needs_of(lambda table: ask(copies.weigh(table), copies.drawn_copies[0].measurements), copies[0], first)
         needs = [[part.union(*columns) for part in need] for need in found]
     intervals = _intervals(copies, said, ask, [frozenset().union(*need) for need in needs], averaged(estimator))
     names, hidden = first.names, _hidden(said)
@@ -247,34 +247,34 @@ def _intervals(
     What gaps do, and counts that cannot be below zero on a line of learned cells, replicates show; how much hangs on
     what was not measured inside bins, rows with values dealt otherwise.
     """
-    model, evidence = copies.model, copies.evidence
+    model, measurements = copies.model, copies.measurements
     # A copy in which a group is empty says that there is too little to go by.
     values, variances = np.array([each.values for each in said]), np.array([each.variances for each in said])
     gappy, learned, mixed = (
         np.array([any(some) for some in found])
         for found in (
             [[model.schema.columns[c].gaps for c in used] for used in columns],
-            [[model.schema.names[c] in model.inside.keys() - {averaged} for c in used] for used in columns],
+            [[model.schema.names[c] in model.within_bin_counts.keys() - {averaged} for c in used] for used in columns],
             [binned(model.schema, used) if len(used) > 1 else () for used in columns],
         )
     )
-    original = ask(copies.original, evidence).values
+    original = ask(copies.reference_sample, measurements).values
     pooled = rubin(original, values, variances)
     centre, half = pooled.centre, pooled.half
-    if (gappy | learned).any() and copies.replicated:
-        truth = ask(copies.original, evidence.lifted(model.schema)).values if averaged else None
-        found = bootstrap(original, np.array([ask(*drawn).values for drawn in copies.replicated]), truth)
+    if (gappy | learned).any() and copies.drawn_replicates:
+        truth = ask(copies.reference_sample, measurements.nonnegative(model.schema)).values if averaged else None
+        found = bootstrap(original, np.array([ask(*drawn).values for drawn in copies.drawn_replicates]), truth)
         centre = np.where(gappy | learned, found.centre, centre)
         half = np.where(gappy | learned, np.maximum(half, found.half), half)
     with np.errstate(divide="ignore", invalid="ignore"):
-        if gappy.any() and copies.freer is not None:  # the truth is as likely on either side of the middle
-            move = np.where(gappy, (ask(copies.freer, evidence).values - original) / 2, 0.0)
+        if gappy.any() and copies.loose_rates_sample is not None:  # the truth is as likely on either side of the middle
+            move = np.where(gappy, (ask(copies.loose_rates_sample, measurements).values - original) / 2, 0.0)
             centre, half = centre + move, np.where(gappy, widened(half, np.abs(move)), half)
         gaps = np.where(gappy, half / pooled.half, 1.0)
         if mixed.any():
             used = frozenset().union(*(some for some, deals in zip(columns, mixed, strict=True) if deals))
-            rows = copies.weigh(dealt(copies.original, used, np.random.default_rng([copies.seed, 4])))
-            moved = ask(rows, None).values - ask(copies.original, None).values
+            rows = copies.weigh(dealt(copies.reference_sample, used, np.random.default_rng([copies.seed, 4])))
+            moved = ask(rows, None).values - ask(copies.reference_sample, None).values
             half = np.where(mixed, widened(half, np.abs(moved)), half)
         noise = half / gaps / (quantile(np.array(np.inf)) * np.sqrt(variances.mean(axis=0)))
     return _Intervals(centre, centre - half, centre + half, noise, gaps)
@@ -314,11 +314,11 @@ def _scarce(question: AnyQuestion, model: FittedModel, columns: frozenset[int]) 
 
     Models lift counts below zero, so that rare groups have more rows in copies than there are.
     """
-    assert model.evidence is not None  # noqa: S101 for mypy: else there are no copies
+    assert model.measurements is not None  # noqa: S101 for mypy: else there are no copies
     groups = question.compile(model.schema).groups or [()]
     found = [False] * len(groups)
     for axis, place in enumerate(model.schema.positions(question.grouped_by)):
-        scarce = model.evidence.scarce(model.schema, place, columns)
+        scarce = model.measurements.cells_below_noise(model.schema, place, columns)
         few = dict(zip(model.schema.columns[place].cells, scarce, strict=False))
         found = [known or bool(few.get(names[axis], False)) for known, names in zip(found, groups, strict=True)]
     return found
@@ -339,24 +339,26 @@ def _hidden(said: Sequence[Estimates]) -> list[bool]:
 
 def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
     """Why there is no interval, in words; nothing if there is one."""
-    evidence, names = model.evidence, model.schema.names
-    assert evidence is not None  # noqa: S101 for mypy: else there are no copies
-    lacking = not_measured(needs, evidence.together(model.schema))
+    measurements, names = model.measurements, model.schema.names
+    assert measurements is not None  # noqa: S101 for mypy: else there are no copies
+    lacking = not_measured(needs, measurements.jointly_measured(model.schema))
     if lacking:
         told = [" × ".join(names[c] for c in sorted(columns)) for columns in lacking]
         tables = [tuple(names[c] for c in sorted(columns)) for columns in lacking]
         was, them = ("was", "it") if len(told) == 1 else ("were", "them")
-        kept = " in a table that rows of a network keep" if evidence.nodes else ""
+        kept = " in a table that rows of a network keep" if measurements.nodes else ""
         return Hint(
             f"not supported by this release: {listing(told)} {was} not measured{kept}; ",
             Call("AIM", Argument("always", tables)),
             f" measures {them}",
         )
-    if not evidence.extended and any(column.gaps for column in model.schema.columns):
+    if not measurements.extended and any(column.gaps for column in model.schema.columns):
         extended = Argument("missing", Call("Extended"))
         return Hint("not supported by this release: gaps were not measured; ", extended, " measures them")
     columns = sorted(frozenset().union(*needs))
-    hidden = [names[c] for c in columns if model.schema.columns[c].gaps and evidence.lost(model.schema, c)]
+    hidden = [
+        names[c] for c in columns if model.schema.columns[c].gaps and measurements.is_below_noise(model.schema, c)
+    ]
     if hidden:
         return (
             f"not supported by this release: noise hides the rows in which {listing(hidden)} "
@@ -368,7 +370,7 @@ def _unsupported(model: FittedModel, needs: Sequence[frozenset[int]]) -> str:
 def _notes(model: FittedModel, columns: frozenset[int]) -> list[str]:
     names = model.schema.names
     inside = [names[c] for c in binned(model.schema, columns)]
-    blind = [name for name in inside if name not in model.inside]
+    blind = [name for name in inside if name not in model.within_bin_counts]
     gaps = any(model.schema.columns[c].gaps for c in columns)
     held = "sampling, noise and gaps at random" if gaps else "sampling and noise"
     notes = [f"95% intervals for the population: {held} are in them."]
@@ -390,7 +392,7 @@ def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
     Far out is in the first or the last learned bin, if that is wider than all between these two.
     """
     column = averaged(question)
-    if column is None or column not in model.inside or question.bounds or noise < MOSTLY_NOISE:
+    if column is None or column not in model.within_bin_counts or question.bounds or noise < MOSTLY_NOISE:
         return []
     line = model.schema[column]
     assert isinstance(line, _Binned)  # noqa: S101 for mypy: others have no learned bins
@@ -406,9 +408,9 @@ def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
 
 def _gap_notes(model: FittedModel, columns: Iterable[int]) -> list[str]:
     """With which other columns gaps were counted, if not with all: on those they may depend and be at random."""
-    evidence, names = model.evidence, model.schema.names
-    assert evidence is not None  # noqa: S101 for mypy: else there are no copies
-    together, notes = evidence.together(model.schema), []
+    measurements, names = model.measurements, model.schema.names
+    assert measurements is not None  # noqa: S101 for mypy: else there are no copies
+    together, notes = measurements.jointly_measured(model.schema), []
     for gappy in sorted(c for c in columns if model.schema.columns[c].gaps):
         known = frozenset().union(*(table for table in together if gappy in table)) - {gappy}
         if len(known) < len(names) - 1:

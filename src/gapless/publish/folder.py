@@ -205,7 +205,7 @@ def write_folder(
 def _write_copies(folder: Path, copies: Copies) -> tuple[str, ...]:
     """All that is pooled; replicates where there are gaps or learned bins."""
     write_together(copies.tables, folder / COPIES)
-    copies.original.write(folder / MODEL_ROWS)
+    copies.reference_sample.write(folder / MODEL_ROWS)
     if not copies.replicates:
         return (COPIES, MODEL_ROWS)
     write_together(copies.replicates, folder / REPLICATES)

@@ -228,7 +228,7 @@ def release(
         many = max(0, round(model.total)) if rows is None else int(rows)
         sample = model.sample(min(many, PART_ROWS), seed=seed, gaps=gaps)  # all rows, or the first of them
         write = None if many == sample.rows else partial(model.write_sample, rows=many, seed=seed, gaps=gaps)
-        for caution in filter(None, (model.lost_in_noise(), model.pinned())):
+        for caution in filter(None, (model.noise_warning(), model.pinned())):
             say(f"Warning: {caution}")
         phase("writing", 0, 1)
         tables = None if copies is None else model.copies(copies, seed=seed, progress=progress)

@@ -99,7 +99,7 @@ def release_page(model: FittedModel, sample: Table, ledger: Ledger, *, rows: int
         tag("p", sample.schema.description, class_="soft") if sample.schema.description else Html(""),
         tag("div", tag("p", str(ledger.guarantee())), class_="note"),
         tag("div", tag("p", f"Warning: {caution}"), class_="note warn")
-        if (caution := model.lost_in_noise())
+        if (caution := model.noise_warning())
         else Html(""),
         _noise(model, sample.rows if rows is None else rows, sample.rows, columns),
         _measured(model, columns),
@@ -224,14 +224,16 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
         " × ".join(names[c] for c in pair) for pair in combinations(range(many), 2) if frozenset(pair) not in together
     ]
     alone = [column.column.name for column in columns if column.noise_std is None]
-    blind = [column for column in columns if column.column.name not in model.inside]
+    blind = [column for column in columns if column.column.name not in model.within_bin_counts]
     crowded = [column.column.name for column in blind if crowded_bin(column.column, column.shares) is not None]
     pairs = math.comb(many, 2)
     did = [
         f"{len(columns) - len(alone)} of {plural(len(columns), 'column')} by themselves."
         + (f" The others have one cell, or follow from sets of columns: {listing(alone)}." if alone else ""),
         f"{len(together)} of {plural(pairs, 'pair')} of columns together (structure.svg)." if pairs else "",
-        f"How values lie inside the bins of {listing(model.inside)}: bins were cut from that." if model.inside else "",
+        f"How values lie inside the bins of {listing(model.within_bin_counts)}: bins were cut from that."
+        if model.within_bin_counts
+        else "",
     ]
     did_not = [
         f"{plural(len(apart), 'pair')} of columns, derived from others and perhaps weaker than in the truth: "
@@ -239,7 +241,7 @@ def _measured(model: FittedModel, columns: Sequence[NoisyColumn]) -> Html:
         if apart
         else "",
         "Sets of more columns, unless they are listed below; and where in its bin a number lies"
-        + (", but for the columns named above." if model.inside else ".")
+        + (", but for the columns named above." if model.within_bin_counts else ".")
         + (f" Most rows lie in one bin of {listing(crowded)}." if crowded else ""),
         "" if model.gapped is not None or not any(c.gaps for c in model.schema.columns) else "Which cells are missing.",
         "What was missing and is filled here: it was drawn from the model, and no noise level covers that."

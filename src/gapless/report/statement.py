@@ -84,7 +84,7 @@ def privacy_statement(model: FittedModel, sample: Table, ledger: Ledger, *, rows
         + markdown("; ".join(f"{name}: {value}" for name, value in model.facts.settings.items()))
         + ".",
         *(f"- {markdown(line[0].upper() + line[1:])}." for line in model.constraints()),
-        *(f"- Warning: {markdown(caution)}" for caution in (model.lost_in_noise(),) if caution),
+        *(f"- Warning: {markdown(caution)}" for caution in (model.noise_warning(),) if caution),
         "- Report: report.html was made from the synthetic rows, the model and the noise levels alone, for free.",
         f"- Rows in this release: {many}. The model's own estimate of the size, used by default, is noisy.",
         "",
@@ -294,13 +294,13 @@ def _in_shell(text: str) -> str:
 def analysis_guide(copies: Copies) -> Iterator[str]:
     """The guide, for those who analyse the rows."""
     model, schema = copies.model, copies.model.schema
-    together = sorted(sorted(columns) for columns in copies.evidence.together(schema) if len(columns) > 1)
+    together = sorted(sorted(columns) for columns in copies.measurements.jointly_measured(schema) if len(columns) > 1)
     tables = [" × ".join(schema.names[c] for c in columns) for columns in together]
     if together and together == [list(pair) for pair in combinations(range(len(schema.columns)), 2)]:
         tables = ["every pair of columns"]
     example = _example(schema, together)
     gaps = any(column.gaps for column in schema.columns)
-    varying = " or ".join(["columns with gaps"] * gaps + ["numbers in learned bins"] * bool(model.inside))
+    varying = " or ".join(["columns with gaps"] * gaps + ["numbers in learned bins"] * bool(model.within_bin_counts))
     varying = varying if copies.replicates else ""
     yield from (
         f"# How to analyse {markdown(schema.name)}",

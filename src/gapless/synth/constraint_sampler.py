@@ -23,12 +23,12 @@ from gapless.schema.numeric import _Binned
 from gapless.types import Floats
 
 Draw: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]  # rows at these places, drawn afresh
-DrawInside: TypeAlias = Callable[[int, NDArray[Any]], Floats]  # values in the bins of these codes of a column
+DrawValues: TypeAlias = Callable[[int, NDArray[Any]], Floats]  # values in the bins of these codes of a column
 Values: TypeAlias = list[Floats | None]
 
 TRIES = 50
-LAW_CELLS = 1 << 21  # of a marginal from which combinations are chosen
-LAW_ROWS = 20_000  # of the sample in which they are counted if there is none: less than most samples take
+MARGINAL_CELLS = 1 << 21  # of a marginal from which combinations are chosen
+SAMPLE_ROWS = 20_000  # of the sample in which they are counted if there is none: less than most samples take
 FEW_ROWS = 5  # of each kind of rows that keep all rules, to be tried where a sample has none
 
 
@@ -46,16 +46,16 @@ class ConstraintSampler:
 
     schema: Schema
     forbidden: Sequence[Forbidden]
-    chosen: Sequence[Chosen]
-    tilted: Mapping[str, Tilted]
+    allowed_sets: Sequence[Chosen]
+    soft_rules: Mapping[str, Tilted]
     on_values: Sequence[Rule]
 
     @classmethod
     def of(
         cls,
         schema: Schema,
-        law: Distribution,
-        inside: Mapping[str, Floats],
+        distribution: Distribution,
+        within_bin_counts: Mapping[str, Floats],
         broken: Mapping[str, tuple[float, float]],
         given: Mapping[int, float] | None = None,
         *,
@@ -68,11 +68,11 @@ class ConstraintSampler:
         allows stays as it is. What is chosen leaves a `row` possible, if one is passed. Everything follows from public
         and released values, the same at each call.
         """
-        forbidden, between, _ = constraints_of(schema, inside)
-        combinations = _Combinations(law)
-        by_chance, rng = isinstance(law, Product), np.random.default_rng(0)  # the same at each call
+        forbidden, between, _ = constraints_of(schema, within_bin_counts)
+        combinations = _Combinations(distribution)
+        by_chance, rng = isinstance(distribution, Product), np.random.default_rng(0)  # the same at each call
         tilted = {}
-        for soft in soft_rules_of(schema, inside):
+        for soft in soft_rules_of(schema, within_bin_counts):
             weight = None if soft.rule.weight == "learned" else soft.rule.weight
             share = sum(broken.get(soft.rule.text, (1.0,)))
             tilted[soft.rule.text] = soft.tilt(*combinations.of(soft), weight=weight, share=share)
@@ -86,17 +86,19 @@ class ConstraintSampler:
         return cls(schema, forbidden, chosen, tilted, rules_on_values(schema))
 
     @staticmethod
-    def possible_rows(schema: Schema, law: Distribution, inside: Mapping[str, Floats]) -> NDArray[np.int64]:
+    def possible_rows(
+        schema: Schema, distribution: Distribution, within_bin_counts: Mapping[str, Floats]
+    ) -> NDArray[np.int64]:
         """Some rows that keep all rules by their cells, beside rows like themselves.
 
         First rows of the law, then searched ones, then rows of any cells that happen to keep them. Rules between rows
         are chosen one by one, by mass; where noise has spoilt a law they may contradict each other.
         """
-        forbidden, between, _ = constraints_of(schema, inside)
+        forbidden, between, _ = constraints_of(schema, within_bin_counts)
         rng, sizes = np.random.default_rng(0), np.array([column.size for column in schema.columns])
-        drawn = law.sample(LAW_ROWS, rng).astype(np.int64)
+        drawn = distribution.sample(SAMPLE_ROWS, rng).astype(np.int64)
         drawn = drawn[(drawn < sizes).all(axis=1)]
-        even = rng.integers(sizes, size=(LAW_ROWS, len(sizes)))
+        even = rng.integers(sizes, size=(SAMPLE_ROWS, len(sizes)))
         searched = even[:FEW_ROWS].copy()
         for row in searched:
             cells = possible_cells(schema, rng) or {}
@@ -111,18 +113,18 @@ class ConstraintSampler:
 
     def names(self, columns: Iterable[int]) -> bool:
         """Whether a rule between rows names one of these columns."""
-        return any(column in chosen.columns for chosen in self.chosen for column in columns)
+        return any(column in chosen.columns for chosen in self.allowed_sets for column in columns)
 
     def breaks(self, codes: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which rows break a rule that holds always."""
         broken = breaks(codes, self.forbidden)
-        for chosen in self.chosen:
+        for chosen in self.allowed_sets:
             broken |= chosen.breaks(codes)
         return broken
 
     def leaves(self, given: Mapping[int, int]) -> bool:
         """Whether each rule that holds always leaves, by itself, some row with these cells, by column."""
-        rules: list[Forbidden | Chosen] = [*self.forbidden, *self.chosen]
+        rules: list[Forbidden | Chosen] = [*self.forbidden, *self.allowed_sets]
         return all(rule.leaves(given) for rule in rules)
 
     def draw(
@@ -135,10 +137,10 @@ class ConstraintSampler:
         and its own numbers from `chance`.
         """
         waiting = np.arange(rows)
-        codes = self._mended(draw(waiting), chance, free)
+        codes = self._repair(draw(waiting), chance, free)
         for left in range(TRIES, -1, -1):
             out = self.breaks(codes[waiting])
-            for tilted in self.tilted.values():
+            for tilted in self.soft_rules.values():
                 out |= chance()[waiting] >= tilted.chance_of(codes[waiting])
             if free is not None:
                 out &= free[waiting].any(axis=1)
@@ -146,31 +148,31 @@ class ConstraintSampler:
             if not len(waiting) or not left:
                 break
             some = None if free is None else free[waiting]
-            codes[waiting] = self._mended(draw(waiting), partial(some_of, chance, waiting), some)
+            codes[waiting] = self._repair(draw(waiting), partial(chance_of_rows, chance, waiting), some)
         return codes, waiting
 
-    def _mended(self, codes: NDArray[Any], chance: Chance, free: NDArray[np.bool_] | None) -> NDArray[Any]:
-        named = [column for chosen in self.chosen for column in chosen.columns]
-        turns = len(self.chosen) if len(set(named)) < len(named) else 1  # what one decides may decide in turn
-        for chosen in turns * list(self.chosen):
+    def _repair(self, codes: NDArray[Any], chance: Chance, free: NDArray[np.bool_] | None) -> NDArray[Any]:
+        named = [column for chosen in self.allowed_sets for column in chosen.columns]
+        turns = len(self.allowed_sets) if len(set(named)) < len(named) else 1  # what one decides may decide in turn
+        for chosen in turns * list(self.allowed_sets):
             chosen.mend(codes, chance, free=free)
         return codes
 
     def write(
-        self, codes: NDArray[Any], values: Values, draw: DrawInside, *, given: Mapping[int, float]
+        self, codes: NDArray[Any], values: Values, draw: DrawValues, *, given: Mapping[int, float]
     ) -> NDArray[np.bool_]:
         """Put in values that keep the rules; which rows could not be made to.
 
         `given` are values that every row has. Columns of which no rule decides a value stay as they are.
         """
         lines = {place for place, column in enumerate(self.schema.columns) if isinstance(column, _Binned)}
-        pinned = {place for chosen in self.chosen for place in chosen.pinned}
+        pinned = {place for chosen in self.allowed_sets for place in chosen.pinned}
         loose = lines & {place for rule in self.on_values for place in rule.columns}
         for place in pinned | loose | set(given):
             known = values[place]
             values[place] = draw(place, codes[:, place]) if known is None else known
         for left in range(TRIES, -1, -1):
-            for chosen in self.chosen:
+            for chosen in self.allowed_sets:
                 chosen.pin(codes, values)
             for place, position in given.items():
                 values[place] = np.full(len(codes), position)
@@ -203,19 +205,19 @@ class _Combinations:
         self.rows: NDArray[Any] | None = None
 
     def of(self, rule: Between) -> tuple[NDArray[np.int64], Floats]:
-        if isinstance(self.law, HasMarginal) and prod(rule.sizes) <= LAW_CELLS:
+        if isinstance(self.law, HasMarginal) and prod(rule.sizes) <= MARGINAL_CELLS:
             try:
                 return rule.combinations(self.law.marginal(rule.columns))
             except ModelError:  # the cells of the tables on the way are known only on the way
                 pass
         if self.rows is None:
-            self.rows = self.law.sample(LAW_ROWS, np.random.default_rng(0))
+            self.rows = self.law.sample(SAMPLE_ROWS, np.random.default_rng(0))
         cells = self.rows[:, rule.columns].astype(np.int64)
         cells = cells[(cells < np.array(rule.sizes)).all(axis=1)]
         found, times = np.unique(np.ravel_multi_index(tuple(cells.T), rule.sizes), return_counts=True)
-        return np.stack(np.unravel_index(found, rule.sizes), axis=1), times / LAW_ROWS
+        return np.stack(np.unravel_index(found, rule.sizes), axis=1), times / SAMPLE_ROWS
 
 
-def some_of(chance: Chance, rows: NDArray[np.intp]) -> Floats:
+def chance_of_rows(chance: Chance, rows: NDArray[np.intp]) -> Floats:
     """Fresh numbers of some rows: each row keeps its own place in what chance gives."""
     return chance()[rows]

@@ -38,7 +38,7 @@ from gapless.data import Table
 from gapless.data.table import check_ending, write_frame
 from gapless.errors import ModelError, ReadError
 from gapless.synth.marginal.mixture_model import MixtureModel
-from gapless.synth.measurements import Evidence, LearnedModel
+from gapless.synth.measurements import LearnedModel, Measurements
 
 if TYPE_CHECKING:
     from gapless.synth.fitted import FittedModel, Progress
@@ -51,7 +51,7 @@ class Drawn(NamedTuple):
     """Rows of a model, and the released tables, or such as might have been, that it was learned from."""
 
     table: Table
-    evidence: Evidence
+    measurements: Measurements
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -62,14 +62,14 @@ class Copies(Sequence[Table]):
         model: of the release.
         many: how many copies there are.
         seed: of all chance in them; the same seed gives the same copies.
-        evidence: the released tables.
+        measurements: the released tables.
         progress: called with the phase, how much of it is done, of how much.
     """
 
     model: FittedModel
     many: int
     seed: int
-    evidence: Evidence
+    measurements: Measurements
     progress: Progress | None = None
     _weigh: Callable[[Table], ArrayLike] | None = None
 
@@ -92,33 +92,35 @@ class Copies(Sequence[Table]):
     @property
     def tables(self) -> tuple[Table, ...]:
         """The copies."""
-        return tuple(drawn.table for drawn in self.copied)
+        return tuple(drawn.table for drawn in self.drawn_copies)
 
     @property
     def replicates(self) -> tuple[Table, ...]:
         """As many tables from rows that the model might have been learned from; none without gaps and learned bins."""
-        return tuple(drawn.table for drawn in self.replicated)
+        return tuple(drawn.table for drawn in self.drawn_replicates)
 
     @cached_property
-    def copied(self) -> tuple[Drawn, ...]:
+    def drawn_copies(self) -> tuple[Drawn, ...]:
         """The copies, each with what it was learned from."""
-        return tuple(self._drawn(self.evidence.shaken(rng), None, rng, near=True) for rng in self._chances("copies", 1))
+        return tuple(
+            self._drawn(self.measurements.resampled(rng), None, rng, near=True) for rng in self._chances("copies", 1)
+        )
 
     @cached_property
-    def replicated(self) -> tuple[Drawn, ...]:
+    def drawn_replicates(self) -> tuple[Drawn, ...]:
         """The replicates, each with what it was learned from.
 
         Rows that are drawn again from many that follow the model closely are as good as independent ones.
         """
         gaps = any(column.gaps for column in self.model.schema.columns)
-        law = self.closest.gapped if gaps else self.closest.filled
-        if law is None or not (gaps or self.evidence.trees):
+        law = self.noise_following.gapped if gaps else self.noise_following.filled
+        if law is None or not (gaps or self.measurements.bin_hierarchy):
             return ()
         rows = max(1, round(self.model.total))
         many = law.sample(4 * max(ROWS, rows), np.random.default_rng([self.seed, 3]))
         return tuple(
             self._drawn(
-                self.evidence.of_rows(many[rng.integers(len(many), size=rows)], self.model.schema, rng),
+                self.measurements.measure_rows(many[rng.integers(len(many), size=rows)], self.model.schema, rng),
                 max(rows, ROWS),
                 rng,
             )
@@ -126,29 +128,29 @@ class Copies(Sequence[Table]):
         )
 
     @cached_property
-    def closest(self) -> FittedModel:
+    def noise_following(self) -> FittedModel:
         """The model of the released tables, learned as closely as those of copies are."""
-        return self._model(self._closest)
+        return self._model(self._noise_following)
 
     @cached_property
-    def _closest(self) -> LearnedModel:
-        return self.evidence.learn(self.model.schema, seed=self.seed, closely=True)
+    def _noise_following(self) -> LearnedModel:
+        return self.measurements.learn(self.model.schema, seed=self.seed, follow_noise=True)
 
     @cached_property
-    def original(self) -> Table:
+    def reference_sample(self) -> Table:
         """Many rows of the closest model, with which copies and replicates are compared."""
-        return self.weigh(self.closest.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed))
+        return self.weigh(self.noise_following.sample(4 * max(ROWS, round(self.model.total)), seed=self.seed))
 
     @cached_property
-    def freer(self) -> Table | None:
+    def loose_rates_sample(self) -> Table | None:
         """As many rows of a mixture whose rates of gaps move more freely; None for other models and without gaps.
 
         How freely they move is a choice that no table decides: what it changes is a bias of unknown size and sign.
         """
-        if self.evidence.kind != MixtureModel.kind or self.closest.gapped is None:
+        if self.measurements.kind != MixtureModel.kind or self.noise_following.gapped is None:
             return None
-        learned = self.evidence.learn(self.model.schema, seed=self.seed, closely=True, freely=True)
-        return self.weigh(self._model(learned).sample(self.original.rows, seed=self.seed))
+        learned = self.measurements.learn(self.model.schema, seed=self.seed, follow_noise=True, loose_gap_rates=True)
+        return self.weigh(self._model(learned).sample(self.reference_sample.rows, seed=self.seed))
 
     def with_weights(self, weigh: Callable[[Table], ArrayLike]) -> Copies:
         """The same copies, each with the weights that `weigh` gives its rows."""
@@ -189,20 +191,22 @@ class Copies(Sequence[Table]):
             yield np.random.default_rng([self.seed, stream, number])
         tell(phase, self.many, self.many)
 
-    def _drawn(self, evidence: Evidence, rows: int | None, rng: np.random.Generator, *, near: bool = False) -> Drawn:
+    def _drawn(
+        self, measurements: Measurements, rows: int | None, rng: np.random.Generator, *, near: bool = False
+    ) -> Drawn:
         """A sample of what is learned from tables, `near` the released ones or not; the chance in it is new each time.
 
         Replicates are learned from the start, as the closest model was: they show what that varies by.
         """
         seed, other = rng.integers(1 << 32, size=2).tolist()
-        start = self._closest if near else None
-        learned = evidence.learn(self.model.schema, seed=seed, closely=True, start=start)
-        return Drawn(self.weigh(self._model(learned).sample(rows, seed=other)), evidence)
+        start = self._noise_following if near else None
+        learned = measurements.learn(self.model.schema, seed=seed, follow_noise=True, start=start)
+        return Drawn(self.weigh(self._model(learned).sample(rows, seed=other)), measurements)
 
     def _model(self, learned: LearnedModel) -> FittedModel:
-        filled, gapped, total, _, evidence = learned
-        inside = (evidence or self.evidence).inside(self.model.schema, closely=True)
-        return replace(self.model, filled=filled, gapped=gapped, total=total, inside=inside)
+        filled, gapped, total, _, measurements = learned
+        within_bin_counts = (measurements or self.measurements).within_bin_counts(self.model.schema, follow_noise=True)
+        return replace(self.model, filled=filled, gapped=gapped, total=total, within_bin_counts=within_bin_counts)
 
 
 def write_together(tables: Sequence[Table], path: Path) -> Path:

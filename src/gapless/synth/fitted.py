@@ -35,11 +35,11 @@ from gapless.privacy import Guarantee, Rows
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
 from gapless.synth.adversarial.generative import Critic, GappedGenerator, GeneratorModel
-from gapless.synth.constraint_sampler import ConstraintSampler, Values, some_of
+from gapless.synth.constraint_sampler import ConstraintSampler, Values, chance_of_rows
 from gapless.synth.copies import Copies
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
-from gapless.synth.measurements import Evidence
+from gapless.synth.measurements import Measurements
 from gapless.synth.sequential.autoregressive import AutoregressiveModel
 from gapless.text import listing, nearest, plural, shortened
 from gapless.threads import one_thread
@@ -153,8 +153,9 @@ class FittedModel:
         gapped: the distribution over all cells, gap states included; None if the gaps were not measured.
         total: the noisy number of rows; the default size of a sample.
         facts: how it was made and what was promised for it.
-        inside: what was released of the cells of columns whose bins were learned; values in a bin are drawn by it.
-        evidence: the released tables that it was learned from; None if it cannot be learned from tables again.
+        within_bin_counts: released counts of the cells of columns with learned bins; values in a bin are drawn by
+            them.
+        measurements: the released tables that it was learned from; None if it cannot be learned from tables again.
         critic: that of a generative network, if it was paid for itself; None else.
     """
 
@@ -163,8 +164,8 @@ class FittedModel:
     gapped: Distribution | None
     total: float
     facts: Facts
-    inside: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    evidence: Evidence | None = None
+    within_bin_counts: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    measurements: Measurements | None = None
     critic: Critic | None = None
 
     @property
@@ -215,14 +216,14 @@ class FittedModel:
         }
         # A cell without a position is a whole bin that was given.
         told = {place: position for place, (_, position) in cells.items() if not math.isnan(position)}
-        rules = self._rules_given(told) if told else self._rules
+        rules = self._rules_for(told) if told else self._rules
         law = self._distribution(gaps)
         if cells:
             known = self._known({place: code for place, (code, _) in cells.items()}, gaps, rows, rules)
             codes, broken = self._fill(law, known, lambda: rng.random(rows), rules)
         else:
             codes, broken = rules.draw(lambda some: law.sample(len(some), rng), rows, lambda: rng.random(rows))
-        values, out = self._written(rules, codes, rng, told)
+        values, out = self._draw_values(rules, codes, rng, told)
         out[broken] = True
         if out.all() and rows and not cells:  # chosen one by one, rules may contradict each other; or few keep them
             codes, values, out = self._around_possible_rows(codes, rng)
@@ -236,13 +237,13 @@ class FittedModel:
             codes, values = codes[kept], [None if known is None else known[kept] for known in values]
         return Table(self.schema, list(codes.T), rows=rows, seed=seed, values=values)
 
-    def _written(
+    def _draw_values(
         self, rules: ConstraintSampler, codes: NDArray[Any], rng: np.random.Generator, given: Mapping[int, float]
     ) -> tuple[Values, NDArray[np.bool_]]:
         """Values inside the bins of rows, by column where there are any; and which rows break a rule by them."""
-        draw = partial(self._inside, rng)
+        draw = partial(self._draw_within_bins, rng)
         names = enumerate(self.schema.names)
-        values = [draw(place, codes[:, place]) if name in self.inside else None for place, name in names]
+        values = [draw(place, codes[:, place]) if name in self.within_bin_counts else None for place, name in names]
         return values, rules.write(codes, values, draw, given=given)
 
     def _around_possible_rows(
@@ -250,11 +251,11 @@ class FittedModel:
     ) -> tuple[NDArray[Any], Values, NDArray[np.bool_]]:
         """The rows, with cells that keep all rules in the columns that rules name, and their values."""
         named = sorted({column for rule in rules_of(self.schema) for column in rule.columns})
-        for row in ConstraintSampler.possible_rows(self.schema, self.filled, self.inside):
-            rules = self._rules_given({}, row=row)
+        for row in ConstraintSampler.possible_rows(self.schema, self.filled, self.within_bin_counts):
+            rules = self._rules_for({}, row=row)
             tried = codes[np.arange(max(len(codes), _TRIED)) % len(codes)]
             tried[:, named] = row[named]
-            values, out = self._written(rules, tried, rng, {})
+            values, out = self._draw_values(rules, tried, rng, {})
             kept = np.flatnonzero(~(out | rules.breaks(tried)))
             if len(kept):
                 kept = kept[np.arange(len(codes)) % len(kept)]
@@ -309,32 +310,34 @@ class FittedModel:
             progress: called with the phase, how much of it is done, of how much, while they are made.
         """
         many = whole("many", many, error=ModelError, least=2)  # their differences show the noise
-        if self.evidence is None:
+        if self.measurements is None:
             raise ModelError(
                 f"this model by {self.method} keeps no released tables from which it could be learned again",
                 hint="a model by mst, aim, mixture, privbayes or independent, fitted by this gapless or a newer one",
             )
-        return Copies(self, many, seed_or_new(seed), self.evidence, progress)
+        return Copies(self, many, seed_or_new(seed), self.measurements, progress)
 
-    def _inside(self, rng: np.random.Generator, place: int, codes: NDArray[Any]) -> NDArray[np.float64]:
+    def _draw_within_bins(self, rng: np.random.Generator, place: int, codes: NDArray[Any]) -> NDArray[np.float64]:
         """Positions inside the bins of a column on a line: by what was released of its cells, else evenly."""
         column = self.schema.columns[place]
         assert isinstance(column, _Binned)  # noqa: S101 for mypy: others have no bins
-        return column.draw_inside(self.inside.get(column.name), codes, rng)
+        return column.draw_inside(self.within_bin_counts.get(column.name), codes, rng)
 
     @cached_property
     def _rules(self) -> ConstraintSampler:
         """The schema's rules as this model keeps them: a function of released values, computed once."""
-        return self._rules_given({})
+        return self._rules_for({})
 
-    def _rules_given(self, values: Mapping[int, float], *, row: NDArray[np.int64] | None = None) -> ConstraintSampler:
+    def _rules_for(self, values: Mapping[int, float], *, row: NDArray[np.int64] | None = None) -> ConstraintSampler:
         """The same where all rows have these values, computed anew if a rule between rows looks at them.
 
         Or so that a `row` is possible.
         """
         if values and not self._rules.names(values):
             return self._rules
-        return ConstraintSampler.of(self.schema, self.filled, self.inside, self.facts.broken, values, row=row)
+        return ConstraintSampler.of(
+            self.schema, self.filled, self.within_bin_counts, self.facts.broken, values, row=row
+        )
 
     @one_thread()
     def impute(self, table: Table, *, seed: int | None = None) -> Table:
@@ -378,7 +381,10 @@ class FittedModel:
             )
         law: CanFill = distribution
         return rules.draw(
-            lambda rows: law.fill(given[rows], partial(some_of, chance, rows)), len(given), chance, free=given < 0
+            lambda rows: law.fill(given[rows], partial(chance_of_rows, chance, rows)),
+            len(given),
+            chance,
+            free=given < 0,
         )
 
     def marginal(self, columns: str | Sequence[str], *, gaps: Gaps = "filled") -> NDArray[np.float64]:
@@ -435,7 +441,7 @@ class FittedModel:
     def constraints(self) -> list[str]:
         """The schema's rules and what becomes of them in samples, a line for each."""
         not_enforced = self.not_enforced()
-        soft = {rule.rule.text: self._rules.tilted[rule.rule.text] for rule in soft_rules_of(self.schema)}
+        soft = {rule.rule.text: self._rules.soft_rules[rule.rule.text] for rule in soft_rules_of(self.schema)}
         told = []
         for rule in (constraint.forbidden for constraint in self.schema.constraints):
             if rule in soft:
@@ -450,7 +456,7 @@ class FittedModel:
 
     def pinned(self) -> str:
         """A sentence on the columns whose bins have one value each because of constraints, else nothing."""
-        pinned = sorted({column for chosen in self._rules.chosen for column in chosen.pinned})
+        pinned = sorted({column for chosen in self._rules.allowed_sets for column in chosen.pinned})
         if not pinned:
             return ""
         names = listing(self.schema.names[column] for column in pinned)
@@ -479,7 +485,7 @@ class FittedModel:
         ]
         return "\n".join(lines)
 
-    def lost_in_noise(self) -> str:
+    def noise_warning(self) -> str:
         """A sentence if a typical cell of a typical column is lost in noise, else nothing; from released values only.
 
         A cell of a column with k cells holds n/k rows on average, n the noisy number of rows. It is lost if 1.96
@@ -526,7 +532,7 @@ class FittedModel:
             )
         archive.save(Path(path), *self._parts())
 
-    def remade(self) -> FittedModel:
+    def sanitized(self) -> FittedModel:
         """The same model, made anew of plain numbers and text as from a file: what else it held stays behind."""
         head, arrays = self._parts()
         plain = {name: np.array(array) for name, array in arrays.items()}
@@ -539,9 +545,12 @@ class FittedModel:
         head: dict[str, Any] = {"schema": self.schema.to_toml(), "total": self.total, "facts": self.facts.to_json()}
         head |= {part: getattr(self, part).kind for part in ("filled", "gapped") if getattr(self, part) is not None}
         names = enumerate(self.schema.names)
-        arrays = {f"inside/{place}": self.inside[name] for place, name in names if name in self.inside}
-        for part in ("filled", "gapped", "evidence", "critic"):
-            if (held := getattr(self, part)) is not None:
+        arrays = {
+            f"inside/{place}": self.within_bin_counts[name] for place, name in names if name in self.within_bin_counts
+        }
+        parts = {"filled": self.filled, "gapped": self.gapped, "evidence": self.measurements, "critic": self.critic}
+        for part, held in parts.items():
+            if held is not None:
                 arrays |= {f"{part}/{name}": array for name, array in held.to_arrays().items()}
         return head, arrays
 
@@ -550,7 +559,7 @@ class FittedModel:
         """The model that a file holds."""
         if "filled" not in head:
             raise ModelError("the model file holds no distribution", hint="fit and save it again")
-        parts: dict[str, Any] = {"evidence": Evidence, "critic": Critic}
+        parts: dict[str, Any] = {"evidence": Measurements, "critic": Critic}
         for part in ("filled", "gapped"):
             if part in head and head[part] not in _DISTRIBUTIONS:
                 hint = nearest(str(head[part]), _DISTRIBUTIONS)
@@ -563,8 +572,15 @@ class FittedModel:
             parts[part] = kind.from_arrays(held) if kind and (held or part in head) else None
         schema = Schema.from_toml(head["schema"])
         places = enumerate(schema.names)
-        inside = {name: arrays[f"inside/{place}"] for place, name in places if f"inside/{place}" in arrays}
-        return cls(schema, total=head["total"], facts=Facts.from_json(head["facts"]), inside=inside, **parts)
+        counts = {name: arrays[f"inside/{place}"] for place, name in places if f"inside/{place}" in arrays}
+        return cls(
+            schema,
+            total=head["total"],
+            facts=Facts.from_json(head["facts"]),
+            within_bin_counts=counts,
+            measurements=parts.pop("evidence"),
+            **parts,
+        )
 
 
 def _seed_of(seed: int, part: int) -> int:

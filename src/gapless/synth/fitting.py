@@ -43,8 +43,8 @@ from gapless.privacy.budget import PURE
 from gapless.schema import Schema
 from gapless.synth.adversarial.generative import Critic
 from gapless.synth.fitted import Facts, FittedModel, Progress
-from gapless.synth.learning import BINS_SHARE, THIN, bins_for, columns_to_learn, levels, with_most_bins
-from gapless.synth.measurements import Evidence, LearnedModel, noise_of
+from gapless.synth.learning import BINS_SHARE, THIN, bins_for, columns_to_learn, hierarchy_levels, with_most_bins
+from gapless.synth.measurements import LearnedModel, Measurements, noise_of
 from gapless.text import plural
 from gapless.types import Floats, Integers
 
@@ -159,29 +159,29 @@ class FitContext:
         self.grant = table.ledger.grant(spend, to=to)
         self.missing = synthesizer.missing
         self.extended = synthesizer.counts_gaps
-        self.inside: dict[str, Floats] = {}
+        self.within_bin_counts: dict[str, Floats] = {}
         self.measured: list[Measurement] = []
         self.rows: list[Measurement] = []
-        self.trees: list[Measurement] = []
+        self.bin_hierarchy: list[Measurement] = []
         self.noise: list[Noise] = []
         self.broken: dict[str, tuple[float, float]] = {}
         self.plan: Plan
         self._method = synthesizer.name
         self._progress = progress
-        self.read = table.schema
-        self._take(table.told_by(with_most_bins(table.schema)))
+        self.input_schema = table.schema
+        self._set_table(table.told_by(with_most_bins(table.schema)))
         _check_constraints(self.schema)
         synthesizer.check(self)
-        self._take(table.told_by(self._learned(table)))
+        self._set_table(table.told_by(self._learn_bins(table)))
 
-    def _take(self, table: PrivateTable) -> None:
+    def _set_table(self, table: PrivateTable) -> None:
         """Fit this table from here on."""
         self.table = self.prepared = table
         self.schema = table.schema
         self.sizes = tuple(column.extended_size if self.extended else column.size for column in table.schema.columns)
         self.columns: list[Marginal] = self.nontrivial([(c,) for c in range(len(self.sizes))]) or [(0,)]
 
-    def _learned(self, table: PrivateTable) -> Schema:
+    def _learn_bins(self, table: PrivateTable) -> Schema:
         """The schema with the bins that it leaves to a release: one batch, all levels of all columns alike."""
         columns = columns_to_learn(table.schema)
         if not columns:
@@ -189,7 +189,7 @@ class FitContext:
         self.notify("learning bins", 0, 1)
         rows = self.counted
         sizes = {c.name: c.extended_size if self.extended else c.size for c in columns}
-        trees = {c.name: levels(c.values_size, sizes[c.name] - c.values_size) for c in columns}
+        trees = {c.name: hierarchy_levels(c.values_size, sizes[c.name] - c.values_size) for c in columns}
         requests = [
             (counts, f"{name} in {level.max() + 1} cells")
             for name, tree in trees.items()
@@ -202,11 +202,13 @@ class FitContext:
             tables = [next(released) for _ in trees[column.name]]
             others = sizes[column.name] - column.values_size
             (place,) = table.schema.positions([column.name])
-            self.trees += [Measurement((place,), counts[: len(counts) - others], noise_std) for counts in tables]
+            self.bin_hierarchy += [
+                Measurement((place,), counts[: len(counts) - others], noise_std) for counts in tables
+            ]
             total = max(total, tables[0].sum())
-        self.inside = self.evidence().inside(table.schema)
+        self.within_bin_counts = self.to_measurements().within_bin_counts(table.schema)
         bins = bins_for(total, self.grant.left, table.protect, len(table.schema.columns))
-        return cut_schema(table.schema, self.inside, bins, least=THIN * noise_std)
+        return cut_schema(table.schema, self.within_bin_counts, bins, least=THIN * noise_std)
 
     @property
     def counted(self) -> WhichRows:
@@ -222,12 +224,12 @@ class FitContext:
         """The marginals without columns of one cell, which tell nothing that the others do not."""
         return [marginal for marginal in marginals if all(self.sizes[c] > 1 for c in marginal)]
 
-    def can_choose(self, share: float, *, distance: float = 1.0) -> None:
+    def check_choice_budget(self, share: float, *, distance: float = 1.0) -> None:
         """Refuse, before anything is spent, a share with which no choice could be paid, whatever filling gaps costs.
 
         `distance` is how far a score moves with one row.
         """
-        learning = BINS_SHARE if columns_to_learn(self.read) else 0.0
+        learning = BINS_SHARE if columns_to_learn(self.input_schema) else 0.0
         spend = self.grant.left * (share * (1 - self.missing.share) * (1 - learning) * (1 - self._rules_share))
         ExponentialChoice.for_loss(spend, Linf(distance * self.table.protect.at_most))
 
@@ -300,7 +302,7 @@ class FitContext:
         self.measured += fresh
         return fresh
 
-    def laws(self, spend: Loss, *, ahead: Sequence[Request] = ()) -> list[Floats]:
+    def column_probabilities(self, spend: Loss, *, ahead: Sequence[Request] = ()) -> list[Floats]:
         """The law of each column by itself, as noisy counts tell it, no cell quite impossible."""
         self.notify("measuring", 0, 1)
         laws = [np.ones(size) / size for size in self.sizes]
@@ -348,28 +350,28 @@ class FitContext:
         return estimate_total(self.rows or self.measured)
 
     @property
-    def measurements(self) -> list[Measurement]:
+    def scaled_tables(self) -> list[Measurement]:
         """What was measured, brought to a common total."""
-        return self.evidence().agreed
+        return self.to_measurements().scaled_tables
 
-    def evidence(self, kind: str = "", **more: Any) -> Evidence:
+    def to_measurements(self, kind: str = "", **more: Any) -> Measurements:
         """All that was measured so far, of which a distribution of this kind is learned; `more` is for networks."""
-        return Evidence(
+        return Measurements(
             kind=kind,
             tables=tuple(self.measured),
             rows=tuple(self.rows),
             extended=self.extended,
-            trees=tuple(self.trees),
+            bin_hierarchy=tuple(self.bin_hierarchy),
             **more,
         )
 
     def learn(self, kind: str, **more: Any) -> LearnedModel:
         """A distribution of this kind, of all that was measured. Its model keeps the tables, so that there are copies.
 
-        `more` is what `evidence` takes.
+        `more` is what `to_measurements` takes.
         """
         self.notify("fitting", 0, 1)
-        learned = self.evidence(kind, **more).learn(self.schema, progress=partial(self.notify, "fitting"))
+        learned = self.to_measurements(kind, **more).learn(self.schema, progress=partial(self.notify, "fitting"))
         self.notify("fitting", 1, 1)
         return learned
 
@@ -397,20 +399,22 @@ class FitContext:
             far = ", ".join(map(self.name, learned.unexplained))
             limits = [*limits, f"Further from the model than noise explains: {far}."]
         bins = {}
-        if self.inside:
-            bins["bins"] = f"learned for {plural(len(self.inside), 'column')}, with {BINS_SHARE:.0%} of the budget"
+        if self.within_bin_counts:
+            bins["bins"] = (
+                f"learned for {plural(len(self.within_bin_counts), 'column')}, with {BINS_SHARE:.0%} of the budget"
+            )
         facts = Facts(
             method=self._method,
             guarantee=self.table.ledger.guarantee(),
             settings={"missing": repr(self.missing), **bins, **settings},
             structure=tuple(self.structure() if structure is None else structure),
-            noise=_noise_of_columns(self.schema.names, self.sizes, self.measurements),
+            noise=_noise_of_columns(self.schema.names, self.sizes, self.scaled_tables),
             limits=tuple(limits),
             edges=tuple(sorted(edges)),
             broken=self.broken,
         )
-        filled, gapped, _, _, evidence = learned
-        return FittedModel(self.schema, filled, gapped, self.total, facts, self.inside, evidence, critic)
+        filled, gapped, _, _, measurements = learned
+        return FittedModel(self.schema, filled, gapped, self.total, facts, self.within_bin_counts, measurements, critic)
 
 
 def _check_constraints(schema: Schema) -> None:

@@ -54,7 +54,7 @@ def bins_for(rows: float, loss: Loss, protect: Rows, columns: int) -> int:
     return int(np.clip(math.sqrt(max(rows, 0.0) / (ROWS_PER_NOISE * noise_std)), FEWEST_BINS, MOST_BINS))
 
 
-def levels(cells: int, others: int) -> list[Integers]:
+def hierarchy_levels(cells: int, others: int) -> list[Integers]:
     """The node of each cell on every level of the tree, the coarsest level first; `others` are nodes by themselves.
 
     >>> [level.tolist() for level in levels(6, 1)]
@@ -70,7 +70,7 @@ def levels(cells: int, others: int) -> list[Integers]:
         node = node // FANOUT
 
 
-def sums_of_levels(cells: Floats, tables: Sequence[Floats]) -> list[Floats]:
+def level_counts(cells: Floats, tables: Sequence[Floats]) -> list[Floats]:
     """The counts of cells summed on every level of a tree that has tables of this size, the coarsest first.
 
     >>> [counts.tolist() for counts in sums_of_levels(np.array([1, 0, 0, 0, 0, 2]), [np.zeros(2), np.zeros(6)])]
@@ -82,7 +82,7 @@ def sums_of_levels(cells: Floats, tables: Sequence[Floats]) -> list[Floats]:
     ]
 
 
-def settle(tables: Sequence[Floats], noise_std: float, *, closely: bool = False) -> Floats:
+def nonnegative_counts(tables: Sequence[Floats], noise_std: float, *, follow_noise: bool = False) -> Floats:
     """How many rows each cell has, about, none below 0: from the noisy counts of every level, the coarsest first.
 
     Where only noise is seen nothing is left, or an even spread: less noise for some bias. `closely` the counts are
@@ -90,20 +90,20 @@ def settle(tables: Sequence[Floats], noise_std: float, *, closely: bool = False)
     by other amounts than noise does, and a bias that none of them shows.
     """
     agreed, stds = _agreed(tables, noise_std)
-    ends = [(0, len(values)) for values in agreed] if closely else _ends(agreed, stds)
+    ends = [(0, len(values)) for values in agreed] if follow_noise else _ends(agreed, stds)
     rows: Floats = np.array([max(agreed[0].sum(), 0.0)])
     for values, noise, (first, last) in zip(agreed, stds, ends, strict=True):
         inside = (np.arange(len(values)) >= first) & (np.arange(len(values)) < last)
         children = _by_parent(np.where(inside, values, -np.inf), fill=-np.inf)
         real = np.isfinite(children)
         even = np.where(real, rows[:, None] / np.maximum(real.sum(axis=1, keepdims=True), 1), 0.0)
-        clear = (rows >= (0.0 if closely else EVEN) * noise * math.sqrt(FANOUT)) & real.any(axis=1)
-        split = project(np.where(clear[:, None], children, 0.0), rows)
+        clear = (rows >= (0.0 if follow_noise else EVEN) * noise * math.sqrt(FANOUT)) & real.any(axis=1)
+        split = project_rows(np.where(clear[:, None], children, 0.0), rows)
         rows = np.where(clear[:, None], split, even).ravel()[: len(values)]
     return rows
 
 
-def signed(tables: Sequence[Floats], noise_std: float) -> Floats:
+def least_squares_counts(tables: Sequence[Floats], noise_std: float) -> Floats:
     """How many rows each cell has, signs and all: the least squares of all levels, so without bias.
 
     From the top, what a node has beyond the sum of its children is shared by them evenly (Hay and others 2010).
@@ -154,7 +154,7 @@ def _by_parent(values: Floats, *, fill: float) -> Floats:
     return np.concatenate([values, np.full(lacking, fill)]).reshape(-1, FANOUT)
 
 
-def project(values: Floats, totals: Floats) -> Floats:
+def project_rows(values: Floats, totals: Floats) -> Floats:
     """The nearest row to each of these that is nowhere below 0 and has this total."""
     ordered: NDArray[np.float64] = -np.sort(-values, axis=1)
     above = np.cumsum(np.where(np.isfinite(ordered), ordered, 0.0), axis=1) - totals[:, None]

@@ -15,7 +15,7 @@ from gapless.schema import Schema
 from gapless.synth.fitted import FittedModel
 from gapless.synth.marginal.bayesian_network import BayesianNetwork
 from gapless.synth.marginal.mixture_model import MixtureModel
-from gapless.synth.measurements import LEARNERS, MOST_CELLS, Evidence
+from gapless.synth.measurements import LEARNERS, MOST_CELLS, Measurements
 
 LARGEST = 2.0**53  # of counts and their noise: whole numbers up to here are exact
 TRIED = 16  # rows
@@ -44,11 +44,11 @@ def _check(model: FittedModel) -> None:
         if distribution is not None:
             sizes = (c.size if distribution is model.filled else c.extended_size for c in columns)
             _check_law(distribution, tuple(sizes))
-    for name, held in model.inside.items():
+    for name, held in model.within_bin_counts.items():
         fine = model.schema.fine[name]
         _require(held.shape == (fine.values_size,) and bool((held >= 0).all()))
-    if model.evidence is not None:
-        _check_evidence(model.evidence, model.schema)
+    if model.measurements is not None:
+        _check_measurements(model.measurements, model.schema)
     if model.critic is not None:
         model.critic.log_odds(np.array([[column.size - 1 for column in columns]]))
 
@@ -58,30 +58,30 @@ def _check_law(distribution: Distribution, sizes: tuple[int, ...]) -> None:
     if isinstance(distribution, GraphicalModel):
         _require(cells(sizes, distribution.potentials) <= MOST_CELLS)
     if isinstance(distribution, Product | MixtureModel | BayesianNetwork):
-        laws = distribution.probabilities if isinstance(distribution, Product) else distribution.laws
+        laws = distribution.probabilities
         _require(all((law >= 0).all() and (law.sum(axis=-1) > 0).all() for law in laws))
     drawn = distribution.sample(TRIED, np.random.default_rng(0))
     _require(drawn.shape == (TRIED, len(sizes)) and bool((drawn < np.array(sizes)).all()))
 
 
-def _check_evidence(evidence: Evidence, schema: Schema) -> None:
+def _check_measurements(measurements: Measurements, schema: Schema) -> None:
     """Whether copies can be learned from its tables: each has the cells of its columns, or of its node."""
-    sizes = evidence.sizes(schema)
-    _require(evidence.kind in LEARNERS)
-    for measured in (*evidence.tables, *evidence.rows, *evidence.trees):
+    sizes = measurements.sizes(schema)
+    _require(measurements.kind in LEARNERS)
+    for measured in (*measurements.tables, *measurements.rows, *measurements.bin_hierarchy):
         _require(1 / LARGEST <= measured.noise_std <= LARGEST and bool((np.abs(measured.counts) <= LARGEST).all()))
         _require(len(set(measured.columns)) == len(measured.columns) <= len(sizes))
         _require(all(0 <= column < len(sizes) for column in measured.columns))
-    for place, table in enumerate(evidence.tables):
-        _require(evidence.kind != MixtureModel.kind or 1 <= len(table.columns) <= 2)
+    for place, table in enumerate(measurements.tables):
+        _require(measurements.kind != MixtureModel.kind or 1 <= len(table.columns) <= 2)
         shape = [sizes[column] for column in table.columns]
-        if place < len(evidence.nodes):
-            node = evidence.nodes[place]
+        if place < len(measurements.nodes):
+            node = measurements.nodes[place]
             _require([len(codes) for codes in node.merged] == [sizes[parent] for parent in node.parents])
             shape = [*node.shape, sizes[node.column]]
         _require(table.counts.shape == tuple(shape))
-    _require(all(table.counts.shape == () and table.columns == () for table in evidence.rows))
-    evidence.inside(schema)
+    _require(all(table.counts.shape == () and table.columns == () for table in measurements.rows))
+    measurements.within_bin_counts(schema)
 
 
 def _require(fits: bool) -> None:  # noqa: FBT001 it reads as a sentence

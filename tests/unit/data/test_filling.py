@@ -48,8 +48,8 @@ def test_nothing_is_put_into_a_law_by_hand():
     law = ColumnLaw((), 2, 2, 1, np.zeros(2))
     with pytest.raises(AttributeError):
         object.__setattr__(law, "draw", print)
-    assert law.remade() is not law
-    assert law.remade().numbers is not law.numbers
+    assert law.sanitized() is not law
+    assert law.sanitized().numbers is not law.numbers
 
 
 def test_counts_of_drawn_cells_read_every_row(table):

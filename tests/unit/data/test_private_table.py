@@ -314,10 +314,10 @@ def planted_models(model, spy):
 def test_a_model_of_ours_is_made_anew_before_it_is_handed_rows(table, tmp_path):
     """What was put into it by hand would see every row, whatever its class is; it stays behind."""
     model = fitted(tmp_path)
-    for place, caught in ((FittedModel.remade, False), (lambda model: model, True)):  # planted: taken as it is
+    for place, caught in ((FittedModel.sanitized, False), (lambda model: model, True)):  # planted: taken as it is
         for planted in planted_models(model, spy := Spy()):
             Noting.seen.clear()
-            with mock.patch.object(FittedModel, "remade", place):
+            with mock.patch.object(FittedModel, "sanitized", place):
                 filled = table.fill_given(planted)
             Noting.seen.clear()
             reveal(filled.marginal("x0"), table.ledger)

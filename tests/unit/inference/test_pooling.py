@@ -15,7 +15,7 @@ from gapless.inference.estimates import Estimates, bootstrap, estimate, estimate
 from gapless.inference.pooling import _Intervals
 from gapless.inference.support import dealt, needs_of
 from gapless.schema import Categorical, Integer, Schema
-from gapless.synth.learning import signed
+from gapless.synth.learning import least_squares_counts
 from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
 from gapless.weights import Estimate
@@ -211,7 +211,7 @@ def test_how_freely_gap_rates_of_a_mixture_move_is_in_the_interval(tmp_path):
     """Between two mixtures, of which either might be right: the middle, and as far again to either side."""
     copies = without_young_incomes(tmp_path)
     question = gl.Mean("income")
-    one, other = (estimate(question, rows).values for rows in (copies.original, copies.freer))
+    one, other = (estimate(question, rows).values for rows in (copies.reference_sample, copies.loose_rates_sample))
     found = bootstrap(one, np.array([estimate(question, rows).values for rows in copies.replicates]))
     (mean,) = gl.pool(copies, question).estimates
     assert abs(other - one) > 0
@@ -220,16 +220,16 @@ def test_how_freely_gap_rates_of_a_mixture_move_is_in_the_interval(tmp_path):
     (age,) = gl.pool(copies, gl.Mean("age")).estimates  # it has no gaps
     assert age.value == pytest.approx(
         (
-            2 * estimate(gl.Mean("age"), copies.original).values
+            2 * estimate(gl.Mean("age"), copies.reference_sample).values
             - np.mean([estimate(gl.Mean("age"), t).values for t in copies])
         )[0]
     )
 
 
 def test_other_models_and_tables_without_gaps_have_no_freer_one(copies, tmp_path):
-    assert copies.freer is None
+    assert copies.loose_rates_sample is None
     table = private(people(300), SCHEMA, tmp_path)
-    assert gl.Mixture().fit(table, spend=table.ledger.left).copies(2, seed=1).freer is None
+    assert gl.Mixture().fit(table, spend=table.ledger.left).copies(2, seed=1).loose_rates_sample is None
 
 
 def test_a_bias_of_either_sign_is_held():
@@ -259,7 +259,7 @@ def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
     some = gl.Proportion("gain > 0")
     found = gl.pool(copies, some)
     (tail,) = found.estimates
-    said = np.array([estimate(some, table).values for table in (copies.original, *copies.replicates)])
+    said = np.array([estimate(some, table).values for table in (copies.reference_sample, *copies.replicates)])
     assert len(said) == 9
     alone = bootstrap(said[0], said[1:])
     half = tail.interval[1] - tail.value
@@ -269,9 +269,9 @@ def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
     assert tail.noise_factor == pytest.approx(half / 1.96 / np.sqrt(_variance(copies, some)), rel=1e-3)
     assert "gaps" not in "\n".join(found.answers)
     (mean,) = gl.pool(copies, gl.Mean("gain")).estimates
-    told = [estimate(gl.Mean("gain"), *drawn) for drawn in copies.copied]
+    told = [estimate(gl.Mean("gain"), *drawn) for drawn in copies.drawn_copies]
     exact = rubin(
-        estimate(gl.Mean("gain"), copies.original, copies.evidence).values,
+        estimate(gl.Mean("gain"), copies.reference_sample, copies.measurements).values,
         np.array([each.values for each in told]),
         np.array([each.variances for each in told]),
     )
@@ -279,7 +279,9 @@ def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
     assert mean.interval == pytest.approx((max(0, mean.value - exact.half[0]), mean.value + exact.half[0]))
     (share,) = gl.pool(copies, gl.Proportion("sex == 'F'")).estimates
     shares = [estimate(gl.Proportion("sex == 'F'"), table) for table in copies]
-    middle = 2 * estimate(gl.Proportion("sex == 'F'"), copies.original).values - np.mean([one.values for one in shares])
+    middle = 2 * estimate(gl.Proportion("sex == 'F'"), copies.reference_sample).values - np.mean(
+        [one.values for one in shares]
+    )
     assert share.value == pytest.approx(middle[0])
 
 
@@ -290,11 +292,11 @@ def test_learned_cells_widen_intervals_by_noise_and_not_by_gaps(tmp_path):
     gl.Mean("age", by="sex"),  # in declared bins
 ])  # fmt: skip
 def test_means_are_those_of_bins_and_no_chance_of_drawing_values_is_in_them(question, drawn_copies):
-    drawn, evidence = drawn_copies.copied[0]
-    plain, said = (estimate(question, drawn, known) for known in (None, evidence))
+    drawn, measurements = drawn_copies.drawn_copies[0]
+    plain, said = (estimate(question, drawn, known) for known in (None, measurements))
     place = drawn.schema.names.index(question.column)
     numbers = np.arange(*{"gain": (0.0, 1000), "age": (0.0, 100)}[question.column])
-    means = evidence.means(drawn.schema, place, np.clip(numbers, *(question.bounds or (0, 999))))
+    means = measurements.bin_means(drawn.schema, place, np.clip(numbers, *(question.bounds or (0, 999))))
     for group, sex in enumerate(["F", "M"][: len(plain.names)]):
         here = drawn.codes[2] == "FM".index(sex) if question.by or question.where else slice(None)
         assert said.values[group] == pytest.approx(means[drawn.codes[place][here]].mean())
@@ -304,29 +306,36 @@ def test_means_are_those_of_bins_and_no_chance_of_drawing_values_is_in_them(ques
 
 @pytest.mark.parametrize("question", [gl.Mean("gain", where="gain < 500"), gl.Proportion("gain == 0")])
 def test_what_looks_inside_bins_is_told_by_rows(question, drawn_copies):
-    drawn, evidence = drawn_copies.copied[0]
-    np.testing.assert_array_equal(estimate(question, drawn, evidence).values, estimate(question, drawn).values)
+    drawn, measurements = drawn_copies.drawn_copies[0]
+    np.testing.assert_array_equal(estimate(question, drawn, measurements).values, estimate(question, drawn).values)
 
 
 def test_a_group_of_the_column_itself_is_told_by_rows(drawn_copies):
-    drawn, evidence = drawn_copies.copied[0]
+    drawn, measurements = drawn_copies.drawn_copies[0]
     by_itself = gl.Mean("gain", by="gain")
-    np.testing.assert_array_equal(estimate(by_itself, drawn, evidence).values, estimate(by_itself, drawn).values)
+    np.testing.assert_array_equal(estimate(by_itself, drawn, measurements).values, estimate(by_itself, drawn).values)
 
 
 def test_trees_that_rows_follow_have_no_count_below_zero_and_the_means_of_rows(drawn_copies):
-    drawn, evidence = drawn_copies.copied[0]
-    lifted, numbers = evidence.lifted(drawn.schema), np.arange(1000.0)
-    assert min(level.counts.min() for level in evidence.trees) < 0 <= min(level.counts.min() for level in lifted.trees)
-    assert len({round(level.counts.sum(), 6) for level in lifted.trees}) == 1
-    held = evidence.inside(drawn.schema, closely=True)["gain"]
-    assert lifted.inside(drawn.schema, closely=True)["gain"] == pytest.approx(held)
+    drawn, measurements = drawn_copies.drawn_copies[0]
+    lifted, numbers = measurements.nonnegative(drawn.schema), np.arange(1000.0)
+    assert (
+        min(level.counts.min() for level in measurements.bin_hierarchy)
+        < 0
+        <= min(level.counts.min() for level in lifted.bin_hierarchy)
+    )
+    assert len({round(level.counts.sum(), 6) for level in lifted.bin_hierarchy}) == 1
+    held = measurements.within_bin_counts(drawn.schema, follow_noise=True)["gain"]
+    assert lifted.within_bin_counts(drawn.schema, follow_noise=True)["gain"] == pytest.approx(held)
     bins = drawn.schema["gain"].fine.group(drawn.schema["gain"])[:1000]
     of_rows = np.bincount(bins, held * numbers) / np.bincount(bins, held)
-    assert lifted.means(drawn.schema, 0, numbers) == pytest.approx(of_rows)
-    told, _ = evidence.told(drawn.schema, 0)  # by all tables: that of the tree is known less well
-    beyond = np.bincount(bins, signed([level.counts for level in evidence.trees], 1.0) * (numbers - of_rows[bins]))
-    assert evidence.means(drawn.schema, 0, numbers) == pytest.approx(of_rows + beyond / told)
+    assert lifted.bin_means(drawn.schema, 0, numbers) == pytest.approx(of_rows)
+    told, _ = measurements.column_counts(drawn.schema, 0)  # by all tables: that of the tree is known less well
+    beyond = np.bincount(
+        bins,
+        least_squares_counts([level.counts for level in measurements.bin_hierarchy], 1.0) * (numbers - of_rows[bins]),
+    )
+    assert measurements.bin_means(drawn.schema, 0, numbers) == pytest.approx(of_rows + beyond / told)
     assert np.abs(beyond / told).max() > 1
 
 
@@ -339,12 +348,13 @@ def test_with_gaps_replicates_are_compared_with_the_rows_that_they_come_from(tmp
     table = private(rows, schema, tmp_path, budget=gl.Budget(0.5, 1e-6))
     with fixed_noise(1):
         copies = gl.Independent(missing=gl.Extended()).fit(table, spend=table.ledger.left).copies(6, seed=1)
-    mean, evidence = gl.Mean("gain"), copies.evidence
+    mean, measurements = gl.Mean("gain"), copies.measurements
     (found,) = gl.pool(copies, mean).estimates
     exact, lifted = (
-        estimate(mean, copies.original, known).values for known in (evidence, evidence.lifted(copies.model.schema))
+        estimate(mean, copies.reference_sample, known).values
+        for known in (measurements, measurements.nonnegative(copies.model.schema))
     )
-    replicates = np.array([estimate(mean, *drawn).values for drawn in copies.replicated])
+    replicates = np.array([estimate(mean, *drawn).values for drawn in copies.drawn_replicates])
     assert abs(lifted - exact) > 1
     assert found.value == pytest.approx(max(0.0, (exact - (replicates.mean(axis=0) - lifted))[0]))
 
@@ -381,9 +391,9 @@ def test_a_mean_that_is_mostly_noise_says_where_to_cut_it(drawn_copies):
 
 
 def test_values_in_declared_bins_are_drawn_evenly(drawn_copies):
-    drawn, evidence = drawn_copies.copied[0]
-    assert evidence.means(drawn.schema, 1, np.arange(100.0)) == pytest.approx([24.5, 74.5])
-    assert evidence.means(drawn.schema, 2, np.array([1.0, 5.0])).tolist() == [1, 5]
+    drawn, measurements = drawn_copies.drawn_copies[0]
+    assert measurements.bin_means(drawn.schema, 1, np.arange(100.0)) == pytest.approx([24.5, 74.5])
+    assert measurements.bin_means(drawn.schema, 2, np.array([1.0, 5.0])).tolist() == [1, 5]
 
 
 @pytest.fixture(scope="module")
@@ -421,19 +431,19 @@ def test_what_hangs_on_values_inside_bins_widens_an_interval(tmp_path):
     alone = gl.pool(copies, gl.Mean("x")).estimates[0]
     assert alone.interval[1] - alone.interval[0] < 0.1
     groups = gl.Mean("y", by="x")  # by the means of bins, but what is dealt is values
-    told = [estimate(groups, *drawn) for drawn in copies.copied]
+    told = [estimate(groups, *drawn) for drawn in copies.drawn_copies]
     plain = rubin(told[0].values, np.array([e.values for e in told]), np.array([e.variances for e in told]))
     wide = [(each.interval[1] - each.interval[0]) / 2 for each in gl.pool(copies, groups).estimates[2:6]]
     assert (np.array(wide) > 1.2 * plain.half[2:6]).all()
-    dealt_rows = dealt(copies.original, [0, 1], np.random.default_rng(0))
+    dealt_rows = dealt(copies.reference_sample, [0, 1], np.random.default_rng(0))
     for place in range(2):
-        old, new = (np.sort(rows.positions(place)) for rows in (copies.original, dealt_rows))
+        old, new = (np.sort(rows.positions(place)) for rows in (copies.reference_sample, dealt_rows))
         np.testing.assert_array_equal(old, new)
-        np.testing.assert_array_equal(copies.original.codes[place], dealt_rows.codes[place])
+        np.testing.assert_array_equal(copies.reference_sample.codes[place], dealt_rows.codes[place])
 
 
 def _slopes(copies, fits):
-    original = smf.ols("y ~ x", copies.original.to_pandas()).fit()
+    original = smf.ols("y ~ x", copies.reference_sample.to_pandas()).fit()
     return (
         np.array([original.params["x"]]),
         np.array([[fit.params["x"]] for fit in fits]),

@@ -140,7 +140,7 @@ def test_a_release_that_is_lost_in_noise_says_so(tmp_path, rows, lost):
     table = private([("a", "b")] * rows, SCHEMA, tmp_path, budget=gl.Budget(1.0, 1e-6))
     model = gl.Independent().fit(table, spend=table.ledger.share("2%"))
     sample = model.sample(5, seed=1)
-    assert ("noise dominates this release" in model.lost_in_noise()) == lost
+    assert ("noise dominates this release" in model.noise_warning()) == lost
     assert ("Warning: noise dominates" in "\n".join(privacy_statement(model, sample, table.ledger))) == lost
     assert ("Warning: noise dominates" in release_page(model, sample, table.ledger)) == lost
 

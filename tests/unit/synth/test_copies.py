@@ -44,7 +44,7 @@ def test_a_file_keeps_what_the_model_is_learned_from(method, missing, tmp_path):
     model.save(tmp_path / "m")
     loaded = gl.load(tmp_path / "m")
     for kept in (model, loaded):
-        learned = kept.evidence.learn(kept.schema)
+        learned = kept.measurements.learn(kept.schema)
         assert learned.total == model.total
         for place in range(3):
             assert np.allclose(learned.filled.marginal([place]), model.filled.marginal([place]), atol=1e-6)

@@ -48,7 +48,7 @@ def test_the_number_of_rows_is_paid_for_once_and_only_where_marginals_do_not_tel
             fitting.measure([marginal], spend / 2)
     assert [entry.what for entry in table.ledger.entries].count("number of rows") == times
     assert fitting.total == pytest.approx(len(ROWS))
-    assert [measured.counts.sum() for measured in fitting.measurements] == pytest.approx([len(ROWS)] * 2)
+    assert [measured.counts.sum() for measured in fitting.scaled_tables] == pytest.approx([len(ROWS)] * 2)
 
 
 def test_columns_of_one_cell_tell_nothing(tmp_path):

@@ -18,11 +18,11 @@ from gapless.synth.learning import (
     BINS_SHARE,
     FANOUT,
     bins_for,
-    levels,
-    project,
-    settle,
-    signed,
-    sums_of_levels,
+    hierarchy_levels,
+    least_squares_counts,
+    level_counts,
+    nonnegative_counts,
+    project_rows,
     with_most_bins,
 )
 from gapless.testing.audit import private
@@ -71,7 +71,7 @@ def fitted(method, folder, *, missing="extended", frame=None, schema=SCHEMA, bud
 
 @pytest.mark.parametrize("cells", [1, 4, 5, 16, 100, 1024, 65_000])
 def test_levels_are_nested_and_end_with_the_cells(cells):
-    tree = levels(cells, 2)
+    tree = hierarchy_levels(cells, 2)
     assert np.array_equal(tree[-1], np.arange(cells + 2))
     assert tree[0].max() + 1 <= FANOUT + 2
     for coarse, fine in pairwise(tree):
@@ -84,36 +84,36 @@ def test_levels_are_nested_and_end_with_the_cells(cells):
 @given(st.lists(st.floats(-50, 50), min_size=4, max_size=4), st.floats(0, 80))
 def test_projection_is_the_nearest_row_with_the_total(values, total):
     values = np.array(values)
-    near = project(values[None], np.array([total]))[0]
+    near = project_rows(values[None], np.array([total]))[0]
     assert near.min() >= 0
     assert near.sum() == pytest.approx(total, abs=1e-9)
     others = np.random.default_rng(0).dirichlet(np.ones(4), 200) * total
     assert ((near - values) ** 2).sum() <= ((others - values) ** 2).sum(axis=1).min() + 1e-9
 
 
-@pytest.mark.parametrize("closely", [False, True])
+@pytest.mark.parametrize("follow_noise", [False, True])
 @pytest.mark.parametrize("cells", [5, 64, 1000])
-def test_without_noise_the_cells_come_back(cells, closely):
+def test_without_noise_the_cells_come_back(cells, follow_noise):
     counts = np.random.default_rng(0).poisson(3, cells).astype(float)
-    tree = levels(cells, 0)
+    tree = hierarchy_levels(cells, 0)
     tables = [np.bincount(level, weights=counts) for level in tree]
-    assert settle(tables, 1e-9, closely=closely) == pytest.approx(counts)
-    assert signed(tables, 1.0) == pytest.approx(counts)
+    assert nonnegative_counts(tables, 1e-9, follow_noise=follow_noise) == pytest.approx(counts)
+    assert least_squares_counts(tables, 1.0) == pytest.approx(counts)
 
 
 def test_signed_counts_are_the_least_squares_of_all_levels():
-    rng, tree = np.random.default_rng(1), levels(64, 0)
+    rng, tree = np.random.default_rng(1), hierarchy_levels(64, 0)
     tables = [rng.normal(0, 9, level.max() + 1) for level in tree]
     design = np.concatenate([np.equal.outer(np.arange(level.max() + 1), level) for level in tree])
-    assert signed(tables, 9.0) == pytest.approx(np.linalg.lstsq(design, np.concatenate(tables))[0])
-    assert signed(tables, 9.0).min() < 0
+    assert least_squares_counts(tables, 9.0) == pytest.approx(np.linalg.lstsq(design, np.concatenate(tables))[0])
+    assert least_squares_counts(tables, 9.0).min() < 0
 
 
 @pytest.mark.parametrize("cells", [5, 64, 1000])
 def test_rows_are_counted_as_the_levels_of_a_tree_count_them(cells):
     drawn = np.random.default_rng(0).integers(0, cells, 300)
-    tables = [np.bincount(level[drawn], minlength=level.max() + 1) for level in levels(cells, 0)]
-    for found, table in zip(sums_of_levels(np.bincount(drawn, minlength=cells), tables), tables, strict=True):
+    tables = [np.bincount(level[drawn], minlength=level.max() + 1) for level in hierarchy_levels(cells, 0)]
+    for found, table in zip(level_counts(np.bincount(drawn, minlength=cells), tables), tables, strict=True):
         np.testing.assert_array_equal(found, table)
 
 
@@ -122,10 +122,10 @@ def test_noise_far_out_on_a_tail_does_not_make_means_and_spreads_too_large():
     rng = np.random.default_rng(0)
     counts = np.zeros(4096)
     counts[:40] = 500
-    tree, cells = levels(4096, 0), np.arange(4096)
+    tree, cells = hierarchy_levels(4096, 0), np.arange(4096)
     means, spreads = [], []
     for _ in range(40):
-        told = settle([np.bincount(g, weights=counts) + rng.normal(0, 100, g.max() + 1) for g in tree], 100)
+        told = nonnegative_counts([np.bincount(g, weights=counts) + rng.normal(0, 100, g.max() + 1) for g in tree], 100)
         mean = told @ cells / told.sum()
         means.append(mean)
         spreads.append(np.sqrt(told @ (cells - mean) ** 2 / told.sum()))
@@ -138,11 +138,13 @@ def test_a_tree_tells_the_line_better_than_a_flat_table_of_the_same_price():
     rng = np.random.default_rng(0)
     counts = np.exp(-np.arange(1024) / 60) * 300
     counts[200] = 5000
-    tree = levels(1024, 0)
+    tree = hierarchy_levels(1024, 0)
     errors = np.zeros(2)
     for _ in range(20):
         noise = 30 * np.sqrt(len(tree))
-        told = settle([np.bincount(g, weights=counts) + rng.normal(0, noise, g.max() + 1) for g in tree], noise)
+        told = nonnegative_counts(
+            [np.bincount(g, weights=counts) + rng.normal(0, noise, g.max() + 1) for g in tree], noise
+        )
         flat = np.maximum(counts + rng.normal(0, 30, 1024), 0)
         for place, found in enumerate((told, flat)):
             errors[place] += np.abs(np.cumsum(found / found.sum() - counts / counts.sum())).max()
@@ -176,9 +178,9 @@ def test_every_method_learns_bins_and_draws_values_as_they_lie(method, missing, 
     table, model = fitted(method, tmp_path, missing=missing)
     told = [entry.what for entry in table.ledger.entries]
     assert told[0].startswith("pay in ")
-    assert sum(what.startswith("hours in ") for what in told) == len(levels(100, 0))
+    assert sum(what.startswith("hours in ") for what in told) == len(hierarchy_levels(100, 0))
     assert model.schema.is_cut_from(SCHEMA)
-    assert set(model.inside) == {"pay", "hours", "since"}
+    assert set(model.within_bin_counts) == {"pay", "hours", "since"}
     assert "40" in model.schema["hours"].cells
     sample = model.sample(seed=1)
     again = model.sample(seed=1)
@@ -250,7 +252,7 @@ def test_bins_and_cells_are_made_of_released_values_alone(tmp_path, monkeypatch)
     for seed in (0, 1):
         table = private(people(200, seed=seed), SCHEMA, tmp_path)
         now = fitting.FitContext(gl.Independent(), table, spend=table.ledger.left)
-        found.append((now.schema, {name: cells.tolist() for name, cells in now.inside.items()}))
+        found.append((now.schema, {name: cells.tolist() for name, cells in now.within_bin_counts.items()}))
     assert found[0] == found[1]
 
 

@@ -8,8 +8,8 @@ from gapless.model.marginal import Measurement, reconcile
 from gapless.schema import Categorical, Integer, Schema
 from gapless.synth import METHODS
 from gapless.synth.fitting import noise_of
-from gapless.synth.marginal.bayesian_network import Begun, Node
-from gapless.synth.measurements import Evidence
+from gapless.synth.marginal.bayesian_network import JointStartNetwork, Node
+from gapless.synth.measurements import Measurements
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
 
@@ -39,9 +39,9 @@ def fitted(method, folder, **settings):
 
 
 def test_shaken_tables_have_their_noise_once_more(tmp_path):
-    evidence = fitted("mst", tmp_path).evidence
-    shaken = [evidence.shaken(np.random.default_rng(number)) for number in range(400)]
-    for place, table in enumerate(evidence.tables):
+    measurements = fitted("mst", tmp_path).measurements
+    shaken = [measurements.resampled(np.random.default_rng(number)) for number in range(400)]
+    for place, table in enumerate(measurements.tables):
         moves = np.array([other.tables[place].counts - table.counts for other in shaken])
         assert moves.std() == pytest.approx(table.noise_std, rel=0.15)
         assert abs(moves.mean()) < 6 * table.noise_std / np.sqrt(moves.size)
@@ -49,9 +49,9 @@ def test_shaken_tables_have_their_noise_once_more(tmp_path):
 
 def test_counts_of_other_rows(tmp_path):
     for method in ("mst", "privbayes"):
-        evidence = fitted(method, tmp_path).evidence
+        measurements = fitted(method, tmp_path).measurements
         codes = np.stack([np.full(50, 2), np.full(50, 1), np.full(50, 3)], axis=1)
-        counted = evidence.of_rows(codes, SCHEMA, np.random.default_rng(1))
+        counted = measurements.measure_rows(codes, SCHEMA, np.random.default_rng(1))
         for table in counted.tables:
             assert abs(table.counts.sum() - 50) < 8 * table.noise_std * np.sqrt(table.counts.size)
             assert table.counts.max() > 50 - 8 * table.noise_std
@@ -63,7 +63,7 @@ def test_values_of_other_rows_are_counted_in_the_bins_of_their_rows(tmp_path):
     model = gl.Independent().fit(table, spend=table.ledger.left)
     wage = model.schema["wage"]
     codes = np.full((5000, 1), wage.size - 1)
-    *_, leaves = model.evidence.of_rows(codes, model.schema, np.random.default_rng(1)).trees
+    *_, leaves = model.measurements.measure_rows(codes, model.schema, np.random.default_rng(1)).bin_hierarchy
     inside = wage.fine.group(wage)[:200] == wage.size - 1
     noise = leaves.noise_std * np.sqrt(200)
     assert abs(leaves.counts[inside].sum() - 5000) < 6 * noise
@@ -72,12 +72,12 @@ def test_values_of_other_rows_are_counted_in_the_bins_of_their_rows(tmp_path):
 
 
 def test_merged_columns_are_not_taken_for_whole_ones(tmp_path):
-    evidence = fitted("privbayes", tmp_path).evidence
-    for columns in evidence.together(SCHEMA):
+    measurements = fitted("privbayes", tmp_path).measurements
+    for columns in measurements.jointly_measured(SCHEMA):
         assert any(
             set(columns)
             <= {c for c, size in zip(t.columns, t.counts.shape, strict=True) if size == SCHEMA.columns[c].extended_size}
-            for t in evidence.tables
+            for t in measurements.tables
         )
 
 
@@ -86,23 +86,23 @@ def network(cap_cells):
     nodes = (Node(0), Node(1), Node(2, (0, 1), (np.arange(3), np.arange(2))))
     counts = [np.array([500.0, 300, 200]), np.array([600.0, 400]), np.full((3, 2, 4), 1000 / 24)]
     tables = [Measurement((*n.parents, n.column), c, 1.0) for n, c in zip(nodes, counts, strict=True)]
-    return Evidence(kind="network", tables=tuple(tables), nodes=nodes, extended=True, cap_cells=cap_cells)
+    return Measurements(kind="network", tables=tuple(tables), nodes=nodes, extended=True, cap_cells=cap_cells)
 
 
 def test_a_table_that_rows_of_a_network_do_not_keep_supports_nothing():
-    assert network(100).together(WHOLE) == [frozenset({0, 1, 2})]
-    assert sorted(map(sorted, network(4).together(WHOLE))) == [[0], [1]]
-    assert isinstance(network(100).learn(WHOLE, closely=True).filled, Begun)
+    assert network(100).jointly_measured(WHOLE) == [frozenset({0, 1, 2})]
+    assert sorted(map(sorted, network(4).jointly_measured(WHOLE))) == [[0], [1]]
+    assert isinstance(network(100).learn(WHOLE, follow_noise=True).filled, JointStartNetwork)
 
 
 def test_a_mixture_follows_tables_nearby_from_where_it_was():
     """In fewer steps: of the way to other tables at most a tenth is left."""
     rng = np.random.default_rng(1)
     tables = [Measurement(pair, rng.uniform(50, 150, shape), 20.0) for pair, shape in PAIRS.items()]
-    evidence = Evidence(kind="mixture", tables=tuple(tables), extended=True)
-    start = evidence.learn(WHOLE, closely=True)
-    other = evidence.shaken(rng)
-    moved = other.learn(WHOLE, closely=True, start=start)
+    measurements = Measurements(kind="mixture", tables=tuple(tables), extended=True)
+    start = measurements.learn(WHOLE, follow_noise=True)
+    other = measurements.resampled(rng)
+    moved = other.learn(WHOLE, follow_noise=True, start=start)
     agreed = reconcile((3, 2, 4), other.tables, other.total)
     before, after = (
         sum(np.abs(model.filled.marginal(pair) * other.total - agreed[pair][0]).sum() for pair in PAIRS)

@@ -90,7 +90,7 @@ class Adversarial(Synthesizer):
         """Measure columns by themselves, train, and bring the columns of the model to what was measured."""
         fitting = FitContext(self, table, spend=spend, progress=progress)
         left, several = fitting.prepare(), len(fitting.columns) > 1
-        laws = fitting.laws(left * COLUMNS_SHARE if several else left)
+        laws = fitting.column_probabilities(left * COLUMNS_SHARE if several else left)
         sides = self.sides(fitting, laws)
         game = self.game(fitting, sides)
         played = self.play(fitting, game, laws) if several else None

@@ -76,7 +76,7 @@ class AIM(Synthesizer):
             )
         if within_cap(context, _closure(context.schema, self.workload), self.cap_cells):
             rest = (1 - COLUMNS_SHARE) * (1 - ALWAYS_SHARE if always else 1)
-            context.can_choose(rest * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(context.sizes)))
+            context.check_choice_budget(rest * CHOICE_SHARE / (ROUNDS_PER_COLUMN * len(context.sizes)))
 
     def certain(self, schema: Schema) -> list[Marginal]:
         """The tables that are measured for certain, by position."""

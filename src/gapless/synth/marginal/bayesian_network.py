@@ -24,7 +24,7 @@ from gapless.model.sampling import Chance, allot, code_dtype, pick
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 
-__all__ = ["Axes", "BayesianNetwork", "Begun", "Node", "beginning", "conditional", "fit_tables"]
+__all__ = ["Axes", "BayesianNetwork", "JointStartNetwork", "Node", "conditional", "fit_tables", "joint_start_size"]
 
 CAP_CELLS = 20_000_000  # of the junction tree on which a marginal is computed
 SWEEPS = 10  # of Gibbs sampling
@@ -66,16 +66,16 @@ class BayesianNetwork:
 
     kind: ClassVar[str] = "network"
 
-    def __init__(self, sizes: Sequence[int], nodes: Iterable[Node], laws: Iterable[Floats]) -> None:
+    def __init__(self, sizes: Sequence[int], nodes: Iterable[Node], probabilities: Iterable[Floats]) -> None:
         self.sizes = tuple(int(size) for size in sizes)
         self.nodes = tuple(nodes)
-        self.laws = tuple(laws)
+        self.probabilities = tuple(probabilities)
         if sorted(node.column for node in self.nodes) != list(range(len(self.sizes))):
             raise ModelError(
                 f"a network of {plural(len(self.sizes), 'column')} needs a node for each", hint="every column once"
             )
         before: set[int] = set()
-        for node, law in zip(self.nodes, self.laws, strict=True):
+        for node, law in zip(self.nodes, self.probabilities, strict=True):
             fits = [len(codes) for codes in node.merged] == [self.sizes[parent] for parent in node.parents]
             if not fits or not before.issuperset(node.parents) or law.shape != (*node.shape, self.sizes[node.column]):
                 raise ModelError(
@@ -94,7 +94,7 @@ class BayesianNetwork:
 
     def _draw(self, codes: Codes, first: int, rng: np.random.Generator) -> Codes:
         """Draw the columns of all nodes from the first one on."""
-        for node, law in zip(self.nodes[first:], self.laws[first:], strict=True):
+        for node, law in zip(self.nodes[first:], self.probabilities[first:], strict=True):
             groups = np.zeros(len(codes), dtype=np.int64)
             for parent, merged, many in zip(node.parents, node.merged, node.shape, strict=True):
                 groups = groups * many + merged[codes[:, parent]]
@@ -129,7 +129,7 @@ class BayesianNetwork:
             return every if column == node.column else codes[:, column, None]
 
         weights = np.ones((len(codes), every.size))
-        for other, law in zip(self.nodes, self.laws, strict=True):
+        for other, law in zip(self.nodes, self.probabilities, strict=True):
             if other is node or (children and node.column in other.parents):
                 merged = (m[entries(parent)] for parent, m in zip(other.parents, other.merged, strict=True))
                 weights *= law[(*merged, entries(other.column))]
@@ -142,7 +142,7 @@ class BayesianNetwork:
             ModelError: A table on the way would have too many cells.
         """
         needed, family = set(columns), []
-        for node, law in zip(reversed(self.nodes), reversed(self.laws), strict=True):
+        for node, law in zip(reversed(self.nodes), reversed(self.probabilities), strict=True):
             if node.column in needed:
                 needed |= set(node.parents)
                 family.append((node, law))
@@ -160,7 +160,7 @@ class BayesianNetwork:
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that makes the model, as plain arrays to be saved."""
         arrays: dict[str, NDArray[Any]] = {"sizes": np.array(self.sizes, dtype=np.int64)}
-        for number, (node, law) in enumerate(zip(self.nodes, self.laws, strict=True)):
+        for number, (node, law) in enumerate(zip(self.nodes, self.probabilities, strict=True)):
             arrays[f"columns.{number}"] = np.array([node.column, *node.parents], dtype=np.int64)
             arrays[f"law.{number}"] = law
             arrays |= {f"merged.{number}.{axis}": codes for axis, codes in enumerate(node.merged)}
@@ -178,7 +178,7 @@ class BayesianNetwork:
         return cls(arrays["sizes"].tolist(), nodes, [arrays[f"law.{number}"] for number in numbers])
 
 
-class Begun(BayesianNetwork):
+class JointStartNetwork(BayesianNetwork):
     """A network whose rows keep its first tables as they were measured.
 
     A network's own rows have the table of a node only if an earlier one holds its parents together: else these are
@@ -192,7 +192,7 @@ class Begun(BayesianNetwork):
     """
 
     def __init__(self, network: BayesianNetwork, start: GraphicalModel, many: int) -> None:
-        super().__init__(network.sizes, network.nodes, network.laws)
+        super().__init__(network.sizes, network.nodes, network.probabilities)
         self.start = start
         self.many = many
 
@@ -228,7 +228,7 @@ class Axes:
             self.tables.append((*axes, node.column))
 
     @property
-    def untied(self) -> list[tuple[Marginal, NDArray[np.bool_]]]:
+    def structural_zeros(self) -> list[tuple[Marginal, NDArray[np.bool_]]]:
         """Cells of a column and of its merged axis that never go together."""
         return [(key, table == 0) for key, table in self.ties.items()]
 
@@ -248,7 +248,7 @@ def fit_tables(
     *,
     total: float | None,
     cap_cells: int,
-    closely: bool = False,
+    follow_noise: bool = False,
 ) -> NodeTables:
     """The probabilities behind each node's noisy counts: none negative, and small where only noise was seen.
 
@@ -261,20 +261,20 @@ def fit_tables(
             and those of the first nodes, as many as the cap allows, fitted in one model. None if each counts rows of
             its own.
         cap_cells: the largest junction tree.
-        closely: whether to follow the counts, as in `GraphicalModel.fit`.
+        follow_noise: whether to follow the counts, as in `GraphicalModel.fit`.
     """
     axes, families = Axes(sizes, nodes), nodes[: len({node.column for node in nodes})]
     measured = [Measurement(*table) for table in zip(axes.tables, counts, noise, strict=True)]
     own, pairs = measured[: len(families)], measured[len(families) :]
     if total is None:
-        return NodeTables([_fit_alone([table], closely=closely) for table in own])
-    many = beginning(sizes, families, cap_cells)
+        return NodeTables([_fit_alone([table], follow_noise=follow_noise) for table in own])
+    many = joint_start_size(sizes, families, cap_cells)
     agreed = reconcile(axes.sizes, measured, total) if many < len(own) else {}
     tables = []
     for table in own[many:]:
         told = [table, *(pair for pair in pairs if pair.columns[-1] == table.columns[-1])]
         alone = [Measurement(key := tuple(sorted(each.columns)), *agreed[key]) for each in told]
-        tables.append(_fit_alone(alone, table.columns, closely=closely))
+        tables.append(_fit_alone(alone, table.columns, follow_noise=follow_noise))
     if many == 0:
         return NodeTables(tables)
     begin = Axes(sizes, families[:many])
@@ -283,15 +283,15 @@ def fit_tables(
         begin.sizes,
         own[:many] + [pair for pair in pairs if pair.columns[-1] in begun],
         total=total,
-        closely=closely,
+        closely=follow_noise,
         whole=len(sizes),
-        zeros=begin.untied,
+        zeros=begin.structural_zeros,
         cap_cells=cap_cells,
     )
     return NodeTables(start.marginals(begin.tables) + tables, start)
 
 
-def beginning(sizes: Sequence[int], nodes: Sequence[Node], cap_cells: int) -> int:
+def joint_start_size(sizes: Sequence[int], nodes: Sequence[Node], cap_cells: int) -> int:
     """How many nodes the longest beginning of a network has whose tables fit on a junction tree within the cap."""
     many = bisect_right(range(len(nodes) + 1), cap_cells, key=lambda many: _price(sizes, nodes[:many])) - 1
     return max(0, many)
@@ -303,11 +303,11 @@ def _price(sizes: Sequence[int], nodes: Sequence[Node]) -> int:
     return cells(axes.sizes, [*axes.ties, *axes.tables])
 
 
-def _fit_alone(measured: Sequence[Measurement], order: Marginal | None = None, *, closely: bool) -> Floats:
+def _fit_alone(measured: Sequence[Measurement], order: Marginal | None = None, *, follow_noise: bool) -> Floats:
     """The first of these tables by itself, from its counts and those of pairs in it; its axes in the order given."""
     axes, counts = measured[0].columns, measured[0].counts
     own = [Measurement(tuple(map(axes.index, each.columns)), each.counts, each.noise_std) for each in measured]
-    model = GraphicalModel.fit(counts.shape, own, closely=closely, cap_cells=counts.size)
+    model = GraphicalModel.fit(counts.shape, own, closely=follow_noise, cap_cells=counts.size)
     return model.marginal([axes.index(column) for column in order or axes])
 
 

@@ -13,7 +13,7 @@ from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FEWER_CELLS, FitContext, Synthesizer
 from gapless.synth.marginal.mixture_model import MixtureModel
 
-POWER = 1 / 6  # of a pair's cells, for its part of the budget
+CELLS_EXPONENT = 1 / 6  # of a pair's cells, for its part of the budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Mixture(Synthesizer):
         fitting.measure(
             marginals,
             fitting.prepare(),
-            shares=[prod(fitting.sizes[c] for c in marginal) ** POWER for marginal in marginals],
+            shares=[prod(fitting.sizes[c] for c in marginal) ** CELLS_EXPONENT for marginal in marginals],
             together=True,
         )
         learned = fitting.learn(MixtureModel.kind)

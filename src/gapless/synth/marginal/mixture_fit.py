@@ -91,9 +91,9 @@ def fit_mixture(
     observed: Sequence[int] | None = None,
     total: float | None = None,
     zeros: Iterable[tuple[Marginal, NDArray[np.bool_]]] = (),
-    closely: bool = False,
+    follow_noise: bool = False,
     start: tuple[MixtureModel, MixtureModel | None] | None = None,
-    freely: bool = False,
+    loose_gap_rates: bool = False,
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> MixtureFit:
@@ -108,11 +108,11 @@ def fit_mixture(
         total: the number of rows; by default what the measurements say. Less than one row counts as one.
         zeros: forbidden combinations of observed cells: two columns and a table that is true where no row may be. They
             become targets, so that hardly any probability is left to them; not none.
-        closely: whether to follow the tables, noise and all, with components that can: less bias, for more noise. The
-            descent does not stop where noise explains the rest, and no cell is drawn to zero.
+        follow_noise: whether to follow the tables, noise and all, with components that can: less bias, for more noise.
+            The descent does not stop where noise explains the rest, and no cell is drawn to zero.
         start: what followed tables nearby, `filled` and `gapped` of such a fit: to follow these takes fewer steps.
-        freely: whether rates of gaps move three times as fast where tables are followed: how fast is a choice that no
-            table decides, and what hangs on it shows between the two.
+        loose_gap_rates: whether rates of gaps move three times as fast where tables are followed: how fast is a choice
+            that no table decides, and what hangs on it shows between the two.
         seed: of the starts; the same released values always give the same model.
         progress: called with the components fitted and how many there shall be.
     """
@@ -120,13 +120,15 @@ def fit_mixture(
     measurements = list(measurements)
     observed = sizes if observed is None else tuple(int(size) for size in observed)
     total = max(1.0, estimate_total(measurements) if total is None else total)
-    tables = _Tables(sizes, observed, measurements, total, zeros, denoised=not closely)
+    tables = _Tables(sizes, observed, measurements, total, zeros, denoised=not follow_noise)
     rng = np.random.default_rng(seed)
     wanted = int(np.clip(total / ROWS_EACH, *COMPONENTS))
     largest = wanted // LEAST_MIXTURES
     each, done = LEAST_COMPONENTS, 0
-    found: list[_Laws] = [_follow(tables, rng, start, FREE_GAP_RATE if freely else GAP_RATE)] if closely else []
-    while done < wanted and not closely:
+    found: list[_Laws] = (
+        [_follow(tables, rng, start, FREE_GAP_RATE if loose_gap_rates else GAP_RATE)] if follow_noise else []
+    )
+    while done < wanted and not follow_noise:
         laws = _descend(tables, each, rng, last=each == largest)
         if laws is None:
             each = min(2 * each, largest)
@@ -387,9 +389,9 @@ class _Logits:
     def begin_at(self, filled: MixtureModel, gapped: MixtureModel | None) -> None:
         """Take the place of the components of another mixture of these columns."""
         shape = self.shape
-        self.cells = _logs(np.hstack(filled.laws).T)
+        self.cells = _logs(np.hstack(filled.probabilities).T)
         if gapped is not None and self.moving:
-            whole = np.hstack(gapped.laws).T
+            whole = np.hstack(gapped.probabilities).T
             self.rates[shape.being_gap] = _logs(whole[shape.gaps])
             self.rates[shape.being_seen] = _logs(shape.cells.sums(whole[shape.seen]))
 

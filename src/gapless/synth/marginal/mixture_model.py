@@ -46,7 +46,7 @@ from gapless.model.sampling import Chance, allot, code_dtype, pick
 from gapless.text import plural
 from gapless.types import Codes, Floats, Integers
 
-__all__ = ["MixtureModel", "balance"]
+__all__ = ["MixtureModel", "swap_rebalance"]
 
 Singles = NDArray[np.float32]
 
@@ -68,13 +68,15 @@ class MixtureModel:
 
     kind: ClassVar[str] = "mixture"
 
-    def __init__(self, laws: Iterable[NDArray[Any]]) -> None:
-        self.laws = tuple(np.asarray(law, dtype=np.float32) for law in laws)
-        self.sizes = tuple(int(law.shape[-1]) for law in self.laws)
-        self.components = len(self.laws[0]) if self.laws else 1
-        if self.components < 1 or any(law.shape != (self.components, max(1, law.shape[-1])) for law in self.laws):
+    def __init__(self, probabilities: Iterable[NDArray[Any]]) -> None:
+        self.probabilities = tuple(np.asarray(law, dtype=np.float32) for law in probabilities)
+        self.sizes = tuple(int(law.shape[-1]) for law in self.probabilities)
+        self.components = len(self.probabilities[0]) if self.probabilities else 1
+        if self.components < 1 or any(
+            law.shape != (self.components, max(1, law.shape[-1])) for law in self.probabilities
+        ):
             raise ModelError(
-                f"a mixture cannot have laws of shapes {[law.shape for law in self.laws]}",
+                f"a mixture cannot have laws of shapes {[law.shape for law in self.probabilities]}",
                 hint="components × cells for each column, and as many components for every column",
             )
 
@@ -107,7 +109,7 @@ class MixtureModel:
         """The law of some columns in some components, a row each."""
         joint = np.ones((len(range(self.components)[part]), 1))
         for column in columns:
-            law = self.laws[column][part].astype(np.float64)
+            law = self.probabilities[column][part].astype(np.float64)
             law /= law.sum(axis=1, keepdims=True)
             joint = (joint[:, :, None] * law[:, None, :]).reshape(len(joint), -1)
         return joint
@@ -121,12 +123,12 @@ class MixtureModel:
         """
         codes = np.empty((rows, len(self.sizes)), dtype=code_dtype(self.sizes), order="F")
         which = rng.permutation(rng.permutation(self.components)[np.arange(rows) % self.components])
-        for column, law in enumerate(self.laws):
+        for column, law in enumerate(self.probabilities):
             codes[:, column] = allot(law.astype(np.float64), which, rng)
         ends = ends_of(self.sizes)
         if rows > self.components and rows * int(ends[-1]) ** 2 <= MOST:
-            laws = np.hstack(self.laws)
-            balance(codes, which, laws.T @ (laws * np.float32(rows / self.components)), ends, rng)
+            laws = np.hstack(self.probabilities)
+            swap_rebalance(codes, which, laws.T @ (laws * np.float32(rows / self.components)), ends, rng)
         return codes
 
     def fill(self, given: Integers, chance: Chance) -> Codes:
@@ -139,13 +141,13 @@ class MixtureModel:
         """
         codes = given.astype(code_dtype(self.sizes))
         draws = [chance() for _ in range(1 + len(self.sizes))]
-        told = [np.vstack([law.T, np.ones((1, self.components), dtype=np.float32)]) for law in self.laws]
+        told = [np.vstack([law.T, np.ones((1, self.components), dtype=np.float32)]) for law in self.probabilities]
         step = max(1, _NEAR_CELLS // self.components)
         for begin in range(0, len(given), step):
             some = slice(begin, begin + step)
             fit = self._responsibilities(given[some], told)
             component = pick(fit.astype(np.float64), np.arange(len(fit)), draws[0][some])
-            for column, law in enumerate(self.laws):
+            for column, law in enumerate(self.probabilities):
                 lacking = np.flatnonzero(given[some, column] < 0)
                 cells = pick(law.astype(np.float64), component[lacking], draws[1 + column][some][lacking])
                 codes[some, column][lacking] = cells
@@ -169,7 +171,7 @@ class MixtureModel:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that makes the model, as plain arrays to be saved."""
-        laws = np.hstack([np.empty((self.components, 0), dtype=np.float32), *self.laws])
+        laws = np.hstack([np.empty((self.components, 0), dtype=np.float32), *self.probabilities])
         return {"sizes": np.array(self.sizes, dtype=np.int64), "laws": laws}
 
     @classmethod
@@ -190,7 +192,7 @@ _TURNS = 16  # at least, if there are couples enough
 _ROWS = 1 << 12  # that are counted at a time
 
 
-def balance(codes: Codes, groups: Integers, target: Singles, ends: Integers, rng: np.random.Generator) -> None:
+def swap_rebalance(codes: Codes, groups: Integers, target: Singles, ends: Integers, rng: np.random.Generator) -> None:
     """Swap cells between rows of one group, in place, so that counts of all pairs of columns come near to the target.
 
     Args:

@@ -44,7 +44,7 @@ class MST(Synthesizer):
     def check(self, context: FitContext) -> None:
         """Refuse a column that fits in no pair, and a budget that pays for no choice."""
         if within_cap(context, combinations(range(len(context.sizes)), 2), self.cap_cells):
-            context.can_choose(1 / (3 * len(context.sizes)))
+            context.check_choice_budget(1 / (3 * len(context.sizes)))
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Measure the columns, choose a tree, measure its pairs."""

@@ -77,7 +77,7 @@ class PrivBayes(Synthesizer):
                     f"a rule needs a table of {cells:,} cells of {names}; the cap is {self.cap_cells:,}",
                     hint=FEWER_CELLS,
                 )
-        fitting.can_choose(CHOICE_SHARE / max(1, len(fitting.columns) - 1), distance=2.0)
+        fitting.check_choice_budget(CHOICE_SHARE / max(1, len(fitting.columns) - 1), distance=2.0)
 
     def fit(self, table: PrivateTable, *, spend: Spend, progress: Progress | None = None) -> FittedModel:
         """Choose a network and measure its tables until `spend` is used up."""
@@ -258,7 +258,7 @@ class _Growth(FitContext):
     @property
     def total(self) -> float:
         """The noisy number of rows, at least one: the tables of all families tell it too, if every row is in them."""
-        return max(1.0, self.evidence().total)
+        return max(1.0, self.to_measurements().total)
 
     def _node(self, family: Marginal) -> Node:
         parents = [self.views[view] for view in family[1:]]

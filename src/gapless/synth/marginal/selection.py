@@ -39,7 +39,7 @@ class MarginalSelection(FitContext):
         self.candidates: list[Marginal] = []
         self.workload: Workload
         self._always: list[Marginal] = []
-        _, between, _ = constraints_of(self.schema, self.inside)
+        _, between, _ = constraints_of(self.schema, self.within_bin_counts)
         # Rules whose columns fit into one table are structural zeros; others are kept in sampling.
         self._between = [rule for rule in between if math.prod(self.sizes[c] for c in rule.columns) <= cap_cells]
 
@@ -73,7 +73,7 @@ class MarginalSelection(FitContext):
     def fit(self, *, start: GraphicalModel | None = None, sweeps: int = 200) -> GraphicalModel:
         """The model of the rows as they are counted, to choose by: constraints come in at the end."""
         return GraphicalModel.fit(
-            self.sizes, self.measurements, total=self.total, start=start, sweeps=sweeps, cap_cells=ENGINE_CELLS
+            self.sizes, self.scaled_tables, total=self.total, start=start, sweeps=sweeps, cap_cells=ENGINE_CELLS
         )
 
     def conclude(self, settings: Mapping[str, str | int], *, limits: Sequence[str] = ()) -> FittedModel:

@@ -174,7 +174,7 @@ class ColumnLaw:
     def __post_init__(self) -> None:
         _keep_plain(self, "numbers")
 
-    def remade(self) -> ColumnLaw:
+    def sanitized(self) -> ColumnLaw:
         """The same, made anew of plain numbers; a law whose numbers are too few, or not finite, is refused."""
         wanted = sum(attentive(self.given, self.outputs, self.width).shapes) if self.given else self.outputs
         if self.numbers.shape != (wanted,) or not np.isfinite(self.numbers).all() or self.cells > self.outputs:

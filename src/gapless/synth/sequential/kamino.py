@@ -143,7 +143,7 @@ def order_of(schema: Schema, first: Sequence[str] | None) -> tuple[int, ...]:
 def _shared(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple[SharedLaws, list[Floats]]:
     """One network for all columns, and the columns' own laws."""
     spend, several = fitting.prepare(), len(fitting.columns) > 1
-    laws = fitting.laws(spend * COLUMNS_SHARE if several else spend)
+    laws = fitting.column_probabilities(spend * COLUMNS_SHARE if several else spend)
     columns = fitting.schema.columns
     points = tuple(centred(law, c.size, c.extended_size) for law, c in zip(laws, columns, strict=True))
     shown = tuple(map(len, points))
@@ -208,7 +208,7 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
         )
         reads = fitting.prepared.marginal(names[column], rows=fitting.missing.rows).reads
         ahead.append(Request(distance, reads, training, f"network for {names[column]}"))
-    laws = fitting.laws(spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
+    laws = fitting.column_probabilities(spend * COLUMNS_SHARE if ahead else spend, ahead=ahead)
     found = {column: ColumnLaw((), size, size, WIDTH, np.log(laws[column])) for column, size in enumerate(sizes)}
     table = fitting.prepared
     for place, (column, network) in enumerate(zip(telling, networks, strict=True)):

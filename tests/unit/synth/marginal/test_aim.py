@@ -279,8 +279,8 @@ def test_the_same_noise_gives_the_same_choices(tmp_path):
 
 def test_what_is_always_measured_is_measured(tmp_path):
     model = fit("aim", "extended", table_of(tmp_path), always=[("x2", "x0"), ("x0", "x1", "x2")])
-    assert {(0, 2), (0, 1, 2)} <= {table.columns for table in model.evidence.tables}
-    assert frozenset({0, 1, 2}) in model.evidence.together(SCHEMA)
+    assert {(0, 2), (0, 1, 2)} <= {table.columns for table in model.measurements.tables}
+    assert frozenset({0, 1, 2}) in model.measurements.jointly_measured(SCHEMA)
     assert model.facts.settings["always measured"] == 2
 
 

@@ -8,7 +8,14 @@ from scipy import stats
 
 from gapless.errors import ModelError
 from gapless.synth.marginal import bayesian_network as module
-from gapless.synth.marginal.bayesian_network import BayesianNetwork, Begun, Node, beginning, conditional, fit_tables
+from gapless.synth.marginal.bayesian_network import (
+    BayesianNetwork,
+    JointStartNetwork,
+    Node,
+    conditional,
+    fit_tables,
+    joint_start_size,
+)
 
 SIZES = (3, 4, 2, 3)
 WHOLE = [np.arange(size) for size in SIZES]
@@ -31,7 +38,7 @@ def joint(network):
     table = np.zeros(network.sizes)
     for row in product(*map(range, network.sizes)):
         table[row] = 1.0
-        for node, law in zip(network.nodes, network.laws, strict=True):
+        for node, law in zip(network.nodes, network.probabilities, strict=True):
             given = tuple(codes[row[parent]] for parent, codes in zip(node.parents, node.merged, strict=True))
             table[row] *= law[(*given, row[node.column])]
     return table
@@ -192,7 +199,7 @@ def test_rows_keep_a_table_whose_parents_no_other_table_holds():
     nodes = [Node(0), Node(1), Node(2, (0, 1), both)]
     table = np.array([[[300.0, 100.0], [50.0, 50.0]], [[50.0, 50.0], [100.0, 300.0]]])
     counts = [table.sum(axis=(1, 2)), table.sum(axis=(0, 2)), table]
-    tables, start = fit_tables(sizes, nodes, counts, [0.1] * 3, total=1000.0, cap_cells=100, closely=True)
+    tables, start = fit_tables(sizes, nodes, counts, [0.1] * 3, total=1000.0, cap_cells=100, follow_noise=True)
     network = BayesianNetwork(sizes, nodes, map(conditional, tables))
 
     def off(law):
@@ -200,10 +207,10 @@ def test_rows_keep_a_table_whose_parents_no_other_table_holds():
         return np.abs(drawn - table).max()
 
     assert off(network) > 50
-    assert off(Begun(network, start, 3)) <= 2
+    assert off(JointStartNetwork(network, start, 3)) <= 2
 
 
 def test_the_beginning_is_as_long_as_the_cap_allows():
-    found = [beginning(SIZES, NODES, cap) for cap in range(1, 200)]
+    found = [joint_start_size(SIZES, NODES, cap) for cap in range(1, 200)]
     assert found == sorted(found)
     assert {found[0], found[-1]} == {0, 4} < set(found)

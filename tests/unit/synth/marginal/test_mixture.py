@@ -10,7 +10,7 @@ import pytest
 import gapless as gl
 from gapless.missing import STRATEGIES
 from gapless.schema import Constraint
-from gapless.synth import measurements as evidence
+from gapless.synth import measurements
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise, no_noise
 
@@ -270,12 +270,12 @@ def test_it_says_what_was_measured(tmp_path):
 
 
 def test_what_noise_does_not_explain_is_told(tmp_path, monkeypatch):
-    plain = evidence.fit_mixture
+    plain = measurements.fit_mixture
 
     def short(*given, **named):
         return plain(*given, **named)._replace(unexplained=((0,), (0, 3)))
 
-    monkeypatch.setattr(evidence, "fit_mixture", short)
+    monkeypatch.setattr(measurements, "fit_mixture", short)
     model = fitted(table_of(tmp_path))
     assert model.facts.limits == ("Further from the model than noise explains: x0, x0 × x3.",)
     assert model.facts.limits[0] in model.describe()

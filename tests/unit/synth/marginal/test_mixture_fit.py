@@ -24,7 +24,7 @@ def joint(model):
     for row in product(*map(range, model.sizes)):
         for component in range(model.components):
             table[row] += np.prod(
-                [law[component, cell] for law, cell in zip(model.laws, row, strict=True)], dtype=float
+                [law[component, cell] for law, cell in zip(model.probabilities, row, strict=True)], dtype=float
             )
     return table / model.components
 
@@ -127,9 +127,11 @@ def test_a_fit_repeats_itself_and_tells_how_far_it_is():
     told = []
     one = fit_mixture(SIZES, measurements, progress=lambda *now: told.append(now))
     other = fit_mixture(SIZES, measurements)
-    assert all(np.array_equal(a, b) for a, b in zip(one.filled.laws, other.filled.laws, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(one.filled.probabilities, other.filled.probabilities, strict=True))
     assert told[-1] == (1_000, 1_000)
-    assert not np.array_equal(one.filled.laws[0], fit_mixture(SIZES, measurements, seed=1).filled.laws[0])
+    assert not np.array_equal(
+        one.filled.probabilities[0], fit_mixture(SIZES, measurements, seed=1).filled.probabilities[0]
+    )
 
 
 def test_columns_that_decide_each_other_get_more_components():
@@ -219,7 +221,7 @@ def test_gaps_that_depend_on_nothing_keep_the_rate_of_their_column():
     rows[:, 1] = np.where(rng.random(len(rows)) < 0.2, 3, rows[:, 1])
     found = fit_mixture((5, 4, 3), tables_of(rows, (5, 4, 3), 50.0), observed=(3, 3, 3))
     assert found.gapped is not None
-    assert np.ptp(found.gapped.laws[0][:, 3:], axis=0) == pytest.approx([0, 0], abs=1e-6)
+    assert np.ptp(found.gapped.probabilities[0][:, 3:], axis=0) == pytest.approx([0, 0], abs=1e-6)
     assert found.gapped.marginal((0,))[3:] == pytest.approx([0.2, 0.1], abs=0.01)
     truth = np.bincount(codes[:, 0] * 3 + codes[:, 1], minlength=9).reshape(3, 3) / len(codes)
     assert found.filled.sizes == (3, 3, 3)
@@ -246,7 +248,7 @@ def test_the_law_over_all_cells_is_made_of_rate_and_law():
     codes = correlated(3_000)
     rows = gaps_in(codes, (3, 3, 3), np.random.default_rng(0).random(codes.shape) < 0.3, 0)
     found = fit_mixture((4, 4, 4), tables_of(rows, (4, 4, 4), 20.0), observed=(3, 3, 3))
-    for law, whole in zip(found.filled.laws, found.gapped.laws, strict=True):
+    for law, whole in zip(found.filled.probabilities, found.gapped.probabilities, strict=True):
         assert whole[:, :3] == pytest.approx((1 - whole[:, 3:]) * law, abs=1e-6)
         assert whole.sum(axis=1) == pytest.approx(1, abs=1e-5)
 

@@ -11,7 +11,7 @@ from gapless.model import archive
 from gapless.model.distribution import CanFill, HasMarginal
 from gapless.model.marginal import Measurement
 from gapless.synth.marginal import mixture_model
-from gapless.synth.marginal.mixture_model import MixtureModel, balance
+from gapless.synth.marginal.mixture_model import MixtureModel, swap_rebalance
 
 SIZES = (3, 4, 2, 3)
 
@@ -27,7 +27,7 @@ def joint(model):
     for row in product(*map(range, model.sizes)):
         for component in range(model.components):
             table[row] += np.prod(
-                [law[component, cell] for law, cell in zip(model.laws, row, strict=True)], dtype=float
+                [law[component, cell] for law, cell in zip(model.probabilities, row, strict=True)], dtype=float
             )
     return table / model.components
 
@@ -147,7 +147,7 @@ def test_files_hold_the_same_model(tmp_path):
     archive.save(tmp_path / "one.model", {}, model.to_arrays())
     again = MixtureModel.from_arrays(archive.load(tmp_path / "one.model")[1])
     assert again.sizes == model.sizes
-    assert all(np.array_equal(one, other) for one, other in zip(again.laws, model.laws, strict=True))
+    assert all(np.array_equal(one, other) for one, other in zip(again.probabilities, model.probabilities, strict=True))
     assert np.array_equal(again.sample(99, np.random.default_rng(1)), model.sample(99, np.random.default_rng(1)))
 
 
@@ -188,7 +188,7 @@ def off(codes, target):
 def test_every_group_keeps_its_rows_and_its_cells_of_each_column():
     codes, which, target = drawn()
     before = codes.copy()
-    balance(codes, which, target, ENDS, np.random.default_rng(1))
+    swap_rebalance(codes, which, target, ENDS, np.random.default_rng(1))
     assert (codes != before).any()
     for group in range(40):
         inside = which == group
@@ -205,9 +205,9 @@ def test_indicators_count():
 def test_portions_make_no_difference(monkeypatch):
     codes, which, target = drawn(rows=500)
     again = codes.copy()
-    balance(codes, which, target, ENDS, np.random.default_rng(1))
+    swap_rebalance(codes, which, target, ENDS, np.random.default_rng(1))
     monkeypatch.setattr(mixture_model, "_ROWS", 70)
-    balance(again, which, target, ENDS, np.random.default_rng(1))
+    swap_rebalance(again, which, target, ENDS, np.random.default_rng(1))
     assert np.array_equal(codes, again)
 
 
@@ -218,7 +218,7 @@ def test_pairs_come_near_to_what_the_cells_of_the_groups_allow():
     np.add.at(counts, (which[:, None], ENDS[:-1] + codes), 1)
     within = counts.T @ (counts / 100)
     mixed = codes.copy()
-    balance(mixed, which, within, ENDS, np.random.default_rng(1))
+    swap_rebalance(mixed, which, within, ENDS, np.random.default_rng(1))
     assert off(mixed, within) < 0.5 * off(codes, within)
 
 

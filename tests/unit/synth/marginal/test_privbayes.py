@@ -141,8 +141,8 @@ def test_pairs_are_not_measured_under_a_pure_budget(tmp_path):
         table = private(chain(), levels_schema(), tmp_path, budget=gl.Budget(5.0, delta))
         model = gl.PrivBayes().fit(table, spend=table.ledger.left)
         assert max(len(parents) for _, parents in structure(model)) > 1
-        found[delta] = len(model.evidence.nodes) - len(model.evidence.families)
-        assert len(model.evidence.families) == 5
+        found[delta] = len(model.measurements.nodes) - len(model.measurements.families)
+        assert len(model.measurements.families) == 5
     assert found[0.0] == 0
     assert found[1e-6] > 0
 
@@ -168,9 +168,9 @@ def test_tables_that_help_each_other_count_the_same_rows(tmp_path):
     cells[0][rng.random(20_000) < 0.5] = None
     table = private([*map(tuple, cells.T)], gl.Schema("chain", columns), tmp_path, budget=gl.Budget(5.0, 1e-6))
     with no_noise():
-        evidence = gl.PrivBayes(missing=gl.Observed()).fit(table, spend=table.ledger.left).evidence
-    assert max(len(node.parents) for node in evidence.nodes) == 2
-    assert not evidence.same_rows or len({released.counts.sum() for released in evidence.tables}) == 1
+        measurements = gl.PrivBayes(missing=gl.Observed()).fit(table, spend=table.ledger.left).measurements
+    assert max(len(node.parents) for node in measurements.nodes) == 2
+    assert not measurements.same_rows or len({released.counts.sum() for released in measurements.tables}) == 1
 
 
 def test_the_same_noise_gives_the_same_network_and_laws(tmp_path):
@@ -179,7 +179,7 @@ def test_the_same_noise_gives_the_same_network_and_laws(tmp_path):
         table = private(chain(gaps=0.1), levels_schema(may_be_missing=True), tmp_path, budget=gl.Budget(2.0, 1e-6))
         with fixed_noise(seed=3):
             models.append(gl.PrivBayes().fit(table, spend=table.ledger.left))
-    for one, other in zip(models[0].filled.laws, models[1].filled.laws, strict=True):
+    for one, other in zip(models[0].filled.probabilities, models[1].filled.probabilities, strict=True):
         assert np.array_equal(one, other)
     assert models[0].describe() == models[1].describe()
 

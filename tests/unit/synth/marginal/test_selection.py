@@ -40,7 +40,7 @@ def test_without_noise_every_measurement_is_the_truth_brought_to_the_number_of_r
         selection.measure([(0, 1), (2, 3)], selection.grant.left)
     assert selection.total == pytest.approx(len(rows), rel=1e-12)
     source = table.complete_rows() if missing == "complete-rows" else table
-    for measured in selection.measurements:
+    for measured in selection.scaled_tables:
         names = [SCHEMA.names[c] for c in measured.columns]
         truth = reveal(source.marginal(names, rows="extended" if missing == "extended" else "observed"), table.ledger)
         np.testing.assert_allclose(measured.counts, truth * (len(rows) / truth.sum()), rtol=1e-12)
@@ -54,7 +54,7 @@ def test_noise_is_scaled_with_the_counts(missing, tmp_path):
     selection = selection_of(table, missing)
     with no_noise():
         selection.measure_columns(table.ledger.share("50%"))
-    for raw, scaled in zip(selection.measured, selection.measurements, strict=True):
+    for raw, scaled in zip(selection.measured, selection.scaled_tables, strict=True):
         factor = selection.total / raw.counts.sum()
         assert factor > 1
         assert scaled.noise_std == pytest.approx(raw.noise_std * factor)
@@ -65,9 +65,9 @@ def test_a_marginal_that_is_all_noise_is_not_blown_up_without_end(tmp_path):
     selection = selection_of(table_of(tmp_path), "observed")
     selection.rows = [Measurement((), np.array(1000.0), 1.0)]
     selection.measured = [Measurement((0, 1), np.full((4, 4), 3 / 16), 10.0)]
-    assert selection.measurements[0].noise_std == pytest.approx(10.0 * 1000 / 40)
+    assert selection.scaled_tables[0].noise_std == pytest.approx(10.0 * 1000 / 40)
     selection.measured = [Measurement((0,), np.array([-5.0, 1.0]), 0.1)]
-    assert selection.measurements[0].noise_std == pytest.approx(0.1 * 1000)
+    assert selection.scaled_tables[0].noise_std == pytest.approx(0.1 * 1000)
 
 
 @pytest.mark.parametrize("missing", WAYS)
@@ -76,7 +76,7 @@ def test_no_rows_count_as_one(missing, tmp_path):
     with no_noise():
         selection.measure_columns(selection.grant.left)
     assert selection.total == 1
-    assert all(np.isfinite(measured.counts).all() for measured in selection.measurements)
+    assert all(np.isfinite(measured.counts).all() for measured in selection.scaled_tables)
     assert np.isfinite(selection.fit().marginal([0])).all()
 
 
