@@ -34,7 +34,7 @@ import polars as pl
 
 import gapless as gl
 import synth
-from gapless.data.points import points, positions
+from gapless.data.points import points, unit_positions
 from gapless.draw.page import shape, svg_file, tag
 from gapless.evaluate.tasks import coefficient_error, positive_cells
 from gapless.schema import Column
@@ -154,7 +154,7 @@ def toy(rows, seed, *, triangle):
 
 def bias(draws):
     """Weights under noise beside those without: as they are, and brought to a mean of 1."""
-    from gapless.data.private_logistic import Points, grid, logistic_coefficients, minimum
+    from gapless.data.private_logistic import Points, grid_step, logistic_coefficients, minimize
     from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
     from gapless.privacy.noise import current
 
@@ -166,9 +166,9 @@ def bias(draws):
         points = Points.of(schema)
         real, made = points(truth.codes), points(fake.codes)
         both = [(real, 1.0), (made, -1.0)]
-        beta = minimum(partial(iter, both), points, strength, near=1e-9)
+        beta = minimize(partial(iter, both), points, strength, tolerance=1e-9)
         exact = np.exp(made @ beta)
-        step = grid(points, strength)
+        step = grid_step(points, strength)
         with tempfile.TemporaryDirectory() as folder:
             people = opened(toy(many, 2, triangle=True), schema, 1.0, folder)
             spend = people.ledger.left
@@ -180,7 +180,7 @@ def bias(draws):
             for kind, norm in kinds:
                 value = logistic_coefficients(people, fake, regularization=strength, norm=norm)
                 noise = kind.for_loss(spend, value.distance)
-                zeros = np.zeros(points.numbers, dtype=np.int64)
+                zeros = np.zeros(points.dimension, dtype=np.int64)
                 drawn = np.array([noise(zeros, current()) for _ in range(draws)]) * step
                 noisy = np.exp((beta + drawn) @ made.T)
                 for name, weights in {
@@ -344,7 +344,7 @@ def network_score(test, fake, weights):
     (place,) = test.schema.positions(["label"])
     column = test.schema["label"]
     category = isinstance(column, gl.Categorical)
-    values = positive_cells(test, "label") if category else positions(column)
+    values = positive_cells(test, "label") if category else unit_positions(column)
     wanted, y = (values[table.codes[place]] for table in (test, fake))
     if category and (y.all() or not y.any()):
         return 0.5

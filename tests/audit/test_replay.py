@@ -33,7 +33,7 @@ import pytest
 
 import gapless as gl
 from gapless.data import filling, private_table, sums, training, workload
-from gapless.data.training import ShownRows
+from gapless.data.training import TrainingRows
 from gapless.missing import Observed, diagnosis
 from gapless.privacy import (
     L1,
@@ -119,7 +119,7 @@ def noted(past=None):
         def call(mechanism, raw, noise):
             to, what, value = waiting.pop(0)
             told, seen = mechanism.parameters(), raw.copy() if isinstance(raw, np.ndarray) else raw
-            if isinstance(raw, ShownRows):
+            if isinstance(raw, TrainingRows):
                 told, seen = told | {"program": written(raw.program)}, rows_of(raw)
             event = Event(to, what, told, value.distance, value.reads, seen, None)
             again = past is not None and len(events) < len(past) and past[len(events)].public == event.public
@@ -320,7 +320,7 @@ RULED = replace(
 
 def fit_ruled(method, treatment):
     """A fit that learns how often constraints are broken."""
-    return lambda table: fit(method, treatment)(table.told_by(RULED))
+    return lambda table: fit(method, treatment)(table.rebin(RULED))
 
 
 QUESTIONS = {
@@ -560,13 +560,13 @@ def declaring(names):
 
 def reading(names):
     """Rows for teachers with a `reads` that names too many columns."""
-    real = training._shown
+    real = training._seal_for_sampling
     return lambda table, rows, reads: real(table, rows, reads | names)
 
 
 def sealing(kind, names):
     """Values of a table with distances of one kind, whose `reads` names too many columns."""
-    real = private_table.PrivateTable._sealed
+    real = private_table.PrivateTable._seal
 
     def planted(table, function, *, distance, reads):
         reads = (reads or frozenset()) | names if isinstance(distance, kind) else reads
@@ -642,13 +642,13 @@ PLANTED = {
     "half a distance of counts": ((private_table, "L1", halved(L1)), fit("independent", "extended"), "moved"),
     "half a distance of pairs": ((workload, "L1", halved(L1)), fit_ruled("mst", "extended"), "pairs that break"),
     "reads of pairs": (
-        (private_table.PrivateTable, "_sealed", sealing(L1, {"sex"})),
+        (private_table.PrivateTable, "_seal", sealing(L1, {"sex"})),
         fit_ruled("independent", "extended"),
         "was read",
     ),
     "half a distance of a misfit": ((workload, "Linf", halved(Linf)), fit("aim", "extended"), "moved"),
     "half a distance of dependence": ((workload, "Linf", halved(Linf)), fit("privbayes", "extended"), "moved"),
-    "half a distance of a sum": ((sums, "tally_distance", half_sum), ask("mean", "drop"), "moved"),
+    "half a distance of a sum": ((sums, "plain_sum_distance", half_sum), ask("mean", "drop"), "moved"),
     "half a distance of a hot deck": ((sums, "hot_deck_distance", half_sum), ask("mean", "hot deck"), "moved"),
     "half a distance of ranks": ((sums, "LinfByGroup", halved(LinfByGroup)), ask("median", "drop"), "moved"),
     "reads of ranks": ((sums, "transform", declaring({"town", "grade"})), ask("median", "drop"), "was read"),
@@ -672,8 +672,8 @@ PLANTED = {
     "a rate of a game from the number of rows": (NOTHING, by_batches_of_ten, "the runs part"),
     "teachers by the number of rows": (NOTHING, as_many_teachers_as_tens_of_rows, "the runs part"),
     "a length from what is in the rows": (NOTHING, by_the_longest, "the runs part"),
-    "reads of votes": ((training, "_shown", reading({"sex"})), fit("pategan", "extended"), "was read"),
-    "reads of a training": ((training, "_shown", reading({"sex"})), fit("kamino", "observed"), "was read"),
+    "reads of votes": ((training, "_seal_for_sampling", reading({"sex"})), fit("pategan", "extended"), "was read"),
+    "reads of a training": ((training, "_seal_for_sampling", reading({"sex"})), fit("kamino", "observed"), "was read"),
 }
 
 

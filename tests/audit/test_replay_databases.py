@@ -87,7 +87,7 @@ class Seen:
         def counts(table, rows):
             return [reveal(value, table.ledger) for value in table.marginals(SETS, rows=rows)]
 
-        held = reveal(table._cells, table.ledger)
+        held = reveal(table._unbinned_rows, table.ledger)
         places = [SCHEMA.names.index(name) for name in ("word", "day")]
         batches = (batch for columns in (places, range(len(SCHEMA.names))) for batch in held.batches(columns))
         rows = Counter(tuple(map(int, row)) for batch in batches for row in zip(*batch.columns, strict=True))

@@ -90,7 +90,7 @@ class Turning:
     def lessons(self, columns, teacher):
         return np.array([[len(teacher)]])
 
-    def taught(self, lessons):
+    def prepare(self, lessons):
         return lessons
 
     def ask(self, state, taught, step, teacher):

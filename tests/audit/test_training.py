@@ -58,8 +58,8 @@ class Rows:
 
     program: Told
 
-    def lot(self, marks):
-        chosen = np.flatnonzero(marks(len(self.program.parts[0])))
+    def poisson_sample(self, row_sampler):
+        chosen = np.flatnonzero(row_sampler(len(self.program.parts[0])))
         for start in range(0, len(chosen), BLOCK):
             some = chosen[start : start + BLOCK]
             yield Block((np.concatenate([some, np.zeros(BLOCK - len(some), dtype=np.int64)]),), len(some))

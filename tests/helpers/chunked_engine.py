@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gapless.data import PrivateTable
 from gapless.data.engines.memory import Batch
 from gapless.privacy.private import transform
-from gapless.privacy.sgd import Marks
+from gapless.privacy.sgd import RowSampler
 
 Row = tuple[int, ...]
 
@@ -50,8 +50,8 @@ class ChunkedEngine:
         for chunk in self.chunks:
             yield Batch(tuple(np.array([row[c] for row in chunk], dtype=np.uint16) for c in columns), len(chunk))
 
-    def lot(self, columns: Sequence[int], marks: Marks) -> Batch:
-        rows = [row for chunk in self.chunks for row, mark in zip(chunk, marks(len(chunk)), strict=True) if mark]
+    def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
+        rows = [row for chunk in self.chunks for row, mark in zip(chunk, row_sampler(len(chunk)), strict=True) if mark]
         return Batch(tuple(np.array([row[c] for row in rows], dtype=np.uint16) for c in columns), len(rows))
 
     def _map_rows(self, function: Callable[[Row], Iterable[Row]]) -> Self:
@@ -68,5 +68,5 @@ def chunked(table: PrivateTable, size: int, engine: type[ChunkedEngine] = Chunke
         rows = iter([tuple(map(int, row)) for batch in batches for row in zip(*batch.columns, strict=True)])
         return engine(tuple(iter(lambda: tuple(islice(rows, size)), ())))
 
-    rows = transform(table._cells, cut, distance=table.protect, reads=None, key=table._key)
+    rows = transform(table._unbinned_rows, cut, distance=table.protect, reads=None, key=table._key)
     return PrivateTable(rows, table.schema, table.ledger, engine=engine)

@@ -7,7 +7,7 @@ import polars as pl
 
 from gapless.data import PrivateTable
 from gapless.data.engines.postgres import Postgres, Sql
-from gapless.data.private_table import once
+from gapless.data.private_table import cached
 from gapless.privacy.private import transform
 
 TYPES = {
@@ -76,5 +76,5 @@ def in_postgres(table: PrivateTable, frame: pl.DataFrame, url: str, query: str |
     def moved(_: object) -> Sql:
         return Sql.read(Postgres(url, query or query_of(frame)), table.schema.fine)
 
-    rows = transform(table._cells, once(moved), distance=table.protect, reads=None, key=table._key)
+    rows = transform(table._unbinned_rows, cached(moved), distance=table.protect, reads=None, key=table._key)
     return PrivateTable(rows, table.schema, table.ledger, engine=Sql)

@@ -47,7 +47,7 @@ def check_same_rows(near: Any, far: Any, *, ordered: bool = True) -> None:
     for shown in ([CODES] * width, [CODES - 1] * width):
         here, there = (engine.count(everything, [CODES] * width, shown) for engine in (near, far))
         assert all(map(np.array_equal, here, there))
-    drawn = far.lot(range(width), lambda rows: np.ones(rows, dtype=np.bool_))
+    drawn = far.poisson_sample(range(width), lambda rows: np.ones(rows, dtype=np.bool_))
     assert drawn.rows == near.rows
     rows = [list(zip(*(codes.tolist() for codes in side.columns), strict=True)) for side in (near, drawn)]
     assert rows[0] == rows[1] if ordered else sorted(rows[0]) == sorted(rows[1])

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gapless.data import PrivateTable
-from gapless.data.training import teachable
+from gapless.data.training import teacher_rows
 from gapless.schema import Schema
 from gapless.synth.adversarial.game import Game, Generator, Poll, Side, Tutors
 from gapless.synth.adversarial.generative import network
@@ -37,8 +37,8 @@ def tutors(schema: Schema, teachers: int = 5, made: int = 4, seed: int = 0) -> T
 def taught(table: PrivateTable, name: str) -> tuple[Any, dict[str, Any]]:
     """The rows prepared for teachers, and the settings of the mechanism that asks them."""
     if name == "TeacherVotes":
-        return teachable(table, poll(table.schema)), {"teachers": 5, "steps": 3, "queries": 8}
+        return teacher_rows(table, poll(table.schema)), {"teachers": 5, "steps": 3, "queries": 8}
     school = tutors(table.schema)
     vectors, width = school.answers
     settings = {"teachers": 5, "steps": 3, "clip": 1.0, "vectors": vectors, "numbers": vectors * width}
-    return teachable(table, school), settings
+    return teacher_rows(table, school), settings

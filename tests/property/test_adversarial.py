@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.data.training import trainable
+from gapless.data.training import training_rows
 from gapless.model.neural.layers import Pairs
 from gapless.privacy import PrivateTraining, Rows, Sampled
 from gapless.privacy.sgd import BLOCK, FINE, SLACK
@@ -63,7 +63,7 @@ def game(scale, seed):
 
 def summed(played, clip, table):
     """The sum of a step at which everybody is, in steps of the grid."""
-    value = reveal(trainable(table, played), table.ledger)
+    value = reveal(training_rows(table, played), table.ledger)
     mechanism = PrivateTraining(rate=1.0, steps=1, clip=clip, std=1.0, numbers=played.numbers)
     return np.rint(mechanism(value, NoNoise())[: mechanism.numbers] / (clip * 2.0**-20))
 
@@ -74,7 +74,7 @@ def farther(pair, scale, seed, clip, before=0):
     rows = [("a", "a", "b")] * before + rows
     folder, played = Path(tempfile.mkdtemp()), game(scale, seed)
     tables = [private(r, SCHEMA, folder, protect=Rows(k)) for r in (rows, more[:1] + rows + more[1:])]
-    assert trainable(tables[0], played).distance == Sampled(k)
+    assert training_rows(tables[0], played).distance == Sampled(k)
     less, greater = (summed(played, clip, table) for table in tables)
     reach = 1 + math.sqrt(played.numbers) * 2.0**-20 + SLACK
     return float(np.linalg.norm(greater - less)) / 2**20 / (len(more) * reach)

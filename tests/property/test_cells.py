@@ -42,14 +42,14 @@ def sealed(rows, k=1):
 
 def at_cells(table, columns):
     """The same rows with the finest cells of these columns, in place of their bins."""
-    return table.told_by(table.schema.with_columns({name: table.schema.fine[name] for name in columns}))
+    return table.rebin(table.schema.with_columns({name: table.schema.fine[name] for name in columns}))
 
 
 VIEWS = {
     "cells": lambda table: at_cells(table, table.schema.names),
-    "learned bins": lambda table: table.told_by(CUT),
-    "chosen by a bin, then cells": lambda table: at_cells(table.told_by(CUT).where("age", ["7", "8..29"]), ["age"]),
-    "clamped": lambda table: at_cells(table.told_by(CUT).clamp("age", lowest="7", highest="8..29"), ["age"]),
+    "learned bins": lambda table: table.rebin(CUT),
+    "chosen by a bin, then cells": lambda table: at_cells(table.rebin(CUT).where("age", ["7", "8..29"]), ["age"]),
+    "clamped": lambda table: at_cells(table.rebin(CUT).clamp("age", lowest="7", highest="8..29"), ["age"]),
     "complete": lambda table: at_cells(table.complete_rows(), ["pay"]),
 }
 
@@ -87,7 +87,7 @@ def test_added_up_cells_keep_their_distance_and_what_they_read(pair, fan):
 @given(rows=st.lists(row, max_size=8))
 def test_a_bin_holds_the_rows_of_its_cells(rows):
     table = sealed(rows)
-    fine, coarse = at_cells(table, table.schema.names), table.told_by(CUT)
+    fine, coarse = at_cells(table, table.schema.names), table.rebin(CUT)
     for column, cells in zip(coarse.schema.columns, fine.schema.columns, strict=True):
         added = np.zeros(column.extended_size, dtype=np.int64)
         counts = reveal(fine.marginal(column.name, rows="extended"), table.ledger)
@@ -98,10 +98,10 @@ def test_a_bin_holds_the_rows_of_its_cells(rows):
 @examples(60)
 @given(rows=st.lists(row, max_size=8))
 def test_filling_bins_keeps_observed_cells_and_draws_others_inside_their_bins(rows):
-    table = sealed(rows).told_by(CUT)
+    table = sealed(rows).rebin(CUT)
     laws = [np.eye(column.size)[1] for column in CUT.columns]  # every gap is filled from the second bin
     filled = table.fill(laws)
-    before, after = (reveal(t._cells, t.ledger).columns for t in (table, filled))
+    before, after = (reveal(t._unbinned_rows, t.ledger).columns for t in (table, filled))
     bins = reveal(filled._rows, filled.ledger).columns
     for place, (fine, told) in enumerate(zip(CUT.fine.columns, CUT.columns, strict=True)):
         gaps = before[place] >= fine.size
@@ -115,10 +115,10 @@ def test_filling_bins_keeps_observed_cells_and_draws_others_inside_their_bins(ro
 def test_a_public_table_keeps_its_values_under_other_bins(rows):
     frame = pl.DataFrame(rows, schema={"age": pl.Int64, "pay": pl.Float64, "day": pl.Date}, orient="row")
     public = gl.Table.read(frame, SCHEMA)
-    told = public.told_by(CUT)
+    told = public.rebin(CUT)
     assert told.to_polars().equals(public.to_polars())
-    assert told.told_by(SCHEMA).marginal("age").tolist() == public.marginal("age").tolist()
-    table = sealed(rows).told_by(CUT)
+    assert told.rebin(SCHEMA).marginal("age").tolist() == public.marginal("age").tolist()
+    table = sealed(rows).rebin(CUT)
     for name in CUT.names:
         assert np.array_equal(told.marginal(name), reveal(table.marginal(name), table.ledger))
     assert shared_bins(SCHEMA, told, counted=public)["age"] == CUT["age"]
@@ -127,7 +127,7 @@ def test_a_public_table_keeps_its_values_under_other_bins(rows):
 @examples(25)
 @given(rows=st.lists(row, max_size=6))
 def test_rows_are_chosen_by_all_the_cells_of_a_bin_and_by_no_gap(rows):
-    table = sealed(rows).told_by(CUT)
+    table = sealed(rows).rebin(CUT)
     chosen = table.where("age", ["7", "8..29"])
     assert chosen.marginal((), rows="extended").reads == {"age"}
     kept = reveal(chosen.marginal((), rows="extended"), table.ledger)
@@ -149,4 +149,4 @@ def test_rows_are_chosen_by_all_the_cells_of_a_bin_and_by_no_gap(rows):
 )
 def test_rows_are_told_by_the_same_cells_alone(other):
     with pytest.raises(gl.errors.SchemaError, match="other columns or cells than the table"):
-        sealed([]).told_by(SCHEMA.with_columns({"age": other}))
+        sealed([]).rebin(SCHEMA.with_columns({"age": other}))

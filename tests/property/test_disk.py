@@ -96,7 +96,7 @@ def outcome(path, schema, folder, engine):
         )
     except gl.GaplessError as error:
         return type(error).__name__, str(error)
-    held = reveal(table._cells, table.ledger)
+    held = reveal(table._unbinned_rows, table.ledger)
     assert isinstance(held, Memory if engine == "memory" else Disk)
     rows = [row for batch in held.batches(range(len(schema.names))) for row in zip(*batch.columns, strict=True)]
     sets = [s for n in range(3) for s in itertools.combinations(schema.names, n)]

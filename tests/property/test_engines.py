@@ -22,7 +22,7 @@ from gapless.data.engines import disk, sql_engine
 from gapless.data.engines.disk import Disk
 from gapless.data.engines.memory import Memory
 from gapless.data.engines.postgres import Postgres, Sql
-from gapless.data.row_contribution import Groups, Tally
+from gapless.data.row_contribution import Groups, RowContribution
 from gapless.data.sums import hot_deck_sum, plain_sum, rank_scores
 from gapless.data.workload import Views, Workload
 from gapless.synth import METHODS
@@ -52,12 +52,12 @@ def tally(rows):
     return np.stack([rows["x0"].astype(np.int64) + 2, 3 * rows["x1"].astype(np.int64)], axis=1)
 
 
-TALLY = Tally(("x0", "x1"), tally, 2, 30)
-GROUPED = Tally(
+TALLY = RowContribution(("x0", "x1"), tally, 2, 30)
+GROUPED = RowContribution(
     ("x1", "x2"), lambda rows: rows["x1"][:, None], 1, 9, by=(Groups("x2", np.arange(4), 2),), needs=frozenset({"x0"})
 )
 COUNTED = replace(GROUPED, value=lambda rows: np.ones((len(rows["x1"]), 1)), unit=1)
-EMPTY = Tally((), lambda rows: np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64), 1, 1)
+EMPTY = RowContribution((), lambda rows: np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64), 1, 1)
 
 # From a sealed table to sealed values.
 VALUES = {

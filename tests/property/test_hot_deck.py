@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.data.row_contribution import Tally, _pairs, _Types, hot_deck_distance, hot_deck_total
+from gapless.data.row_contribution import (
+    RowContribution,
+    _DistinctRows,
+    _donated_sums,
+    hot_deck_distance,
+    hot_deck_total,
+)
 from gapless.errors import SchemaError
 from helpers.examples import examples
 
@@ -20,7 +26,9 @@ def tally_of(table, *, unit=UNIT, signed=False):
     """A tally that looks a row's code up in a public table of numbers."""
     table = np.asarray(table, dtype=np.int64).reshape(len(table), -1)
     padded = np.vstack([table, np.zeros_like(table[:1])])  # a gap by itself adds nothing
-    return Tally(("x",), lambda rows: padded[np.minimum(rows["x"], len(table))], table.shape[1], unit, signed=signed)
+    return RowContribution(
+        ("x",), lambda rows: padded[np.minimum(rows["x"], len(table))], table.shape[1], unit, signed=signed
+    )
 
 
 def total(tally, xs, limit, classes=None):
@@ -86,7 +94,7 @@ def test_the_total_is_its_definition(rows, limit):
         found = f[np.minimum(named["x"], 3), np.minimum(named["y"], 4), named["c"]]
         return np.where(gap, 0, found)[:, None]
 
-    tally = Tally(("x", "y", "c"), value, 1, 1000)
+    tally = RowContribution(("x", "y", "c"), value, 1, 1000)
     found = hot_deck_total(
         tally, columns, np.ones(len(rows), dtype=np.int64), targets=sizes, classes=[columns["c"]], limit=limit
     )
@@ -115,11 +123,11 @@ def test_classes_do_not_share(tmp_path):
 
 def test_sums_beyond_63_bits_are_exact():
     """A million donors and donees with the largest numbers that questions use: counted, not held in memory."""
-    giving = _Types(np.zeros(1, dtype=np.int64), {"x": np.array([1])}, np.array([1_000_000]))
-    taking = _Types(np.zeros(1, dtype=np.int64), {"x": np.array([GAP])}, np.array([1_000_000]))
+    giving = _DistinctRows(np.zeros(1, dtype=np.int64), {"x": np.array([1])}, np.array([1_000_000]))
+    taking = _DistinctRows(np.zeros(1, dtype=np.int64), {"x": np.array([GAP])}, np.array([1_000_000]))
     for number in (1 << 28, (1 << 28) - 1, -(1 << 28) + 1):
         tally = tally_of([0, number], unit=1 << 28, signed=True)
-        assert _pairs(tally, giving, taking, {"x": GAP}) == {(0, 0): number * 10**12}
+        assert _donated_sums(tally, giving, taking, {"x": GAP}) == {(0, 0): number * 10**12}
 
 
 @pytest.mark.parametrize("rows", [48 * 10**6, 4 * 10**9])
@@ -128,10 +136,10 @@ def test_no_half_of_a_sum_wraps(rows):
     unit = (1 << 28) - 1
     tally = tally_of([0, unit], unit=unit)
     kinds = np.zeros(1, dtype=np.int64)
-    giving = _Types(kinds, {"x": np.array([1])}, np.array([rows // 2]))
+    giving = _DistinctRows(kinds, {"x": np.array([1])}, np.array([rows // 2]))
     for donees in (rows // 2, rows // 2 + 1):
-        taking = _Types(kinds, {"x": np.array([GAP])}, np.array([donees]))
-        assert _pairs(tally, giving, taking, {"x": GAP}) == {(0, 0): unit * (rows // 2) * donees}
+        taking = _DistinctRows(kinds, {"x": np.array([GAP])}, np.array([donees]))
+        assert _donated_sums(tally, giving, taking, {"x": GAP}) == {(0, 0): unit * (rows // 2) * donees}
 
 
 def test_a_unit_whose_sums_could_wrap_is_refused():

@@ -93,7 +93,7 @@ def frozen(name):
     caught = []
     with (
         fixed_noise(3),
-        mock.patch.object(private_table.PrivateTable, "_filled_by", lambda _, fill: caught.append(fill) or table),
+        mock.patch.object(private_table.PrivateTable, "_fill_rows", lambda _, fill: caught.append(fill) or table),
     ):
         grant = table.ledger.grant(table.ledger.left, to="test")
         imputer.impute(table, grant, grant.left * 0.5)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.data.workload import Workload, _dependence, _given
+from gapless.data.workload import Workload, _conditional, _dependence
 from gapless.privacy import L1, Linf, Private, Rows
 from gapless.privacy.private import Key, gather
 from gapless.testing.audit import letters_schema, private
@@ -298,7 +298,7 @@ def test_the_error_of_floating_point_is_what_the_proof_allows(shape):
     assert abs(Fraction(_dependence(table)) - exact_dependence(table)) <= allowed
     score = misfits([table], [law], np.ones(1), offset, kind="conditional_misfit")[0][0]
     exact = min(
-        sum(map(exact_misfit, np.moveaxis(table, axis, 0), np.moveaxis(_given(law, axis), axis, 0)))
+        sum(map(exact_misfit, np.moveaxis(table, axis, 0), np.moveaxis(_conditional(law, axis), axis, 0)))
         for axis in range(2)
     )
     assert abs(Fraction(float(score)) - (exact - 10**6)) <= allowed
@@ -427,7 +427,7 @@ def test_sealed_scores_of_neighbouring_tables(name, which, pair, seed):
         scores = [getattr(workload, kind)(SETS, laws, weights, offsets) for kind in MISFITS]
         scores.append(workload.dependence(SETS))
         assert [one.distance for one in scores] == [Linf(k * weights.max())] * 2 + [Linf(2.0 * k)]
-        few = workload.among(scores[0], [3, 1])
+        few = workload.restrict(scores[0], [3, 1])
         assert few.distance == scores[0].distance
         opened = [reveal(one, ledger) for one in scores]
         assert reveal(few, ledger).tolist() == opened[0][[3, 1]].tolist()
@@ -459,7 +459,7 @@ def test_a_row_with_a_gap_in_what_a_score_reads_changes_nothing(name, which, pai
     for workload, ledger in workloads(name, which, k, rows, more):
         public = [laws[one] for one in chosen], np.ones(len(chosen)), np.zeros(len(chosen))
         scores = [getattr(workload, kind)(chosen, *public) for kind in MISFITS]
-        scores += [workload.dependence(chosen), workload.among(scores[0], [0])]
+        scores += [workload.dependence(chosen), workload.restrict(scores[0], [0])]
         reads = {one.reads for one in scores}
         assert len(reads) == 1
         results.append([reveal(one, ledger) for one in scores])

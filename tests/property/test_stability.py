@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.engines.memory import Memory
-from gapless.data.row_contribution import Groups, Tally
+from gapless.data.row_contribution import Groups, RowContribution
 from gapless.data.sums import rank_scores
 from gapless.errors import SchemaError
 from gapless.privacy import L1, LinfByGroup, Rows
@@ -113,7 +113,7 @@ def counted(name):
         return kept[:, None].astype(np.int64)
 
     by = (Groups("x0", np.arange(SCHEMA["x0"].extended_size), 2),) if name == "by" else ()
-    return Tally(LOOKED_AT[name], value, 1, 1, by=by, needs=frozenset(LOOKED_AT[name]))
+    return RowContribution(LOOKED_AT[name], value, 1, 1, by=by, needs=frozenset(LOOKED_AT[name]))
 
 
 def scored(name, rows, quantile, shift):
@@ -181,7 +181,7 @@ def test_scores_by_rank_leave_out_rows_with_a_gap_in_what_is_needed_whatever_the
 def test_scores_by_rank_are_of_rows_counted_once():
     table = private([], SCHEMA, Path(tempfile.mkdtemp()))
     for tally, quantile in (
-        (counted("all").times(2), Fraction(1, 2)),
+        (counted("all").scaled(2), Fraction(1, 2)),
         (replace(counted("all"), parts=2), Fraction(1, 2)),
         (replace(counted("all"), signed=True), Fraction(1, 2)),
         (counted("all"), Fraction(1, 2**30)),
@@ -246,7 +246,7 @@ def test_the_test_itself_finds_a_transformation_that_is_not_stable():
 
     def every_second(some_rows):
         table = private(some_rows, SCHEMA, Path(tempfile.mkdtemp()))
-        halved = table._with(lambda t: Memory(tuple(codes[::2] for codes in t.columns), len(t.columns[0][::2])))
+        halved = table._derive(lambda t: Memory(tuple(codes[::2] for codes in t.columns), len(t.columns[0][::2])))
         return reveal(halved.marginal("x0"), halved.ledger)
 
     assert np.abs(every_second(rows) - every_second([("a", "a", "a"), *rows])).sum() > 1

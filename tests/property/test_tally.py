@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gapless import HotDeck, Integer, MissingCode, Number, Ordinal, Rows, Schema
 from gapless.constraints.grammar import needed, parse_condition
-from gapless.data.row_contribution import Groups, Tally
+from gapless.data.row_contribution import Groups, RowContribution
 from gapless.data.sums import hot_deck_sum, plain_sum
 from gapless.errors import QuestionError
 from gapless.privacy import L1
@@ -70,7 +70,7 @@ def test_every_question_keeps_its_distance(text, treated, pair):
     k, rows, more = pair
     asked = parse_question(text).compile(SCHEMA)
     tables = [private(r, SCHEMA, Path(tempfile.mkdtemp()), protect=Rows(k)) for r in (rows, rows + more)]
-    less, greater = (TREATED[treated](table.told_by(asked.schema), asked) for table in tables)
+    less, greater = (TREATED[treated](table.rebin(asked.schema), asked) for table in tables)
     assert less.distance == greater.distance
     moved = np.abs(reveal(less, tables[0].ledger) - reveal(greater, tables[1].ledger)).sum()
     assert moved <= less.distance.at_most
@@ -87,10 +87,10 @@ def test_what_a_row_adds_depends_on_that_row_alone(text):
     asked = parse_question(text).compile(SCHEMA)
     sizes = [column.extended_size for column in asked.schema.columns]
     codes = dict(zip(SCHEMA.names, np.indices(sizes).reshape(len(sizes), -1), strict=True))
-    groups, all_rows = asked.tally.of(codes)
+    groups, all_rows = asked.tally.evaluate(codes)
     order = np.random.default_rng(0).permutation(len(all_rows))
     for chosen in (order, *(order[i : i + 1] for i in range(20))):
-        group, added = asked.tally.of({name: c[chosen] for name, c in codes.items()})
+        group, added = asked.tally.evaluate({name: c[chosen] for name, c in codes.items()})
         assert np.array_equal(group, groups[chosen])
         assert np.array_equal(added, all_rows[chosen])
     assert np.abs(all_rows).sum(axis=1).max() == asked.tally.unit  # and the unit is attained
@@ -99,19 +99,19 @@ def test_what_a_row_adds_depends_on_that_row_alone(text):
 
 def test_a_tally_that_lies_about_its_unit_adds_nothing():
     """The distance does not rest on the caller's arithmetic."""
-    lying = Tally(("d",), lambda rows: np.full((len(rows["d"]), 2), 4), parts=2, unit=7)
+    lying = RowContribution(("d",), lambda rows: np.full((len(rows["d"]), 2), 4), components=2, unit=7)
     assert not lying.total({"d": np.zeros(3, dtype=np.uint8)}, 3).any()
-    negative = Tally(("d",), lambda rows: np.full((len(rows["d"]), 1), -4), parts=1, unit=7)
+    negative = RowContribution(("d",), lambda rows: np.full((len(rows["d"]), 1), -4), components=1, unit=7)
     assert not negative.total({"d": np.zeros(3, dtype=np.uint8)}, 3).any()
-    grouped = Tally(
-        ("d",), lambda rows: np.ones((len(rows["d"]), 1)), parts=1, unit=1, by=(Groups("d", np.arange(3), 2),)
+    grouped = RowContribution(
+        ("d",), lambda rows: np.ones((len(rows["d"]), 1)), components=1, unit=1, by=(Groups("d", np.arange(3), 2),)
     )
     assert grouped.total({"d": np.array([0, 1, 2, 1], dtype=np.uint8)}, 4).tolist() == [1, 2]
 
 
 def test_the_test_itself_finds_a_sum_that_looks_at_other_rows():
     """Planted: a row's number depends on how many rows there are."""
-    nosy = Tally(("d",), lambda rows: np.full((len(rows["d"]), 1), len(rows["d"]) % 2), parts=1, unit=1)
+    nosy = RowContribution(("d",), lambda rows: np.full((len(rows["d"]), 1), len(rows["d"]) % 2), components=1, unit=1)
     tables = [private([("0", "1", "low", "x")] * n, SCHEMA, Path(tempfile.mkdtemp())) for n in (4, 5)]
     a, b = (reveal(plain_sum(table, nosy), table.ledger)[0] for table in tables)
     assert abs(a - b) > nosy.unit
@@ -191,7 +191,9 @@ def test_a_question_about_gaps_needs_no_filling():
 
 def test_a_row_with_a_gap_in_what_is_needed_is_left_out_whatever_it_adds():
     """`reads` does not rest on the caller's word."""
-    lying = Tally(("d",), lambda rows: np.ones((len(rows["d"]), 1)), parts=1, unit=1, needs=frozenset({"a"}))
+    lying = RowContribution(
+        ("d",), lambda rows: np.ones((len(rows["d"]), 1)), components=1, unit=1, needs=frozenset({"a"})
+    )
     rows = [("0", "1", "low", "x"), ("", "1", "low", "x"), ("-1", "1", "low", "x")]
     table = private(rows, SCHEMA, Path(tempfile.mkdtemp()))
     value = plain_sum(table, lying)
@@ -200,5 +202,7 @@ def test_a_row_with_a_gap_in_what_is_needed_is_left_out_whatever_it_adds():
 
 
 def test_numbers_near_the_ends_of_63_bits_do_not_slip_through():
-    lying = Tally(("d",), lambda rows: np.full((len(rows["d"]), 2), -(2**63)), parts=2, unit=7, signed=True)
+    lying = RowContribution(
+        ("d",), lambda rows: np.full((len(rows["d"]), 2), -(2**63)), components=2, unit=7, signed=True
+    )
     assert not lying.total({"d": np.zeros(3, dtype=np.uint8)}, 3).any()

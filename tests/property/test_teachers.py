@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.data.training import teachable
+from gapless.data.training import teacher_rows
 from gapless.privacy import OneTeacher, Rows, Sampled
 from gapless.privacy.sgd import SLACK
 from gapless.synth.adversarial import game as teaching
@@ -37,7 +37,7 @@ TEACHERS = 4
 def lessons(school, rows, unit, drawn):
     """What teachers keep of a table, rows in order given to those that `drawn` says."""
     table = private(rows, SCHEMA, Path(tempfile.mkdtemp()), protect=Rows(unit))
-    sealed = teachable(table, school)
+    sealed = teacher_rows(table, school)
     assert sealed.distance == Sampled(unit)
     places = iter(drawn)
     parts = reveal(sealed, table.ledger).parts(lambda many: np.array([next(places) for _ in range(many)], dtype=int))
@@ -58,7 +58,7 @@ def test_each_row_changes_one_teacher_and_each_vote_by_one(pair, seed):
     before, after = both(school, pair, seed)
     assert (before != after).any(axis=1).sum() <= many
     state = school.start()
-    less, greater = (school.ask(state, school.taught(kept), 0, None) for kept in (before, after))
+    less, greater = (school.ask(state, school.prepare(kept), 0, None) for kept in (before, after))
     assert set(np.unique(less)) <= {0.0, 1.0}
     assert (less != greater).any(axis=1).sum() <= many
     assert np.abs(less.sum(axis=0) - greater.sum(axis=0)).max() <= many
@@ -72,9 +72,9 @@ def test_teachers_without_the_rows_that_come_say_the_same_to_the_last_bit(pair, 
     state = school.start()
     for teacher in np.flatnonzero((before == after).all(axis=1)):
         said = [
-            school.ask(state, school.taught(kept), 0, None)[teacher]
+            school.ask(state, school.prepare(kept), 0, None)[teacher]
             if kind is poll
-            else school.ask(state, school.taught(kept), 0, int(teacher))
+            else school.ask(state, school.prepare(kept), 0, int(teacher))
             for kept in (before, after)
         ]
         assert np.array_equal(*said)
@@ -88,7 +88,7 @@ def test_two_answers_are_no_farther_apart_than_is_charged_for(pair, seed, clip):
     mechanism = OneTeacher(teachers=TEACHERS, steps=1, clip=clip, std=1.0, vectors=vectors, numbers=vectors * width)
     state, said = school.start(), []
     for kept in both(school, pair, seed):
-        taught = school.taught(kept)
+        taught = school.prepare(kept)
         said += [mechanism.clipped(school.ask(state, taught, 0, teacher)) for teacher in range(TEACHERS)]
     grid = [np.rint(answer / (clip * 2.0**-20)) for answer in said]
     reach = 2 * math.sqrt(vectors) + math.sqrt(vectors * width) * 2.0**-20 + SLACK
@@ -105,7 +105,7 @@ def test_a_teacher_is_the_same_however_rows_come_in_batches(monkeypatch):
     parts = [order[:3], order[3:77], order[77:]]
     assert np.array_equal(whole, sum(school.lessons(tuple(c[p] for c in columns), teacher[p]) for p in parts))
     assert whole.dtype == np.int64
-    taught = school.taught(whole)
+    taught = school.prepare(whole)
     alone = school.ask(school.start(), taught, 0, 2)
     assert np.array_equal(alone[0], school.ask(school.start(), taught, 0, None)[2])
 

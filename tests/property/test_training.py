@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.data.training import trainable
+from gapless.data.training import training_rows
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
 from gapless.privacy import PrivateTraining, Rows, Sampled
@@ -67,7 +67,7 @@ def program(kind, scale, seed):
 
 def moved(trained, clip, table, **more):
     """The first step's sum in steps of the grid: what a step of rate 1 without noise has moved the parameters by."""
-    value = reveal(trainable(table, trained, **more), table.ledger)
+    value = reveal(training_rows(table, trained, **more), table.ledger)
     mechanism = PrivateTraining(rate=1.0, steps=1, clip=clip, std=1.0, numbers=trained.numbers)
     return (trained.begin - mechanism(value, NoNoise())) / (clip * 2.0**-20)
 
@@ -86,7 +86,7 @@ def test_a_sum_moves_by_no_more_than_its_distance_wherever_rows_lie(pair, chosen
     folder = Path(tempfile.mkdtemp())
     trained = program(kind, scale, seed)
     tables = [private(r, SCHEMA, folder, protect=Rows(k)) for r in (rows, more[:1] + rows + more[1:])]
-    assert trainable(tables[0], trained).distance == Sampled(k)
+    assert training_rows(tables[0], trained).distance == Sampled(k)
     less, greater = (moved(trained, clip, table) for table in tables)
     far = np.linalg.norm(np.rint(greater) - np.rint(less)) / 2**20
     assert far <= len(more) * (1 + math.sqrt(trained.numbers) * 2.0**-20 + SLACK)
@@ -107,7 +107,9 @@ def test_a_row_adds_a_vector_of_its_own_exactly_whoever_else_is_in_the_lot(rows,
         table = private(list(lot), SCHEMA, folder)
         total = LongSum.zeros(trained.numbers)
         with np.errstate(all="ignore"):
-            for block in reveal(trainable(table, trained), table.ledger).lot(lambda many: np.ones(many, dtype=bool)):
+            for block in reveal(training_rows(table, trained), table.ledger).poisson_sample(
+                lambda many: np.ones(many, dtype=bool)
+            ):
                 total.add(mechanism.clipped(trained.gradients(trained.start(), block), block.rows))
         return total.high.astype(object) * 2 ** (FINE - GRID) + total.low.astype(object), total.rounded()
 
@@ -132,4 +134,4 @@ def test_a_row_with_a_gap_in_what_is_needed_changes_nothing(rows, coming, seed, 
     before, after = (moved(trained, 1.0, table, needs=names) for table in (less, greater))
     if any(coming[place] in (None, "-") for place in needs):
         assert np.array_equal(before, after)
-    assert trainable(less, trained, needs=names).reads == set(names)
+    assert training_rows(less, trained, needs=names).reads == set(names)

@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.data import private_logistic as logistic
-from gapless.data.private_logistic import CLOSE, GRID, Points, grid, logistic_coefficients, logistic_odds, minimum
+from gapless.data.private_logistic import (
+    GRID_BITS,
+    TOLERANCE_BITS,
+    Points,
+    grid_step,
+    logistic_coefficients,
+    logistic_odds,
+    minimize,
+)
 from gapless.privacy import L1, L2, Rows
 from gapless.testing.audit import letters_schema, private
 from helpers.chunked_engine import chunked
@@ -57,10 +65,10 @@ def test_distances_are_those_that_are_proved(k, many, regularization):
         Points.of(SCHEMA),
     )
     moved = (k * points.radius + 2 * points.radius * 2.0**-10) / regularization
-    length = moved / grid(points, regularization) + 2 * math.sqrt(points.numbers)
+    length = moved / grid_step(points, regularization) + 2 * math.sqrt(points.dimension)
     of = {norm: logistic_coefficients(table, fake, regularization=regularization, norm=norm) for norm in ("L1", "L2")}
     assert of["L2"].distance == L2(pytest.approx(length))
-    assert of["L1"].distance == L1(pytest.approx(math.sqrt(points.numbers) * length))
+    assert of["L1"].distance == L1(pytest.approx(math.sqrt(points.dimension) * length))
     odds, step = logistic_odds(table, fake, regularization=regularization, largest=8.0)
     cut = 8.0 * (1 - math.exp(-points.radius * moved)) / step + 2
     assert odds.distance == L2(pytest.approx(math.sqrt(many) * cut))
@@ -145,13 +153,13 @@ def test_an_empty_table_is_a_table():
 def test_a_wrong_gradient_bound_would_be_caught():
     """A solver that stops early moves by more than is declared: what the check above is for."""
     fake, rows = public([("a", "a", "0")] * 3), [CORNER] * 30
-    real = logistic.minimum
+    real = logistic.minimize
     stops = iter([0.0, 2.0])  # the first is solved, the second is told that any gradient will do
 
     def early(blocks, points, regularization, *, near):
-        return real(blocks, points, regularization, near=near + 1e3 * next(stops))
+        return real(blocks, points, regularization, tolerance=near + 1e3 * next(stops))
 
-    with mock.patch.object(logistic, "minimum", early):
+    with mock.patch.object(logistic, "minimize", early):
         value, whole = coefficients(rows, fake, regularization=1.0)
         _, rest = coefficients(rows[1:], fake, regularization=1.0)
     assert np.sqrt(((whole - rest) ** 2).sum()) > value.distance.at_most
@@ -162,8 +170,8 @@ def test_a_wrong_gradient_bound_would_be_caught():
 def test_the_gradient_is_as_small_as_is_claimed(rows, regularization):
     points, fake = Points.of(SCHEMA), public([CORNER, ("a", "a", None)])
     both = [(points(fake.codes), -1.0), *([(points(public(rows).codes), 1.0)] if rows else [])]
-    near = points.radius * 2.0**-CLOSE
-    found = minimum(lambda: iter(both), points, regularization, near=near)
+    near = points.radius * 2.0**-TOLERANCE_BITS
+    found = minimize(lambda: iter(both), points, regularization, tolerance=near)
     slope = regularization * found
     for some, label in both:
         slope = slope - label * ((1 / (1 + np.exp(label * (some @ found)))) @ some)
@@ -177,8 +185,8 @@ def test_points_are_within_their_radius_and_the_grid_is_as_fine_as_is_said():
     assert lengths.max() <= points.radius == 2.0
     assert points(public([("a", "n/a", "9")]).codes)[0].tolist()[-3:] == [pytest.approx(5 / 6, abs=0.1), 0, 1]
     for regularization in (0.3, 1.0, 1000.0):
-        finest = points.radius / regularization * 2.0**-GRID
-        assert finest / 2 < grid(points, regularization) <= finest
+        finest = points.radius / regularization * 2.0**-GRID_BITS
+        assert finest / 2 < grid_step(points, regularization) <= finest
 
 
 def test_engines_agree():

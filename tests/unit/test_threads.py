@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import gapless as gl
 from gapless import threads
-from gapless.data.private_logistic import Points, blocks_of, minimum
+from gapless.data.private_logistic import Points, labelled_blocks, minimize
 from gapless.model.distribution import Product
 from gapless.privacy import Budget, PrivateTraining
 from gapless.testing.audit import letters_schema, private
@@ -78,7 +78,7 @@ class Watched:
     def outcome(self, state):
         return np.array([state])
 
-    def lot(self, marks):
+    def poisson_sample(self, row_sampler):
         return iter(())
 
     def done(self, steps):
@@ -118,9 +118,9 @@ def test_the_regression_of_weights_takes_one_thread():
 
     def blocks():
         seen.append(in_use())
-        return blocks_of(points([np.array([0, 1]), np.array([1, 1])]), 1.0)
+        return labelled_blocks(points([np.array([0, 1]), np.array([1, 1])]), 1.0)
 
-    minimum(blocks, points, 1.0, near=1e-3)
+    minimize(blocks, points, 1.0, tolerance=1e-3)
     assert set(seen) == {1}
     assert in_use() == 2
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gapless.data.cutting import cut_schema
 from gapless.data.private_table import PrivateTable
-from gapless.data.table import WEIGHT, Table, checked_weights
+from gapless.data.table import WEIGHT, Table, check_weights
 from gapless.errors import Argument, Call, Hint, ReadError, SchemaError, SealedError
 from gapless.schema import Schema
 from gapless.schema.numeric import DEFAULT_BINS, _Binned
@@ -43,7 +43,7 @@ def check_comparable(*schemas: Schema) -> None:
         raise SchemaError("the two tables have different schemas", hint="read both with the same schema")
 
 
-def comparable(truth: Table, other: Table) -> tuple[Table, Table]:
+def to_shared_bins(truth: Table, other: Table) -> tuple[Table, Table]:
     """Two public tables told by the same bins; what is no public table, and other cells, are refused.
 
     Bins that were learned for one of them are those of both. Where neither has any, they are cut by the first. The
@@ -62,22 +62,22 @@ def comparable(truth: Table, other: Table) -> tuple[Table, Table]:
         )
     if truth.schema.fine.columns == other.schema.fine.columns:
         bins = shared_bins(truth.schema, other, counted=truth)
-        truth, other = truth.told_by(bins), other.told_by(bins)
+        truth, other = truth.rebin(bins), other.rebin(bins)
     check_comparable(truth.schema, other.schema)
     return truth, other
 
 
 def shared_bins(schema: Schema, other: Table, *, counted: Table) -> Schema:
     """A schema with a public table's bins where its own are to be learned; those of neither are cut by `counted`."""
-    told = schema.with_columns({column.name: other.schema[column.name] for column in _to_learn(schema)})
-    counts = {c.name: counted.marginal(c.name)[: c.values_size].astype(np.float64) for c in _to_learn(told)}
+    told = schema.with_columns({column.name: other.schema[column.name] for column in _columns_to_bin(schema)})
+    counts = {c.name: counted.marginal(c.name)[: c.values_size].astype(np.float64) for c in _columns_to_bin(told)}
     return cut_schema(told, counts, DEFAULT_BINS)
 
 
-def _to_learn(schema: Schema) -> list[_Binned]:
+def _columns_to_bin(schema: Schema) -> list[_Binned]:
     return [column for column in schema.columns if isinstance(column, _Binned) and column.learned]
 
 
-def check_weights(table: Table, weights: ArrayLike | None) -> NDArray[np.float64] | None:
-    """The weights that were passed, checked (`checked_weights`), or else the table's own, if it has any."""
-    return table.weights if weights is None else checked_weights(table.rows, weights)
+def given_weights(table: Table, weights: ArrayLike | None) -> NDArray[np.float64] | None:
+    """The weights that were passed, checked (`check_weights`), or else the table's own, if it has any."""
+    return table.weights if weights is None else check_weights(table.rows, weights)

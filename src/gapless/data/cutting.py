@@ -1,12 +1,13 @@
-r"""Where to cut a column on a line into bins, given how many rows lie in each of its cells, about.
+r"""Learn the bins of a numeric column from (noisy) counts of its cells.
 
-Bins of about equal weight, where a cell weighs half by its rows and half by how far they lie from the median,
+Bins have about equal weight. A cell's weight is half its share of rows and half its share of absolute deviations
+from the median,
 
 .. math:: w_i = \tfrac12 \frac{c_i}{\sum_j c_j} + \tfrac12 \frac{c_i |v_i - m|}{\sum_j c_j |v_j - m|},
 
-so that most bins lie where most rows do, and a long tail, on which means and correlations hang, gets some as well. A
-cell that is as heavy as a bin has one of its own (0, 40 hours, 12 years). No bin is thinner than asked for, unless a
-cell of its own on either side leaves no other place.
+so most bins are where most rows are, and a long tail, which decides means and correlations, gets some as well. A cell
+as heavy as a bin is a separate bin (0, 40 hours, 12 years). No bin has fewer rows than asked for, unless it lies
+between two such cells.
 """
 
 from __future__ import annotations
@@ -22,54 +23,58 @@ from gapless.schema.numeric import _Binned
 from gapless.schema.schema import Schema
 from gapless.types import Floats
 
-FEW = 12  # cells, up to which each is a bin
+MOST_SINGLE_CELL_BINS = 12  # up to this many cells, each cell is a bin
 
 
-def cut_schema(schema: Schema, cells: Mapping[str, Floats], bins: int, *, least: float = 0.0) -> Schema:
-    """The schema with bins in place of those to be learned, cut by these counts, or evenly where there are none.
+def cut_schema(schema: Schema, cells: Mapping[str, Floats], bins: int, *, min_rows: float = 0.0) -> Schema:
+    """The schema with bins for the columns whose bins are to be learned: by these counts, or even bins without counts.
 
-    A bin begins wherever a rule of the schema begins or ceases to hold.
+    A bin begins wherever a constraint of the schema begins or ceases to hold.
     """
-    obliged = beginnings(schema)
+    required_starts = beginnings(schema)
     learned = [column for column in schema.columns if isinstance(column, _Binned) and column.learned]
     columns = {}
     for column in learned:
         counts = cells.get(column.name, np.ones(column.values_size))
-        columns[column.name] = cut(column, counts, bins, least=least, obliged=obliged.get(column.name, ()))
+        columns[column.name] = cut_column(
+            column, counts, bins, min_rows=min_rows, required_starts=required_starts.get(column.name, ())
+        )
     return schema.with_columns(columns)
 
 
-def cut(column: _Binned, counts: Floats, bins: int, *, least: float = 0.0, obliged: Iterable[int] = ()) -> _Binned:
-    """The column, whose cells have these counts, with at most so many bins and those that are obliged to begin.
+def cut_column(
+    column: _Binned, counts: Floats, bins: int, *, min_rows: float = 0.0, required_starts: Iterable[int] = ()
+) -> _Binned:
+    """Cut a column into at most `bins` bins, besides those that `required_starts` adds.
 
     Args:
-        column: told by its cells.
-        counts: of its values' cells, none below 0.
-        bins: how many, if the counts tell nothing against it.
-        least: the fewest rows of a bin.
-        obliged: cells with which a bin must begin.
+        column: the column, with one bin for each cell.
+        counts: the (noisy) number of rows in each cell of its values, not negative.
+        bins: the number of bins wanted; fewer if rows are too few.
+        min_rows: the fewest rows of a bin.
+        required_starts: cells at which a bin must begin.
 
     >>> from gapless.schema.numeric import Integer
     >>> hours = np.where(np.arange(100) == 40, 150.0, 1.0)
-    >>> cut(Integer("hours", bounds=(0, 99), bins="learned"), hours, 4).cells
+    >>> cut_column(Integer("hours", bounds=(0, 99), bins="learned"), hours, 4).cells
     ('0..39', '40', '41..80', '81..99')
     """
-    if column.values_size <= max(FEW, bins):
+    if column.values_size <= max(MOST_SINGLE_CELL_BINS, bins):
         return column.cut(column.grid)
-    firsts = {0, *obliged}
+    firsts = {0, *required_starts}
     weights = _weights(column, counts)
     total = counts.sum()
     low, high = column.ends_of_bins()
     zero = (low <= 0) & (high >= 0) & (counts >= total / (4 * bins))  # where most spikes are
-    heavy = np.flatnonzero(((weights >= 1 / bins) | zero) & (counts >= least) & (counts > 0))
+    heavy = np.flatnonzero(((weights >= 1 / bins) | zero) & (counts >= min_rows) & (counts > 0))
     firsts.update(heavy, heavy + 1)
     for first, last in pairwise(sorted(firsts | {column.values_size})):
         rows, weight = counts[first:last].cumsum(), weights[first:last].cumsum()
-        many = min(round(weight[-1] * bins), int(rows[-1] // max(least, total / (4 * bins), 1e-300)))
+        many = min(round(weight[-1] * bins), int(rows[-1] // max(min_rows, total / (4 * bins), 1e-300)))
         if last - first > 1 and many > 1:
             firsts.update(first + 1 + np.searchsorted(weight, weight[-1] * np.arange(1, many) / many))
     firsts.discard(column.values_size)
-    kept = _merged(np.array(sorted(firsts)), counts, least, {0, *obliged}, {*heavy}, bins)
+    kept = _merged(np.array(sorted(firsts)), counts, min_rows, {0, *required_starts}, {*heavy}, bins)
     return column.cut([*column.grid[kept], column.grid[-1]])
 
 
@@ -83,18 +88,18 @@ def _weights(column: _Binned, counts: Floats) -> Floats:
 
 
 def _merged(
-    firsts: NDArray[np.int64], counts: Floats, least: float, obliged: set[int], heavy: set[int], bins: int
+    firsts: NDArray[np.int64], counts: Floats, min_rows: float, required_starts: set[int], heavy: set[int], bins: int
 ) -> NDArray[np.int64]:
-    """The beginnings of bins without those of thin ones: each is taken by a neighbour, rather not by a heavy cell.
+    """The first cells of bins after thin bins were merged with a neighbour, if possible not with a heavy cell.
 
-    So are the thinnest as long as there are more than asked for and obliged.
+    While there are more bins than wanted and required, the thinnest is merged too.
     """
     kept = list(firsts)
     while len(kept) > 1:
         rows = np.add.reduceat(counts, kept)
-        many = len(kept) >= bins + len(obliged)  # one of which is the first
-        free = [first not in obliged for first in kept] + [False]  # to be taken by the bin before
-        thin = [p for p in range(len(kept)) if (many or rows[p] < least) and (free[p] or free[p + 1])]
+        many = len(kept) >= bins + len(required_starts)  # one of which is the first
+        free = [first not in required_starts for first in kept] + [False]  # to be taken by the bin before
+        thin = [p for p in range(len(kept)) if (many or rows[p] < min_rows) and (free[p] or free[p + 1])]
         if not thin:
             break
         place = min(thin, key=lambda p: rows[p])

@@ -127,7 +127,7 @@ def fill_gaps(columns: Sequence[Codes], laws: Sequence[NDArray[np.float64]], cha
     return tuple(filled)
 
 
-def bins_of_cells(schema: Schema) -> dict[int, Integers]:
+def bin_of_cell(schema: Schema) -> dict[int, Integers]:
     """The bin of each cell, for the columns (by position) whose cells are finer than their bins."""
     pairs = zip(schema.fine.columns, schema.columns, strict=True)
     return {
@@ -137,7 +137,7 @@ def bins_of_cells(schema: Schema) -> dict[int, Integers]:
     }
 
 
-def draw_inside(bins: Codes, of_cells: NDArray[np.int64], chance: Chance) -> NDArray[np.int64]:
+def draw_within_bins(bins: Codes, of_cells: NDArray[np.int64], chance: Chance) -> NDArray[np.int64]:
     """One of the cells of each of these bins, all with the same chance; `of_cells` is the bin of each cell, rising."""
     many = np.bincount(of_cells)
     first = np.cumsum(many) - many
@@ -158,7 +158,7 @@ def fill_cells(
     columns = list(drawn)
     for place, (size, bins) in finer.items():
         codes = cells[place]
-        columns[place] = np.where(codes < size, codes, draw_inside(drawn[place], bins[:size], chance)).astype(
+        columns[place] = np.where(codes < size, codes, draw_within_bins(drawn[place], bins[:size], chance)).astype(
             codes.dtype
         )
     return tuple(columns)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.neighbors import Links, Space, Tree, blocks, ranges
+from gapless.data.neighbors import Links, Space, Tree, concatenated_ranges, split_by_cost
 from gapless.types import Integers
 
 BLOCK = 2**18  # classes in boxes, held in memory at a time
@@ -39,7 +39,7 @@ def influence(links: Links, space: Space, cover: tuple[str, ...] | None = None) 
         boxes = _Boxes([space.costs[j][:, : space.observed[j]] for j in chosen])
         return boxes.deepest(links.cells[:, chosen], links.radius, weight, weight, best=1)
 
-    rim = overlap(links.kinds, links.starts, links.ends, len(links.cells))
+    rim = largest_overlap(links.kinds, links.starts, links.ends, len(links.cells))
     best = max(int(np.bincount(links.donors.ravel()).max()), int(rim.max()))
     # A class of radius 0 without gaps matters at one point only: it is looked up there.
     point = (links.radius == 0) & (links.cells < np.array(space.observed)).all(axis=1)
@@ -49,7 +49,7 @@ def influence(links: Links, space: Space, cover: tuple[str, ...] | None = None) 
     return boxes.deepest(links.cells[~point], links.radius[~point], weight[~point], rim[~point], best=best, exact=exact)
 
 
-def overlap(groups: Integers, starts: Integers, ends: Integers, count: int) -> Integers:
+def largest_overlap(groups: Integers, starts: Integers, ends: Integers, count: int) -> Integers:
     """For each group of arcs on the circle, [start, end) going up and round: the most that share a point."""
     size = groups.size
     wraps = np.bincount(groups[ends < starts], minlength=count)
@@ -87,11 +87,11 @@ class _Depth:
         kinds, leaves = kinds[by_leaf], leaves[by_leaf]
         begins = np.searchsorted(leaves, np.arange(len(points) + 1))
         arcs = np.zeros_like(strict)
-        for some in blocks(np.bincount(leaves, self.sizes[kinds], minlength=len(points)).astype(np.int64)):
+        for some in split_by_cost(np.bincount(leaves, self.sizes[kinds], minlength=len(points)).astype(np.int64)):
             kind = kinds[begins[some[0]] : begins[some[-1] + 1]]
-            rows = self.members[ranges(self.begins[kind], self.sizes[kind])]
+            rows = self.members[concatenated_ranges(self.begins[kind], self.sizes[kind])]
             leaf = np.repeat(leaves[begins[some[0]] : begins[some[-1] + 1]], self.sizes[kind]) - some[0]
-            arcs[some] = overlap(leaf, links.starts[rows], links.ends[rows], some.size)
+            arcs[some] = largest_overlap(leaf, links.starts[rows], links.ends[rows], some.size)
         depth = np.empty_like(strict)
         depth[order] = strict + arcs
         return depth

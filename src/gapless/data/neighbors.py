@@ -138,14 +138,14 @@ class Space:
         columns = [schema[name] for name in matching.on]
         ranges = [max(1, column.values_size - 1) for column in columns if column.on_scale]
         unit = min(math.lcm(*ranges) ** power, MOST_UNIT)
-        tables = {column.name: _costs(column, power, unit) for column in columns}
+        tables = {column.name: _cost_table(column, power, unit) for column in columns}
         # The dearest smallest step first: far branches are left early.
         columns.sort(key=lambda column: -int(min(c for c in (*tables[column.name][0], unit) if c > 0)))
         names = tuple(column.name for column in columns)
         return cls(names, tuple(tables[name] for name in names), tuple(column.size for column in columns))
 
 
-def _costs(column: Column, power: int, unit: int) -> Integers:
+def _cost_table(column: Column, power: int, unit: int) -> Integers:
     """The table of distances of one column: rows are the donee's cell, columns the donor's."""
     cost = np.full((column.extended_size, column.extended_size), unit, dtype=np.int64)
     if column.on_scale:
@@ -205,7 +205,7 @@ def link(
 
     tree = Tree.of(ids[givers], space)
     by_cell = np.lexsort((places[givers], ids[givers]))
-    lists = _Lists(givers[by_cell], places[givers[by_cell]], np.append(0, np.cumsum(tree.leaves)))
+    lists = _DonorLists(givers[by_cell], places[givers[by_cell]], np.append(0, np.cumsum(tree.leaves)))
     which, leaf, far = _nearest(tree, cells, neighbors)
     radius = np.zeros(len(cells), dtype=np.int64)
     np.maximum.at(radius, which, far)
@@ -216,7 +216,7 @@ def link(
     return Links(donees, donors, kinds, cells, radius, starts, ends)
 
 
-def ranges(starts: Integers, counts: Integers) -> Integers:
+def concatenated_ranges(starts: Integers, counts: Integers) -> Integers:
     """start, start + 1, …, start + count - 1 for each pair, one after another."""
     ends = np.cumsum(counts)
     return np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if ends.size else 0)
@@ -281,7 +281,7 @@ class Tree:
                 for part in (slice(half), slice(half, None)):
                     yield from self._below(j, which[part], node[part], far[part], cells, limits, beam)
                 return
-            node = ranges(self.children[j][node], counts)
+            node = concatenated_ranges(self.children[j][node], counts)
             which, far = np.repeat(which, counts), np.repeat(far, counts)
             far += self.costs[j][cells[which, j], self.codes[j][node]]
             kept = np.flatnonzero(far <= limits[which])
@@ -335,7 +335,7 @@ def _up_to_kth(
 
 
 @dataclass(frozen=True, slots=True)
-class _Lists:
+class _DonorLists:
     """Donors listed by cell, in the order of their places on the circle: list i is `begins[i]:begins[i + 1]`."""
 
     rows: Integers
@@ -344,17 +344,17 @@ class _Lists:
 
 
 def _take_all(
-    donors: Integers, kinds: Integers, which: Integers, leaf: Integers, lists: _Lists, inside: Integers
+    donors: Integers, kinds: Integers, which: Integers, leaf: Integers, lists: _DonorLists, inside: Integers
 ) -> None:
     """Write the donors that are strictly nearer than the k-th into the first places of each donee."""
     if not which.size:
         return
     counts = np.diff(lists.begins)[leaf]
-    taken = lists.rows[ranges(lists.begins[leaf], counts)]  # grouped by kind, as `which` is sorted
+    taken = lists.rows[concatenated_ranges(lists.begins[leaf], counts)]  # grouped by kind, as `which` is sorted
     begins = np.append(0, np.cumsum(inside))
     each = inside[kinds]
     donee = np.repeat(np.arange(kinds.size), each)
-    slot = ranges(np.zeros_like(each), each)
+    slot = concatenated_ranges(np.zeros_like(each), each)
     donors[donee, slot] = taken[begins[kinds[donee]] + slot]
 
 
@@ -363,7 +363,7 @@ def _take_next(
     kinds: Integers,
     which: Integers,
     leaf: Integers,
-    lists: _Lists,
+    lists: _DonorLists,
     inside: Integers,
     starts: Integers,
     circle: int,
@@ -382,7 +382,7 @@ def _take_next(
     if merged.any():
         chosen = merged[which]
         counts = size[leaf[chosen]]
-        places = ranges(lists.begins[leaf[chosen]], counts)
+        places = concatenated_ranges(lists.begins[leaf[chosen]], counts)
         number = np.cumsum(merged) - 1
         owner = np.repeat(number[which[chosen]], counts)
         order = np.lexsort((lists.places[places], owner))
@@ -390,7 +390,7 @@ def _take_next(
         added = np.flatnonzero(merged)
         leaf = np.concatenate([leaf[~chosen], size.size + number[added]])
         which = np.concatenate([which[~chosen], added])
-        lists = _Lists(
+        lists = _DonorLists(
             np.concatenate([lists.rows, lists.rows[places][order]]),
             np.concatenate([lists.places, lists.places[places][order]]),
             np.concatenate([lists.begins, begins]),
@@ -404,13 +404,13 @@ def _take_next(
     begins_of = np.append(0, np.cumsum(lists_of))
     wanted = donors.shape[1] - inside
     ends = np.empty_like(starts)
-    for donees in blocks(lists_of[kinds] * wanted[kinds]):
+    for donees in split_by_cost(lists_of[kinds] * wanted[kinds]):
         kind = kinds[donees]
         donee = np.repeat(donees, lists_of[kind])
-        at = leaf[ranges(begins_of[kind], lists_of[kind])]
+        at = leaf[concatenated_ranges(begins_of[kind], lists_of[kind])]
         place = np.searchsorted(keys, at * circle + starts[donee]) - lists.begins[at]
         looks = np.minimum(wanted[kinds[donee]], size[at])
-        step = ranges(np.zeros_like(looks), looks)
+        step = concatenated_ranges(np.zeros_like(looks), looks)
         donee, at, place = (np.repeat(part, looks) for part in (donee, at, place))
         candidate = lists.begins[at] + (place + step) % size[at]
         round_ = (lists.places[candidate] - starts[donee]) % circle
@@ -425,7 +425,7 @@ def _take_next(
     return ends
 
 
-def blocks(costs: Integers) -> Iterator[Integers]:
+def split_by_cost(costs: Integers) -> Iterator[Integers]:
     """Consecutive indices, cut so that the costs of each block add up to about `BLOCK`."""
     if costs.size:
         total = np.cumsum(costs)
@@ -435,8 +435,8 @@ def blocks(costs: Integers) -> Iterator[Integers]:
                 yield part
 
 
-def random_ranks(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+def random_ranks(random_words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The rank of each of these random words; equal ones in the order of rows."""
-    ranks = np.empty(words.size, dtype=np.int64)
-    ranks[np.argsort(words, kind="stable")] = np.arange(words.size)
+    ranks = np.empty(random_words.size, dtype=np.int64)
+    ranks[np.argsort(random_words, kind="stable")] = np.arange(random_words.size)
     return ranks

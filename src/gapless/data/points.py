@@ -14,14 +14,14 @@ from gapless.types import Floats
 
 Flags: TypeAlias = NDArray[np.bool_]
 
-MOST_CORNERS = 100
+MOST_ONE_HOT_LEVELS = 100
 
 
-def positions(column: Column) -> Floats:
+def unit_positions(column: Column) -> Floats:
     """Where each level or bin lies between 0 and 1: middles of bins within the bounds, levels at even steps.
 
     >>> from gapless.schema import Integer
-    >>> positions(Integer("age", bounds=(0, 100), edges=(0, 20, 100))).tolist()
+    >>> unit_positions(Integer("age", bounds=(0, 100), edges=(0, 20, 100))).tolist()
     [0.095, 0.6]
     """
     if isinstance(column, _Binned):
@@ -42,28 +42,28 @@ def points(table: Table, *, without: str | None = None) -> Floats:
     for column, codes in zip(table.schema.columns, table.codes, strict=True):
         if column.name == without:
             continue
-        if column.extended_size <= MOST_CORNERS and not column.on_scale:
+        if column.extended_size <= MOST_ONE_HOT_LEVELS and not column.on_scale:
             parts.append((np.eye(column.extended_size) / np.sqrt(2))[codes])
             continue
         line = np.full((column.extended_size, 1), 0.5)
-        line[: column.values_size, 0] = positions(column)
+        line[: column.values_size, 0] = unit_positions(column)
         aside = np.arange(column.extended_size)[:, None] == np.arange(column.values_size, column.extended_size)
         parts.append(np.hstack([line, np.sqrt(0.75) * aside])[codes])
     return np.hstack(parts)
 
 
-def alike(truth: Table, other: Table) -> tuple[Flags, Flags]:
+def comparable_rows(truth: Table, other: Table) -> tuple[Flags, Flags]:
     """Which rows of each table to compare as wholes: all if both have gaps or neither, else those without a gap.
 
     A gap in one table and a fill in the other would be all that such a comparison sees.
     """
-    complete = ~gap_rows(truth), ~gap_rows(other)
+    complete = ~rows_with_gaps(truth), ~rows_with_gaps(other)
     if complete[0].all() == complete[1].all():
         return np.ones(truth.rows, dtype=np.bool_), np.ones(other.rows, dtype=np.bool_)
     return complete
 
 
-def gap_rows(table: Table) -> Flags:
+def rows_with_gaps(table: Table) -> Flags:
     """Which rows have a gap."""
     found = np.zeros(table.rows, dtype=np.bool_)
     for column, codes in zip(table.schema.columns, table.codes, strict=True):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gapless.data import filling
 from gapless.data.engines.memory import Engine, HoldsRows, Memory, count_gap_patterns, held
-from gapless.data.filling import Chance, ColumnFiller, Filler, bins_of_cells
+from gapless.data.filling import Chance, ColumnFiller, Filler, bin_of_cell
 from gapless.data.neighbors import Links, Matching, random_ranks
 from gapless.errors import Argument, Call, EngineError, Hint, ModelError, QuestionError, SchemaError, SealedError
 from gapless.privacy import noise
@@ -59,19 +59,19 @@ class PrivateTable(Sealed):
     """
 
     __slots__ = (
-        "_bins",
-        "_cells",
-        "_drawn",
+        "_bin_of_cell",
+        "_donor_links",
         "_engine",
-        "_filled",
+        "_has_filled_columns",
+        "_is_filled",
         "_key",
-        "_labels",
         "_ledger",
-        "_links",
         "_query_digest",
+        "_random_order",
         "_required",
         "_rows",
         "_schema",
+        "_unbinned_rows",
     )
 
     def __init__(
@@ -86,25 +86,27 @@ class PrivateTable(Sealed):
         drawn: bool = False,
         query_digest: str | None = None,
     ) -> None:
-        self._cells = cells  # codes of `schema.fine`, as read
+        self._unbinned_rows = cells  # codes of `schema.fine`, as read
         self._schema = schema
         self._ledger = ledger
         self._engine = engine  # its class is public, so an operation that it lacks is refused before any charge
         self._key = ledger._key  # noqa: SLF001 needed to transform sealed values
         self._query_digest = query_digest
         self._required = required  # rows with a gap in one of these columns were left out
-        self._filled = filled  # all gaps were filled: a row is read whether or not it had gaps
-        self._drawn = drawn  # gaps of some columns were filled: a row's contribution depends on which cells were gaps
-        self._bins = bins = bins_of_cells(schema)
+        self._is_filled = filled  # all gaps were filled: a row is read whether or not it had gaps
+        self._has_filled_columns = (
+            drawn  # gaps of some columns were filled: a row's contribution depends on which cells were gaps
+        )
+        self._bin_of_cell = bins = bin_of_cell(schema)
         # Codes of `schema`: the bin of each cell, row by row, so the distance is unchanged.
         self._rows = transform(
-            cells, once(lambda engine: engine.recode(bins)), distance=self.protect, reads=None, key=self._key
+            cells, cached(lambda engine: engine.recode(bins)), distance=self.protect, reads=None, key=self._key
         )
         # A secret random order of the rows, which breaks ties; drawn once, when first needed.
-        self._labels = self._sealed(
+        self._random_order = self._seal(
             lambda rows: random_ranks(noise.current().words(held(rows).rows)), distance=None, reads=None
         )
-        self._links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
+        self._donor_links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
 
     def __init_subclass__(cls) -> None:
         """Refuse subclasses: they could state a smaller protected unit."""
@@ -129,9 +131,9 @@ class PrivateTable(Sealed):
         return self.ledger.protect
 
     @property
-    def filled(self) -> bool:
+    def is_filled(self) -> bool:
         """Whether all gaps were filled."""
-        return self._filled
+        return self._is_filled
 
     @property
     def query_digest(self) -> str | None:
@@ -173,9 +175,9 @@ class PrivateTable(Sealed):
         self, columns: Sequence[str | Sequence[str]], *, rows: WhichRows = "observed"
     ) -> list[Private[Integers, L1]]:
         """Several marginals, each a separate value, all counted in one pass when the first is opened."""
-        return self._counted(columns, rows)[1]
+        return self._count_marginals(columns, rows)[1]
 
-    def _counted(
+    def _count_marginals(
         self, columns: Sequence[str | Sequence[str]], rows: WhichRows
     ) -> tuple[Private[list[Integers], None], list[Private[Integers, L1]]]:
         """All marginals as one sealed value without a distance, and each marginal as a separate value."""
@@ -187,13 +189,13 @@ class PrivateTable(Sealed):
         chosen = [self.schema.positions((names,) if isinstance(names, str) else names) for names in columns]
         sizes = [column.extended_size for column in self.schema.columns]
         shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
-        counts = self._sealed(lambda engine: engine.count(chosen, sizes, shown), distance=None, reads=None)
+        counts = self._seal(lambda engine: engine.count(chosen, sizes, shown), distance=None, reads=None)
         marginals = [
             transform(
                 counts,
                 itemgetter(number),
                 distance=L1(self.protect.at_most),
-                reads=self._declared(self._observed_on(names if rows == "observed" else ())),
+                reads=self._declared_reads(self._observed_on(names if rows == "observed" else ())),
                 key=self._key,
             )
             for number, names in enumerate([self.schema.names[place] for place in places] for places in chosen)
@@ -202,16 +204,16 @@ class PrivateTable(Sealed):
 
     def _observed_on(self, needed: Iterable[str] = ()) -> Columns:
         """The columns on which a row must have been observed to count in a value that needs these columns."""
-        return self._required if self._filled else self._required | lacking(self.schema, needed)
+        return self._required if self._is_filled else self._required | columns_with_gaps(self.schema, needed)
 
-    def _declared(self, observed_on: Columns) -> Columns | None:
+    def _declared_reads(self, observed_on: Columns) -> Columns | None:
         """The `reads` of a value of rows observed on these columns; None means that every row is read.
 
         After `fill_column` it is None: the contribution of an observed row then depends on which of its other cells
         were gaps, but privacy loss distributions over patterns of gaps assume that it does not
         (docs/proofs/ground_truth_pld.md).
         """
-        return None if self._drawn else observed_on or None
+        return None if self._has_filled_columns else observed_on or None
 
     def grouped(
         self, column: str, groups: Sequence[Integers], *, rows: WhichRows = "observed"
@@ -257,7 +259,7 @@ class PrivateTable(Sealed):
                 "the prefixes of patterns are not different or not of one length", hint="pass each prefix once"
             )
         sizes = [self.schema.columns[place].size for place in places]
-        return self._sealed(
+        return self._seal(
             lambda engine: count_gap_patterns(engine.batches(places), sizes, prefixes),
             distance=L1(self.protect.at_most),
             reads=self._required,
@@ -266,9 +268,9 @@ class PrivateTable(Sealed):
     def select(self, columns: Sequence[str]) -> PrivateTable:
         """The same rows with some of the columns. Row by row, so the distance in rows is unchanged."""
         places = self.schema.positions(columns)
-        return self._with(lambda engine: engine.select(places), schema=self.schema.select(columns))
+        return self._derive(lambda engine: engine.select(places), schema=self.schema.select(columns))
 
-    def told_by(self, schema: Schema) -> PrivateTable:
+    def rebin(self, schema: Schema) -> PrivateTable:
         """The same rows under a public or released schema with other bins for the same cells.
 
         Only the bin of each cell is computed, row by row, when it is needed. So the distance and the columns that a
@@ -286,7 +288,7 @@ class PrivateTable(Sealed):
             )
         if schema == self.schema:
             return self
-        return self._with(lambda engine: engine, schema=schema)
+        return self._derive(lambda engine: engine, schema=schema)
 
     def where(self, column: str, cells: Iterable[object]) -> PrivateTable:
         """The rows whose cell in `column` is one of these public `cells` (names as in `schema[column].cells`).
@@ -296,17 +298,20 @@ class PrivateTable(Sealed):
         (place,) = self.schema.positions([column])
         kept = np.zeros(self.schema.columns[place].extended_size, dtype=np.bool_)
         kept[[self.schema.columns[place].code_of(cell) for cell in cells]] = True
-        return self._with(lambda engine: engine.keep(self._in_cells({place: kept})), required={column})
+        return self._derive(lambda engine: engine.keep(self._mask_cells({place: kept})), required={column})
 
     def complete_rows(self) -> PrivateTable:
         """The rows without any gap. Each row is kept or not by itself, so the distance is unchanged."""
         columns = enumerate(self.schema.columns)
         observed = {place: np.arange(column.extended_size) < column.size for place, column in columns if column.gaps}
-        return self._with(lambda engine: engine.keep(self._in_cells(observed)), required=self.schema.names)
+        return self._derive(lambda engine: engine.keep(self._mask_cells(observed)), required=self.schema.names)
 
-    def _in_cells(self, bins: Mapping[int, NDArray[np.bool_]]) -> dict[int, NDArray[np.bool_]]:
+    def _mask_cells(self, bins: Mapping[int, NDArray[np.bool_]]) -> dict[int, NDArray[np.bool_]]:
         """Masks over the cells of columns, from masks over their bins."""
-        return {place: mask[self._bins[place]] if place in self._bins else mask for place, mask in bins.items()}
+        return {
+            place: mask[self._bin_of_cell[place]] if place in self._bin_of_cell else mask
+            for place, mask in bins.items()
+        }
 
     def fill(self, laws: Sequence[NDArray[np.float64]]) -> PrivateTable:
         """Draw every gap from its column's public or released distribution over observed cells.
@@ -315,7 +320,7 @@ class PrivateTable(Sealed):
         row is read.
         """
         distributions = filling.check_distributions(self.schema, laws)
-        return self._filled_by(lambda columns, chance: filling.fill_gaps(columns, distributions, chance))
+        return self._fill_rows(lambda columns, chance: filling.fill_gaps(columns, distributions, chance))
 
     def fill_given(self, model: Filler) -> PrivateTable:
         """Draw every gap from a fitted model, given the other cells of its row.
@@ -326,9 +331,9 @@ class PrivateTable(Sealed):
         model = filling.trusted_model(model)
         sizes = [(column.name, column.size) for column in self.schema.columns]
         if sizes == [(column.name, column.size) for column in model.schema.columns]:
-            return self._filled_by(lambda columns, chance: filling.fill_given(columns, model, chance))
+            return self._fill_rows(lambda columns, chance: filling.fill_given(columns, model, chance))
         if model.schema.fine.columns == self.schema.fine.columns:  # another release learned its bins
-            return self.told_by(model.schema).fill_given(model).told_by(self.schema)
+            return self.rebin(model.schema).fill_given(model).rebin(self.schema)
         raise SchemaError(
             "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
         )
@@ -340,23 +345,23 @@ class PrivateTable(Sealed):
         numbers. So the distance is unchanged. Only distributions of this library are accepted.
         """
         (place,), others = self.schema.positions([column]), self.schema.positions(given)
-        if any(self.schema.columns[other].gaps for other in others) and not self._filled:
+        if any(self.schema.columns[other].gaps for other in others) and not self._is_filled:
             raise ModelError(
                 f"column {column!r} would be filled given columns that have gaps", hint="fill the gaps of these first"
             )
         law = filling.trusted_column(law, self.schema, place, others)
-        return self._filled_by(
+        return self._fill_rows(
             lambda columns, chance: filling.fill_column(columns, law, place, others, chance), only=column
         )
 
-    def _filled_by(
+    def _fill_rows(
         self, fill: Callable[[tuple[Codes, ...], Chance], tuple[Codes, ...]], *, only: str | None = None
     ) -> PrivateTable:
         """Fill the gaps of all columns, or of `only` one: draw a bin, then one of its cells."""
-        check_held(self, "filling gaps")
+        check_in_memory(self, "filling gaps")
         wanted = set(self.schema.positions(self.schema.names if only is None else [only]))
         fine = self.schema.fine.columns
-        finer = {place: (fine[place].size, bins) for place, bins in self._bins.items() if place in wanted}
+        finer = {place: (fine[place].size, bins) for place, bins in self._bin_of_cell.items() if place in wanted}
 
         def filled(both: list[Any]) -> Memory:
             cells, rows = (held(engine) for engine in both)
@@ -365,11 +370,11 @@ class PrivateTable(Sealed):
             drawn = [bins[place] if place in wanted else codes for place, codes in enumerate(cells.columns)]
             return Memory(filling.fill_cells(cells.columns, drawn, finer, chance), rows.rows)
 
-        pair: Private[list[Any], None] = gather([self._cells, self._rows], key=self._key)
+        pair: Private[list[Any], None] = gather([self._unbinned_rows, self._rows], key=self._key)
         if only is None:
-            return self._with(filled, source=pair, filled=True)
+            return self._derive(filled, source=pair, filled=True)
         schema = self.schema.with_columns({only: self.schema[only].without_gaps()})
-        return self._with(filled, source=pair, schema=schema, drawn=True)
+        return self._derive(filled, source=pair, schema=schema, drawn=True)
 
     def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
         """Replace cells below `lowest` or above `highest` (public cells) by these. Row by row."""
@@ -379,19 +384,19 @@ class PrivateTable(Sealed):
         if not low <= high:
             raise SchemaError(f"column {column!r}: {lowest!r} is above {highest!r}", hint="swap the two")
         code = np.arange(chosen.extended_size)
-        inside = np.flatnonzero(self._in_cells({place: (code >= low) & (code <= high)})[place])
+        inside = np.flatnonzero(self._mask_cells({place: (code >= low) & (code <= high)})[place])
         fine = self.schema.fine.columns[place]
         code = np.arange(fine.extended_size)
         moved = np.where(code < fine.values_size, np.clip(code, inside[0], inside[-1]), code)
-        return self._with(lambda engine: engine.recode({place: moved}))
+        return self._derive(lambda engine: engine.recode({place: moved}))
 
-    def _sealed(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
+    def _seal(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
         """A sealed function of the rows, computed at most once."""
         if reads is not None and not isinstance(distance, Sampled):  # training has no loss distribution over patterns
-            reads = self._declared(reads)
-        return transform(self._rows, once(function), distance=distance, reads=reads, key=self._key)
+            reads = self._declared_reads(reads)
+        return transform(self._rows, cached(function), distance=distance, reads=reads, key=self._key)
 
-    def _with(
+    def _derive(
         self,
         function: Callable[[Any], Engine],
         *,
@@ -404,8 +409,8 @@ class PrivateTable(Sealed):
         """A table whose cells are a stable function of the cells of this one."""
         return PrivateTable(
             transform(
-                self._cells if source is None else source,
-                once(function),
+                self._unbinned_rows if source is None else source,
+                cached(function),
                 distance=self.protect,
                 reads=None,
                 key=self._key,
@@ -414,8 +419,8 @@ class PrivateTable(Sealed):
             self.ledger,
             engine=self._engine if source is None else Memory,
             required=self._observed_on(required),
-            filled=self._filled or filled,
-            drawn=self._drawn or drawn,
+            filled=self._is_filled or filled,
+            drawn=self._has_filled_columns or drawn,
             query_digest=self._query_digest,
         )
 
@@ -433,7 +438,7 @@ def check_question(question: object) -> None:
         )
 
 
-def check_held(table: PrivateTable, what: str) -> None:
+def check_in_memory(table: PrivateTable, what: str) -> None:
     """Refuse an operation that needs all rows in memory if the engine does not hold them, before any charge."""
     engine = table._engine  # noqa: SLF001 same package
     if not issubclass(engine, HoldsRows):
@@ -444,12 +449,12 @@ def check_held(table: PrivateTable, what: str) -> None:
         )
 
 
-def lacking(schema: Schema, names: Iterable[str]) -> Columns:
+def columns_with_gaps(schema: Schema, names: Iterable[str]) -> Columns:
     """Those of these columns that may have gaps; on the others every row is observed."""
     return frozenset(name for name in names if schema[name].gaps)
 
 
-def once(function: Callable[[Any], T]) -> Callable[[Any], T]:
+def cached(function: Callable[[Any], T]) -> Callable[[Any], T]:
     """Cache a sealed intermediate result; its argument is the same at every call."""
     results: list[T] = []
 

@@ -16,7 +16,7 @@ from gapless.schema.columns import Column
 from gapless.schema.numeric import _Binned
 from gapless.types import Codes, Integers
 
-Named: TypeAlias = Mapping[str, Codes]  # the codes of each column, row by row
+CodesByName: TypeAlias = Mapping[str, Codes]  # the codes of each column, row by row
 
 CHUNK = 1 << 16  # rows
 PAIRS = 1 << 18  # of a donee and a donor
@@ -31,12 +31,12 @@ class Groups:
     """Groups of rows by a column: the group of each of its codes, `many` or beyond for those that are in none."""
 
     column: str
-    of: Integers
-    many: int
+    group_of_code: Integers
+    count: int
 
 
 @dataclass(frozen=True)
-class Tally:
+class RowContribution:
     """What each row adds to a vector of whole numbers: public, and a function of that row alone.
 
     The vector has `parts` numbers for each group; a row adds to the numbers of one group.
@@ -53,8 +53,8 @@ class Tally:
     """
 
     columns: tuple[str, ...]
-    value: Callable[[Named], Integers]
-    parts: int
+    value: Callable[[CodesByName], Integers]
+    components: int
     unit: int
     by: tuple[Groups, ...] = ()
     signed: bool = False
@@ -67,43 +67,43 @@ class Tally:
     @property
     def groups(self) -> int:
         """How many groups there are."""
-        return math.prod(groups.many for groups in self.by)
+        return math.prod(groups.count for groups in self.by)
 
     @property
     def width(self) -> int:
         """The length of the vector."""
-        return self.groups * self.parts
+        return self.groups * self.components
 
-    def times(self, factor: int) -> Tally:
+    def scaled(self, factor: int) -> RowContribution:
         """The same on a finer grid."""
         return replace(self, value=lambda rows: self.value(rows) * factor, unit=self.unit * factor)
 
-    def of(self, rows: Named) -> tuple[NDArray[np.int64], Integers]:
+    def evaluate(self, rows: CodesByName) -> tuple[NDArray[np.int64], Integers]:
         """The group of each row and what it adds there, within the unit whatever `value` says."""
-        added = np.asarray(self.value(rows), dtype=np.int64).reshape(-1, self.parts)
+        added = np.asarray(self.value(rows), dtype=np.int64).reshape(-1, self.components)
         within = np.clip(added, -self.unit - 1, self.unit + 1)  # no sum of absolute numbers wraps
         bad = np.abs(within).sum(axis=1) > self.unit
         group = np.zeros(len(added), dtype=np.int64)
         for groups in self.by:
-            codes = groups.of[rows[groups.column]]
-            bad |= (codes < 0) | (codes >= groups.many)
-            group = group * groups.many + np.clip(codes, 0, groups.many - 1)
+            codes = groups.group_of_code[rows[groups.column]]
+            bad |= (codes < 0) | (codes >= groups.count)
+            group = group * groups.count + np.clip(codes, 0, groups.count - 1)
         if not self.signed:
             bad |= (added < 0).any(axis=1)
         return np.where(bad, 0, group), np.where(bad[:, None], 0, added)
 
     def total(
-        self, rows: Named, size: int, observed: Mapping[str, int] = NONE, times: Integers | None = None
+        self, rows: CodesByName, size: int, observed: Mapping[str, int] = NONE, times: Integers | None = None
     ) -> Integers:
         """The sum over rows, as a vector: group by group.
 
         `observed` tells numbers of observed codes: a row with a gap in one of these columns is left out. `times` tells
         how many rows each of them stands for.
         """
-        total = np.zeros((self.groups, self.parts), dtype=np.int64)
+        total = np.zeros((self.groups, self.components), dtype=np.int64)
         for start in range(0, size, CHUNK):
             some = {name: codes[start : start + CHUNK] for name, codes in rows.items()}
-            group, added = self.of(some)
+            group, added = self.evaluate(some)
             for name, codes in observed.items():
                 added[some[name] >= codes] = 0
             if times is not None:
@@ -112,19 +112,19 @@ class Tally:
         return total.ravel()
 
 
-def in_bins(told: Column, bins: Column) -> Integers:
+def bin_of_code(told: Column, bins: Column) -> Integers:
     """The code in `bins` of each code in `told`: the same column, told by the same bins or by finer ones."""
     if isinstance(told, _Binned) and isinstance(bins, _Binned) and told != bins:
         return told.group(bins)
     return np.arange(told.extended_size)
 
 
-def tally_distance(tally: Tally, rows: int) -> L1:
+def plain_sum_distance(tally: RowContribution, rows: int) -> L1:
     """How far a tally moves in L1 when this many rows come or go: a unit for each."""
     return L1(rows * tally.unit)
 
 
-def hot_deck_distance(tally: Tally, limit: int, rows: int) -> L1:
+def hot_deck_distance(tally: RowContribution, limit: int, rows: int) -> L1:
     """The same for `hot_deck_total`: 1 + K units for one number that is never negative, else 1 + 2K.
 
     And one step of the grid for each number, as shares are rounded (docs/proofs/hot_deck.md).
@@ -133,9 +133,9 @@ def hot_deck_distance(tally: Tally, limit: int, rows: int) -> L1:
     return L1(rows * (units * tally.unit + tally.width))
 
 
-def alike(names: Sequence[str], batches: Iterable[tuple[Named, int]]) -> tuple[Named, Integers]:
+def distinct_rows(names: Sequence[str], batches: Iterable[tuple[CodesByName, int]]) -> tuple[CodesByName, Integers]:
     """The different rows of all batches, by these columns, and how many there are of each."""
-    parts: list[Named] = [{name: np.zeros(0, dtype=np.uint8) for name in names}]
+    parts: list[CodesByName] = [{name: np.zeros(0, dtype=np.uint8) for name in names}]
     times = [np.zeros(0, dtype=np.int64)]
     for rows, size in batches:
         first, counts = _distinct([rows[name] for name in names], np.ones(size, dtype=np.int64))
@@ -147,8 +147,8 @@ def alike(names: Sequence[str], batches: Iterable[tuple[Named, int]]) -> tuple[N
 
 
 def hot_deck_total(
-    tally: Tally,
-    rows: Named,
+    tally: RowContribution,
+    rows: CodesByName,
     times: Integers,
     *,
     targets: Mapping[str, int],
@@ -171,20 +171,22 @@ def hot_deck_total(
     donee = np.logical_or.reduce([rows[name] >= size for name, size in targets.items()])
     observed = {name: codes[~donee] for name, codes in rows.items()}
     total = tally.total(observed, int((~donee).sum()), times=times[~donee])
-    class_of = _numbered(classes, len(times))
-    donors = _Types.of(class_of[~donee], {name: observed[name] for name in targets}, times[~donee])
+    class_of = _number_combinations(classes, len(times))
+    donors = _DistinctRows.of(class_of[~donee], {name: observed[name] for name in targets}, times[~donee])
     looked_at = dict.fromkeys([*tally.columns, *targets])
-    donees = _Types.of(class_of[donee], {name: rows[name][donee] for name in looked_at}, times[donee])
-    filled = np.zeros((tally.groups, tally.parts), dtype=np.int64)
+    donees = _DistinctRows.of(class_of[donee], {name: rows[name][donee] for name in looked_at}, times[donee])
+    filled = np.zeros((tally.groups, tally.components), dtype=np.int64)
     for number in np.intersect1d(donors.classes, donees.classes):
         giving, taking = donors.in_class(int(number)), donees.in_class(int(number))
         n, m = int(giving.counts.sum()), int(taking.counts.sum())
-        for place, given in _pairs(tally, giving, taking, targets).items():
+        for place, given in _donated_sums(tally, giving, taking, targets).items():
             filled[place] += given // n if m <= limit * n else given * limit // m
     return total + filled.ravel()
 
 
-def _pairs(tally: Tally, giving: _Types, taking: _Types, targets: Mapping[str, int]) -> dict[tuple[int, int], int]:
+def _donated_sums(
+    tally: RowContribution, giving: _DistinctRows, taking: _DistinctRows, targets: Mapping[str, int]
+) -> dict[tuple[int, int], int]:
     """What all filled donees add, over all donors, to each number of each group: (group, part) to the sum.
 
     What one donee takes from all donors fits into 63 bits; the sum over donees may not. So the former is taken apart
@@ -201,15 +203,15 @@ def _pairs(tally: Tally, giving: _Types, taking: _Types, targets: Mapping[str, i
                 given = np.tile(giving.codes[name], len(donees))
                 own = np.where(own >= targets[name], given, own)
             pairs[name] = own
-        group, added = tally.of(pairs)
+        group, added = tally.evaluate(pairs)
         donee = np.repeat(np.arange(len(donees)), len(giving.counts))
         kinds, place = np.unique(donee * tally.groups + group, return_inverse=True)
-        taken = np.zeros((len(kinds), tally.parts), dtype=np.int64)
+        taken = np.zeros((len(kinds), tally.components), dtype=np.int64)
         np.add.at(taken, place, np.tile(giving.counts, len(donees))[:, None] * added)
         found, place = np.unique(kinds % tally.groups, return_inverse=True)
         times = donees[kinds // tally.groups][:, None]
         for shift, limb in ((0, taken & ONES), (LIMB, (taken >> LIMB) & ONES), (2 * LIMB, taken >> 2 * LIMB)):
-            total = np.zeros((len(found), tally.parts), dtype=np.int64)
+            total = np.zeros((len(found), tally.components), dtype=np.int64)
             np.add.at(total, place, times * limb)
             for (i, part), amount in np.ndenumerate(total):
                 key = (int(found[i]), part)
@@ -218,7 +220,7 @@ def _pairs(tally: Tally, giving: _Types, taking: _Types, targets: Mapping[str, i
 
 
 @dataclass(frozen=True)
-class _Types:
+class _DistinctRows:
     """Rows that are alike, counted: their class, their codes, how many there are; sorted by class."""
 
     classes: NDArray[np.int64]
@@ -226,25 +228,25 @@ class _Types:
     counts: Integers
 
     @classmethod
-    def of(cls, classes: NDArray[np.int64], codes: Mapping[str, Codes], times: Integers) -> _Types:
+    def of(cls, classes: NDArray[np.int64], codes: Mapping[str, Codes], times: Integers) -> _DistinctRows:
         first, counts = _distinct([classes, *codes.values()], times)
         return cls(classes[first], {name: array[first] for name, array in codes.items()}, counts)
 
-    def in_class(self, number: int) -> _Types:
+    def in_class(self, number: int) -> _DistinctRows:
         place = slice(*np.searchsorted(self.classes, [number, number + 1]))
         codes = {name: array[place] for name, array in self.codes.items()}
-        return _Types(self.classes[place], codes, self.counts[place])
+        return _DistinctRows(self.classes[place], codes, self.counts[place])
 
 
 def _distinct(columns: Sequence[NDArray[np.integer]], times: Integers) -> tuple[NDArray[np.intp], Integers]:
     """Where each different combination of codes comes first, and how often it comes, each row counted `times`."""
-    numbers, first, place = np.unique(_numbered(columns, len(times)), return_index=True, return_inverse=True)
+    numbers, first, place = np.unique(_number_combinations(columns, len(times)), return_index=True, return_inverse=True)
     counts = np.zeros(len(numbers), dtype=np.int64)
     np.add.at(counts, place, times)
     return first, counts
 
 
-def _numbered(columns: Sequence[NDArray[np.integer]], size: int) -> NDArray[np.int64]:
+def _number_combinations(columns: Sequence[NDArray[np.integer]], size: int) -> NDArray[np.int64]:
     """One number for each different combination of codes."""
     numbers = np.zeros(size, dtype=np.int64)
     for codes in columns:

@@ -29,15 +29,15 @@ from gapless.data.checks import check_private
 from gapless.data.engines.memory import Engine, held
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
-from gapless.data.private_table import PrivateTable, check_held, once
+from gapless.data.private_table import PrivateTable, cached, check_in_memory
 from gapless.data.row_contribution import (
-    Named,
-    Tally,
-    alike,
+    CodesByName,
+    RowContribution,
+    bin_of_code,
+    distinct_rows,
     hot_deck_distance,
     hot_deck_total,
-    in_bins,
-    tally_distance,
+    plain_sum_distance,
 )
 from gapless.errors import Call, Hint, SchemaError
 from gapless.privacy.private import L1, LinfByGroup, Private, Smooth, gather, transform
@@ -68,26 +68,26 @@ class Bounds:
         return cls(round(Fraction(low) / step), round(Fraction(high) / step), step)
 
     @property
-    def own(self) -> Fraction:
+    def row_sensitivity(self) -> Fraction:
         """How far a row's own contribution can move the sum."""
         return max(abs(self.low), abs(self.high)) * self.step
 
-    def of_donee(self, matching: Matching) -> Fraction:
+    def donee_sensitivity(self, matching: Matching) -> Fraction:
         """How far one donee can move the sum when one of its donors changes."""
         return (self.high - self.low) * self.step / (matching.neighbors if matching.scheme == "mean" else 1)
 
-    def least(self, matching: Matching) -> Fraction:
+    def least_sensitivity(self, matching: Matching) -> Fraction:
         """The least bound there can be, as L₁ ≥ 1."""
-        return self.own + self.of_donee(matching)
+        return self.row_sensitivity + self.donee_sensitivity(matching)
 
-    def whole(self, values: NDArray[np.float64]) -> Integers:
+    def to_steps(self, values: NDArray[np.float64]) -> Integers:
         """Contributions in whole steps; what is no number counts as 0, what is outside as the nearer bound."""
         step = float(self.step)
         inside = np.clip(np.nan_to_num(values, nan=0.0), self.low * step, self.high * step)
         return np.rint(inside / step).astype(np.int64)
 
     @property
-    def nothing(self) -> int:
+    def without_donor(self) -> int:
         """What a donee contributes in place of a donor that is not there: 0, or the nearer bound."""
         return min(max(0, self.low), self.high)
 
@@ -109,13 +109,13 @@ def imputed_sum(
     sizes = {name: schema[name].size for name in targets}
     rows = np.ones(len(next(iter(columns.values()))), dtype=np.bool_)
     rows[donees] = False
-    total = int(bounds.whole(value({name: codes[rows] for name, codes in columns.items()})).sum())
+    total = int(bounds.to_steps(value({name: codes[rows] for name, codes in columns.items()})).sum())
 
     def filled(cells: Mapping[str, Codes], served: NDArray[np.bool_]) -> int:
         """The donees' sum when their gaps take these cells; those without a donor contribute nothing."""
         whole = {name: np.where(own[name] < sizes[name], own[name], cells[name]) for name in targets}
-        contributions = bounds.whole(value(own | whole))
-        return int(np.where(served, contributions, bounds.nothing).sum())
+        contributions = bounds.to_steps(value(own | whole))
+        return int(np.where(served, contributions, bounds.without_donor).sum())
 
     def cells_of(slot: int) -> dict[str, Codes]:
         given = np.maximum(donors[:, slot], 0)
@@ -131,7 +131,9 @@ def imputed_sum(
     else:
         slots = range(donors.shape[1])
         share = Fraction(sum(filled(cells_of(slot), donors[:, slot] >= 0) for slot in slots), donors.shape[1])
-    return SmoothValue((total + share) * bounds.step, bounds.own + moved * bounds.of_donee(matching))
+    return SmoothValue(
+        (total + share) * bounds.step, bounds.row_sensitivity + moved * bounds.donee_sensitivity(matching)
+    )
 
 
 def _most_frequent(cells: Codes, counted: NDArray[np.bool_], size: int) -> Codes:
@@ -146,11 +148,13 @@ def _most_frequent(cells: Codes, counted: NDArray[np.bool_], size: int) -> Codes
     return most
 
 
-FILLING = "filling gaps from the nearest rows"
-MOST_PARTS = 1_000_000  # of a whole, in which a quantile is told: with fewer than 2³² rows scores are exact floats
+NEIGHBOR_FILLING = "filling gaps from the nearest rows"
+MOST_QUANTILE_PARTS = (
+    1_000_000  # of a whole, in which a quantile is told: with fewer than 2³² rows scores are exact floats
+)
 
 
-def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
+def plain_sum(table: PrivateTable, tally: RowContribution) -> Private[Integers, L1]:
     """The sum of what each row adds, by itself, to a vector of whole numbers.
 
     Distance: the absolute numbers of one row add up to at most `tally.unit`, so k rows move the sum by at most
@@ -158,7 +162,7 @@ def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
     """
     check_private(table, "plain_sum()")
     schema = table.schema
-    names = _looked_at(table, tally, sorted(tally.needs))
+    names = _columns_read(table, tally, sorted(tally.needs))
     observed = {name: schema[name].size for name in tally.needs}
 
     def total(engine: Engine) -> Integers:
@@ -167,15 +171,15 @@ def plain_sum(table: PrivateTable, tally: Tally) -> Private[Integers, L1]:
             sums += tally.total(some, rows, observed)
         return sums
 
-    return table._sealed(
+    return table._seal(
         total,
-        distance=tally_distance(tally, table.protect.at_most),
+        distance=plain_sum_distance(tally, table.protect.at_most),
         reads=table._observed_on(tally.needs),
     )
 
 
 def rank_scores(
-    table: PrivateTable, tally: Tally, column: str, *, quantile: Fraction, shifts: Sequence[int]
+    table: PrivateTable, tally: RowContribution, column: str, *, quantile: Fraction, shifts: Sequence[int]
 ) -> list[Private[Integers, LinfByGroup]]:
     r"""How near each value of a column is to a quantile of the rows that `tally` counts, group by group.
 
@@ -193,16 +197,16 @@ def rank_scores(
     check_private(table, "rank_scores()")
     schema = table.schema
     part, parts = int(quantile.numerator), int(quantile.denominator)  # plain: counts are multiplied by them
-    if (tally.parts, tally.unit, tally.signed) != (1, 1, False) or not 0 <= part <= parts <= MOST_PARTS:
+    if (tally.components, tally.unit, tally.signed) != (1, 1, False) or not 0 <= part <= parts <= MOST_QUANTILE_PARTS:
         raise SchemaError("ranks are of rows, each counted once, and of a plain share", hint="a tally of rows")
-    names = _looked_at(table, tally, sorted(tally.needs), [column])
+    names = _columns_read(table, tally, sorted(tally.needs), [column])
     observed = {name: schema[name].size for name in tally.needs}
     cells = schema[column].values_size
 
     def count(engine: Engine) -> Integers:
         counts = np.zeros(tally.groups * cells, dtype=np.int64)
         for some, _ in _named_batches(table, engine, names):
-            group, added = tally.of(some)
+            group, added = tally.evaluate(some)
             kept = (added[:, 0] == 1) & (some[column] < cells)
             for name, codes in observed.items():
                 kept &= some[name] < codes
@@ -218,13 +222,13 @@ def rank_scores(
         away: Integers = np.maximum(np.maximum(too_high, too_low), 0)
         return -away
 
-    counted = table._sealed(count, distance=None, reads=None)
+    counted = table._seal(count, distance=None, reads=None)
     return [
         transform(
             counted,
             partial(scores, shift=int(shift)),
             distance=LinfByGroup(table.protect.at_most * max(part, parts - part)),
-            reads=table._declared(table._observed_on(tally.needs)),
+            reads=table._declared_reads(table._observed_on(tally.needs)),
             key=table._key,
         )
         for shift in shifts
@@ -233,7 +237,7 @@ def rank_scores(
 
 def hot_deck_sum(
     table: PrivateTable,
-    tally: Tally,
+    tally: RowContribution,
     *,
     targets: Sequence[str],
     cells: Sequence[str],
@@ -248,20 +252,20 @@ def hot_deck_sum(
     check_private(table, "hot_deck_sum()")
     schema = table.schema
     targets, cells = (targets,) if isinstance(targets, str) else tuple(targets), tuple(cells)
-    names = _looked_at(table, tally, targets, cells)
+    names = _columns_read(table, tally, targets, cells)
     limit = whole("limit", limit, error=SchemaError, least=1)
     sizes = {name: schema[name].size for name in targets}
     if not sizes:
         raise SchemaError("no column to fill", hint=Hint("use ", Call("plain_sum", ...), ", which fills nothing"))
 
-    matched = {name: in_bins(schema[name], (bins or schema)[name]) for name in cells}
+    matched = {name: bin_of_code(schema[name], (bins or schema)[name]) for name in cells}
 
     def total(engine: Engine) -> Integers:
-        rows, times = alike(names, _named_batches(table, engine, names))
+        rows, times = distinct_rows(names, _named_batches(table, engine, names))
         classes = [matched[name][rows[name]] for name in cells]
         return hot_deck_total(tally, rows, times, targets=sizes, classes=classes, limit=limit)
 
-    return table._sealed(
+    return table._seal(
         total,
         distance=hot_deck_distance(tally, limit, table.protect.at_most),
         reads=table._required or None,
@@ -276,7 +280,7 @@ def neighbour_sum(
     matching: Matching,
     low: float,
     high: float,
-    told: PrivateTable | None = None,
+    values_from: PrivateTable | None = None,
 ) -> Private[SmoothValue, Smooth]:
     """The sum of each row's contribution, gaps in `targets` filled from the nearest rows that have none.
 
@@ -289,7 +293,7 @@ def neighbour_sum(
         low: the least that a row can contribute. All contributions are clamped, also those of rows that the
             question leaves out: then 0 should lie within the bounds.
         high: the most that a row can contribute.
-        told: the same rows told by other cells, for `value`; rows are matched by those of `table`.
+        values_from: the same rows under another schema, for `value`; rows are matched under the schema of `table`.
 
     Comes with a smooth bound in place of a distance: max(|low|, |high|) + L₁ (high - low), the last term divided
     by the number of neighbors for the scheme "mean". Without any donor a donee contributes 0, or the bound nearer
@@ -297,11 +301,11 @@ def neighbour_sum(
     """
     check_private(table, "neighbour_sum()")
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
-    told = table if told is None else told
-    check_private(told, "neighbour_sum()")
-    schema = told.schema
+    values_from = table if values_from is None else values_from
+    check_private(values_from, "neighbour_sum()")
+    schema = values_from.schema
     matching.check(table.schema, targets)
-    check_held(table, FILLING)
+    check_in_memory(table, NEIGHBOR_FILLING)
     bounds = Bounds.of(low, high)
 
     def compute(both: list[Any]) -> SmoothValue:
@@ -309,14 +313,14 @@ def neighbour_sum(
         named = dict(zip(schema.names, held(engine).columns, strict=True))
         return imputed_sum(named, links, moved, value, schema=schema, targets=targets, matching=matching, bounds=bounds)
 
-    pair: Private[list[Any], None] = gather([told._rows, _linked(table, targets, matching)], key=table._key)
-    distance = Smooth(table.protect.at_most, float(bounds.least(matching)))
+    pair: Private[list[Any], None] = gather([values_from._rows, _find_links(table, targets, matching)], key=table._key)
+    distance = Smooth(table.protect.at_most, float(bounds.least_sensitivity(matching)))
     return transform(pair, compute, distance=distance, reads=table._required or None, key=table._key)
 
 
-def _linked(table: PrivateTable, targets: tuple[str, ...], matching: Matching) -> Private[tuple[Links, int], None]:
+def _find_links(table: PrivateTable, targets: tuple[str, ...], matching: Matching) -> Private[tuple[Links, int], None]:
     """Donees, their donors, and how many donees one row can move; found once for all sums over them."""
-    if (targets, matching) not in table._links:
+    if (targets, matching) not in table._donor_links:
         schema = table.schema
         space = Space.of(matching, schema)
         matched, asked = schema.positions(space.names), schema.positions(targets)
@@ -331,12 +335,14 @@ def _linked(table: PrivateTable, targets: tuple[str, ...], matching: Matching) -
             links = link(space, [rows.columns[place] for place in matched], observed, labels, matching.neighbors)
             return links, influence(links, space, matching.cover)
 
-        pair: Private[list[Any], None] = gather([table._rows, table._labels], key=table._key)
-        table._links[targets, matching] = transform(pair, once(compute), distance=None, reads=None, key=table._key)
-    return table._links[targets, matching]
+        pair: Private[list[Any], None] = gather([table._rows, table._random_order], key=table._key)
+        table._donor_links[targets, matching] = transform(
+            pair, cached(compute), distance=None, reads=None, key=table._key
+        )
+    return table._donor_links[targets, matching]
 
 
-def _looked_at(table: PrivateTable, tally: Tally, *more: Iterable[str]) -> tuple[str, ...]:
+def _columns_read(table: PrivateTable, tally: RowContribution, *more: Iterable[str]) -> tuple[str, ...]:
     """The columns of a tally and more, each once; one at least: it tells how many rows a batch has."""
     asked = [tally.columns, *map(tuple, more)]
     for names in asked:
@@ -344,7 +350,7 @@ def _looked_at(table: PrivateTable, tally: Tally, *more: Iterable[str]) -> tuple
     return tuple(dict.fromkeys(chain.from_iterable(asked))) or table.schema.names[:1]
 
 
-def _named_batches(table: PrivateTable, engine: Engine, names: Sequence[str]) -> Iterator[tuple[Named, int]]:
+def _named_batches(table: PrivateTable, engine: Engine, names: Sequence[str]) -> Iterator[tuple[CodesByName, int]]:
     """The codes of these columns by name, and how many rows they are of, some rows at a time."""
     for batch in engine.batches(table.schema.positions(names)):
         yield dict(zip(names, batch.columns, strict=True)), batch.rows

@@ -89,7 +89,7 @@ class Table:
 
     def with_codes(self, codes: Sequence[NDArray[Any]], *, schema: Schema, seed: int = 0) -> Table:
         """The same rows with other codes, under a schema of the same values; where a code stays, the value does."""
-        values = self._known(range(len(self.codes)))
+        values = self._numeric_values(range(len(self.codes)))
         for known, old, new in zip(values, self.codes, codes, strict=True):
             if known is not None:
                 known[old != new] = np.nan
@@ -107,7 +107,7 @@ class Table:
         """
         if WEIGHT in (*self.schema.names, *self.schema.ignore):
             raise SchemaError(f"the schema has a column {WEIGHT!r} of its own", hint="another name for it")
-        given = checked_weights(self.rows, weights)
+        given = check_weights(self.rows, weights)
         given = given * (self.rows / given.sum()) if self.rows else given
         given.setflags(write=False)
         return Table(self.schema, self.codes, rows=self.rows, seed=self._seed, values=self._values, weights=given)
@@ -124,16 +124,16 @@ class Table:
         below = np.cumsum(np.ones(self.rows) if self.weights is None else self.weights)
         points = (np.arange(many) + rng.random()) * (below[-1] / max(many, 1))
         drawn = rng.permutation(np.minimum(np.searchsorted(below, points, side="right"), self.rows - 1))
-        values = [None if known is None else known[drawn] for known in self._known(range(len(self.codes)))]
+        values = [None if known is None else known[drawn] for known in self._numeric_values(range(len(self.codes)))]
         return Table(self.schema, [codes[drawn] for codes in self.codes], rows=many, values=values)
 
-    def told_by(self, schema: Schema) -> Table:
+    def rebin(self, schema: Schema) -> Table:
         """The same rows, values and weights under a schema that has other bins for its columns on a line."""
         if schema.columns == self.schema.columns:
             return self
         if schema.fine.columns != self.schema.fine.columns:
             raise SchemaError("this schema has other columns or cells than the table", hint="the same, in other bins")
-        values = self._known(range(len(self.codes)))
+        values = self._numeric_values(range(len(self.codes)))
         codes: list[NDArray[Any]] = list(self.codes)
         for place, (old, new, known) in enumerate(zip(self.schema.columns, schema.columns, values, strict=True)):
             if old != new and isinstance(new, _Binned) and known is not None:
@@ -194,16 +194,16 @@ class Table:
         return self.to_polars().iter_rows(named=True)
 
     def _part(self, schema: Schema, places: Sequence[int], rows: slice) -> Table:
-        values = [None if known is None else known[rows] for known in self._known(places)]
+        values = [None if known is None else known[rows] for known in self._numeric_values(places)]
         many = len(range(*rows.indices(self.rows)))
         weights = None if self.weights is None else self.weights[rows]
         return Table(schema, [self.codes[place][rows] for place in places], rows=many, values=values, weights=weights)
 
-    def positions(self, place: int) -> NDArray[np.float64] | None:
+    def numeric_values(self, place: int) -> NDArray[np.float64] | None:
         """The values of a column on a line, as numbers there, NaN where there is none; None for other columns."""
-        return self._known([place])[0]
+        return self._numeric_values([place])[0]
 
-    def _known(self, places: Iterable[int]) -> list[NDArray[np.float64] | None]:
+    def _numeric_values(self, places: Iterable[int]) -> list[NDArray[np.float64] | None]:
         """The positions of several columns."""
         values: list[NDArray[np.float64] | None] = []
         for column, _, drawn, filled in self._drawn(places):
@@ -292,15 +292,15 @@ class Table:
 
     def to_text(self) -> pl.DataFrame:
         """A polars frame for a text file: gaps and *not applicable* as codes, values as the schema spells them."""
-        return self._coded(self.schema.names)
+        return self._as_text(self.schema.names)
 
-    def _coded(self, names: Sequence[str]) -> pl.DataFrame:
+    def _as_text(self, names: Sequence[str]) -> pl.DataFrame:
         """A polars frame with these columns as text."""
         frame = self.to_polars()
         for column, codes in zip(self.schema.columns, self.codes, strict=True):
             if column.name not in names:
                 continue
-            frame = frame.with_columns(_spelled(frame[column.name], column))
+            frame = frame.with_columns(_to_text(frame[column.name], column))
             texts = {column.code_of_gap(kind): column.text_of_gap(kind) for kind in column.gaps}
             if column.not_applicable is not None:
                 texts[column.code_of_gap("not-applicable")] = column.not_applicable
@@ -321,15 +321,15 @@ class Table:
         In Parquet a number, date or boolean that may be *not applicable* is text, as in CSV: null is a gap.
         """
         path = Path(path)
-        write_frame(self.written(path), path, self.schema)
+        write_frame(self.frame_to_write(path), path, self.schema)
 
-    def written(self, path: Path) -> pl.DataFrame:
+    def frame_to_write(self, path: Path) -> pl.DataFrame:
         """The frame that a file of this name holds."""
-        coded = [column.name for column in self.schema.columns if not _is_parquet(path) or text_in_parquet(column)]
-        return self._coded(coded)
+        coded = [column.name for column in self.schema.columns if not _is_parquet(path) or is_text_in_parquet(column)]
+        return self._as_text(coded)
 
 
-def checked_weights(rows: int, weights: ArrayLike) -> NDArray[np.float64]:
+def check_weights(rows: int, weights: ArrayLike) -> NDArray[np.float64]:
     """One weight for each row: finite, not negative, not all zero. Only their ratios matter."""
     try:
         given = np.array(weights, dtype=np.float64)
@@ -406,10 +406,10 @@ def _write_parquet(frames: Iterator[pl.DataFrame], path: Path) -> None:
         try:
             register_io_source(source, schema=first.schema).sink_parquet(file)
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise (wrong[0] if wrong else _not_written(error)) from None
+            raise (wrong[0] if wrong else _system_error(error)) from None
 
 
-def _not_written(error: Exception) -> OSError:
+def _system_error(error: Exception) -> OSError:
     """What the system said: polars tells it in its own words."""
     if isinstance(error, OSError):
         return error
@@ -423,7 +423,7 @@ def check_ending(path: Path) -> None:
         raise ReadError(f"{path}: unknown ending", hint=f"one of: {listing(TEXT_ENDINGS)}, .parquet")
 
 
-def _spelled(series: pl.Series, column: Column) -> pl.Series:
+def _to_text(series: pl.Series, column: Column) -> pl.Series:
     """The values of a column as its schema says that a text file writes them; digits are not grouped."""
     if isinstance(column, Boolean) and column.spelling is not None:
         return series.replace_strict([False, True], list(column.spelling), default=None, return_dtype=pl.String)
@@ -434,7 +434,7 @@ def _spelled(series: pl.Series, column: Column) -> pl.Series:
     return series
 
 
-def text_in_parquet(column: Column) -> bool:
+def is_text_in_parquet(column: Column) -> bool:
     """Whether a typed column could not tell *not applicable* from a gap, and a Parquet file has it as text."""
     named = isinstance(column, _Levels) and not isinstance(column, Boolean)
     return not column.empty_is_a_gap or (column.not_applicable is not None and not named)

@@ -21,28 +21,28 @@ from gapless.errors import Argument, Hint, ModelError
 from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant
 from gapless.privacy.private import Columns, Private, Released, Sampled
-from gapless.privacy.sgd import BLOCK, Block, Marks, PrivateTraining, Program
+from gapless.privacy.sgd import BLOCK, Block, PrivateTraining, Program, RowSampler
 from gapless.privacy.teachers import Drawn, School
 from gapless.types import Codes, Floats, Integers, all_own
 
 S = TypeVar("S")
 R = TypeVar("R")
 P_co = TypeVar("P_co", covariant=True)
-Watching: TypeAlias = Callable[[int], object]
+Progress: TypeAlias = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
-class ShownRows(Generic[P_co]):
+class TrainingRows(Generic[P_co]):
     """Some columns of the rows in an engine, and the program that they are shown to."""
 
     program: P_co
     engine: Engine
     columns: tuple[int, ...]
-    progress: Watching | None
+    progress: Progress | None
 
-    def lot(self, marks: Marks) -> Iterator[Block]:
+    def poisson_sample(self, row_sampler: RowSampler) -> Iterator[Block]:
         """The rows that are marked, in blocks of one size; the last one is filled up with code 0."""
-        lot = self.engine.lot(self.columns, marks)
+        lot = self.engine.poisson_sample(self.columns, row_sampler)
         padding = -lot.rows % BLOCK
         columns = [np.concatenate([codes, np.zeros(padding, dtype=codes.dtype)]) for codes in lot.columns]
         for start in range(0, lot.rows, BLOCK):
@@ -61,9 +61,9 @@ class ShownRows(Generic[P_co]):
             self.progress(steps)
 
 
-def teachable(
-    table: PrivateTable, program: School[S], *, progress: Watching | None = None
-) -> Private[ShownRows[School[S]], Sampled]:
+def teacher_rows(
+    table: PrivateTable, program: School[S], *, progress: Progress | None = None
+) -> Private[TrainingRows[School[S]], Sampled]:
     """The rows of a sealed table for the teachers of a school, as `TeacherVotes` and `OneTeacher` take them.
 
     Args:
@@ -74,22 +74,22 @@ def teachable(
     Distance: each row goes to one teacher by itself, so k rows of one person change at most k of them
     (docs/proofs/teachers.md).
     """
-    _check(table, program, "teachable()")
+    _check(table, program, "teacher_rows()")
     places = table.schema.positions(table.schema.names)
-    sizes = [c.size if table.filled else c.extended_size for c in table.schema.columns]
-    with _tried_on(sizes, hint="a school for the schema of the table: gaps are codes of their own"):
+    sizes = [c.size if table.is_filled else c.extended_size for c in table.schema.columns]
+    with _dry_run(sizes, hint="a school for the schema of the table: gaps are codes of their own"):
         program.lessons(_largest_codes(sizes, 1), np.zeros(1, dtype=np.int64))  # one row, which nobody keeps
-    return _shown(table, lambda engine: ShownRows(program, engine, places, progress), table._required)  # noqa: SLF001 one room
+    return _seal_for_sampling(table, lambda engine: TrainingRows(program, engine, places, progress), table._required)  # noqa: SLF001 one room
 
 
-def trainable(
+def training_rows(
     table: PrivateTable,
     program: Program[S],
     *,
     columns: Sequence[str] | None = None,
     needs: Iterable[str] = (),
-    progress: Watching | None = None,
-) -> Private[ShownRows[Program[S]], Sampled]:
+    progress: Progress | None = None,
+) -> Private[TrainingRows[Program[S]], Sampled]:
     """The rows of a sealed table for a program to be trained on, as `PrivateTraining` takes them.
 
     Args:
@@ -101,7 +101,7 @@ def trainable(
 
     Distance: each row adds by itself, so k rows of one person are k draws (docs/proofs/private_training.md).
     """
-    _check(table, program, "trainable()")
+    _check(table, program, "training_rows()")
     schema = table.schema
     places = schema.positions(schema.names if columns is None else columns)
     needed = tuple(needs)
@@ -112,20 +112,20 @@ def trainable(
     }
 
     sizes = [
-        schema.columns[place].size if place in observed or table.filled else schema.columns[place].extended_size
+        schema.columns[place].size if place in observed or table.is_filled else schema.columns[place].extended_size
         for place in places
     ]
-    with _tried_on(sizes, hint=Hint("take gaps as further codes, except in the columns of ", Argument("needs"))):
+    with _dry_run(sizes, hint=Hint("take gaps as further codes, except in the columns of ", Argument("needs"))):
         gradients = program.gradients(program.start(), Block(_largest_codes(sizes, BLOCK), BLOCK))
         gradients.squared_norms()
         length = gradients.integer_total(np.ones(BLOCK)).size
     if length != program.numbers:
         raise ModelError(f"a gradient has {length} numbers, not {program.numbers}", hint="numbers of all parameters")
 
-    def rows(engine: Engine) -> ShownRows[Program[S]]:
-        return ShownRows(program, engine.keep(observed) if observed else engine, places, progress)
+    def rows(engine: Engine) -> TrainingRows[Program[S]]:
+        return TrainingRows(program, engine.keep(observed) if observed else engine, places, progress)
 
-    return _shown(table, rows, table._observed_on(needed))  # noqa: SLF001 same package
+    return _seal_for_sampling(table, rows, table._observed_on(needed))  # noqa: SLF001 same package
 
 
 def train(
@@ -140,10 +140,10 @@ def train(
     what: str,
     columns: Sequence[str] | None = None,
     needs: Iterable[str] = (),
-    progress: Watching | None = None,
+    progress: Progress | None = None,
 ) -> Released[Floats]:
     """Train a program and release its outcome for `spend`, charged at once: the noise follows from it."""
-    value = trainable(table, program, columns=columns, needs=needs, progress=progress)
+    value = training_rows(table, program, columns=columns, needs=needs, progress=progress)
     mechanism = PrivateTraining.for_loss(
         spend, value.distance, rate=rate, steps=steps, clip=clip, numbers=program.numbers
     )
@@ -159,9 +159,9 @@ def _check(table: PrivateTable, program: object, caller: str) -> None:
         )
 
 
-def _shown(table: PrivateTable, rows: Callable[[Engine], R], reads: Columns) -> Private[R, Sampled]:
+def _seal_for_sampling(table: PrivateTable, rows: Callable[[Engine], R], reads: Columns) -> Private[R, Sampled]:
     """Rows that chance will draw one by one, sealed."""
-    return table._sealed(rows, distance=Sampled(table.protect.at_most), reads=reads or None)  # noqa: SLF001 one room
+    return table._seal(rows, distance=Sampled(table.protect.at_most), reads=reads or None)  # noqa: SLF001 one room
 
 
 def _largest_codes(sizes: Sequence[int], rows: int) -> tuple[NDArray[Any], ...]:
@@ -170,7 +170,7 @@ def _largest_codes(sizes: Sequence[int], rows: int) -> tuple[NDArray[Any], ...]:
 
 
 @contextmanager
-def _tried_on(sizes: Sequence[int], *, hint: str) -> Iterator[None]:
+def _dry_run(sizes: Sequence[int], *, hint: str) -> Iterator[None]:
     """Show a program the largest codes: what it cannot take is told by these and never by a row."""
     try:
         with np.errstate(all="ignore"):

@@ -25,7 +25,7 @@ from gapless.constraints.rules import parse
 from gapless.constraints.violations import hold
 from gapless.data.checks import check_private
 from gapless.data.engines.memory import Engine
-from gapless.data.private_table import PrivateTable, WhichRows, once
+from gapless.data.private_table import PrivateTable, WhichRows, cached
 from gapless.errors import ModelError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.private import L1, Columns, Linf, Private, transform
@@ -45,7 +45,7 @@ class Workload:
         names = table.schema.names
         self._places = {marginal: place for place, marginal in enumerate(marginals)}
         named = [[names[c] for c in marginal] for marginal in marginals]
-        self._all, self._sealed = table._counted(named, rows)
+        self._all, self._sealed = table._count_marginals(named, rows)
         self._key = table._key
         self._unit = table.protect.at_most
         columns = table.schema.columns
@@ -94,7 +94,7 @@ class Workload:
         """
         candidates, plain = self._plain(candidates, expected)
         shown = [p[self._observed[candidate]] for candidate, p in zip(candidates, plain, strict=True)]
-        laws = [[_given(p, column) for column in range(p.ndim)] for p in shown]
+        laws = [[_conditional(p, column) for column in range(p.ndim)] for p in shown]
 
         def misfits(counts: Sequence[Integers]) -> Iterator[float]:
             for candidate, c, given in zip(candidates, self._chosen(counts, candidates), laws, strict=True):
@@ -127,9 +127,9 @@ class Workload:
             return weighted
 
         distance = Linf(self._unit * float(weights.max()))
-        return transform(self._all, once(scores), distance=distance, reads=self._reads(candidates), key=self._key)
+        return transform(self._all, cached(scores), distance=distance, reads=self._reads(candidates), key=self._key)
 
-    def among(self, scores: Private[Floats, Linf], places: Sequence[int]) -> Private[Floats, Linf]:
+    def restrict(self, scores: Private[Floats, Linf], places: Sequence[int]) -> Private[Floats, Linf]:
         """The scores of some of the candidates: leaving numbers out moves none of the others.
 
         Whatever the distance was, what is declared is how far each number moves: one place may be asked for twice.
@@ -151,13 +151,13 @@ class Workload:
             return np.array([_dependence(c) for c in self._chosen(counts, candidates)])
 
         distance = Linf(2.0 * self._unit)
-        return transform(self._all, once(scores), distance=distance, reads=self._reads(candidates), key=self._key)
+        return transform(self._all, cached(scores), distance=distance, reads=self._reads(candidates), key=self._key)
 
     def _chosen(self, counts: Sequence[Integers], candidates: Marginals) -> list[NDArray[np.int64]]:
         return [counts[self._places[candidate]] for candidate in candidates]
 
     def _reads(self, candidates: Marginals) -> Columns | None:
-        return _needed_by_all(self._sealed[self._places[candidate]].reads for candidate in candidates)
+        return _common_reads(self._sealed[self._places[candidate]].reads for candidate in candidates)
 
 
 class Views:
@@ -192,13 +192,13 @@ class Views:
         self.sizes = tuple(observed if rows == "observed" else self._extended)
         self._unit = table.protect.at_most
         needed = [[column.name] if rows == "observed" else [] for column in columns]
-        self._reads = [table._declared(table._observed_on(names)) or frozenset() for names in needed]
+        self._reads = [table._declared_reads(table._observed_on(names)) or frozenset() for names in needed]
         places, recoded = [c for c, _ in views], {view: codes for view, (_, codes) in enumerate(views)}
-        self._rows = table._sealed(
+        self._rows = table._seal(
             lambda engine: engine.select(places).recode(recoded), distance=table.protect, reads=None
         )
         self._key = table._key
-        self._score = _remembered(self._dependences)
+        self._score = _cached_by_marginal(self._dependences)
 
     def counts(self, marginal: tuple[int, ...]) -> Private[Integers, L1]:
         """The counts of one marginal."""
@@ -210,7 +210,7 @@ class Views:
         A row is in at most one cell of each, as in `PrivateTable.marginal`.
         """
         marginals = list(marginals)
-        count = once(lambda engine: self._count(engine, marginals))
+        count = cached(lambda engine: self._count(engine, marginals))
         counted = transform(self._rows, count, distance=None, reads=None, key=self._key)
         return [
             transform(
@@ -228,9 +228,9 @@ class Views:
         candidates = list(candidates)
         return transform(
             self._rows,
-            once(lambda engine: np.array(self._score(engine, candidates))),
+            cached(lambda engine: np.array(self._score(engine, candidates))),
             distance=Linf(2.0 * self._unit),
-            reads=_needed_by_all(frozenset().union(*map(self._reads.__getitem__, views)) for views in candidates),
+            reads=_common_reads(frozenset().union(*map(self._reads.__getitem__, views)) for views in candidates),
             key=self._key,
         )
 
@@ -244,7 +244,7 @@ class Views:
         return engine.count(marginals, self._extended, self.sizes)
 
 
-def _remembered(
+def _cached_by_marginal(
     function: Callable[[Engine, Marginals], Iterable[float]],
 ) -> Callable[[Engine, Marginals], list[float]]:
     """Compute a sealed number for each marginal at most once; the first argument is the same at every call."""
@@ -258,26 +258,26 @@ def _remembered(
     return compute
 
 
-def _needed_by_all(reads: Iterable[Columns | None]) -> Columns | None:
+def _common_reads(reads: Iterable[Columns | None]) -> Columns | None:
     """A row is read if it is observed on any candidate, so only what all of them need is needed."""
     needed = [columns or frozenset() for columns in reads]
     return (needed and frozenset.intersection(*needed)) or None
 
 
-def _given(law: Floats, column: int) -> Floats:
+def _conditional(law: Floats, column: int) -> Floats:
     """The law of all columns given one of them; even where that one has no probability: the proof needs a law."""
     possible = np.maximum(law, 1e-300)
-    given: Floats = possible / possible.sum(axis=_others(law.ndim, column), keepdims=True)
+    given: Floats = possible / possible.sum(axis=_other_axes(law.ndim, column), keepdims=True)
     return given
 
 
 def _least_misfit(counts: Integers, given: Sequence[Floats]) -> float:
     """The misfit to laws given one column, each slice with its own total, for the column where it is least."""
-    totals = (counts.sum(axis=_others(counts.ndim, column), keepdims=True) for column in range(counts.ndim))
+    totals = (counts.sum(axis=_other_axes(counts.ndim, column), keepdims=True) for column in range(counts.ndim))
     return min(0.5 * float(np.abs(counts - total * law).sum()) for total, law in zip(totals, given, strict=True))
 
 
-def _others(columns: int, column: int) -> tuple[int, ...]:
+def _other_axes(columns: int, column: int) -> tuple[int, ...]:
     return tuple(other for other in range(columns) if other != column)
 
 
@@ -327,4 +327,4 @@ def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[
         broken = hold(between.rule.terms, one, other) | hold(between.rule.terms, other, one)
         return np.array([broken.sum(), (~broken).sum()], dtype=np.int64)
 
-    return table._sealed(count, distance=L1(table.protect.at_most), reads=table._observed_on(needed))
+    return table._seal(count, distance=L1(table.protect.at_most), reads=table._observed_on(needed))

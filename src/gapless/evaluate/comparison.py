@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from gapless.constraints.rules import rules_of
 from gapless.constraints.violations import Numbers, Violations, violations
 from gapless.data import PrivateTable, Table
-from gapless.data.checks import check_weights, comparable
-from gapless.data.points import alike
+from gapless.data.checks import given_weights, to_shared_bins
+from gapless.data.points import comparable_rows
 from gapless.errors import Argument, Call, Hint, SchemaError, SealedError
 from gapless.evaluate.gap_fidelity import GapFidelity, Pattern, compare_gaps
 from gapless.evaluate.marginals import (
@@ -257,8 +257,8 @@ def compare(
         ledger: whose promise the page shall show.
         progress: called with what is done, how much of it, of how much.
     """
-    one, two = comparable(_table(truth, schema), _table(other, schema))
-    checked = check_weights(two, weights)
+    one, two = to_shared_bins(_table(truth, schema), _table(other, schema))
+    checked = given_weights(two, weights)
     rules = compare_rules(one, two, checked)
     tell = progress or (lambda *_: None)
     if tasks:
@@ -366,7 +366,7 @@ def _scores(
         "How far cells must move along their column, scaled to 1; mean over columns.",
     )
     stage("rows")
-    kept = alike(one, two)
+    kept = comparable_rows(one, two)
     rows = "" if all(part.all() for part in kept) else f" {_COMPLETE}"
     yield Score(
         _ROWS,
@@ -462,7 +462,7 @@ def _second_sample(one: Table, two: Table, weights: Floats | None, stage: Stage)
     size = effective_rows(mass)
     times = min(size / one.rows, 9.0)  # one part must not vanish
     found = {score.name: score.value for score in _measure(*_cut(one, times), None, stage).scores}
-    complete = rows_of(one, alike(one, two)[0])
+    complete = rows_of(one, comparable_rows(one, two)[0])
     found[_ROWS] = wasserstein_distance(*_cut(complete, times)) if complete.rows > 1 else None
     return {name: value / math.sqrt(1 + times) for name, value in found.items() if value is not None}
 
@@ -560,7 +560,7 @@ def compare_rules(one: Table, two: Table, weights: Floats | None = None) -> tupl
 def _numbers(table: Table, places: list[int]) -> dict[int, Numbers]:
     found = {}
     for place in places:
-        codes, values = table.codes[place].astype(np.float64), table.positions(place)
+        codes, values = table.codes[place].astype(np.float64), table.numeric_values(place)
         levels = np.where(codes < table.schema.columns[place].values_size, codes, np.nan)
         found[place] = Numbers.exactly(levels if values is None else values)
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
-from gapless.data.checks import check_weights, comparable
+from gapless.data.checks import given_weights, to_shared_bins
 from gapless.types import Floats
 
 
@@ -49,8 +49,8 @@ class GapFidelity:
 
 def compare_gaps(truth: Table, other: Table, *, most: int = 12, weights: ArrayLike | None = None) -> GapFidelity:
     """Compare rates and patterns of gaps; `most` patterns are told one by one, all of them count."""
-    truth, other = comparable(truth, other)
-    checked = check_weights(other, weights)
+    truth, other = to_shared_bins(truth, other)
+    checked = given_weights(other, weights)
     schema = truth.schema
     may = [c for c, column in enumerate(schema.columns) if column.gaps]
     names = [schema.names[c] for c in may]

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
-from gapless.data.checks import check_weights, comparable
-from gapless.data.points import alike, points, positions
+from gapless.data.checks import given_weights, to_shared_bins
+from gapless.data.points import comparable_rows, points, unit_positions
 from gapless.errors import SchemaError
 from gapless.model.marginal import cramers_v
 from gapless.schema import Column
@@ -116,8 +116,8 @@ def kway_distance(
     >>> kway_distance(one, two, k=1), kway_distance(one, two, k=2)
     (0.0, 1.0)
     """
-    truth, other = comparable(truth, other)
-    checked = check_weights(other, weights)
+    truth, other = to_shared_bins(truth, other)
+    checked = given_weights(other, weights)
     columns = len(truth.schema.columns)
     k = whole("k", k, error=SchemaError, least=1, most=columns)
     step = math.ceil(math.comb(columns, k) / whole("most_sets", most_sets, error=SchemaError, least=1))
@@ -149,7 +149,7 @@ def column_wasserstein(column: Column, truth: Floats | None, other: Floats | Non
     if here == 0 or there == 0:
         return moved
     below = np.cumsum(one / here - two / there)[:-1]
-    return moved + min(here, there) * float(np.abs(below) @ np.diff(positions(column)))
+    return moved + min(here, there) * float(np.abs(below) @ np.diff(unit_positions(column)))
 
 
 def wasserstein_distance(truth: Table, other: Table, *, weights: ArrayLike | None = None) -> float:
@@ -170,9 +170,9 @@ def wasserstein_distance(truth: Table, other: Table, *, weights: ArrayLike | Non
         other: the table that is compared with it.
         weights: one for each row of `other`; a weight of 2 counts like the row written twice.
     """
-    truth, other = comparable(truth, other)
-    checked = check_weights(other, weights)
-    kept = alike(truth, other)
+    truth, other = to_shared_bins(truth, other)
+    checked = given_weights(other, weights)
+    kept = comparable_rows(truth, other)
     mass = (np.ones(other.rows) if checked is None else checked)[kept[1]]
     one, two = points(truth)[kept[0]], points(other)[kept[1]]
     if len(one) == 0 or not mass.any():
@@ -215,8 +215,8 @@ class Pair:
 
 def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = None) -> tuple[Pair, ...]:
     """Every two columns: total variation distance of their contingency tables, and both associations."""
-    truth, other = comparable(truth, other)
-    checked = check_weights(other, weights)
+    truth, other = to_shared_bins(truth, other)
+    checked = given_weights(other, weights)
     columns = truth.schema.columns
     found = []
     for i, j in combinations(range(len(columns)), 2):
@@ -288,8 +288,8 @@ def compare_subgroups(
         columns: whose cells make the subgroups; by default all columns of at most 20 cells.
         weights: one for each row of `other`.
     """
-    truth, other = comparable(truth, other)
-    checked = check_weights(other, weights)
+    truth, other = to_shared_bins(truth, other)
+    checked = given_weights(other, weights)
     schema = truth.schema
     small = [c for c, column in enumerate(schema.columns) if column.size <= 20]
     found = []

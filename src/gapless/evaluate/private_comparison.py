@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import PrivateTable, Table
-from gapless.data.checks import check_comparable, check_private, check_public, check_weights, shared_bins
+from gapless.data.checks import check_comparable, check_private, check_public, given_weights, shared_bins
 from gapless.errors import Argument, Call, Hint, SchemaError
 from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows, listed_shares
 from gapless.evaluate.marginals import Pair, half_l1, measure_of, shares
@@ -61,14 +61,14 @@ def compare_private(
     """
     check_private(table, "compare_private()", public=Hint("use ", Call("compare", ...), ", if the truth is public"))
     check_public(other, "the other table is", private="a public table, such as a sample")
-    checked = check_weights(other, weights)
+    checked = given_weights(other, weights)
     if not other.rows:
         raise SchemaError(
             "the compared table has no rows, and noise would be paid for nothing", hint="a table with rows"
         )
     if table.schema.fine.columns == other.schema.fine.columns:
         bins = shared_bins(table.schema, other, counted=other)
-        table, other = table.told_by(bins), other.told_by(bins)
+        table, other = table.rebin(bins), other.rebin(bins)
     schema = table.schema
     check_comparable(schema, other.schema)
     chosen = _chosen(table, pairs)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
-from gapless.data.checks import check_weights, comparable
-from gapless.data.points import Flags, alike, points, positions
+from gapless.data.checks import given_weights, to_shared_bins
+from gapless.data.points import Flags, comparable_rows, points, unit_positions
 from gapless.errors import Argument, Hint, ReadError, SchemaError
 from gapless.threads import one_thread
 from gapless.types import Floats
@@ -162,11 +162,11 @@ def coefficient_error(
     gap in the label is used; a weight of 2 counts like the row written twice. None if a table has no such row, or
     the label is constant.
     """
-    truth, other = comparable(truth, other)
-    checked = check_weights(other, weights)
+    truth, other = to_shared_bins(truth, other)
+    checked = given_weights(other, weights)
     column = truth.schema[label]
     linear = column.on_scale and column.values_size > 2 and positive is None
-    values = positions(column) if linear else positive_cells(truth, label, positive).astype(np.float64)
+    values = unit_positions(column) if linear else positive_cells(truth, label, positive).astype(np.float64)
     (place,) = truth.schema.positions([label])
     fits = []
     for table, given in ((truth, None), (other, checked)):
@@ -219,14 +219,14 @@ def detection(truth: Table, other: Table, *, weights: ArrayLike | None = None, s
     If one table has gaps and the other has none, rows with gaps would betray themselves: then only rows without a gap
     are used. None if a table has fewer than 25 rows left.
     """
-    truth, other = comparable(truth, other)
-    mass = _whole(other, check_weights(other, weights))
+    truth, other = to_shared_bins(truth, other)
+    mass = _whole(other, given_weights(other, weights))
     needs_sklearn()
     from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 an extra
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415 an extra
     from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415 an extra
 
-    kept = alike(truth, other)
+    kept = comparable_rows(truth, other)
     rows = _sample(np.flatnonzero(kept[0]), seed), _sample(np.flatnonzero(kept[1]), seed)
     if min(map(len, rows)) < 25:
         return None
@@ -267,8 +267,8 @@ def _tasks(
     seed: int,
 ) -> dict[str, Task]:
     """For each label: training points, labels and weights, test points and labels."""
-    truth, other = comparable(truth, other)
-    mass = _whole(other, check_weights(other, weights))
+    truth, other = to_shared_bins(truth, other)
+    mass = _whole(other, given_weights(other, weights))
     needs_sklearn()
     if isinstance(labels, str):
         raise SchemaError(f"labels = {labels!r} is one name", hint=Hint("pass ", Argument("labels", [labels])))

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
-from gapless.data.checks import check_weights, comparable
+from gapless.data.checks import given_weights, to_shared_bins
 from gapless.schema.numeric import _Binned
 from gapless.types import Floats
 
@@ -112,8 +112,8 @@ def compare_values(truth: Table, other: Table, *, weights: ArrayLike | None = No
         other: the table that is compared with it.
         weights: one for each row of `other`; a weight of 2 counts like the row written twice.
     """
-    truth, other = comparable(truth, other)
-    checked = check_weights(other, weights)
+    truth, other = to_shared_bins(truth, other)
+    checked = given_weights(other, weights)
     one, two = values_of(truth), values_of(other)
     masses = np.ones(truth.rows), np.ones(other.rows) if checked is None else checked
     singles = (

@@ -232,9 +232,9 @@ class _Group(NamedTuple):
 
 def _groups(question: AnyQuestion, table: Table, measurements: Measurements | None = None) -> list[_Group]:
     asked = question.compile(table.schema)
-    told = table.told_by(asked.schema)
+    told = table.rebin(asked.schema)
     rows = dict(zip(told.schema.names, told.codes, strict=True))
-    group, added = asked.tally.of(rows)
+    group, added = asked.tally.evaluate(rows)
     mass = np.where(added.any(axis=1), 1.0 if table.weights is None else table.weights, 0.0)
     values = _values(question, asked, rows, added)
     expected = values

@@ -304,7 +304,7 @@ def _ends(question: Mean, model: FittedModel) -> tuple[float, float]:
     asked = question.compile(model.schema)
     values = numbers_of(asked.schema, question.column, question.bounds).values
     if asked.tally.columns == (question.column,):
-        _, added = asked.tally.of({question.column: np.arange(len(values), dtype=np.uint32)})
+        _, added = asked.tally.evaluate({question.column: np.arange(len(values), dtype=np.uint32)})
         values = values[added.any(axis=1)] if added.any() else values
     return float(values.min()), float(values.max())
 

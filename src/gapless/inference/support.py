@@ -137,7 +137,7 @@ def dealt(table: Table, columns: Iterable[int], rng: np.random.Generator) -> Tab
     codes = {c: np.minimum(table.codes[c].astype(np.int64), sizes[c]) for c in columns}
     values = {}
     for c in binned(table.schema, columns):
-        column, positions = table.schema.columns[c], table.positions(c)
+        column, positions = table.schema.columns[c], table.numeric_values(c)
         assert isinstance(column, _Binned)  # noqa: S101 for mypy: by `binned`
         assert positions is not None  # noqa: S101 for mypy: it is on a line
         others = [(codes[other], sizes[other] + 1) for other in columns if other != c]

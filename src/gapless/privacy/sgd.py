@@ -33,7 +33,7 @@ _UP = 1 + 1e-9  # the loss is rounded up by more than its float error
 _WORD = 32  # bits of the number that decides whether a row is in a lot
 
 S = TypeVar("S")
-Marks: TypeAlias = Callable[[int], NDArray[np.bool_]]
+RowSampler: TypeAlias = Callable[[int], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Trainable(Protocol[S]):
         """What is trained."""
         ...
 
-    def lot(self, marks: Marks) -> Iterator[Block]:
+    def poisson_sample(self, row_sampler: RowSampler) -> Iterator[Block]:
         """The rows that are marked, block by block; `marks` is told how many rows there are to mark."""
         ...
 
@@ -188,7 +188,7 @@ class PrivateTraining(RecordedMechanism):
         state = program.start()
         for step in range(self.steps):
             total = LongSum.zeros(self.numbers)
-            for block in value.lot(lambda rows: included(self.rate, rows, noise)):
+            for block in value.poisson_sample(lambda rows: included(self.rate, rows, noise)):
                 with np.errstate(all="ignore"):  # a warning would tell of rows
                     total.add(self.clipped(program.gradients(state, block), block.rows))
             steps_of_grid = total.rounded()

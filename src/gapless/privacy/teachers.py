@@ -52,7 +52,7 @@ class School(Protocol[S]):
         """Teachers × numbers: what teachers keep of these rows, sums of whole numbers over the rows of each."""
         ...
 
-    def taught(self, lessons: Integers) -> Any:
+    def prepare(self, lessons: Integers) -> Any:
         """Lessons in the form that answers are computed from: line by line."""
         ...
 
@@ -293,4 +293,4 @@ def _taught(value: Teachable[S], noise: NoiseSource, *, teachers: int, answers: 
     with np.errstate(all="ignore"):  # a warning would tell of rows
         for columns, teacher in value.parts(lambda rows: evenly(teachers, rows, noise)):
             lessons = lessons + program.lessons(columns, teacher)
-        return program.taught(np.asarray(lessons))
+        return program.prepare(np.asarray(lessons))

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
-from gapless.data.private_table import check_held, check_question
-from gapless.data.sums import FILLING
+from gapless.data.private_table import check_in_memory, check_question
+from gapless.data.sums import NEIGHBOR_FILLING
 from gapless.errors import Argument, BudgetError, Call, Hint, QuestionError, SchemaError
 from gapless.privacy import Budget, Loss, Spend
 from gapless.privacy.budget import RECOMMENDED_BUDGET, share_of
@@ -60,11 +60,11 @@ def ask_all(
         if not isinstance(question, Compiled):
             check_question(question)
             question = question.compile(table.schema)  # noqa: PLW2901 the same question
-        _look_ahead(question, share, per_person=table.protect.at_most, filled=table.filled)
+        _look_ahead(question, share, per_person=table.protect.at_most, filled=table.is_filled)
         asked.append(question)
-    treatments = [question.question.treatment(question, filled=table.filled) for question in asked]
+    treatments = [question.question.treatment(question, filled=table.is_filled) for question in asked]
     if any(isinstance(treatment, Knn) for treatment in treatments):
-        check_held(table, FILLING)  # now, before a question that comes first is charged
+        check_in_memory(table, NEIGHBOR_FILLING)  # now, before a question that comes first is charged
     pairs = list(zip(treatments, asked, strict=True))
     fixed = [treatment.sums(question, table) for treatment, question in pairs if isinstance(treatment, InOneRelease)]
     answers = release_sums(fixed, table, grant) if len(fixed) == len(pairs) else []

@@ -29,7 +29,7 @@ import numpy as np
 
 from gapless.constraints.grammar import Condition, gap_columns, needed, value_columns
 from gapless.data.private_table import check_question
-from gapless.data.row_contribution import Groups, Named, Tally, in_bins
+from gapless.data.row_contribution import CodesByName, Groups, RowContribution, bin_of_code
 from gapless.errors import QuestionError
 from gapless.query.answers import Estimate, Noise, ratio_interval, variance_interval
 from gapless.query.condition import MOST_VALUES, TRUE, compile_condition, known
@@ -59,7 +59,7 @@ class Shape:
     width: ClassVar[int]  # the number of parts
     is_ratio: ClassVar[bool] = True  # whether the noise on the answer depends on the number of rows
 
-    parts: Callable[[Named], Integers]
+    parts: Callable[[CodesByName], Integers]
     unit: int
     looks_at: frozenset[str] = field(default=frozenset(), kw_only=True)
     tests: frozenset[str] = field(default=frozenset(), kw_only=True)
@@ -189,7 +189,7 @@ def count_shape(column: str | None = None) -> Shape:
     """How many rows, or how many with a value in a column."""
     only = frozenset() if column is None else frozenset({column})
 
-    def parts(rows: Named) -> Integers:
+    def parts(rows: CodesByName) -> Integers:
         return np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64)
 
     return Total(parts, 1, looks_at=only, needs=only)
@@ -207,7 +207,7 @@ def proportion_shape(condition: Condition, schema: Schema) -> Shape:
     """The share of rows for which a condition is true, among those for which it is true or false."""
     truth = compile_condition(condition, schema)
 
-    def parts(rows: Named) -> Integers:
+    def parts(rows: CodesByName) -> Integers:
         known_truth = truth(rows)
         return np.stack([known_truth == TRUE, known_truth == -TRUE], axis=1).astype(np.int64)
 
@@ -270,8 +270,8 @@ class Compiled:
     text: str = field(init=False)
     schema: Schema = field(init=False)
     shape: Shape = field(init=False)
-    tally: Tally = field(init=False)
-    rows: Tally = field(init=False)
+    tally: RowContribution = field(init=False)
+    rows: RowContribution = field(init=False)
     groups: tuple[tuple[str, ...], ...] | None = field(init=False)
     targets: tuple[str, ...] = field(init=False)
     tests: frozenset[str] = field(init=False)
@@ -289,12 +289,12 @@ class Compiled:
         groups = groups_of(self.bins, by) if by else None
         # Complete cases: what is looked at must be observed, except where the question itself looks at gaps.
         choosing = needed(where) | frozenset(by) | (chosen - tests)
-        tally = Tally(
+        tally = RowContribution(
             columns=tuple(name for name in schema.names if name in values | tests),
             value=lambda rows: np.where((truth(rows) == TRUE)[:, None], shape.parts(rows), 0),
-            parts=shape.width,
+            components=shape.width,
             unit=shape.unit,
-            by=tuple(Groups(name, in_bins(schema[name], self.bins[name]), self.bins[name].size) for name in by),
+            by=tuple(Groups(name, bin_of_code(schema[name], self.bins[name]), self.bins[name].size) for name in by),
             signed=isinstance(shape, Total) and shape.low < 0,
             needs=choosing | shape.needs | (shape.looks_at - tests),
         )
@@ -308,7 +308,7 @@ class Compiled:
             rows=replace(
                 tally,
                 value=lambda rows: (truth(rows) == TRUE)[:, None],
-                parts=1,
+                components=1,
                 unit=1,
                 signed=False,
                 needs=choosing,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from gapless.constraints.grammar import And, Comparison, Condition, IsMissing, Not, Or, comparisons, quoted
 from gapless.constraints.predicates import holds
-from gapless.data.row_contribution import in_bins
+from gapless.data.row_contribution import bin_of_code
 from gapless.errors import QuestionError, SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Column, as_text
@@ -65,7 +65,7 @@ def _cut(column: _Binned, comparisons: Sequence[Comparison]) -> _Binned:
     fine = column.fine
     begins = np.any([np.diff(holds(fine, found.sign, found.value)) for found in comparisons], axis=0)
     if not _unbinned(column):
-        begins |= np.diff(in_bins(fine, column)[: fine.values_size]) > 0
+        begins |= np.diff(bin_of_code(fine, column)[: fine.values_size]) > 0
     cuts = fine._bins.cuts  # noqa: SLF001 where its cells begin, and where the last one ends
     return fine.cut(cuts[np.concatenate([[True], begins, [True]])])
 

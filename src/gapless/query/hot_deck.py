@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gapless.data import PrivateTable
 from gapless.data.private_table import check_question
-from gapless.data.row_contribution import Named, Tally, hot_deck_distance
+from gapless.data.row_contribution import CodesByName, RowContribution, hot_deck_distance
 from gapless.data.sums import hot_deck_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import Loss, Spend, for_counts
@@ -99,11 +99,11 @@ class HotDeck(InOneRelease):
         released = grant.release(counts, mechanism, what=f"hot deck of {listing(columns)} by {listing(self.on)}")
         return Deck(self, schema, released.value.astype(np.float64), released.entry, protects(table))
 
-    def tally(self, asked: Compiled) -> Tally:
+    def tally(self, asked: Compiled) -> RowContribution:
         """What each row adds, on a grid so fine that rounding shares does not matter."""
         check_filling(asked, self.on)
         check_bins(asked.bins, self.on, "match")
-        return asked.tally.times(-(-FINE // asked.tally.unit))
+        return asked.tally.scaled(-(-FINE // asked.tally.unit))
 
     def told(self, asked: Compiled) -> str:
         """What the answer measures."""
@@ -175,13 +175,13 @@ class Deck:
         return sums
 
     def _class_sums(
-        self, asked: Compiled, counts: Floats, codes: Named, matched: dict[str, int], donee: Flags
+        self, asked: Compiled, counts: Floats, codes: CodesByName, matched: dict[str, int], donee: Flags
     ) -> Floats:
-        sums = np.zeros((asked.tally.groups, asked.tally.parts))
+        sums = np.zeros((asked.tally.groups, asked.tally.components))
 
-        def add(rows: Named, times: Floats) -> None:
+        def add(rows: CodesByName, times: Floats) -> None:
             same = {name: np.full(len(times), code) for name, code in matched.items()}
-            group, added = asked.tally.of(dict(rows) | same)
+            group, added = asked.tally.evaluate(dict(rows) | same)
             np.add.at(sums, group, times[:, None] * added)
 
         giving = {name: array[~donee] for name, array in codes.items()}

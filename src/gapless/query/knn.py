@@ -14,7 +14,7 @@ import numpy as np
 
 from gapless.data import PrivateTable
 from gapless.data.neighbors import Matching, Scheme
-from gapless.data.row_contribution import Named
+from gapless.data.row_contribution import CodesByName
 from gapless.data.sums import neighbour_sum, plain_sum
 from gapless.privacy import Grant, Loss, Private, Smooth, SmoothCauchy, SmoothValue, for_counts
 from gapless.query.answers import Answer
@@ -183,9 +183,9 @@ class _Asking:
         """The sum, over the filled rows of a group, of f of what each shares out in units."""
         tally = self.asked.tally
 
-        def value(columns: Named) -> Floats:
+        def value(columns: CodesByName) -> Floats:
             group: Integers
-            group, added = tally.of(columns)
+            group, added = tally.evaluate(columns)
             return np.where(group == number, f(added / tally.unit), 0.0)
 
         return neighbour_sum(
@@ -195,7 +195,7 @@ class _Asking:
             matching=self.matching,
             low=low,
             high=high,
-            told=self.rows,
+            values_from=self.rows,
         )
 
     def _release(

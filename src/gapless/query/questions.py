@@ -16,7 +16,7 @@ import numpy as np
 
 from gapless.constraints.grammar import EXAMPLE, Always, And, Condition, Reader, parse_condition, quoted
 from gapless.data import PrivateTable
-from gapless.data.sums import MOST_PARTS
+from gapless.data.sums import MOST_QUANTILE_PARTS
 from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import Grant, Spend
 from gapless.query.answers import Answer
@@ -74,7 +74,7 @@ class _Question:
     def answer(self, table: PrivateTable, grant: Grant) -> Answer:
         """Release what is needed within the grant. Gaps are filled only where the question looks at some."""
         asked = self.compile(table.schema)
-        return self.treatment(asked, filled=table.filled).answer(asked, table, grant)
+        return self.treatment(asked, filled=table.is_filled).answer(asked, table, grant)
 
     def answer_together(self, table: PrivateTable, questions: Sequence[Any], *, spend: Spend) -> list[Answer]:
         """Answer several questions, this one among them: see `ask_all`."""
@@ -259,7 +259,7 @@ class Quantile(_Question):
         numbers = numbers_of(asked.schema, self.column, None)
         if (np.diff(numbers.values) <= 0).any():
             raise QuestionError(f"the levels of column {self.column!r} do not rise", hint="a mean, or rising levels")
-        return ByRank(numbers, Fraction(float(self.q)).limit_denominator(MOST_PARTS))
+        return ByRank(numbers, Fraction(float(self.q)).limit_denominator(MOST_QUANTILE_PARTS))
 
     def _of_values(self, schema: Schema) -> frozenset[str]:
         return frozenset({known(schema, self.column)})

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
-from gapless.data.row_contribution import Tally, tally_distance
+from gapless.data.row_contribution import RowContribution, plain_sum_distance
 from gapless.data.sums import plain_sum
 from gapless.errors import Argument, Call, Hint, QuestionError
 from gapless.privacy import L1, Grant, Loss, Private, for_counts
@@ -43,7 +43,7 @@ def rows_of(table: PrivateTable, asked: Compiled) -> PrivateTable:
             f"a {type(asked).__name__} is not a question fitted to this table's schema",
             hint=Hint("use ", Call("people.ask", ...)),
         )
-    return table.told_by(asked.schema)
+    return table.rebin(asked.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Sums:
     """The one release that answers a question: the question, what each row adds, the sealed sums, and words on gaps."""
 
     asked: Compiled
-    tally: Tally
+    tally: RowContribution
     value: Private[Integers, L1]
     told: str
 
@@ -133,13 +133,13 @@ class Drop(InOneRelease):
 
     def preview(self, asked: Compiled, loss: Loss, *, per_person: int, rows: int | None) -> Preview:
         """The noise to expect, from public facts alone."""
-        return preview_sums(asked, asked.tally, tally_distance(asked.tally, per_person), loss, rows)
+        return preview_sums(asked, asked.tally, plain_sum_distance(asked.tally, per_person), loss, rows)
 
 
 def left_out(asked: Compiled, table: PrivateTable) -> str:
     """Which rows complete cases leave out, in words."""
     gaps = [name for name in asked.targets if name in asked.tally.needs]
-    return f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.filled else ""
+    return f"rows with a gap in {listing(gaps)} are left out" if gaps and not table.is_filled else ""
 
 
 def release_sums(questions: Sequence[Sums], table: PrivateTable, grant: Grant) -> list[Answer]:
@@ -161,7 +161,7 @@ def release_sums(questions: Sequence[Sums], table: PrivateTable, grant: Grant) -
     ]
 
 
-def preview_sums(asked: Compiled, tally: Tally, distance: L1, loss: Loss, rows: int | None) -> Preview:
+def preview_sums(asked: Compiled, tally: RowContribution, distance: L1, loss: Loss, rows: int | None) -> Preview:
     """The noise of a vector of sums."""
     shape, noise = asked.shape, Noise.of(for_counts(loss, distance), tally.unit)
     std, limit = noise.std * shape.std_factor, shape.noise_limit(noise)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from gapless.constraints.grammar import quoted
 from gapless.data import Table
 from gapless.data.io.spreadsheets import Formulas
-from gapless.data.table import text_in_parquet
+from gapless.data.table import is_text_in_parquet
 from gapless.errors import QuestionError
 from gapless.privacy import Ledger, Loss
 from gapless.privacy.budget import PURE
@@ -178,7 +178,7 @@ def dictionary(schema: Schema) -> Iterator[str]:
             if spelled := getattr(column, key, None):
                 yield f"- {key} in text files: {code(spelled if isinstance(spelled, str) else ', '.join(spelled))}"
         if column.not_applicable is not None:
-            as_text = "; in synthetic.parquet the column is text, since null is a gap" * text_in_parquet(column)
+            as_text = "; in synthetic.parquet the column is text, since null is a gap" * is_text_in_parquet(column)
             yield f"- not applicable: {_code(column.not_applicable)}{as_text}"
         if column.may_be_missing:
             codes = ", ".join(f"{_code(gap.code)} ({gap.kind})" for gap in column.missing if gap.kind in column.gaps)

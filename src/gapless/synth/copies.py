@@ -216,7 +216,7 @@ def write_together(tables: Sequence[Table], path: Path) -> Path:
     if COPY in schema.names:
         raise ModelError(f"the schema has a column {COPY!r} of its own", hint="a folder: one file for each copy")
     frames = [
-        table.written(path).insert_column(0, pl.Series(COPY, np.full(table.rows, number, dtype=np.int64)))
+        table.frame_to_write(path).insert_column(0, pl.Series(COPY, np.full(table.rows, number, dtype=np.int64)))
         for number, table in enumerate(tables, start=1)
     ]
     write_frame(pl.concat(frames), path, schema)

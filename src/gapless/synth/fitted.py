@@ -295,7 +295,7 @@ class FittedModel:
             for part in range(parts):
                 tell("sampling", part, parts)
                 many = min(PART_ROWS, rows - part * PART_ROWS)
-                yield self.sample(many, seed=_seed_of(seed, part), gaps=gaps, given=given).written(path)
+                yield self.sample(many, seed=_seed_of(seed, part), gaps=gaps, given=given).frame_to_write(path)
             tell("sampling", parts, parts)
 
         write_frames(frames(), path, self.schema)
@@ -356,7 +356,7 @@ class FittedModel:
                 raise ModelError(
                     "the table has other columns or cells than the model", hint="read it with the model's schema"
                 )
-            table = table.told_by(self.schema)  # in the bins that were learned
+            table = table.rebin(self.schema)  # in the bins that were learned
         seed = seed_or_new(seed)
         rng = np.random.default_rng(seed)
         codes = fill_given(table.codes, self, lambda: rng.random(table.rows))

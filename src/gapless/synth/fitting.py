@@ -16,7 +16,7 @@ from gapless.constraints.forbidden import soft_rules_of
 from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.data.cutting import cut_schema
-from gapless.data.private_table import WhichRows, check_held
+from gapless.data.private_table import WhichRows, check_in_memory
 from gapless.data.workload import violating_pairs
 from gapless.errors import Argument, BudgetError, Call, Hint, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
@@ -153,7 +153,7 @@ class FitContext:
         check_private(table, to)
         check_declared(synthesizer, table.ledger.budget)
         if isinstance(synthesizer.missing, ImputeFirst):
-            check_held(table, "filling gaps first")  # before bins are paid for
+            check_in_memory(table, "filling gaps first")  # before bins are paid for
             if isinstance(synthesizer.missing.imputer, FromModel):
                 synthesizer.missing.imputer.check(table.schema)
         self.grant = table.ledger.grant(spend, to=to)
@@ -169,10 +169,10 @@ class FitContext:
         self._method = synthesizer.name
         self._progress = progress
         self.input_schema = table.schema
-        self._set_table(table.told_by(with_most_bins(table.schema)))
+        self._set_table(table.rebin(with_most_bins(table.schema)))
         _check_constraints(self.schema)
         synthesizer.check(self)
-        self._set_table(table.told_by(self._learn_bins(table)))
+        self._set_table(table.rebin(self._learn_bins(table)))
 
     def _set_table(self, table: PrivateTable) -> None:
         """Fit this table from here on."""
@@ -208,7 +208,7 @@ class FitContext:
             total = max(total, tables[0].sum())
         self.within_bin_counts = self.to_measurements().within_bin_counts(table.schema)
         bins = bins_for(total, self.grant.left, table.protect, len(table.schema.columns))
-        return cut_schema(table.schema, self.within_bin_counts, bins, least=THIN * noise_std)
+        return cut_schema(table.schema, self.within_bin_counts, bins, min_rows=THIN * noise_std)
 
     @property
     def counted(self) -> WhichRows:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.cutting import FEW, cut_schema
+from gapless.data.cutting import MOST_SINGLE_CELL_BINS, cut_schema
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
@@ -36,7 +36,7 @@ FEWEST_BINS, MOST_BINS = 6, 32
 
 def columns_to_learn(schema: Schema) -> list[_Binned]:
     """The columns whose bins are left to a release; those of few cells have a bin for each, for free."""
-    return [c for c in schema.columns if isinstance(c, _Binned) and c.learned and c.values_size > FEW]
+    return [c for c in schema.columns if isinstance(c, _Binned) and c.learned and c.values_size > MOST_SINGLE_CELL_BINS]
 
 
 def with_most_bins(schema: Schema) -> Schema:

@@ -117,7 +117,7 @@ def weighable(table: object, fake: object, what: str) -> tuple[PrivateTable, Tab
         raise ModelError(f"{what}: there are no rows to weight", hint="a table with rows")
     if table.schema.fine.columns == fake.schema.fine.columns:
         bins = shared_bins(table.schema, fake, counted=fake)
-        table, fake = table.told_by(bins), fake.told_by(bins)
+        table, fake = table.rebin(bins), fake.rebin(bins)
     check_comparable(table.schema, fake.schema)
     return table, fake
 
@@ -189,7 +189,7 @@ def _measure(
     places = list(range(len(candidates)))
     chosen: list[Marginal] = []
     for number in range(1, many + 1):
-        place = grant.release(workload.among(scores, places), chooser, what=f"choice {number}").value
+        place = grant.release(workload.restrict(scores, places), chooser, what=f"choice {number}").value
         chosen.append(candidates[places.pop(place)])
     counts = [workload.counts(pair) for pair in chosen]
     noises = [for_counts(part, distance) for part in grant.split_losses(counts, rest)]

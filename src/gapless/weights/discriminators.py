@@ -8,8 +8,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from gapless.data import PrivateTable, Table
-from gapless.data.checks import check_comparable, check_public, comparable
-from gapless.data.private_logistic import Points, blocks_of, grid, logistic_coefficients, logistic_odds, minimum
+from gapless.data.checks import check_comparable, check_public, to_shared_bins
+from gapless.data.private_logistic import (
+    Points,
+    grid_step,
+    labelled_blocks,
+    logistic_coefficients,
+    logistic_odds,
+    minimize,
+)
 from gapless.data.training import train
 from gapless.errors import Argument, BudgetError, Call, Hint, ModelError
 from gapless.model.neural.descent import Adam, Cosine, Odds
@@ -75,7 +82,7 @@ class LogisticWeights:
             raise BudgetError("Gaussian noise cannot promise δ = 0", hint=Hint("pass ", Argument("noise", "knorm")))
         points = Points.of(table.schema)
         regularization = strength(self.regularization, fake)
-        step = grid(points, regularization)
+        step = grid_step(points, regularization)
         norm: Literal["L1", "L2"] = "L1" if self.noise == "laplace" else "L2"
         coefficients = logistic_coefficients(table, fake, regularization=regularization, norm=norm)
         noise: Noise = NOISES[self.noise].for_loss(spend, coefficients.distance)  # type: ignore[arg-type]
@@ -242,7 +249,7 @@ class CriticWeights:
         check_public(fake, "CriticWeights.fit weights", private="a public table, such as a sample")
         if not fake.rows:
             raise ModelError("CriticWeights.fit: there are no rows to weight", hint="a table with rows")
-        fake = fake.told_by(self.model.schema) if fake.schema.fine.columns == self.model.schema.fine.columns else fake
+        fake = fake.rebin(self.model.schema) if fake.schema.fine.columns == self.model.schema.fine.columns else fake
         check_comparable(self.model.schema, fake.schema)
         logs = critic.log_odds(np.stack([codes.astype(np.int64) for codes in fake.codes], axis=1))
         sizes = [column.extended_size for column in fake.schema.columns]
@@ -263,8 +270,8 @@ class LogReg:
         """Weights for the rows of `fake`, from the rows of `truth` as they are."""
         truth, fake = _alike(truth, fake)
         points = Points.of(truth.schema)
-        both = [*blocks_of(points(truth.codes), 1.0), *blocks_of(points(fake.codes), -1.0)]
-        found = minimum(lambda: iter(both), points, strength(self.regularization, fake), near=1e-6)
+        both = [*labelled_blocks(points(truth.codes), 1.0), *labelled_blocks(points(fake.codes), -1.0)]
+        found = minimize(lambda: iter(both), points, strength(self.regularization, fake), tolerance=1e-6)
         logs = points(fake.codes) @ found
         return Weights(np.exp(logs - logs.max()), method="logistic (NOT PRIVATE)")
 
@@ -291,7 +298,7 @@ class MLP(NetworkSettings):
 
 
 def _alike(truth: Table, fake: Table) -> tuple[Table, Table]:
-    truth, fake = comparable(truth, fake)
+    truth, fake = to_shared_bins(truth, fake)
     if not (truth.rows and fake.rows):
         raise ModelError("there are no rows to tell apart", hint="two tables with rows")
     return truth, fake

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gapless.data import Table
-from gapless.data.checks import check_public, check_weights
+from gapless.data.checks import check_public, given_weights
 from gapless.data.private_logistic import Points
 from gapless.errors import Argument, Call, Hint, ModelError, SchemaError, requires_extra
 from gapless.schema import Column, Integer, Number
@@ -96,7 +96,7 @@ def _mass(table: Table, weights: ArrayLike | None) -> Floats:
         "weighted estimates are of",
         private=Hint("use ", Call("table.ask", Call("Mean", ...), Argument("spend", ...))),
     )
-    checked = check_weights(table, weights)
+    checked = given_weights(table, weights)
     return np.ones(table.rows) if checked is None else checked
 
 
@@ -185,7 +185,7 @@ def weighted_posterior(
     check_public(table, "a weighted posterior is of", private="a public table, such as a sample with its weights")
     draws, seed = whole("draws", draws, error=ModelError, least=1), whole("seed", seed, error=ModelError)
     number("prior_std", prior_std, 0, np.inf, "(]", error=ModelError, example=10)
-    checked = check_weights(table, weights)
+    checked = given_weights(table, weights)
     mass = np.ones(table.rows) if checked is None else checked * (table.rows / checked.sum())
     column, (place,) = table.schema[label], table.schema.positions([label])
     rest, points = _predictors(table, label)

@@ -62,7 +62,7 @@ NOTES = ("inference.pooling",)  # what they say of results is written as hints a
 # Where the names that hints use are: what users import, and what only the library itself passes to each other.
 MODULES = (gl, data, evaluate, missing, privacy, query, synth, weights, neighbors, sums, training)
 INSTANCES = {"table": gl.PrivateTable, "people": gl.PrivateTable, "ledger": gl.Ledger, "model": FittedModel}
-INTERNAL = (Measurement, privacy.PrivateTraining, privacy.TeacherVotes, training.trainable)
+INTERNAL = (Measurement, privacy.PrivateTraining, privacy.TeacherVotes, training.training_rows)
 
 # Hints for slips that only Python allows: the command line checks, makes or leaves out what they are about.
 ONLY_IN_PYTHON = """

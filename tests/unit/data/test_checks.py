@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.checks import check_comparable, check_private, check_public, check_weights, comparable
+from gapless.data.checks import check_comparable, check_private, check_public, given_weights, to_shared_bins
 from gapless.errors import ReadError, SchemaError, SealedError
 from gapless.testing.audit import letters_schema, private
 
@@ -34,17 +34,17 @@ def test_the_same_codes_must_be_the_same_cells():
 def test_bins_learned_for_one_are_those_of_both():
     schema = gl.Schema("t", [gl.Integer("age", bounds=(0, 99), bins="learned")])
     one, other = (gl.Table.read(pl.DataFrame({"age": ages}), schema) for ages in ([1, 2, 50], [3, 99]))
-    truth, compared = comparable(one, other)
+    truth, compared = to_shared_bins(one, other)
     assert truth.schema.columns == compared.schema.columns
     assert not truth.schema["age"].learned
     with pytest.raises(SchemaError, match="the truth has weights"):
-        comparable(one.with_weights([1, 2, 3]), other)
+        to_shared_bins(one.with_weights([1, 2, 3]), other)
 
 
 def test_weights_that_are_passed_come_before_those_of_the_table():
     weighted = PUBLIC.with_weights([1, 1, 1])
-    assert check_weights(PUBLIC, None) is None
-    assert check_weights(weighted, None).tolist() == [1, 1, 1]
-    assert check_weights(weighted, [3, 0, 0]).tolist() == [3, 0, 0]
+    assert given_weights(PUBLIC, None) is None
+    assert given_weights(weighted, None).tolist() == [1, 1, 1]
+    assert given_weights(weighted, [3, 0, 0]).tolist() == [3, 0, 0]
     with pytest.raises(SchemaError, match="2 weights for 3 rows"):
-        check_weights(PUBLIC, np.ones(2))
+        given_weights(PUBLIC, np.ones(2))

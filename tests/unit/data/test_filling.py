@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gapless.data.filling import draw_inside, fill_gaps, secret_chance
-from gapless.data.row_contribution import Tally
+from gapless.data.filling import draw_within_bins, fill_gaps, secret_chance
+from gapless.data.row_contribution import RowContribution
 from gapless.data.sums import plain_sum, rank_scores
 from gapless.data.workload import Views, Workload, violating_pairs
 from gapless.errors import ModelError
@@ -55,7 +55,9 @@ def test_nothing_is_put_into_a_law_by_hand():
 def test_counts_of_drawn_cells_read_every_row(table):
     """What a row adds to them hangs on its gaps, which figures of loss distributions take it not to."""
     filled = table.fill_column("x0", LAW, given=[])
-    tally = Tally(("x1",), lambda rows: np.ones((len(rows["x1"]), 1), dtype=np.int64), 1, 1, needs=frozenset({"x1"}))
+    tally = RowContribution(
+        ("x1",), lambda rows: np.ones((len(rows["x1"]), 1), dtype=np.int64), 1, 1, needs=frozenset({"x1"})
+    )
     codes = np.arange(filled.schema["x1"].extended_size)
     counted = [
         filled.marginal(["x0", "x1"]),
@@ -82,7 +84,7 @@ def test_only_gaps_are_drawn_each_row_by_its_own_number():
 
 def test_a_cell_of_a_bin_is_drawn_evenly():
     of_cells = np.array([0, 0, 0, 1])
-    assert draw_inside(np.array([0, 0, 1]), of_cells, lambda: np.array([0.0, 0.99, 0.99])).tolist() == [0, 2, 3]
+    assert draw_within_bins(np.array([0, 0, 1]), of_cells, lambda: np.array([0.0, 0.99, 0.99])).tolist() == [0, 2, 3]
 
 
 def test_the_first_rows_have_the_same_numbers_however_many_follow(monkeypatch):

@@ -3,7 +3,7 @@
 import numpy as np
 
 import gapless as gl
-from gapless.data.influence import influence, overlap
+from gapless.data.influence import influence, largest_overlap
 from gapless.data.neighbors import Matching, Space, link
 
 SCHEMA = gl.Schema("t", [gl.Categorical("c", ["a", "b"]), gl.Categorical("d", ["a", "b"])])
@@ -36,4 +36,4 @@ def test_a_cover_is_never_smaller():
 
 def test_arcs_that_share_a_point():
     groups, starts, ends = np.array([0, 0, 1]), np.array([0, 1, 5]), np.array([2, 3, 1])
-    assert overlap(groups, starts, ends, 2).tolist() == [2, 1]
+    assert largest_overlap(groups, starts, ends, 2).tolist() == [2, 1]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data.neighbors import Matching, Space, blocks, link, ranges
+from gapless.data.neighbors import Matching, Space, concatenated_ranges, link, split_by_cost
 from gapless.errors import SchemaError
 
 SCHEMA = gl.Schema(
@@ -72,6 +72,6 @@ def test_a_target_is_not_matched_on_and_a_majority_is_of_one_column():
 
 
 def test_ranges_and_blocks():
-    assert ranges(np.array([5, 0]), np.array([2, 3])).tolist() == [5, 6, 0, 1, 2]
-    assert [part.tolist() for part in blocks(np.array([1, 2**21, 1]))] == [[0], [1, 2]]
-    assert list(blocks(np.zeros(0, dtype=np.int64))) == []
+    assert concatenated_ranges(np.array([5, 0]), np.array([2, 3])).tolist() == [5, 6, 0, 1, 2]
+    assert [part.tolist() for part in split_by_cost(np.array([1, 2**21, 1]))] == [[0], [1, 2]]
+    assert list(split_by_cost(np.zeros(0, dtype=np.int64))) == []

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 import gapless as gl
-from gapless.data.points import alike, gap_rows, points, positions
+from gapless.data.points import comparable_rows, points, rows_with_gaps, unit_positions
 
 SCHEMA = gl.Schema(
     "t",
@@ -20,8 +20,8 @@ def table(sexes, sizes):
 
 
 def test_levels_stand_at_even_steps_and_one_level_at_zero():
-    assert positions(SCHEMA["size"]).tolist() == [0, 0.5, 1]
-    assert positions(gl.Ordinal("only", ["x"])).tolist() == [0]
+    assert unit_positions(SCHEMA["size"]).tolist() == [0, 0.5, 1]
+    assert unit_positions(gl.Ordinal("only", ["x"])).tolist() == [0]
 
 
 def test_corners_are_one_apart_and_a_gap_is_one_from_the_ends_of_a_line():
@@ -37,6 +37,6 @@ def test_a_column_can_be_left_out():
 
 def test_rows_without_gaps_are_compared_unless_both_have_some():
     gapped, whole = table(["F", None], ["S", "S"]), table(["F", "M"], ["S", "S"])
-    assert gap_rows(gapped).tolist() == [False, True]
-    assert [kept.tolist() for kept in alike(gapped, whole)] == [[True, False], [True, True]]
-    assert [kept.tolist() for kept in alike(gapped, gapped)] == [[True, True], [True, True]]
+    assert rows_with_gaps(gapped).tolist() == [False, True]
+    assert [kept.tolist() for kept in comparable_rows(gapped, whole)] == [[True, False], [True, True]]
+    assert [kept.tolist() for kept in comparable_rows(gapped, gapped)] == [[True, True], [True, True]]

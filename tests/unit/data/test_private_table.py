@@ -121,7 +121,7 @@ def test_no_object_but_a_sealed_value_is_handed_the_key(table):
     workload = Workload(table, [(0, 1)], rows="observed")
     attempts = [
         lambda: grant.release(lockpick, DiscreteGaussian(9.0), what="x0"),
-        lambda: workload.among(lockpick, [0]),
+        lambda: workload.restrict(lockpick, [0]),
         lambda: PrivateTable(lockpick, SCHEMA, table.ledger, engine=Memory),
         lambda: gather([lockpick], key=table.ledger._key),
     ]
@@ -151,7 +151,7 @@ def test_what_is_charged_for_is_what_is_read(table):
 
 
 def test_copies_of_one_count_do_not_keep_its_distance(table):
-    copies = Workload(table, [(0, 1)], rows="observed").among(table.marginal("x0"), [0] * 1000)
+    copies = Workload(table, [(0, 1)], rows="observed").restrict(table.marginal("x0"), [0] * 1000)
     assert type(copies.distance) is Linf
     grant = table.ledger.grant(table.ledger.left, to="test")
     with pytest.raises(gl.errors.BudgetError, match="a distance in L2"):
@@ -347,7 +347,7 @@ def test_a_model_that_was_fitted_or_loaded_here_fills_gaps(table, tmp_path):
     model = fitted(tmp_path)
     model.save(tmp_path / "letters.model")
     for good in (model, gl.load(tmp_path / "letters.model")):
-        assert table.fill_given(good).filled
+        assert table.fill_given(good).is_filled
 
 
 def test_laws_and_beginnings_are_taken_as_plain_values(table):
@@ -413,7 +413,7 @@ def test_rows_are_told_by_columns_of_ours_alone(tmp_path):
     subclass = type("Louder", (Schema,), {})("people", [Integer("age", bounds=(0, 9), bins=2)])
     for foreign in (Schema("others", [SpyTold("age", bounds=(0, 9))]), subclass):
         with pytest.raises(gl.errors.SchemaError, match="gapless does not define"):
-            table.told_by(foreign)
+            table.rebin(foreign)
     assert not SpyColumn.seen
 
 

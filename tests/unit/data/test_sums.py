@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gapless.data.neighbors import Matching
-from gapless.data.row_contribution import Tally
+from gapless.data.row_contribution import RowContribution
 from gapless.data.sums import Bounds, hot_deck_sum, neighbour_sum, plain_sum, rank_scores
 from gapless.errors import SchemaError
 from gapless.testing.audit import letters_schema, private
@@ -14,8 +14,10 @@ from helpers.open_sealed import reveal
 
 SCHEMA = letters_schema([2, 2])
 ROWS = [("a", "a"), ("a", "b"), ("b", "b"), (None, "b")]
-COUNT_A = Tally(("x0",), lambda rows: (rows["x0"] == 0)[:, None].astype(np.int64), 1, 1, needs=frozenset({"x0"}))
-EACH = Tally((), lambda rows: np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64), 1, 1)
+COUNT_A = RowContribution(
+    ("x0",), lambda rows: (rows["x0"] == 0)[:, None].astype(np.int64), 1, 1, needs=frozenset({"x0"})
+)
+EACH = RowContribution((), lambda rows: np.ones((len(next(iter(rows.values()))), 1), dtype=np.int64), 1, 1)
 
 
 @pytest.fixture
@@ -26,9 +28,9 @@ def table(tmp_path):
 def test_bounds_are_whole_steps_of_a_power_of_two():
     bounds = Bounds.of(-1.0, 3.0)
     assert (bounds.low * bounds.step, bounds.high * bounds.step) == (-1, 3)
-    assert (bounds.own, bounds.nothing) == (3, 0)
-    assert (bounds.whole(np.array([np.nan, -9.0, 9.0, 1.0])) * bounds.step).tolist() == [0, -1, 3, 1]
-    assert bounds.of_donee(Matching(on=("x",), neighbors=4, scheme="mean")) == Fraction(1)
+    assert (bounds.row_sensitivity, bounds.without_donor) == (3, 0)
+    assert (bounds.to_steps(np.array([np.nan, -9.0, 9.0, 1.0])) * bounds.step).tolist() == [0, -1, 3, 1]
+    assert bounds.donee_sensitivity(Matching(on=("x",), neighbors=4, scheme="mean")) == Fraction(1)
     with pytest.raises(SchemaError, match=r"between 1\.0 and 0\.0"):
         Bounds.of(1.0, 0.0)
 
@@ -53,7 +55,7 @@ def test_a_score_is_zero_at_the_quantile_and_falls_with_each_row_between(table):
     (value,) = rank_scores(table, EACH, "x1", quantile=Fraction(1, 2), shifts=[0])
     assert reveal(value, table.ledger).tolist() == [[-2, 0]]
     with pytest.raises(SchemaError, match="each counted once"):
-        rank_scores(table, Tally((), EACH.value, 1, 2), "x1", quantile=Fraction(1, 2), shifts=[0])
+        rank_scores(table, RowContribution((), EACH.value, 1, 2), "x1", quantile=Fraction(1, 2), shifts=[0])
 
 
 def test_the_nearest_row_gives_what_is_missing(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gapless.data.engines.memory import Memory
-from gapless.data.training import ShownRows, teachable, trainable
+from gapless.data.training import TrainingRows, teacher_rows, training_rows
 from gapless.errors import ModelError, SealedError
 from gapless.privacy.sgd import BLOCK
 from gapless.testing.audit import letters_schema, private
@@ -13,28 +13,28 @@ ROWS = Memory((np.arange(BLOCK + 2) % 3, np.ones(BLOCK + 2, dtype=np.int64)), BL
 
 
 def test_marked_rows_come_in_blocks_of_one_size():
-    shown = ShownRows(None, ROWS, (1, 0), None)
-    first, last = shown.lot(lambda many: np.ones(many, dtype=np.bool_))
+    shown = TrainingRows(None, ROWS, (1, 0), None)
+    first, last = shown.poisson_sample(lambda many: np.ones(many, dtype=np.bool_))
     assert (first.rows, last.rows) == (BLOCK, 2)
     assert all(codes.size == BLOCK for codes in (*first.columns, *last.columns))
     assert not last.columns[0][2:].any()
-    assert list(shown.lot(lambda many: np.zeros(many, dtype=np.bool_))) == []
+    assert list(shown.poisson_sample(lambda many: np.zeros(many, dtype=np.bool_))) == []
 
 
 def test_teachers_are_there_before_a_row_is():
-    (none, nobody), (columns, teachers) = ShownRows(None, ROWS, (0,), None).parts(np.zeros)
+    (none, nobody), (columns, teachers) = TrainingRows(None, ROWS, (0,), None).parts(np.zeros)
     assert (none[0].size, nobody.size) == (0, 0)
     assert columns[0].size == teachers.size == BLOCK + 2
 
 
 def test_steps_are_reported_to_whoever_asked():
     steps = []
-    ShownRows(None, ROWS, (0,), steps.append).done(3)
-    ShownRows(None, ROWS, (0,), None).done(4)
+    TrainingRows(None, ROWS, (0,), steps.append).done(3)
+    TrainingRows(None, ROWS, (0,), None).done(4)
     assert steps == [3]
 
 
-@pytest.mark.parametrize("shown", [trainable, teachable])
+@pytest.mark.parametrize("shown", [training_rows, teacher_rows])
 def test_a_program_that_is_not_ours_sees_no_row(shown, tmp_path):
     table = private([("a",)], letters_schema([2]), tmp_path)
     with pytest.raises(ModelError, match="is not of this library"):

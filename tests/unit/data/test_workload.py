@@ -81,7 +81,7 @@ def test_candidates_come_in_the_order_asked_for_and_may_be_left_out(tmp_path):
     forth, back = (reveal(load.dependence(c), table.ledger) for c in ([(0, 1), (2, 0)], [(2, 0), (0, 1)]))
     assert forth.tolist() == back[::-1].tolist()
     scores = load.dependence([(0, 1), (1, 2), (2, 0)])
-    some = load.among(scores, [2, 0])
+    some = load.restrict(scores, [2, 0])
     assert reveal(some, table.ledger).tolist() == reveal(scores, table.ledger)[[2, 0]].tolist()
     assert (some.distance, some.reads) == (scores.distance, scores.reads)
 

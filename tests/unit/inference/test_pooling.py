@@ -437,7 +437,7 @@ def test_what_hangs_on_values_inside_bins_widens_an_interval(tmp_path):
     assert (np.array(wide) > 1.2 * plain.half[2:6]).all()
     dealt_rows = dealt(copies.reference_sample, [0, 1], np.random.default_rng(0))
     for place in range(2):
-        old, new = (np.sort(rows.positions(place)) for rows in (copies.reference_sample, dealt_rows))
+        old, new = (np.sort(rows.numeric_values(place)) for rows in (copies.reference_sample, dealt_rows))
         np.testing.assert_array_equal(old, new)
         np.testing.assert_array_equal(copies.reference_sample.codes[place], dealt_rows.codes[place])
 
@@ -456,7 +456,7 @@ def test_columns_that_have_nothing_to_do_with_each_other_are_dealt_by_chance():
     schema = Schema("two", [gl.Number(name, bounds=(0, 1), bins=4) for name in ("x", "y")])
     table = gl.Table.read(pl.DataFrame({name: rng.random(20_000) for name in ("x", "y")}), schema)
     both = dealt(table, [0, 1], rng)
-    assert abs(np.corrcoef(both.positions(0), both.positions(1))[0, 1]) < 6 / np.sqrt(20_000)
+    assert abs(np.corrcoef(both.numeric_values(0), both.numeric_values(1))[0, 1]) < 6 / np.sqrt(20_000)
 
 
 def test_a_quantile_on_whole_numbers_is_one_of_them_and_holds_its_neighbours(tmp_path):

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.training import trainable
+from gapless.data.training import training_rows
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Linear
 from gapless.privacy import (
@@ -109,7 +109,7 @@ def training(table):
         lot=1.0,
     )
     mechanism = PrivateTraining(rate=0.5, steps=2, clip=1.0, std=9.0, numbers=program.numbers)
-    return trainable(table, program, columns=["x0", "x1"]), mechanism
+    return training_rows(table, program, columns=["x0", "x1"]), mechanism
 
 
 def sealed(table, value, distance):

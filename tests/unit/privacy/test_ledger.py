@@ -13,9 +13,9 @@ from scipy.stats import norm
 
 import gapless as gl
 from gapless.data.neighbors import Matching
-from gapless.data.row_contribution import Tally
+from gapless.data.row_contribution import RowContribution
 from gapless.data.sums import neighbour_sum, rank_scores
-from gapless.data.training import trainable
+from gapless.data.training import training_rows
 from gapless.data.workload import Workload
 from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.model.neural.descent import Cells, Descent
@@ -664,7 +664,7 @@ def released_by(name, folder):
     approximate = name in ("DiscreteGaussian", "PrivateTraining", "TeacherVotes", "OneTeacher")
     table = private(ROWS, letters_schema([2, 2]), folder, budget=Budget(8.0, 1e-6 if approximate else 0.0))
     half = table.ledger.share("50%")
-    counted = Tally(("x1",), lambda rows: np.ones((len(rows["x1"]), 1), dtype=np.int64), 1, 1)
+    counted = RowContribution(("x1",), lambda rows: np.ones((len(rows["x1"]), 1), dtype=np.int64), 1, 1)
     value = {
         "ExponentialChoice": lambda: Workload(table, [(0,), (1,), (0, 1)], rows="observed").dependence([(0, 1)]),
         "ChoiceByGroup": lambda: rank_scores(table, counted, "x1", quantile=Fraction(1, 2), shifts=[0])[0],
@@ -675,7 +675,7 @@ def released_by(name, folder):
     more = {}
     if name == "PrivateTraining":
         cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(3,))
-        value = trainable(table, Descent(network=Linear(3, 3), cells=cells, optimizer=plain_steps(0.1, 3), lot=1.0))
+        value = training_rows(table, Descent(network=Linear(3, 3), cells=cells, optimizer=plain_steps(0.1, 3), lot=1.0))
         more = {"rate": 0.5, "steps": 3, "clip": 1.0, "numbers": 12}
     if name in ("TeacherVotes", "OneTeacher"):
         value, more = taught(table, name)

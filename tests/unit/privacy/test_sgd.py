@@ -11,7 +11,7 @@ import pytest
 from scipy.special import logsumexp
 
 import gapless as gl
-from gapless.data.training import train, trainable
+from gapless.data.training import train, training_rows
 from gapless.model.neural.descent import Adam, Cells, Cosine, Descent
 from gapless.model.neural.gradients import Joint, Plain
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, ReLU
@@ -233,7 +233,7 @@ class SpyCells(Cells):
 )
 def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong):
     with pytest.raises(gl.errors.ModelError, match="not of this library, and would see rows"):
-        trainable(table, wrong())
+        training_rows(table, wrong())
     assert all_own(program(lot=np.float64(20.0)))
 
 
@@ -245,10 +245,10 @@ def test_a_program_that_does_not_take_gaps_is_refused_whatever_the_rows_are(code
     for rows in ([("a", "b", "a")], [("a", None, "a")]):
         table = private(rows, SCHEMA, tmp_path)
         with pytest.raises(gl.errors.ModelError, match="does not take columns of"):
-            trainable(table, program(network=network, cells=cells))
-        assert trainable(table, program(network=network, cells=cells), needs=["x0", "x1"]).reads == {"x0", "x1"}
+            training_rows(table, program(network=network, cells=cells))
+        assert training_rows(table, program(network=network, cells=cells), needs=["x0", "x1"]).reads == {"x0", "x1"}
         filled = table.fill([np.ones(column.size) for column in SCHEMA.columns])
-        assert trainable(filled, program(network=network, cells=cells), needs=["x0"]).reads is None
+        assert training_rows(filled, program(network=network, cells=cells), needs=["x0"]).reads is None
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e200])
@@ -276,7 +276,7 @@ def test_what_a_person_with_several_rows_loses_is_computed_again_for_all_of_them
 
 
 def test_a_program_of_another_size_than_was_paid_for_is_not_run(table):
-    value = trainable(table, program())
+    value = training_rows(table, program())
     mechanism = PrivateTraining(**SETTINGS, std=9.0, numbers=5)
     grant = table.ledger.grant(table.ledger.left, to="test")
     with pytest.raises(gl.errors.BudgetError, match=r"a gradient has \d+ numbers, and noise for 5 was paid for"):
@@ -316,8 +316,8 @@ class RowNumbers:
     def __init__(self, rows):
         self.program, self.reported = FixedGradients(np.asarray(rows, dtype=np.float64)), []
 
-    def lot(self, marks):
-        chosen = np.flatnonzero(marks(len(self.program.rows)))
+    def poisson_sample(self, row_sampler):
+        chosen = np.flatnonzero(row_sampler(len(self.program.rows)))
         for start in range(0, len(chosen), BLOCK):
             some = chosen[start : start + BLOCK]
             yield Block((np.pad(some, (0, BLOCK - len(some))),), len(some))
@@ -415,7 +415,7 @@ class Repeated:
     def outcome(self, state):
         return np.array([state])
 
-    def lot(self, marks):
+    def poisson_sample(self, row_sampler):
         return self._blocks()
 
     def done(self, steps):
@@ -470,7 +470,7 @@ def test_all_steps_are_charged_once_and_before_the_first_row_is_read(table, monk
     from gapless.data.engines.memory import Memory
 
     found = []
-    lot = Memory.lot
+    lot = Memory.poisson_sample
     monkeypatch.setattr(
         Memory, "lot", lambda *given: found.append(len(Ledger.open(table.ledger.path).entries)) or lot(*given)
     )
@@ -493,7 +493,7 @@ def test_every_step_gets_its_noise_whatever_the_lot(tmp_path):
     for rows, words in ((ROWS, 100), ([], 0), (ROWS[:1], 1)):
         table = private(rows, SCHEMA, tmp_path, budget=Budget(3.0, 1e-6), protect=Rows(2))
         watched = Watched()
-        value = trainable(table, program())
+        value = training_rows(table, program())
         mechanism = PrivateTraining.for_loss(table.ledger.left, value.distance, numbers=program().numbers, **SETTINGS)
         mechanism(value._open(table.ledger._key), watched)
         assert watched.words_asked == [words] * 5
@@ -525,11 +525,11 @@ def test_a_ledger_with_other_constants_than_were_paid_for_is_refused(table, chan
 
 
 def test_a_row_must_be_observed_on_what_is_needed(table):
-    assert trainable(table, program()).reads is None
-    assert trainable(table, program(), needs=["x2"]).reads == {"x2"}
-    assert trainable(table.where("x0", ["a"]), program(), needs=["x2"]).reads == {"x0", "x2"}
+    assert training_rows(table, program()).reads is None
+    assert training_rows(table, program(), needs=["x2"]).reads == {"x2"}
+    assert training_rows(table.where("x0", ["a"]), program(), needs=["x2"]).reads == {"x0", "x2"}
     filled = table.fill([np.ones(column.size) for column in SCHEMA.columns])
-    assert trainable(filled, program(), needs=["x2"]).reads is None
+    assert training_rows(filled, program(), needs=["x2"]).reads is None
     learned(table, needs=["x2"])
     assert table.ledger.entries[0].reads == ["x2"]
     told = table.ledger.ground_truth(MCAR({"x2": 0.5}))
@@ -548,8 +548,8 @@ def test_the_same_chance_gives_the_same_network_and_another_another(table, tmp_p
 
 def test_the_columns_come_in_the_order_asked_for(table):
     cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(2,))
-    value = trainable(table, program(cells=cells, network=Linear(3, 2)), columns=["x2", "x0"])
-    (block,) = value._open(table.ledger._key).lot(lambda rows: np.ones(rows, dtype=bool))
+    value = training_rows(table, program(cells=cells, network=Linear(3, 2)), columns=["x2", "x0"])
+    (block,) = value._open(table.ledger._key).poisson_sample(lambda rows: np.ones(rows, dtype=bool))
     assert block.rows == 200
     assert len(block.columns) == 2
     assert block.columns[0][:5].tolist() == [0, 1, 1, 2, 0]

@@ -191,13 +191,13 @@ def test_labels_are_drawn_once_and_links_are_found_once(tmp_path):
     with fixed_noise(1):
         table, value = question(BEFORE, tmp_path)
         again = neighbour_sum(table, how_many, targets=["a"], matching=MATCHING, low=0, high=1)
-        assert reveal(table._labels, table.ledger) is reveal(table._labels, table.ledger)
-        assert len(table._links) == 1
-        (links,) = table._links.values()
+        assert reveal(table._random_order, table.ledger) is reveal(table._random_order, table.ledger)
+        assert len(table._donor_links) == 1
+        (links,) = table._donor_links.values()
         assert reveal(links, table.ledger) is reveal(links, table.ledger)
         assert reveal(value, table.ledger) == reveal(again, table.ledger)
         other, _ = question(BEFORE, tmp_path)
-        assert reveal(other._labels, other.ledger).tolist() != reveal(table._labels, table.ledger).tolist()
+        assert reveal(other._random_order, other.ledger).tolist() != reveal(table._random_order, table.ledger).tolist()
 
 
 def test_several_targets_come_from_one_donor_and_observed_cells_stay(tmp_path):

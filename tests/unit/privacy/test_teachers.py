@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data.training import teachable
+from gapless.data.training import teacher_rows
 from gapless.privacy import L1, Budget, OneTeacher, Sampled, TeacherVotes
 from gapless.privacy.budget import PURE
 from gapless.privacy.noise import SystemNoise
@@ -132,7 +132,7 @@ def test_as_many_noised_answers_as_are_charged_whatever_the_rows(name, rows, tmp
 @pytest.mark.parametrize("other", [{"teachers": 5, "queries": 7}, {"teachers": 10, "queries": 8}])
 def test_answers_of_another_shape_than_was_paid_for_are_refused(other, tmp_path):
     table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
-    value = teachable(table, poll(table.schema))
+    value = teacher_rows(table, poll(table.schema))
     fewer = TeacherVotes.for_loss(table.ledger.left, value.distance, steps=3, **other)
     with pytest.raises(gl.errors.BudgetError, match=r"was paid for\n  Try: pass teachers= of the program"):
         table.ledger.grant(table.ledger.left, to="test").release(value, fewer, what="x")
@@ -141,9 +141,9 @@ def test_answers_of_another_shape_than_was_paid_for_are_refused(other, tmp_path)
 def test_programs_of_others_see_no_row(tmp_path):
     table = private(ROWS, letters_schema([2, 2]), tmp_path)
     with pytest.raises(gl.errors.ModelError, match="is not of this library"):
-        teachable(table, object())
-    with pytest.raises(gl.errors.SealedError, match="teachable"):
-        teachable(object(), poll(table.schema))
+        teacher_rows(table, object())
+    with pytest.raises(gl.errors.SealedError, match="teacher_rows"):
+        teacher_rows(object(), poll(table.schema))
 
 
 def test_a_code_that_a_school_does_not_take_is_told_before_the_charge_and_never_by_a_row(tmp_path):
@@ -152,7 +152,7 @@ def test_a_code_that_a_school_does_not_take_is_told_before_the_charge_and_never_
         with pytest.raises(
             gl.errors.ModelError, match=r"does not take columns of 3, 6 codes(.|\n)*Try: a school for the schema"
         ):
-            teachable(table, school)
+            teacher_rows(table, school)
     assert not table.ledger.entries
 
 
@@ -163,7 +163,7 @@ def test_no_warning_tells_of_rows_also_where_it_would_be_an_error(name, tmp_path
     school = {"TeacherVotes": poll, "OneTeacher": tutors}[name](table.schema)
     far = [np.where(np.arange(len(points))[:, None] == 1, 1e200, points) for points in school.game.sides[0].lines]
     sides = replace(school.game.sides[0], lines=tuple(far)), *school.game.sides[1:]
-    value = teachable(table, replace(school, game=replace(school.game, sides=sides)))
+    value = teacher_rows(table, replace(school, game=replace(school.game, sides=sides)))
     _, settings = taught(table, name)
     kind = {"TeacherVotes": TeacherVotes, "OneTeacher": OneTeacher}[name]
     mechanism = kind.for_loss(table.ledger.left, value.distance, **settings)
@@ -203,7 +203,7 @@ class Three:
     def lessons(self, columns, teacher):
         return np.bincount(teacher, minlength=3)[:, None]
 
-    def taught(self, lessons):
+    def prepare(self, lessons):
         return lessons
 
     def ask(self, state, taught, step, teacher):

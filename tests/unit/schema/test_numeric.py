@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.constraints.forbidden import beginnings, constraints_of
-from gapless.data.cutting import FEW, cut, cut_schema
+from gapless.data.cutting import MOST_SINGLE_CELL_BINS, cut_column, cut_schema
 from gapless.errors import SchemaError
 from gapless.schema import Constraint, Date, DateTime, Integer, Number, Schema
 
@@ -114,10 +114,10 @@ def test_a_spike_has_a_bin_and_thin_bins_are_merged():
     hours = Integer("hours", bounds=(0, 99), bins="learned")
     counts = np.full(100, 10.0)
     counts[40] = 1000
-    told = cut(hours, counts, 8, least=60)
+    told = cut_column(hours, counts, 8, min_rows=60)
     assert "40" in told.cells
     assert all(counts[bins].sum() >= 60 for bins in _cells_of(told, hours))
-    assert cut(hours, counts, 8, least=1e6).cells == ("0..99",)
+    assert cut_column(hours, counts, 8, min_rows=1e6).cells == ("0..99",)
 
 
 def _cells_of(told, fine):
@@ -128,20 +128,28 @@ def _cells_of(told, fine):
 def test_a_long_tail_gets_bins_of_its_own():
     delay = Integer("delay", bounds=(0, 999), bins="learned")
     counts = np.concatenate([np.full(50, 1000.0), np.full(950, 1.0)])
-    ends = cut(delay, counts, 20, least=20).ends_of_bins()[0]
+    ends = cut_column(delay, counts, 20, min_rows=20).ends_of_bins()[0]
     assert (ends >= 50).sum() >= 4
     assert (ends < 50).sum() >= 8
 
 
 def test_few_values_are_a_bin_each():
-    assert cut(Integer("s", bounds=(1, FEW), bins="learned"), np.zeros(FEW), 2, least=99).size == FEW
+    assert (
+        cut_column(
+            Integer("s", bounds=(1, MOST_SINGLE_CELL_BINS), bins="learned"),
+            np.zeros(MOST_SINGLE_CELL_BINS),
+            2,
+            min_rows=99,
+        ).size
+        == MOST_SINGLE_CELL_BINS
+    )
 
 
 @given(st.lists(st.floats(0, 1000), min_size=30, max_size=30), st.integers(1, 20), st.floats(0, 500))
 def test_bins_are_at_most_as_many_as_asked_for_and_none_is_thin(counts, bins, least):
     column = Integer("x", bounds=(0, 29), bins="learned")
     counts = np.array(counts)
-    told = cut(column, counts, bins, least=least)
+    told = cut_column(column, counts, bins, min_rows=least)
     if bins < 30:
         assert told.size <= bins
         if told.size > 1:

@@ -297,7 +297,7 @@ def test_most_bins_are_a_public_fact():
 
 def test_rows_are_kept_as_cells_of_two_bytes(tmp_path):
     table = private(people(20), SCHEMA, tmp_path)
-    cells = table._cells._open(table.ledger._key)
+    cells = table._unbinned_rows._open(table.ledger._key)
     assert isinstance(cells, Memory)
     assert [column.dtype.itemsize for column in cells.columns] == [2, 1, 2, 1]
 

@@ -285,8 +285,8 @@ def test_no_part_and_no_view_of_a_table_loses_its_weights(tmp_path):
     table = gl.Table.read(PEOPLE.to_polars(), LEARNED).with_weights(W)
     halves = LEARNED.with_columns({"age": gl.Integer("age", bounds=(0, 99), edges=(0, 50, 99))})
     kept = {
-        "other bins": table.told_by(halves),
-        "other bins and back": table.told_by(halves).told_by(LEARNED),
+        "other bins": table.rebin(halves),
+        "other bins and back": table.rebin(halves).rebin(LEARNED),
         "columns": table[["sex"]],
         "all rows": table[:],
         "the first rows": table.head(4),
@@ -302,7 +302,7 @@ def test_no_part_and_no_view_of_a_table_loses_its_weights(tmp_path):
         "itself": gl.Table.read(table, LEARNED),
     }
     assert [name for name, same in kept.items() if not same_weights(same)] == []
-    assert table.told_by(halves)["age"].to_list() == [10, 30, 60, 90]
+    assert table.rebin(halves)["age"].to_list() == [10, 30, 60, 90]
 
 
 def test_every_measure_counts_by_a_tables_own_weights_under_learned_bins():

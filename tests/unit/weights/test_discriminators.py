@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.private_logistic import Points, minimum
+from gapless.data.private_logistic import Points, minimize
 from gapless.model.neural.descent import Odds
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, KNorm
 from gapless.testing.audit import private
@@ -81,7 +81,7 @@ def test_without_noise_they_are_those_of_a_regression(tmp_path):
 def test_noised_weights_without_noise_are_cut_odds(tmp_path):
     points = Points.of(SCHEMA)
     both = [(points(TRUTH.codes), 1.0), (points(FAKE.codes), -1.0)]
-    odds = np.exp(both[1][0] @ minimum(lambda: iter(both), points, 0.1 * FAKE.rows, near=1e-6))
+    odds = np.exp(both[1][0] @ minimize(lambda: iter(both), points, 0.1 * FAKE.rows, tolerance=1e-6))
     for largest in (10.0, 2.0):
         table = people(tmp_path)
         with no_noise():
@@ -241,7 +241,7 @@ class Counting:
 
 def test_step_noise_does_not_depend_on_the_rows_in_a_lot(tmp_path):
     """[IW], Algorithm 1, adds noise for each private row that is drawn: none if there is none."""
-    from gapless.data.training import trainable
+    from gapless.data.training import training_rows
     from gapless.privacy import PrivateTraining
     from gapless.weights.discriminators import NetworkSettings
     from helpers.open_sealed import reveal
@@ -251,7 +251,7 @@ def test_step_noise_does_not_depend_on_the_rows_in_a_lot(tmp_path):
         table = people(tmp_path, rows(many, 1, share=0.5).cast(pl.String))
         program = NetworkSettings(hidden=4, steps=3, rate=0.5, learning_rate=0.1).program(FAKE)
         assert isinstance(program, Odds)
-        value = trainable(table, program)
+        value = training_rows(table, program)
         mechanism = PrivateTraining(rate=0.5, steps=3, clip=1.0, std=2.0, numbers=program.numbers)
         noise = Counting()
         mechanism(reveal(value, table.ledger), noise)

@@ -21,7 +21,7 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.privacy.sgd import Marks
+from gapless.privacy.sgd import RowSampler
 from gapless.types import Codes, Integers
 
 
@@ -53,7 +53,7 @@ class Engine(Protocol):
     def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Engine:
         """The rows whose code is marked in each of these columns."""
 
-    def lot(self, columns: Sequence[int], marks: Marks) -> Batch:
+    def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
         """The rows that are marked, with these columns: `marks` is told how many rows there are to mark.
 
         It may be called several times, with the rows of a part each: marks of any two rows are independent.
@@ -72,7 +72,7 @@ class HoldsRows(Engine, Protocol):
 
 
 def held(engine: Engine) -> Batch:
-    """All rows of an engine whose class has passed `check_held`."""
+    """All rows of an engine whose class has passed `check_in_memory`."""
     return cast("HoldsRows", engine).whole()
 
 
@@ -223,9 +223,9 @@ class Memory(Batch):
             kept &= marked[self.columns[column]]
         return Memory(tuple(codes[kept] for codes in self.columns), int(kept.sum()))
 
-    def lot(self, columns: Sequence[int], marks: Marks) -> Batch:
+    def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
         """The marked rows, copied."""
-        rows = np.flatnonzero(marks(self.rows))
+        rows = np.flatnonzero(row_sampler(self.rows))
         return Batch(tuple(self.columns[column][rows] for column in columns), rows.size)
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
@@ -277,10 +277,12 @@ class View:
             marks[column] = np.asarray(marked if codes is None else marked[codes]) & marks.get(column, True)
         return replace(self, marks=marks)
 
-    def lot(self, columns: Sequence[int], marks: Marks) -> Batch:
+    def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
         """The marked rows of one pass."""
         everything = range(len(columns))
-        drawn = (Memory(batch.columns, batch.rows).lot(everything, marks) for batch in self.batches(columns))
+        drawn = (
+            Memory(batch.columns, batch.rows).poisson_sample(everything, row_sampler) for batch in self.batches(columns)
+        )
         return join(drawn, len(columns))
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:

@@ -28,7 +28,7 @@ from gapless.data.io.source import (
     parts,
     split_pattern,
 )
-from gapless.data.private_table import PrivateTable, lacking
+from gapless.data.private_table import PrivateTable, columns_with_gaps
 from gapless.errors import Argument, Call, EngineError, Hint, LedgerError, ReadError, SchemaError
 from gapless.privacy.assumptions import Assumption, over
 from gapless.privacy.budget import Budget, Rows, check_budget
@@ -152,7 +152,7 @@ def ledger_beside(data: Any) -> Path:
 
 def _about(schema: Schema, assumption: Assumption) -> Assumption:
     """The assumption about the columns of this schema: only those that may be missing have gaps."""
-    gappy = lacking(schema, schema.names)
+    gappy = columns_with_gaps(schema, schema.names)
     named = over(assumption, gappy)
     for column in named.rates if isinstance(named.rates, Mapping) else ():
         schema.positions([column])

@@ -365,7 +365,7 @@ class _School:
             found[place] = (own.T @ own).ravel()[free]
         return found
 
-    def taught(self, lessons: Integers) -> tuple[Floats, ...]:
+    def prepare(self, lessons: Integers) -> tuple[Floats, ...]:
         """For each side teachers × numbers: the mean products of their rows' points; 0 of those who have no row."""
         found = [np.zeros((len(lessons), sum(side.critic.shapes))) for side in self.game.sides]
         points = [diagonal(side.lines) for side in self.game.sides]

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from gapless.data import PrivateTable
-from gapless.data.training import teachable, train, trainable
+from gapless.data.training import teacher_rows, train, training_rows
 from gapless.errors import ModelError
 from gapless.missing import CompleteRows, Extended, ImputeFirst, Missing
 from gapless.model.distribution import Distribution
@@ -146,7 +146,7 @@ class Adversarial(Synthesizer):
     def play(self, fitting: FitContext, game: Game, laws: Sequence[Floats]) -> Outcome:
         """Train the critics with what is left of the grant."""
         steps = self.many_steps
-        rows = trainable(fitting.prepared, game, progress=lambda step: fitting.notify("training", step, steps))
+        rows = training_rows(fitting.prepared, game, progress=lambda step: fitting.notify("training", step, steps))
         training = PrivateTraining.for_loss(
             fitting.grant.left,
             rows.distance,
@@ -365,7 +365,7 @@ class PATEGAN(Adversarial):
         votes = TeacherVotes.for_loss(fitting.grant.left, distance, teachers=many, steps=steps, queries=ASKED)
         reach = STUDENT_REACH / (1 + votes.std / many / MUCH_NOISE)
         poll = Poll(game=game, teachers=many, made=ASKED, steps=steps, reach=reach)
-        rows = teachable(fitting.prepared, poll, progress=lambda step: fitting.notify("votes", step, steps))
+        rows = teacher_rows(fitting.prepared, poll, progress=lambda step: fitting.notify("votes", step, steps))
         released = fitting.grant.release(rows, votes, what="votes")
         clip = typical(game.sides, laws)
         length = clip / np.sqrt(game.numbers)  # of a product in one made row, about

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from gapless.data.training import teachable
+from gapless.data.training import teacher_rows
 from gapless.errors import ModelError
 from gapless.missing import CompleteRows, ImputeFirst, Missing, Observed
 from gapless.model.distribution import Distribution
@@ -80,7 +80,7 @@ class MisGAN(Adversarial):
         steps = self.many_steps
         game = replace(game, optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps, warmup=WARMUP)))
         tutors = Tutors(game=game, teachers=teachers(fitting), made=ASKED)
-        rows = teachable(fitting.prepared, tutors, progress=lambda step: fitting.notify("training", step, steps))
+        rows = teacher_rows(fitting.prepared, tutors, progress=lambda step: fitting.notify("training", step, steps))
         vectors, width = tutors.answers
         noise = OneTeacher.for_loss(
             fitting.grant.left,

@@ -140,7 +140,7 @@ class AIM(Synthesizer):
                 selection.notify(f"round {number}", round(100 * (1 - grant.left.value / budget.value)), 100)
                 last = not (share * 2).fits_in(grant.left)
                 choice = (grant.left if last else share) * CHOICE_SHARE
-                among = selection.workload.among(scores, waiting)
+                among = selection.workload.restrict(scores, waiting)
                 place = waiting.pop(selection.choose(among, choice, what=f"choice {number}"))
                 (measured,) = selection.measure([candidates[place]], grant.left if last else share - choice)
                 chosen.append(measured.columns)

@@ -74,7 +74,7 @@ class MST(Synthesizer):
         tree: list[Marginal] = []
         while open_pairs := [place for place in open_pairs if len({component[c] for c in pairs[place]}) > 1]:
             selection.notify("choosing", len(tree), choices)
-            among = selection.workload.among(scores, open_pairs)
+            among = selection.workload.restrict(scores, open_pairs)
             chosen = selection.choose(among, spend / choices, what=f"choice {len(tree) + 1}")
             column, other = pairs[open_pairs[chosen]]
             tree.append((column, other))

@@ -12,8 +12,8 @@ import numpy as np
 
 from gapless.constraints.forbidden import constraints_of
 from gapless.data import PrivateTable
-from gapless.data.private_table import check_held
-from gapless.data.training import train, trainable
+from gapless.data.private_table import check_in_memory
+from gapless.data.training import train, training_rows
 from gapless.errors import Argument, Call, Hint, ModelError
 from gapless.missing import Observed
 from gapless.model.neural.descent import Adam, Cells, Cosine, Descent, begun
@@ -97,7 +97,7 @@ class Kamino(Synthesizer):
                 whole(name, getattr(self, name), error=ModelError, least=least)
         order_of(fitting.schema, self.order)
         if _fills(self, fitting):
-            check_held(fitting.table, "filling gaps column by column")
+            check_in_memory(fitting.table, "filling gaps column by column")
         cells = sum(fitting.sizes)
         if cells**2 > MOST_NUMBERS and self.architecture == "shared":
             raise ModelError(
@@ -216,7 +216,7 @@ def _columns(kamino: Kamino, fitting: FitContext, order: Sequence[int]) -> tuple
         if place:
             begin = begun(network, np.log(laws[column]), place=sum(network.shapes) - size)
             cells = Cells(given=tuple(range(place)), sizes=shown[place], targets=(place,), cells=(size,), coded=True)
-            rows = trainable(
+            rows = training_rows(
                 table,
                 _program(course, fitting, network, cells, begin=begin),
                 columns=called,

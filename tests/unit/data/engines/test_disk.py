@@ -98,7 +98,7 @@ def test_a_lot_holds_the_rows_that_are_drawn_and_no_more(folder):
     engine = Disk.at(folder / "*.parquet", SCHEMA, encoding=None)
     asked = []
     with mock.patch.object(disk, "ROWS", 7):
-        lot = engine.lot([0, 2], lambda rows: asked.append(rows) or np.arange(rows) % 5 == 0)
+        lot = engine.poisson_sample([0, 2], lambda rows: asked.append(rows) or np.arange(rows) % 5 == 0)
     assert max(asked) == 7
     assert sum(asked) == 300
     assert lot.rows == sum(-(-rows // 5) for rows in asked) < BLOCK
