@@ -54,10 +54,10 @@ neighbours = st.integers(1, 3).flatmap(
 TREATED = {
     "dropped": lambda table, asked: plain_sum(table, asked.tally),
     "hot deck": lambda table, asked: hot_deck_sum(
-        table, asked.tally.times(-(-64 // asked.tally.unit)), targets=asked.targets or ("a",), cells=["d"], limit=1
+        table, asked.tally.scaled(-(-64 // asked.tally.unit)), targets=asked.targets or ("a",), cells=["d"], limit=1
     ),
     "hot deck of three": lambda table, asked: hot_deck_sum(
-        table, asked.tally.times(-(-64 // asked.tally.unit)), targets=asked.targets or ("a",), cells=[], limit=3
+        table, asked.tally.scaled(-(-64 // asked.tally.unit)), targets=asked.targets or ("a",), cells=[], limit=3
     ),
 }
 
