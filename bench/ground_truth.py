@@ -16,8 +16,8 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 import gapless as gl
-from gapless.privacy.accounting import amplified, best_partition, chance_observed, partition_epsilon
-from gapless.privacy.ground_truth import calibrated
+from gapless.privacy.accounting import amplified_epsilon, best_partition, observed_probability, partition_epsilon
+from gapless.privacy.ground_truth import calibrate_loss
 
 MARGINALS = Path(__file__).parents[1] / "../shared/data/privbayes_marginals"
 PAPER = {"adult": (0.88, 0.77, 0.65, 0.47, 0.44), "br2000": (0.83, 0.68, 0.55, 0.41, 0.31)}  # [MD] Table 1
@@ -27,7 +27,7 @@ RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 # ---------------------------------------------------------------------- [MD] section 5: NOT guarantees
 # [MD] multiplies ε by the probability that a row is read, p·ε. The truth for one mechanism is
-# log(1 + p(e^ε - 1)), which is at least as large: `amplified`.
+# log(1 + p(e^ε - 1)), which is at least as large: `amplified_epsilon`.
 
 
 def linear_partition(releases, rates):
@@ -40,7 +40,7 @@ def theorem_5_6(releases, rates):
     columns = [column for _, read in releases for column in read if rates.get(column, 0.0) > 0]
     if len(columns) != len(set(columns)):
         raise ValueError("[MD] Theorem 5.6 is for disjoint sets of columns")
-    return math.fsum(epsilon * chance_observed(read, rates) for epsilon, read in releases)
+    return math.fsum(epsilon * observed_probability(read, rates) for epsilon, read in releases)
 
 
 def theorem_5_12(losses, rates):
@@ -102,7 +102,7 @@ def figures(table, rate, folder=MARGINALS, *, rigorous=True):
         "exact": gl.privacy.ground_truth(even, gl.MCAR(rates)),
         "robust": gl.privacy.ground_truth(even, gl.MCAR(rates, columns="dependent")),
         "with structure": gl.privacy.ground_truth([*half, (0.5, None)], gl.MCAR(rates)),
-        "calibrated": calibrated({frozenset(): 0.5}, marginals, 1.0, gl.MCAR(rates)) * len(marginals),
+        "calibrated": calibrate_loss({frozenset(): 0.5}, marginals, 1.0, gl.MCAR(rates)) * len(marginals),
     }
     if rigorous:
         found["rigorous"] = best_partition(even, rates).cost
@@ -133,12 +133,15 @@ def examples():
     best = linear_partition([(0.25, columns) for columns in overlapping], rates)
     print("| example | [MD] | exact F |\n|---|---:|---:|")
     whole = frozenset(rates)
-    print(f"| 5.5, complete rows | {chance_observed(whole, rates):.3f} | {exact([whole] * 4):.3f} |")
+    print(f"| 5.5, complete rows | {observed_probability(whole, rates):.3f} | {exact([whole] * 4):.3f} |")
     print(f"| 5.7, disjoint | {theorem_5_6([(1 / 3, c) for c in disjoint], rates):.3f} | {exact(disjoint):.3f} |")
     print(f"| 5.8 and 5.11, overlapping | {best.cost:.4f} | {exact(overlapping):.3f} |")
     print(f"| 5.13, one model for each column | {theorem_5_12(dict.fromkeys(rates, 0.25), rates):.4f} | ", end="")
     print(f"{exact([frozenset({column}) for column in rates]):.3f} |")
-    print(f"\nOne release of ε = 3 that reads a row with probability 0.1: linear 0.30, true {amplified(0.1, 3.0):.2f}")
+    print(
+        "\nOne release of ε = 3 that reads a row with probability 0.1: "
+        f"linear 0.30, true {amplified_epsilon(0.1, 3.0):.2f}"
+    )
     ten = [(0.3, {"gender"})] * 10
     half = gl.MCAR({"gender": 0.5})
     print(

@@ -128,7 +128,7 @@ def run_gapless(hidden, lot, steps):
     cells = Cells(given=tuple(range(COLUMNS)), sizes=(LEVELS,) * COLUMNS, targets=(COLUMNS,), cells=(2,))
     network = Chain((Linear(COLUMNS * LEVELS, hidden), ReLU(), Linear(hidden, 2)))
     optimizer = Adam(rate=Cosine(rate=0.01, steps=steps))
-    program = Descent(network=network, cells=cells, optimizer=optimizer, lot=float(lot))
+    program = Descent(network=network, cells=cells, optimizer=optimizer, batch_size=float(lot))
     with tempfile.TemporaryDirectory() as folder:
         ledger, budget = Path(folder) / "bench.ledger", gl.Budget(100.0, 1e-6)
         table = gl.read(frame, schema, protect=gl.Rows(1), ledger=ledger, budget=budget)

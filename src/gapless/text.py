@@ -144,10 +144,10 @@ def rounded_up(number: float, digits: int = 4) -> str:
     return f"{exact.quantize(step, rounding=ROUND_CEILING).normalize():f}" if number else "0"
 
 
-def told_up(number: float) -> str:
+def format_up(number: float) -> str:
     """As short as usual where that is not less, else rounded up.
 
-    >>> told_up(1e-6), told_up(0.5), told_up(0.12345649)
+    >>> format_up(1e-6), format_up(0.5), format_up(0.12345649)
     ('1e-06', '0.5', '0.123457')
     """
     short = f"{number:g}"

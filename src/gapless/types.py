@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeGuard
@@ -28,8 +29,18 @@ Values: TypeAlias = NDArray[Any]
 class GapRule:
     """What counts as a gap in a column: in words, and as a digest of every public fact that decides it."""
 
-    told: str
+    description: str
     digest: str
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, str]) -> GapRule:
+        """The rule that `to_dict` wrote."""
+        rest = dict(content)
+        return cls(rest.pop("told"), **rest)
+
+    def to_dict(self) -> dict[str, str]:
+        """The rule as a ledger stores it."""
+        return {"told": self.description, "digest": self.digest}
 
     def given(self, facts: object) -> GapRule:
         """The same rule where more facts decide."""
@@ -89,19 +100,19 @@ def number(
 _PLAIN = (int, float, str, bool, type(None), np.int64, np.float64)  # by the very type
 
 
-def is_own(thing: object) -> bool:
+def is_trusted(thing: object) -> bool:
     """Whether its class is one of this library's: the very one, no subclass of it and no class of the same name."""
     kind = type(thing)
     home = sys.modules.get(kind.__module__)
     return kind.__module__.startswith("gapless.") and getattr(home, kind.__name__, None) is kind
 
 
-def all_own(thing: object) -> bool:
+def all_trusted(thing: object) -> bool:
     """Whether an object and all that it is made of are plain or of this library: no function is."""
     if isinstance(thing, tuple):
-        return all(map(all_own, thing))
-    if is_dataclass(thing) and is_own(thing):
-        return all(all_own(getattr(thing, field.name)) for field in fields(thing))
+        return all(map(all_trusted, thing))
+    if is_dataclass(thing) and is_trusted(thing):
+        return all(all_trusted(getattr(thing, field.name)) for field in fields(thing))
     if type(thing) is np.ndarray:
         return not thing.dtype.hasobject  # objects are multiplied by what their own class says
     return type(thing) in _PLAIN

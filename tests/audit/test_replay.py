@@ -48,7 +48,6 @@ from gapless.privacy import (
     KNorm,
     Linf,
     LinfByGroup,
-    OneTeacher,
     Plan,
     PrivateTraining,
     Rows,
@@ -56,6 +55,7 @@ from gapless.privacy import (
     Smooth,
     SmoothCauchy,
     SmoothValue,
+    SubsampledTeacher,
     TeacherVotes,
 )
 from gapless.synth import METHODS, TREATMENTS
@@ -72,7 +72,7 @@ MECHANISMS = (
     DiscreteLaplace,
     ExponentialChoice,
     KNorm,
-    OneTeacher,
+    SubsampledTeacher,
     PrivateTraining,
     SmoothCauchy,
     TeacherVotes,
@@ -150,7 +150,7 @@ def rows_of(raw):
     return Counter(row for batch in raw.engine.batches(raw.columns) for row in zip(*batch.columns, strict=True))
 
 
-def labels(noise, size, draw=FixedNoise.words):
+def labels(noise, size, draw=FixedNoise.uniform_words):
     """Places on the circle that a row keeps when others follow; single words are for noise."""
     return draw(noise, 1) if size == 1 else np.random.default_rng(5).integers(0, 2**64, size, dtype=np.uint64)
 

@@ -28,7 +28,7 @@ TWO_BY_TWO = [("a", town) for town in "aabb" * 10]  # alike in pairs, unlike onc
 class AsTheyCome:
     """Planted: the bucket of a row is half its place."""
 
-    def words(self, size):
+    def uniform_words(self, size):
         return np.arange(size, dtype=np.uint64) // np.uint64(2)
 
 

@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from gapless.privacy import Budget, OneTeacher, Sampled, TeacherVotes
+from gapless.privacy import Budget, Sampled, SubsampledTeacher, TeacherVotes
 from gapless.privacy.noise import SystemNoise
 from gapless.privacy.sgd import subsampled_loss
-from gapless.privacy.teachers import evenly, one_of_many_loss
+from gapless.privacy.teachers import draw_teachers, subsampled_teacher_loss
 from gapless.testing.audit import mu_at_least
 from gapless.testing.noise import ScaledNoise
 
@@ -39,7 +39,7 @@ def divergence(order, chance, centres, std):
 @pytest.mark.parametrize("chance", [1.0, 0.3, 0.01])
 @pytest.mark.parametrize("std", [0.4, 1.0, 3.0])
 def test_the_charge_covers_the_true_loss_wherever_the_others_are(order, chance, std):
-    charged = one_of_many_loss(chance, 1 / std, order)
+    charged = subsampled_teacher_loss(chance, 1 / std, order)
     for others in (0.0, 0.3, 0.5, 1.0):
         for centres in ((1.0, 0.0, others), (0.0, 1.0, others)):
             assert divergence(order, chance, centres, std) <= charged * (1 + 1e-6)
@@ -48,12 +48,12 @@ def test_the_charge_covers_the_true_loss_wherever_the_others_are(order, chance, 
 def test_it_is_no_less_than_what_is_lost_if_the_teacher_is_told_is_worth():
     """With one teacher nothing is hidden: the bound is that of the noise alone."""
     for order in ORDERS:
-        assert one_of_many_loss(1.0, 0.5, order) == pytest.approx(order * 0.25 / 2, rel=1e-6)
+        assert subsampled_teacher_loss(1.0, 0.5, order) == pytest.approx(order * 0.25 / 2, rel=1e-6)
 
 
 def loss(**more):
     settings = {"teachers": 1, "steps": 1, "clip": 1.0, "std": 20.0, "vectors": 128, "numbers": 128 * 30} | more
-    return OneTeacher(**settings).loss(ONE, 8.0).value
+    return SubsampledTeacher(**settings).loss(ONE, 8.0).value
 
 
 def flipped(vectors, std, order):
@@ -79,7 +79,7 @@ def test_the_charges_of_the_paper_are_caught():
 
 @dataclass(frozen=True)
 class Turning:
-    """A school whose single teacher says +1 everywhere if it has a row, and -1 if it has none."""
+    """A ensemble whose single teacher says +1 everywhere if it has a row, and -1 if it has none."""
 
     answers: tuple[int, int]
     teachers: int = 1
@@ -87,14 +87,14 @@ class Turning:
     def start(self):
         return []
 
-    def lessons(self, columns, teacher):
+    def summarize(self, columns, teacher):
         return np.array([[len(teacher)]])
 
-    def prepare(self, lessons):
-        return lessons
+    def prepare(self, sums):
+        return sums
 
-    def ask(self, state, taught, step, teacher):
-        return np.full(self.answers, 1.0 if taught.any() else -1.0).reshape(
+    def ask(self, state, prepared, step, teacher):
+        return np.full(self.answers, 1.0 if prepared.any() else -1.0).reshape(
             (1, -1) if teacher is None else self.answers
         )
 
@@ -112,10 +112,10 @@ class Rows:
     program: Turning
     many: int
 
-    def parts(self, drawn):
-        yield (np.zeros(self.many, dtype=np.uint8),), drawn(self.many)
+    def batches(self, teacher_sampler):
+        yield (np.zeros(self.many, dtype=np.uint8),), teacher_sampler(self.many)
 
-    def done(self, steps):
+    def report_progress(self, steps):
         pass
 
 
@@ -137,10 +137,10 @@ def votes(noise, **planted):
 
 
 def vectors(noise, **planted):
-    one = OneTeacher.for_loss(BUDGET.capacity, ONE, teachers=1, steps=1, clip=1.0, vectors=16, numbers=16)
+    one = SubsampledTeacher.for_loss(BUDGET.capacity, ONE, teachers=1, steps=1, clip=1.0, vectors=16, numbers=16)
     settings = {"teachers": 1, "steps": 1, "clip": 1.0, "std": one.std, "vectors": 16, "numbers": 16}
-    price = OneTeacher(**settings | planted).loss(ONE, BUDGET.order)
-    many = OneTeacher(**settings | {"steps": TRIALS})
+    price = SubsampledTeacher(**settings | planted).loss(ONE, BUDGET.order)
+    many = SubsampledTeacher(**settings | {"steps": TRIALS})
     return share(many, price.value, (16, 1), 0, noise)
 
 
@@ -160,7 +160,7 @@ def test_a_charge_for_one_made_row_in_place_of_all_is_caught(audited, planted):
 
 @pytest.mark.parametrize("teachers", [1, 3, 1000])
 def test_teachers_are_drawn_evenly(teachers):
-    counts = np.bincount(evenly(teachers, 200_000, SystemNoise()), minlength=teachers)
+    counts = np.bincount(draw_teachers(teachers, 200_000, SystemNoise()), minlength=teachers)
     assert stats.chisquare(counts).pvalue > 1e-6 if teachers > 1 else counts.tolist() == [200_000]
-    skewed = np.bincount(evenly(teachers, 200_000, SystemNoise()) // 2, minlength=teachers)  # planted
+    skewed = np.bincount(draw_teachers(teachers, 200_000, SystemNoise()) // 2, minlength=teachers)  # planted
     assert teachers == 1 or stats.chisquare(skewed).pvalue < 1e-6

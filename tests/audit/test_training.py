@@ -20,7 +20,7 @@ from gapless.model.neural.gradients import Joint, Plain
 from gapless.model.neural.layers import Linear
 from gapless.privacy import Budget, PrivateTraining, Sampled, sgd
 from gapless.privacy.noise import SystemNoise
-from gapless.privacy.sgd import BLOCK, FINE, SLACK, Block, included, subsampled_loss
+from gapless.privacy.sgd import BLOCK, SLACK, SUM_BITS, Block, draw_rows, subsampled_loss
 from gapless.testing.audit import letters_schema, mu_at_least, private
 from gapless.testing.noise import NoNoise, ScaledNoise, _active, scaled_noise
 from helpers.optimizers import plain_steps
@@ -64,7 +64,7 @@ class Rows:
             some = chosen[start : start + BLOCK]
             yield Block((np.concatenate([some, np.zeros(BLOCK - len(some), dtype=np.int64)]),), len(some))
 
-    def done(self, steps):
+    def report_progress(self, steps):
         pass
 
 
@@ -112,7 +112,7 @@ def clip_the_mean(mechanism, gradients, rows):
     mean = gradients.total(np.r_[np.ones(rows), np.zeros(BLOCK - rows)]) / max(rows, 1)
     cut = mean * min(1, mechanism.clip / max(np.linalg.norm(mean), 1e-300))
     return np.nan_to_num(
-        np.rint(cut * rows * (2.0**FINE / mechanism.clip)), nan=2.0**50
+        np.rint(cut * rows * (2.0**SUM_BITS / mechanism.clip)), nan=2.0**50
     )  # not finite: it is not left out
 
 
@@ -168,8 +168,8 @@ def test_one_step_reveals_no_more_than_is_charged_for_and_half_the_noise_is_caug
 class OnlyWords:
     """The chance of lots from the operating system, and no noise: for counting who is in them."""
 
-    def words(self, size):
-        return SystemNoise().words(size)
+    def uniform_words(self, size):
+        return SystemNoise().uniform_words(size)
 
     def discrete_gaussian(self, std, size):
         return np.zeros(size, dtype=np.int64)
@@ -200,13 +200,13 @@ def test_each_row_is_in_a_lot_with_the_chance_that_is_charged_for():
 def from_the_number_of_rows(rate, rows, noise):
     """Planted: q = B/n, so that lots tell how many rows there are."""
     del rate
-    return included(min(1.0, 10 / max(rows, 1)), rows, noise)
+    return draw_rows(min(1.0, 10 / max(rows, 1)), rows, noise)
 
 
 def of_one_size(rate, rows, noise):
     """Planted: a shuffled table in equal parts, charged as if each row were drawn by itself."""
     marks = np.zeros(rows, dtype=bool)
-    marks[np.argsort(noise.words(rows))[: round(rate * rows)]] = True
+    marks[np.argsort(noise.uniform_words(rows))[: round(rate * rows)]] = True
     return marks
 
 
@@ -218,7 +218,7 @@ def always_the_same(rate, rows, noise):
 
 @pytest.mark.parametrize("wrong", [from_the_number_of_rows, of_one_size, always_the_same])
 def test_a_planted_way_of_drawing_lots_is_caught(wrong, monkeypatch):
-    monkeypatch.setattr(sgd, "included", wrong)
+    monkeypatch.setattr(sgd, "draw_rows", wrong)
     assert not lots_are_poisson()
 
 
@@ -286,7 +286,7 @@ def whole_way(rows, folder, noise=nullcontext):
     cells = Cells(given=(0,), sizes=(5,), targets=(1,), cells=(20,))
     seen = []
     trained = Descent(
-        network=Linear(5, 20), cells=cells, optimizer=plain_steps(), lot=1.0,
+        network=Linear(5, 20), cells=cells, optimizer=plain_steps(), batch_size=1.0,
         begin=np.zeros(120),
     )  # fmt: skip
     grant = table.ledger.grant(table.ledger.left, to="test")
@@ -319,8 +319,8 @@ class PerRow:
     def __init__(self):
         self.drawn = 0
 
-    def words(self, size):
-        words = SystemNoise().words(size)
+    def uniform_words(self, size):
+        words = SystemNoise().uniform_words(size)
         self.drawn = int((words.view(np.uint32) < int(0.2 * 2**32)).sum())
         return words
 

@@ -35,8 +35,8 @@ class RepeatableNoise:
     def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
         return self._fixed(scale, quarters).cauchy(centre, scale, quarters)
 
-    def words(self, size: int) -> NDArray[np.uint64]:
-        return self._fixed(size).words(size)
+    def uniform_words(self, size: int) -> NDArray[np.uint64]:
+        return self._fixed(size).uniform_words(size)
 
 
 def repeatable_noise(seed: int) -> AbstractContextManager[NoiseSource]:

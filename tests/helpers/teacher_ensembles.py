@@ -7,7 +7,7 @@ import numpy as np
 from gapless.data import PrivateTable
 from gapless.data.training import teacher_rows
 from gapless.schema import Schema
-from gapless.synth.adversarial.game import Game, Generator, Poll, Side, Tutors
+from gapless.synth.adversarial.game import Game, Generator, GradientGame, Side, VoteGame
 from gapless.synth.adversarial.generative import network
 from helpers.optimizers import plain_steps
 
@@ -21,24 +21,24 @@ def game(schema: Schema, sides: int = 1, seed: int = 0) -> Game:
         generator = Generator(network=network(2, 3, sum(sizes)), sizes=tuple(sizes), noise=2, bias=np.zeros(sum(sizes)))
         found.append(Side.of(generator, points, points))
     optimizer = plain_steps(0.1, 9)
-    return Game(sides=tuple(found), optimizer=optimizer, lot=1.0, memory=1.0, rounds=1, made=4, averaged=0.5)
+    return Game(sides=tuple(found), optimizer=optimizer, batch_size=1.0, memory=1.0, rounds=1, made=4, averaged=0.5)
 
 
-def poll(schema: Schema, teachers: int = 5, made: int = 8, seed: int = 0) -> Poll:
+def vote_game(schema: Schema, teachers: int = 5, made: int = 8, seed: int = 0) -> VoteGame:
     """All teachers vote on made rows."""
-    return Poll(game=game(schema, seed=seed), teachers=teachers, made=made, steps=9, reach=1.0)
+    return VoteGame(game=game(schema, seed=seed), teachers=teachers, made=made, steps=9, reach=1.0)
 
 
-def tutors(schema: Schema, teachers: int = 5, made: int = 4, seed: int = 0) -> Tutors:
+def gradient_game(schema: Schema, teachers: int = 5, made: int = 4, seed: int = 0) -> GradientGame:
     """One teacher at a time is asked for gradients."""
-    return Tutors(game=game(schema, 2, seed), teachers=teachers, made=made)
+    return GradientGame(game=game(schema, 2, seed), teachers=teachers, made=made)
 
 
-def taught(table: PrivateTable, name: str) -> tuple[Any, dict[str, Any]]:
+def prepare_example(table: PrivateTable, name: str) -> tuple[Any, dict[str, Any]]:
     """The rows prepared for teachers, and the settings of the mechanism that asks them."""
     if name == "TeacherVotes":
-        return teacher_rows(table, poll(table.schema)), {"teachers": 5, "steps": 3, "queries": 8}
-    school = tutors(table.schema)
-    vectors, width = school.answers
+        return teacher_rows(table, vote_game(table.schema)), {"teachers": 5, "steps": 3, "queries": 8}
+    ensemble = gradient_game(table.schema)
+    vectors, width = ensemble.answers
     settings = {"teachers": 5, "steps": 3, "clip": 1.0, "vectors": vectors, "numbers": vectors * width}
-    return teacher_rows(table, school), settings
+    return teacher_rows(table, ensemble), settings

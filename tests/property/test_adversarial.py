@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gapless.data.training import training_rows
 from gapless.model.neural.layers import Pairs
 from gapless.privacy import PrivateTraining, Rows, Sampled
-from gapless.privacy.sgd import BLOCK, FINE, SLACK
+from gapless.privacy.sgd import BLOCK, SLACK, SUM_BITS
 from gapless.synth.adversarial.game import Game, Generator, Side
 from gapless.synth.adversarial.generative import network
 from gapless.testing.audit import letters_schema, private
@@ -57,7 +57,7 @@ def game(scale, seed):
     masks = tuple(scale * rng.standard_normal((c.extended_size, c.extended_size - c.size)) for c in columns)
     optimizer = plain_steps()
     return Game(
-        sides=(side(rows), side(masks)), optimizer=optimizer, lot=1.0, memory=1.0, rounds=1, made=2, averaged=0.5
+        sides=(side(rows), side(masks)), optimizer=optimizer, batch_size=1.0, memory=1.0, rounds=1, made=2, averaged=0.5
     )  # memory of 1: what is remembered is the last sum
 
 
@@ -105,7 +105,7 @@ def only_the_first(mechanism, gradients, rows):
     first = replace(gradients, parts=gradients.parts[:1])
     weights = np.minimum(1.0, mechanism.clip / np.maximum(np.sqrt(first.squared_norms()), 1e-300))
     weights[rows:] = 0.0
-    return gradients.integer_total(weights * (2.0**FINE / mechanism.clip))
+    return gradients.integer_total(weights * (2.0**SUM_BITS / mechanism.clip))
 
 
 @pytest.mark.parametrize("wrong", [each_critic_by_itself, only_the_first])

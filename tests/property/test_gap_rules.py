@@ -119,7 +119,7 @@ def test_how_a_file_is_read_is_in_the_digest_where_it_is_declared(facts):
     for name, rule in Schema("t", columns, **facts).gap_rules.items():
         plain = Schema("t", columns).gap_rules[name]
         assert rule.digest != plain.digest
-        assert rule.told == plain.told
+        assert rule.description == plain.description
 
 
 def test_digests_of_schemas_that_say_nothing_new_are_those_of_before():

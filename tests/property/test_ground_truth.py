@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gapless as gl
-from gapless.privacy.accounting import amplified, best_partition
-from gapless.privacy.ground_truth import comonotone, log_mean_exp, merged
+from gapless.privacy.accounting import amplified_epsilon, best_partition
+from gapless.privacy.ground_truth import comonotone_loss, independent_loss, merge_releases
 from helpers.examples import examples
 
 NAMES = [f"c{i}" for i in range(12)]
@@ -62,8 +62,8 @@ def test_elimination_is_enumeration_with_twenty_columns():
 @given(instances(), st.integers(1, 4))
 def test_where_tables_are_too_wide_the_figure_is_above_the_exact_one_and_below_the_sum(instance, width):
     releases, rates = instance
-    sets = merged(releases)
-    bound = log_mean_exp(sets, {name: 1 - rate for name, rate in rates.items()}, width=width)
+    sets = merge_releases(releases)
+    bound = independent_loss(sets, {name: 1 - rate for name, rate in rates.items()}, width=width)
     assert enumerated(releases, rates) - 1e-12 <= bound <= math.fsum(sets.values()) + 1e-12
 
 
@@ -132,7 +132,7 @@ def partitions_of(releases, rates):
         chance = {block: math.prod(1 - rates[name] for name in block) for block in groups}
         yield (
             sum(chance[block] * loss for block, loss in groups.items()),
-            sum(amplified(chance[block], loss) for block, loss in groups.items()),
+            sum(amplified_epsilon(chance[block], loss) for block, loss in groups.items()),
         )
 
 
@@ -153,4 +153,4 @@ def test_branch_and_bound_finds_the_best_partition_and_f_is_below_every_rigorous
 def test_the_comonotone_figure_never_falls_below_the_share_that_is_always_read(instance):
     releases, rates = instance
     always = math.fsum(loss for loss, columns in releases if not columns)
-    assert comonotone(merged(releases), {name: 1 - rate for name, rate in rates.items()}) >= always - 1e-12
+    assert comonotone_loss(merge_releases(releases), {name: 1 - rate for name, rate in rates.items()}) >= always - 1e-12

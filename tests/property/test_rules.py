@@ -168,7 +168,7 @@ def test_pairs_in_buckets_are_those_of_the_rows_in_every_engine(rows, buckets, s
         with fixed_noise(seed):
             found.append(reveal(violating_pairs(some_table, DECIDES, buckets=buckets), table.ledger).tolist())
     with fixed_noise(seed) as source:
-        words = source.words(len(rows)) % np.uint64(buckets)
+        words = source.uniform_words(len(rows)) % np.uint64(buckets)
     held = [[] for _ in range(buckets)]
     for one, word in zip(rows, words.tolist(), strict=True):
         if one[0] is not None and one[1] not in (None, "-"):

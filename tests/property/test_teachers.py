@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.data.training import teacher_rows
-from gapless.privacy import OneTeacher, Rows, Sampled
+from gapless.privacy import Rows, Sampled, SubsampledTeacher
 from gapless.privacy.sgd import SLACK
 from gapless.synth.adversarial import game as teaching
 from gapless.testing.audit import letters_schema, private
 from helpers.examples import examples
 from helpers.open_sealed import reveal
-from helpers.teacher_ensembles import poll, tutors
+from helpers.teacher_ensembles import gradient_game, vote_game
 
 SIZES = (2, 3, 2)
 SCHEMA = letters_schema(SIZES)
@@ -34,47 +34,47 @@ neighbours = st.integers(1, 3).flatmap(
 TEACHERS = 4
 
 
-def lessons(school, rows, unit, drawn):
+def lessons(ensemble, rows, unit, drawn):
     """What teachers keep of a table, rows in order given to those that `drawn` says."""
     table = private(rows, SCHEMA, Path(tempfile.mkdtemp()), protect=Rows(unit))
-    sealed = teacher_rows(table, school)
+    sealed = teacher_rows(table, ensemble)
     assert sealed.distance == Sampled(unit)
     places = iter(drawn)
-    parts = reveal(sealed, table.ledger).parts(lambda many: np.array([next(places) for _ in range(many)], dtype=int))
-    return sum(school.lessons(columns, teacher) for columns, teacher in parts)
+    parts = reveal(sealed, table.ledger).batches(lambda many: np.array([next(places) for _ in range(many)], dtype=int))
+    return sum(ensemble.summarize(columns, teacher) for columns, teacher in parts)
 
 
-def both(school, pair, seed):
+def both(ensemble, pair, seed):
     k, rows, more = pair
     drawn = np.random.default_rng(seed).integers(TEACHERS, size=len(rows) + len(more)).tolist()
-    before, after = lessons(school, rows, k, drawn), lessons(school, rows + more, k, drawn)
+    before, after = lessons(ensemble, rows, k, drawn), lessons(ensemble, rows + more, k, drawn)
     return before, after
 
 
 @examples(40)
 @given(pair=neighbours, seed=st.integers(0, 99))
 def test_each_row_changes_one_teacher_and_each_vote_by_one(pair, seed):
-    school, many = poll(SCHEMA, TEACHERS, seed=seed), len(pair[2])
-    before, after = both(school, pair, seed)
+    ensemble, many = vote_game(SCHEMA, TEACHERS, seed=seed), len(pair[2])
+    before, after = both(ensemble, pair, seed)
     assert (before != after).any(axis=1).sum() <= many
-    state = school.start()
-    less, greater = (school.ask(state, school.prepare(kept), 0, None) for kept in (before, after))
+    state = ensemble.start()
+    less, greater = (ensemble.ask(state, ensemble.prepare(kept), 0, None) for kept in (before, after))
     assert set(np.unique(less)) <= {0.0, 1.0}
     assert (less != greater).any(axis=1).sum() <= many
     assert np.abs(less.sum(axis=0) - greater.sum(axis=0)).max() <= many
 
 
 @examples(40)
-@given(pair=neighbours, seed=st.integers(0, 99), kind=st.sampled_from([poll, tutors]))
+@given(pair=neighbours, seed=st.integers(0, 99), kind=st.sampled_from([vote_game, gradient_game]))
 def test_teachers_without_the_rows_that_come_say_the_same_to_the_last_bit(pair, seed, kind):
-    school = kind(SCHEMA, TEACHERS, seed=seed)
-    before, after = both(school, pair, seed)
-    state = school.start()
+    ensemble = kind(SCHEMA, TEACHERS, seed=seed)
+    before, after = both(ensemble, pair, seed)
+    state = ensemble.start()
     for teacher in np.flatnonzero((before == after).all(axis=1)):
         said = [
-            school.ask(state, school.prepare(kept), 0, None)[teacher]
-            if kind is poll
-            else school.ask(state, school.prepare(kept), 0, int(teacher))
+            ensemble.ask(state, ensemble.prepare(kept), 0, None)[teacher]
+            if kind is vote_game
+            else ensemble.ask(state, ensemble.prepare(kept), 0, int(teacher))
             for kept in (before, after)
         ]
         assert np.array_equal(*said)
@@ -83,31 +83,33 @@ def test_teachers_without_the_rows_that_come_say_the_same_to_the_last_bit(pair, 
 @examples(40)
 @given(pair=neighbours, seed=st.integers(0, 99), clip=st.sampled_from([0.01, 1.0]))
 def test_two_answers_are_no_farther_apart_than_is_charged_for(pair, seed, clip):
-    school = tutors(SCHEMA, TEACHERS, seed=seed)
-    vectors, width = school.answers
-    mechanism = OneTeacher(teachers=TEACHERS, steps=1, clip=clip, std=1.0, vectors=vectors, numbers=vectors * width)
-    state, said = school.start(), []
-    for kept in both(school, pair, seed):
-        taught = school.prepare(kept)
-        said += [mechanism.clipped(school.ask(state, taught, 0, teacher)) for teacher in range(TEACHERS)]
+    ensemble = gradient_game(SCHEMA, TEACHERS, seed=seed)
+    vectors, width = ensemble.answers
+    mechanism = SubsampledTeacher(
+        teachers=TEACHERS, steps=1, clip=clip, std=1.0, vectors=vectors, numbers=vectors * width
+    )
+    state, said = ensemble.start(), []
+    for kept in both(ensemble, pair, seed):
+        prepared = ensemble.prepare(kept)
+        said += [mechanism.clipped(ensemble.ask(state, prepared, 0, teacher)) for teacher in range(TEACHERS)]
     grid = [np.rint(answer / (clip * 2.0**-20)) for answer in said]
     reach = 2 * math.sqrt(vectors) + math.sqrt(vectors * width) * 2.0**-20 + SLACK
     assert max(np.linalg.norm(a - b) for a in grid for b in grid) / 2**20 <= reach
 
 
 def test_a_teacher_is_the_same_however_rows_come_in_batches(monkeypatch):
-    school = poll(SCHEMA, TEACHERS)
+    ensemble = vote_game(SCHEMA, TEACHERS)
     rng = np.random.default_rng(1)
     columns = tuple(rng.integers(column.extended_size, size=500) for column in SCHEMA.columns)
     teacher = rng.integers(TEACHERS, size=500)
-    whole = school.lessons(columns, teacher)
+    whole = ensemble.summarize(columns, teacher)
     order = rng.permutation(500)
     parts = [order[:3], order[3:77], order[77:]]
-    assert np.array_equal(whole, sum(school.lessons(tuple(c[p] for c in columns), teacher[p]) for p in parts))
+    assert np.array_equal(whole, sum(ensemble.summarize(tuple(c[p] for c in columns), teacher[p]) for p in parts))
     assert whole.dtype == np.int64
-    taught = school.prepare(whole)
-    alone = school.ask(school.start(), taught, 0, 2)
-    assert np.array_equal(alone[0], school.ask(school.start(), taught, 0, None)[2])
+    prepared = ensemble.prepare(whole)
+    alone = ensemble.ask(ensemble.start(), prepared, 0, 2)
+    assert np.array_equal(alone[0], ensemble.ask(ensemble.start(), prepared, 0, None)[2])
 
 
 def seeing_all(self, columns, teacher):
@@ -121,12 +123,12 @@ def by_order(self, columns, teacher):
     return LESSONS(self, columns, np.arange(len(teacher)) * self.teachers // max(1, len(teacher)))
 
 
-LESSONS = teaching._School.lessons
+LESSONS = teaching._TeacherEnsemble.summarize
 
 
 @pytest.mark.parametrize("wrong", [seeing_all, by_order])
 def test_teachers_who_share_rows_are_found(wrong):
     rows = [("a", "b", "a"), ("b", "c", "b"), ("a", "a", "b"), ("b", "a", "a")] * 2
-    with mock.patch.object(teaching._School, "lessons", wrong):
-        before, after = both(poll(SCHEMA, TEACHERS), (1, rows, [("b", None, "b")]), 0)
+    with mock.patch.object(teaching._TeacherEnsemble, "summarize", wrong):
+        before, after = both(vote_game(SCHEMA, TEACHERS), (1, rows, [("b", None, "b")]), 0)
     assert (before != after).any(axis=1).sum() > 1

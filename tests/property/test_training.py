@@ -16,7 +16,7 @@ from gapless.data.training import training_rows
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, MaskedLinear, ReLU, Sum
 from gapless.privacy import PrivateTraining, Rows, Sampled
-from gapless.privacy.sgd import BLOCK, FINE, GRID, SLACK, LongSum
+from gapless.privacy.sgd import BLOCK, GRID_BITS, SLACK, SUM_BITS, ExactSum
 from gapless.synth.sequential.kamino import masked
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import NoNoise
@@ -60,7 +60,7 @@ def program(kind, scale, seed):
     network, cells = PROGRAMS[kind]
     begin = scale * np.random.default_rng(seed).standard_normal(sum(network.shapes))
     return Descent(
-        network=network, cells=Cells(**cells), optimizer=plain_steps(), lot=1.0,
+        network=network, cells=Cells(**cells), optimizer=plain_steps(), batch_size=1.0,
         begin=begin,
     )  # fmt: skip
 
@@ -105,23 +105,23 @@ def test_a_row_adds_a_vector_of_its_own_exactly_whoever_else_is_in_the_lot(rows,
 
     def exact_sum(*lot):
         table = private(list(lot), SCHEMA, folder)
-        total = LongSum.zeros(trained.numbers)
+        total = ExactSum.zeros(trained.numbers)
         with np.errstate(all="ignore"):
             for block in reveal(training_rows(table, trained), table.ledger).poisson_sample(
                 lambda many: np.ones(many, dtype=bool)
             ):
                 total.add(mechanism.clipped(trained.gradients(trained.start(), block), block.rows))
-        return total.high.astype(object) * 2 ** (FINE - GRID) + total.low.astype(object), total.rounded()
+        return total.high.astype(object) * 2 ** (SUM_BITS - GRID_BITS) + total.low.astype(object), total.rounded()
 
     others = [("a", "a", "b")] * before + rows
     (without, steps_without), (with_it, steps_with), (alone, _) = (
         exact_sum(*others), exact_sum(coming, *others), exact_sum(coming)
     )  # fmt: skip
     assert (with_it - without).tolist() == alone.tolist()
-    assert sum(number * number for number in alone) <= (2**FINE * (1 + 2.0**-15)) ** 2
+    assert sum(number * number for number in alone) <= (2**SUM_BITS * (1 + 2.0**-15)) ** 2
     # Rounding to the grid moves each number by less than a step.
-    apart = (steps_with - steps_without).astype(object) * 2 ** (FINE - GRID) - alone
-    assert all(abs(number) < 2 ** (FINE - GRID) for number in apart)
+    apart = (steps_with - steps_without).astype(object) * 2 ** (SUM_BITS - GRID_BITS) - alone
+    assert all(abs(number) < 2 ** (SUM_BITS - GRID_BITS) for number in apart)
 
 
 @examples(60)

@@ -81,7 +81,7 @@ class Watched:
     def poisson_sample(self, row_sampler):
         return iter(())
 
-    def done(self, steps):
+    def report_progress(self, steps):
         pass
 
 

@@ -19,7 +19,7 @@ from gapless.errors import Call, Hint, ModelError, SchemaError
 from gapless.schema import Schema
 from gapless.schema.numeric import _Binned
 from gapless.text import plural
-from gapless.types import Codes, Integers, all_own, is_own
+from gapless.types import Codes, Integers, all_trusted, is_trusted
 
 Chance: TypeAlias = Callable[[], NDArray[np.float64]]  # a fresh number from [0, 1) for every row, at each call
 
@@ -80,7 +80,7 @@ def check_distributions(schema: Schema, distributions: Sequence[NDArray[np.float
 
 def trusted_model(model: Filler) -> Filler:
     """A model of this library, made anew: foreign code among its parts would see every row."""
-    if not (is_own(model) and is_own(model.filled)):
+    if not (is_trusted(model) and is_trusted(model.filled)):
         raise ModelError(
             "this model was neither fitted nor loaded here, and would see every row",
             hint=Hint("use ", Call("FromModel", Call("MST")))
@@ -91,7 +91,7 @@ def trusted_model(model: Filler) -> Filler:
 
 def trusted_column(filler: ColumnFiller, schema: Schema, place: int, others: Sequence[int]) -> ColumnFiller:
     """A column's distribution of this library, made anew, for the column at `place` given those at `others`."""
-    if not all_own(filler):
+    if not all_trusted(filler):
         raise ModelError(
             "this distribution is not of this library, and would see every row",
             hint="pass a distribution that this library trained",

@@ -27,7 +27,7 @@ from gapless.privacy.ledger import Ledger
 from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed, gather, transform
 from gapless.schema import Schema
 from gapless.text import plural
-from gapless.types import Codes, Integers, is_own
+from gapless.types import Codes, Integers, is_trusted
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
 
@@ -104,7 +104,7 @@ class PrivateTable(Sealed):
         )
         # A secret random order of the rows, which breaks ties; drawn once, when first needed.
         self._random_order = self._seal(
-            lambda rows: random_ranks(noise.current().words(held(rows).rows)), distance=None, reads=None
+            lambda rows: random_ranks(noise.current().uniform_words(held(rows).rows)), distance=None, reads=None
         )
         self._donor_links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
 
@@ -276,7 +276,7 @@ class PrivateTable(Sealed):
         Only the bin of each cell is computed, row by row, when it is needed. So the distance and the columns that a
         value reads are unchanged.
         """
-        if not (is_own(schema) and all(map(is_own, schema.columns))):
+        if not (is_trusted(schema) and all(map(is_trusted, schema.columns))):
             raise SchemaError(
                 "this schema, or one of its columns, has a class that gapless does not define",
                 hint=Hint("pass a schema from ", Call("Schema.read", "people.toml")),
@@ -430,7 +430,7 @@ class PrivateTable(Sealed):
 
 def check_question(question: object) -> None:
     """Refuse questions that this library does not define: the sensitivity is proved for its own questions only."""
-    if not (is_own(question) and callable(getattr(question, "answer", None))):
+    if not (is_trusted(question) and callable(getattr(question, "answer", None))):
         shown = repr(question) if isinstance(question, str | type) else f"a {type(question).__name__}"  # never a table
         raise QuestionError(
             f"{shown} is not a question",

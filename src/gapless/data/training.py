@@ -22,8 +22,8 @@ from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant
 from gapless.privacy.private import Columns, Private, Released, Sampled
 from gapless.privacy.sgd import BLOCK, Block, PrivateTraining, Program, RowSampler
-from gapless.privacy.teachers import Drawn, School
-from gapless.types import Codes, Floats, Integers, all_own
+from gapless.privacy.teachers import TeacherEnsemble, TeacherSampler
+from gapless.types import Codes, Floats, Integers, all_trusted
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -42,33 +42,33 @@ class TrainingRows(Generic[P_co]):
 
     def poisson_sample(self, row_sampler: RowSampler) -> Iterator[Block]:
         """The rows that are marked, in blocks of one size; the last one is filled up with code 0."""
-        lot = self.engine.poisson_sample(self.columns, row_sampler)
-        padding = -lot.rows % BLOCK
-        columns = [np.concatenate([codes, np.zeros(padding, dtype=codes.dtype)]) for codes in lot.columns]
-        for start in range(0, lot.rows, BLOCK):
+        sample = self.engine.poisson_sample(self.columns, row_sampler)
+        padding = -sample.rows % BLOCK
+        columns = [np.concatenate([codes, np.zeros(padding, dtype=codes.dtype)]) for codes in sample.columns]
+        for start in range(0, sample.rows, BLOCK):
             some = tuple(codes[start : start + BLOCK] for codes in columns)
-            yield Block(some, min(BLOCK, lot.rows - start))
+            yield Block(some, min(BLOCK, sample.rows - start))
 
-    def parts(self, drawn: Drawn) -> Iterator[tuple[tuple[Codes, ...], Integers]]:
+    def batches(self, teacher_sampler: TeacherSampler) -> Iterator[tuple[tuple[Codes, ...], Integers]]:
         """First no row, so that teachers are there if the table is empty; then batch by batch."""
         yield tuple(np.zeros(0, dtype=np.uint8) for _ in self.columns), np.zeros(0, dtype=np.int64)
         for batch in self.engine.batches(self.columns):
-            yield batch.columns, drawn(batch.rows)
+            yield batch.columns, teacher_sampler(batch.rows)
 
-    def done(self, steps: int) -> None:
+    def report_progress(self, steps: int) -> None:
         """Report the number of steps done."""
         if self.progress is not None:
             self.progress(steps)
 
 
 def teacher_rows(
-    table: PrivateTable, program: School[S], *, progress: Progress | None = None
-) -> Private[TrainingRows[School[S]], Sampled]:
-    """The rows of a sealed table for the teachers of a school, as `TeacherVotes` and `OneTeacher` take them.
+    table: PrivateTable, program: TeacherEnsemble[S], *, progress: Progress | None = None
+) -> Private[TrainingRows[TeacherEnsemble[S]], Sampled]:
+    """The rows of a sealed table for an ensemble of teachers, as `TeacherVotes` and `SubsampledTeacher` take them.
 
     Args:
         table: the sealed table; all of its columns are shown, gaps as codes of their own.
-        program: a school of this library, whose parts are all of this library.
+        program: an ensemble of this library, whose parts are all of this library.
         progress: called after each step with the number of steps done; what the state is stays sealed until the end.
 
     Distance: each row goes to one teacher by itself, so k rows of one person change at most k of them
@@ -77,8 +77,8 @@ def teacher_rows(
     _check(table, program, "teacher_rows()")
     places = table.schema.positions(table.schema.names)
     sizes = [c.size if table.is_filled else c.extended_size for c in table.schema.columns]
-    with _dry_run(sizes, hint="a school for the schema of the table: gaps are codes of their own"):
-        program.lessons(_largest_codes(sizes, 1), np.zeros(1, dtype=np.int64))  # one row, which nobody keeps
+    with _dry_run(sizes, hint="pass an ensemble for the schema of the table; it takes gaps as separate codes"):
+        program.summarize(_largest_codes(sizes, 1), np.zeros(1, dtype=np.int64))  # one row, which nobody keeps
     return _seal_for_sampling(table, lambda engine: TrainingRows(program, engine, places, progress), table._required)  # noqa: SLF001 one room
 
 
@@ -152,7 +152,7 @@ def train(
 
 def _check(table: PrivateTable, program: object, caller: str) -> None:
     check_private(table, caller)
-    if not all_own(program):
+    if not all_trusted(program):
         raise ModelError(
             "this program, or a part of it, is not of this library, and would see rows",
             hint="a program of gapless.model.neural with layers from there",

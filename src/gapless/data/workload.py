@@ -313,7 +313,7 @@ def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[
         held = np.zeros(many, dtype=np.int64)  # rows in each bucket
         pairs = np.zeros((2, many, len(columns)), dtype=np.int64)  # the first two of them
         for batch in engine.batches(columns):
-            bucket = (noise.current().words(batch.rows) % np.uint64(many)).astype(np.int64)
+            bucket = (noise.current().uniform_words(batch.rows) % np.uint64(many)).astype(np.int64)
             cells = np.stack(batch.columns, axis=1).astype(np.int64)
             seen = (cells < observed).all(axis=1)
             bucket, cells = bucket[seen], cells[seen]

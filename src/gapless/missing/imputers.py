@@ -22,7 +22,7 @@ from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
 from gapless.schema import Column, Schema
 from gapless.schema.numeric import _Binned
-from gapless.types import Floats, is_own, number
+from gapless.types import Floats, is_trusted, number
 
 
 @runtime_checkable
@@ -166,7 +166,7 @@ class FromModel:
     model: Filler | Synthesizer
 
     def __post_init__(self) -> None:
-        fitted = is_own(self.model) and isinstance(self.model, Filler)
+        fitted = is_trusted(self.model) and isinstance(self.model, Filler)
         if isinstance(self.model, type) or not (fitted or hasattr(self.model, "fit")):
             raise ModelError(
                 f"the model is {self.model!r}",
@@ -193,7 +193,7 @@ class FromModel:
         """The table with its gaps drawn given what is observed."""
         self.check(table.schema)
         model: Filler = self.model.fit(table, spend=grant.lend(budget)) if hasattr(self.model, "fit") else self.model
-        if is_own(model):
+        if is_trusted(model):
             _check_fills(can_fill=isinstance(model.filled, CanFill))
         return table.fill_given(model)  # refuses a model that is not ours
 

@@ -21,7 +21,7 @@ from gapless.privacy.private import L1, L2, Columns, Linf, LinfByGroup, Private,
 from gapless.privacy.promise import GroundTruth, Guarantee, StabilityCost, stability_cost
 from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy, SmoothValue
-from gapless.privacy.teachers import OneTeacher, TeacherVotes
+from gapless.privacy.teachers import SubsampledTeacher, TeacherVotes
 
 __all__ = [
     "L1",
@@ -46,7 +46,6 @@ __all__ = [
     "Loss",
     "Mechanism",
     "MissingAtLeast",
-    "OneTeacher",
     "Plan",
     "Private",
     "PrivateTraining",
@@ -59,6 +58,7 @@ __all__ = [
     "SmoothValue",
     "Spend",
     "StabilityCost",
+    "SubsampledTeacher",
     "TeacherVotes",
     "for_counts",
     "ground_truth",

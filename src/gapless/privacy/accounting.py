@@ -28,7 +28,7 @@ from gapless.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from gapless.privacy.registry import mechanism_of
 from gapless.types import Floats
 
-LEAST_DELTA = 1e-12  # below, float errors of the convolution are no longer small beside δ
+MIN_DELTA = 1e-12  # below, float errors of the convolution are no longer small beside δ
 MOST_STD = 1e5  # beyond, a single release loses less than a step of the grid, and takes as long as there is noise
 GRID = 1e-4  # the step of the loss distribution: rounded up, so the ε it gives is an upper bound
 # Beyond these limits a distribution would take too much time and memory; the ledger's own figure holds without it.
@@ -44,9 +44,9 @@ def composed_epsilon(events: Iterable[tuple[Mapping[str, Any], float]], delta: f
     of shifted noise laws is exactly the worst one. Composition by dp-accounting, pessimistic rounding.
     """
     counted = Counter((mechanism_of(parameters), distance) for parameters, distance in events)
-    if not counted or any(distance != 1 for _, distance in counted) or delta < LEAST_DELTA:
+    if not counted or any(distance != 1 for _, distance in counted) or delta < MIN_DELTA:
         return None
-    if sum(times * _most_lost(mechanism) for (mechanism, _), times in counted.items()) > MOST_LOST:
+    if sum(times * _max_loss(mechanism) for (mechanism, _), times in counted.items()) > MOST_LOST:
         return None
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415 it takes a second to import
 
@@ -65,7 +65,7 @@ def composed_epsilon(events: Iterable[tuple[Mapping[str, Any], float]], delta: f
     return None if total is None else float(total.get_epsilon_for_delta(delta))
 
 
-def _most_lost(mechanism: object) -> float:
+def _max_loss(mechanism: object) -> float:
     """About the largest loss that its distribution has a cell for; infinite where no distribution is computed."""
     if isinstance(mechanism, DiscreteLaplace):
         return 1 / mechanism.scale
@@ -77,15 +77,15 @@ def _most_lost(mechanism: object) -> float:
 _MOST_COLUMNS = 15  # of a new block: beyond, its parts are too many to try
 
 
-def chance_observed(columns: frozenset[str], rates: Mapping[str, float]) -> float:
+def observed_probability(columns: frozenset[str], rates: Mapping[str, float]) -> float:
     """The probability that a row is observed on these columns, if they are independent."""
     return math.prod(1 - rates.get(column, 0.0) for column in columns)
 
 
-def amplified(chance: float, epsilon: float) -> float:
+def amplified_epsilon(chance: float, epsilon: float) -> float:
     r"""What an ε-DP mechanism costs that reads a row with a secret chance: :math:`\log(1 + p(e^\varepsilon - 1))`.
 
-    >>> round(amplified(0.1, 3.0), 2)
+    >>> round(amplified_epsilon(0.1, 3.0), 2)
     1.07
     """
     if chance in (0.0, 1.0):
@@ -99,7 +99,7 @@ class Partition:
 
     Attributes:
         blocks: for each release the columns that amplify it; any two are equal or disjoint.
-        cost: the sum of the groups' prices; by the default price, `amplified`, an ε that holds.
+        cost: the sum of the groups' prices; by the default price, `amplified_epsilon`, an ε that holds.
         exact: whether no other valid partition costs less.
     """
 
@@ -112,7 +112,7 @@ def best_partition(
     releases: Sequence[tuple[float, frozenset[str]]],
     rates: Mapping[str, float],
     *,
-    price: Callable[[float, float], float] = amplified,
+    price: Callable[[float, float], float] = amplified_epsilon,
     most_steps: int | None = None,
 ) -> Partition:
     """The valid partition of least cost, by branch and bound.
@@ -136,7 +136,7 @@ def best_partition(
     groups: dict[frozenset[str], float] = {}
     for (epsilon, _), block in zip(releases, blocks, strict=True):
         groups[block] = groups.get(block, 0.0) + epsilon
-    cost = math.fsum(price(chance_observed(block, rates), epsilon) for block, epsilon in groups.items())
+    cost = math.fsum(price(observed_probability(block, rates), epsilon) for block, epsilon in groups.items())
     return Partition(blocks, cost, search.finished)
 
 
@@ -242,13 +242,13 @@ def partition_epsilon(
 
     Only Laplace and Gaussian noise on counts at distance 1, columns independent.
     """
-    if not events or delta < LEAST_DELTA or any(distance != 1 for _, distance, _ in events):
+    if not events or delta < MIN_DELTA or any(distance != 1 for _, distance, _ in events):
         return None
     recorded = [mechanism_of(parameters) for parameters, _, _ in events]
     noises = [mechanism for mechanism in recorded if isinstance(mechanism, DiscreteGaussian | DiscreteLaplace)]
     if len(noises) < len(events) or len(events) > MOST_EVENTS:
         return None
-    weights = [1 / _scale(noise) ** 2 for noise in noises]
+    weights = [1 / _noise_scale(noise) ** 2 for noise in noises]
     rates = {column: 1 - chance for column, chance in seen.items()}
     releases = [(weight, columns) for weight, (_, _, columns) in zip(weights, events, strict=True)]
     groups: dict[frozenset[str], Counter[Noise]] = {}
@@ -264,7 +264,7 @@ def partition_epsilon(
 
     total = None
     for (chance, counted), times in alike.items():
-        laws = _laws(counted)
+        laws = _group_log_probabilities(counted)
         if laws is None:
             return None
         upper, lower = laws
@@ -282,18 +282,18 @@ def partition_epsilon(
     return None if total is None else float(total.get_epsilon_for_delta(delta))
 
 
-def _scale(noise: Noise) -> float:
+def _noise_scale(noise: Noise) -> float:
     return noise.std if isinstance(noise, DiscreteGaussian) else noise.scale
 
 
-def _laws(counted: Sequence[tuple[Noise, int]]) -> tuple[Floats, Floats] | None:
+def _group_log_probabilities(counted: Sequence[tuple[Noise, int]]) -> tuple[Floats, Floats] | None:
     """Log-probabilities of what tells a group's noise with the row from that without it.
 
     Of equal Gaussian noises the sum tells all; of Laplace noise whether it is above 0; of different ones all of these.
     """
     pairs = []
     for noise, many in counted:
-        scale = _scale(noise)
+        scale = _noise_scale(noise)
         if isinstance(noise, DiscreteLaplace):
             up = 1 / (1 + math.exp(-1 / scale))  # P[Z >= 0], which is P[Z >= 1] of noise moved by one
             single = np.array([up, 1 - up])

@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias, cast
 
 from gapless.errors import Argument, BudgetError, Call, Hint, SchemaError
-from gapless.text import told_up
+from gapless.text import format_up
 from gapless.types import is_number
 
 Rate: TypeAlias = float | Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class EstimateReceipt:
     """Under which ledger rates were estimated, what that ledger promises in all, and which cells were taken for gaps.
 
     The ledger is known by its identity, gaps by the digests of their rules.
@@ -53,7 +53,7 @@ class MCAR:
     rates: Rate
     columns: Literal["independent", "dependent"] = field(default="independent", kw_only=True)
     failure: float = field(default=0.0, kw_only=True)
-    paid: Paid | None = field(default=None, kw_only=True)
+    paid: EstimateReceipt | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rates", checked_rate(self.rates, "MCAR"))
@@ -81,7 +81,7 @@ class MCAR:
             "these probabilities are public"
             if not self.failure
             else "these probabilities were bounded by a paid estimate that fails with probability "
-            + told_up(self.failure)
+            + format_up(self.failure)
         )
         if self.paid is not None:
             origin += f" ({self.paid})"
@@ -143,7 +143,7 @@ def check_assumption(assumption: object) -> None:
         )
 
 
-def over(assumption: Assumption, columns: Iterable[str]) -> Assumption:
+def expand_rates(assumption: Assumption, columns: Iterable[str]) -> Assumption:
     """One rate for every column that may be missing, spelled out for these; named rates stay as they are.
 
     >>> over(MCAR(0.2), ["age", "sex"]).rates
@@ -183,7 +183,7 @@ def from_dict(content: Mapping[str, Any]) -> Assumption:
     if "rate" in given:  # what a ledger calls the rates of MCAR
         given["rates"] = given.pop("rate")
     if "paid" in given:
-        given["paid"] = Paid(**{**given["paid"], "gaps": dict(given["paid"]["gaps"])})  # nothing is shared
+        given["paid"] = EstimateReceipt(**{**given["paid"], "gaps": dict(given["paid"]["gaps"])})  # nothing is shared
     kind = {"MCAR": MCAR, "MissingAtLeast": MissingAtLeast}[given.pop("kind")]
     assumption: Assumption = kind(**given)
     return assumption
@@ -203,8 +203,8 @@ def checked_rate(rate: Any, name: str) -> Rate:
 def _description(rates: Rate) -> str:
     """Rounded up: what is printed is never less than what is assumed."""
     if not isinstance(rates, Mapping):
-        return f"{told_up(rates)} in every column that may be missing"
+        return f"{format_up(rates)} in every column that may be missing"
     same = set(rates.values())
     if len(rates) > 3 and len(same) == 1:
-        return f"{told_up(same.pop())} in each of {', '.join(map(repr, rates))}"
-    return ", ".join(f"{told_up(rate)} in {column!r}" for column, rate in rates.items()) or "0 everywhere"
+        return f"{format_up(same.pop())} in each of {', '.join(map(repr, rates))}"
+    return ", ".join(f"{format_up(rate)} in {column!r}" for column, rate in rates.items()) or "0 everywhere"

@@ -20,7 +20,7 @@ import numpy as np
 
 from gapless.errors import Argument, BudgetError, Call, Hint
 from gapless.privacy.assumptions import Assumption, check_assumption
-from gapless.text import told_up
+from gapless.text import format_up
 from gapless.types import is_number, is_whole
 
 PURE = math.inf
@@ -129,7 +129,7 @@ class Budget:
 
     def __str__(self) -> str:
         failure = 0.0 if self.ground_truth is None else self.ground_truth.failure
-        promise = f"ε = {told_up(self.epsilon)}, δ = {told_up(self.delta + failure)}"
+        promise = f"ε = {format_up(self.epsilon)}, δ = {format_up(self.delta + failure)}"
         if self.ground_truth is None:
             return promise
         return f"{promise} for the complete table behind the gaps, assuming that {self.ground_truth}"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gapless.privacy.accounting import LEAST_DELTA
+from gapless.privacy.accounting import MIN_DELTA
 from gapless.privacy.budget import PURE, ROUNDING, Budget, Loss
 from gapless.privacy.mechanisms import DiscreteGaussian
 from gapless.privacy.pricing import CountNoise, Price, RenyiFilter, Request
@@ -277,7 +277,7 @@ def gaussian_batch(parts: Iterable[BatchPart | None], budget: Budget, order: flo
     """The batch of these parts if the rule is proved for it: every part is known, and δ is not too small."""
     given = list(parts)
     known = tuple(part for part in given if part is not None)
-    proved = 0 < len(known) == len(given) and order != PURE and budget.delta >= LEAST_DELTA
+    proved = 0 < len(known) == len(given) and order != PURE and budget.delta >= MIN_DELTA
     return GaussianBatch(known, budget, order) if proved else None
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.errors import BudgetError, Call, Hint
-from gapless.privacy.assumptions import Assumption, named_rates, over
+from gapless.privacy.assumptions import Assumption, expand_rates, named_rates
 from gapless.privacy.budget import PURE
 from gapless.types import is_number
 
@@ -33,7 +33,7 @@ WIDTH = 18  # tables of 2**18 numbers
 OUTWARD = 1e-9  # float errors are below 1e-12; the result is raised by this much, relative and absolute
 
 
-def log_mean_exp(weights: Sets, observed: Mapping[str, float], *, width: int = WIDTH) -> float:
+def independent_loss(weights: Sets, observed: Mapping[str, float], *, width: int = WIDTH) -> float:
     r"""F for independent columns: exact up to 1e-9 where tables of `width` columns suffice, else an upper bound.
 
     Written as the mean of a product of factors :math:`1 + (e^{w_A} - 1)\prod_{a \in A} v_a`, it is computed by variable
@@ -170,24 +170,24 @@ def ground_truth(releases: Iterable[Release], assumption: Assumption) -> float:
     >>> round(ground_truth([(0.1, {"age", "sex"}), (0.2, None)], MCAR({"age": 0.5})), 4)
     0.2512
     """
-    sets = merged(releases)
-    named = over(assumption, sorted(frozenset().union(*sets)))
+    sets = merge_releases(releases)
+    named = expand_rates(assumption, sorted(frozenset().union(*sets)))
     if named.failure:
         raise BudgetError(
             f"these rates fail with probability {named.failure:g}, so no ε holds without a δ",
             hint=Hint("pass public rates")
             | Hint("use ", Call("ledger.ground_truth", ...), ", which adds the probability to δ"),
         )
-    return mean_exp(sets, named)
+    return complete_data_loss(sets, named)
 
 
-def mean_exp(sets: Sets, assumption: Assumption, *, rows: int = 1) -> float:
+def complete_data_loss(sets: Sets, assumption: Assumption, *, rows: int = 1) -> float:
     """F, rounded up by at most 1e-9, or a certified upper bound of it; never above the sum of the losses."""
-    seen = observed(assumption, rows)
-    return log_mean_exp(sets, seen) if assumption.columns == "independent" else comonotone(sets, seen)
+    seen = observed_probabilities(assumption, rows)
+    return independent_loss(sets, seen) if assumption.columns == "independent" else comonotone_loss(sets, seen)
 
 
-def merged(releases: Iterable[Release]) -> dict[frozenset[str], float]:
+def merge_releases(releases: Iterable[Release]) -> dict[frozenset[str], float]:
     """The losses summed for each set of columns; every row is the empty set."""
     sets: dict[frozenset[str], float] = {}
     for release in releases:
@@ -206,7 +206,7 @@ def merged(releases: Iterable[Release]) -> dict[frozenset[str], float]:
     return sets
 
 
-def observed(assumption: Assumption, rows: int = 1) -> dict[str, float]:
+def observed_probabilities(assumption: Assumption, rows: int = 1) -> dict[str, float]:
     r"""The probability that a column is observed in at least one of a person's rows: :math:`1 - \varphi^k`.
 
     A release reads the person only if one of the rows is observed on all its columns, and then each column is observed
@@ -215,7 +215,7 @@ def observed(assumption: Assumption, rows: int = 1) -> dict[str, float]:
     return {column: 1 - rate**rows for column, rate in named_rates(assumption).items()}
 
 
-def comonotone(sets: Sets, seen: Mapping[str, float]) -> float:
+def comonotone_loss(sets: Sets, seen: Mapping[str, float]) -> float:
     r"""F for the worst dependence between columns: those that go missing less are observed whenever the others are.
 
     .. math:: \log \int_0^1 \exp\Bigl(\sum_j w_j \mathbf{1}\{u < \min_{a \in A_j} p_a\}\Bigr) du
@@ -237,7 +237,7 @@ def comonotone(sets: Sets, seen: Mapping[str, float]) -> float:
     return min(total, float(np.logaddexp.reduce(terms)) * (1 + OUTWARD) + OUTWARD) if terms else 0.0
 
 
-def renyi(sets: Sets, assumption: Assumption, order: float, *, rows: int = 1) -> float:
+def renyi_loss(sets: Sets, assumption: Assumption, order: float, *, rows: int = 1) -> float:
     r"""The Rényi divergence for the complete table of losses at an order, for columns fixed in advance.
 
     .. math:: D_\alpha \le \frac{1}{\alpha - 1} F\bigl((\alpha - 1) w\bigr)
@@ -245,24 +245,24 @@ def renyi(sets: Sets, assumption: Assumption, order: float, *, rows: int = 1) ->
     Even if v were revealed. At order ∞, pure losses, it is F itself.
     """
     if order == PURE:
-        return mean_exp(sets, assumption, rows=rows)
+        return complete_data_loss(sets, assumption, rows=rows)
     scaled = {columns: (order - 1) * loss for columns, loss in sets.items()}
-    return min(math.fsum(sets.values()), mean_exp(scaled, assumption, rows=rows) / (order - 1))
+    return min(math.fsum(sets.values()), complete_data_loss(scaled, assumption, rows=rows) / (order - 1))
 
 
-def most_lost(epsilon: float, assumption: Assumption, *, rows: int = 1) -> float:
+def max_incomplete_loss(epsilon: float, assumption: Assumption, *, rows: int = 1) -> float:
     r"""The most that the *incomplete* table can lose while F stays within ε: :math:`\log(1 + (e^\varepsilon - 1)/p)`.
 
     p is the probability that a row has no gap in any of the named columns. A larger set only lowers F, so F of any
     releases is at least that of one release with all their loss on all columns.
     """
-    logs = [math.log(chance) for chance in observed(assumption, rows).values()]
+    logs = [math.log(chance) for chance in observed_probabilities(assumption, rows).values()]
     complete = math.fsum(logs) if assumption.columns == "independent" else min(logs, default=0.0)
     grown = math.log(math.expm1(epsilon)) if epsilon < 700 else epsilon
     return float(np.logaddexp(0.0, grown - complete)) * (1 + OUTWARD)
 
 
-def calibrated(
+def calibrate_loss(
     before: Sets,
     columns: Iterable[Collection[str] | None],
     target: float,
@@ -283,12 +283,12 @@ def calibrated(
         sets = dict(before)
         for needed, weight in zip(wanted, parts, strict=True):
             sets[needed] = sets.get(needed, 0.0) + loss * weight
-        return mean_exp(sets, assumption, rows=rows)
+        return complete_data_loss(sets, assumption, rows=rows)
 
-    low = max(0.0, target - mean_exp(before, assumption, rows=rows)) / len(wanted)
+    low = max(0.0, target - complete_data_loss(before, assumption, rows=rows)) / len(wanted)
     below = reached(low)
     high, above = 2 * low + OUTWARD, reached(2 * low + OUTWARD)
-    most = most_lost(target, assumption, rows=rows)
+    most = max_incomplete_loss(target, assumption, rows=rows)
     while above <= target and high * len(wanted) < most:
         low, below, high, above = high, above, 2 * high, reached(2 * high)
     for step in range(40):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from gapless.privacy.assumptions import Assumption
 from gapless.privacy.budget import ROUNDING, Budget, Loss
-from gapless.privacy.ground_truth import calibrated, mean_exp
+from gapless.privacy.ground_truth import calibrate_loss, complete_data_loss
 from gapless.privacy.pricing import Price, Pricing, Request
 from gapless.privacy.private import Columns
 
@@ -47,7 +47,7 @@ class GroundTruthFilter(Pricing):
     @cached_property
     def spent(self) -> Loss:
         """F of all entries."""
-        return Loss(mean_exp(_to_floats(self.losses), self.assumption, rows=self.rows), self.budget.order)
+        return Loss(complete_data_loss(_to_floats(self.losses), self.assumption, rows=self.rows), self.budget.order)
 
     def has_capacity_for(self, cost: Loss) -> bool:
         """Whether F stays within ε. F is rounded up already, so that it need only keep within ε itself."""
@@ -57,7 +57,7 @@ class GroundTruthFilter(Pricing):
         """By how much F grows: never more than the sum of the losses."""
         total = sum((loss for loss, _ in charges), Loss(0.0, self.budget.order))
         losses = _to_floats(_add_losses(self.losses, [(loss.value, reads) for loss, reads in charges]))
-        grown = Loss(mean_exp(losses, self.assumption, rows=self.rows), self.budget.order)
+        grown = Loss(complete_data_loss(losses, self.assumption, rows=self.rows), self.budget.order)
         return min(total, grown - self.spent, key=lambda loss: loss.value)
 
     def price(self, requests: Sequence[Request], *, together: bool = False) -> Price:  # noqa: ARG002 pure budgets only
@@ -69,7 +69,7 @@ class GroundTruthFilter(Pricing):
     def split_losses(self, reads: Sequence[Columns | None], spend: Loss, weights: Sequence[float]) -> list[Loss]:
         """The largest losses with which F grows by `spend`: more than shares where rows with gaps are left out."""
         target = (self.spent + spend).value
-        even = calibrated(_to_floats(self.losses), reads, target, self.assumption, rows=self.rows, weights=weights)
+        even = calibrate_loss(_to_floats(self.losses), reads, target, self.assumption, rows=self.rows, weights=weights)
         return [Loss(even * (1 - ROUNDING), self.budget.order) * weight for weight in weights]
 
     def after(self, entries: Sequence[Entry]) -> GroundTruthFilter:

@@ -24,7 +24,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +169,7 @@ def new_header(table: str, protect: Rows, budget: Budget, gaps: Mapping[str, Gap
         "order": None if capacity.order == PURE else capacity.order,
         "capacity": capacity.value,
         "time": today(),
-        "gaps": {column: asdict(rule) for column, rule in gaps.items()},
+        "gaps": {column: rule.to_dict() for column, rule in gaps.items()},
     } | filtered
 
 
@@ -182,8 +182,8 @@ def gaps_of(header: Mapping[str, Any]) -> dict[str, GapRule] | None:
     """What counts as a gap in each column, as a header states it; None if it is of a version that did not say."""
     if header["version"] in WITHOUT_GAPS:
         return None
-    rules = {column: GapRule(**rule) for column, rule in header["gaps"].items()}
-    if not all(isinstance(text, str) for rule in rules.values() for text in (rule.told, rule.digest)):
+    rules = {column: GapRule.from_dict(rule) for column, rule in header["gaps"].items()}
+    if not all(isinstance(text, str) for rule in rules.values() for text in (rule.description, rule.digest)):
         raise ValueError("a rule for gaps is not made of texts")
     return rules
 

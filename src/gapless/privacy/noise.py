@@ -7,7 +7,7 @@ uniform on [0, 1), one 64-bit word at a time, until they single out the integer 
 
 .. math:: F(z) = \Pr[Z \le z] = \sum_{x \le z} w(|x|) \Big/ \sum_{x} w(|x|)
 
-F is never rounded: `Law.brackets` holds it between integers that were rounded down and up. One word nearly
+F is never rounded: `Distribution.brackets` holds it between integers that were rounded down and up. One word nearly
 always decides; a word that falls into a bracket is ambiguous, and then more digits of U are read and more
 digits of F computed. So the law is exact and adds nothing to δ; what remains assumed is the entropy of the
 operating system. Proved in docs/proofs/exact_noise.md, attacked by tests/statistical/test_noise.py.
@@ -63,7 +63,7 @@ class NoiseSource(Protocol):
     def cauchy(self, centre: Fraction, scale: Fraction, quarters: int) -> int:
         """`centre + scale·X` to the nearest whole number, X with density ∝ 1/(1 + |x|^(quarters/4))."""
 
-    def words(self, size: int) -> NDArray[np.uint64]:
+    def uniform_words(self, size: int) -> NDArray[np.uint64]:
         """Independent numbers, uniform on 64 bits."""
 
 
@@ -84,12 +84,12 @@ class SystemNoise:
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """Independent integers, Pr[z] ∝ exp(-|z|/scale)."""
-        law = Law.laplace(_checked(scale))
+        law = Distribution.laplace(_checked(scale))
         return law.draw(size) if size > SMALL and law.fits else _opendp_draw("l1", scale, size)
 
     def discrete_gaussian(self, std: float, size: int) -> Integers:
         """Independent integers, Pr[z] ∝ exp(-z²/2std²)."""
-        law = Law.gaussian(_checked(std))
+        law = Distribution.gaussian(_checked(std))
         if not law.fits:
             return WideGaussian.of(float(std)).draw(size)
         return law.draw(size) if size > SMALL else _opendp_draw("l2", std, size)
@@ -112,7 +112,7 @@ class SystemNoise:
         """`centre + scale·X` to the nearest whole number, X with density ∝ 1/(1 + |x|^(quarters/4))."""
         return rounded_cauchy(centre, scale, quarters, _word)
 
-    def words(self, size: int) -> NDArray[np.uint64]:
+    def uniform_words(self, size: int) -> NDArray[np.uint64]:
         """Independent numbers, uniform on 64 bits."""
         return np.frombuffer(_entropy(size * WORD // 8), dtype=np.uint64)
 
@@ -155,7 +155,7 @@ def _word() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class Distribution:
     """A symmetric law on the integers with Pr[z] ∝ w(|z|), w(0) = 1, w(z+1) = w(z)·exp(-slope - z·bend).
 
     Discrete Laplace: slope 1/s, bend 0. Discrete Gaussian: slope 1/2σ², bend 1/σ², as (z+1)² - z² = 1 + 2z.
@@ -165,12 +165,12 @@ class Law:
     bend: Fraction
 
     @classmethod
-    def laplace(cls, scale: float) -> Law:
+    def laplace(cls, scale: float) -> Distribution:
         """Pr[z] ∝ exp(-|z|/scale)."""
         return cls(1 / Fraction(scale), Fraction(0))
 
     @classmethod
-    def gaussian(cls, std: float) -> Law:
+    def gaussian(cls, std: float) -> Distribution:
         """Pr[z] ∝ exp(-z²/2std²)."""
         return cls(1 / (2 * Fraction(std) ** 2), 1 / Fraction(std) ** 2)
 
@@ -241,7 +241,7 @@ class WideGaussian:
 
     A proposal is kept with chance exp(-E), so that Pr[z] ∝ exp(-z²/2σ²) exactly. With s² = σ²(1 + η) and
     c = W²/8ησ² no E is negative. E is computed in floats, within `_MARGIN`; where that does not decide, in rational
-    numbers with more digits of U, as `Law.reveal` does. Proved in docs/proofs/exact_noise.md.
+    numbers with more digits of U, as `Distribution.reveal` does. Proved in docs/proofs/exact_noise.md.
     """
 
     std: float
@@ -253,10 +253,10 @@ class WideGaussian:
         return cls(std, math.frexp(std)[1] - 9)
 
     @property
-    def cells(self) -> Law:
+    def cells(self) -> Distribution:
         """The law of b."""
         variance = Fraction(self.std) ** 2 * (1 + _WIDER) / 4**self.bits
-        return Law(1 / (2 * variance), 1 / variance)
+        return Distribution(1 / (2 * variance), 1 / variance)
 
     def draw(self, size: int) -> Integers:
         """Independent draws: whatever is thrown away is drawn anew."""
@@ -303,7 +303,7 @@ class WideGaussian:
 
 
 @lru_cache(maxsize=8)  # up to 16 MB each
-def _table(law: Law) -> tuple[NDArray[np.uint64], NDArray[np.uint64], Integers]:
+def _table(law: Distribution) -> tuple[NDArray[np.uint64], NDArray[np.uint64], Integers]:
     """The brackets of one word, and for each beginning of a word the first cell that it may fall into."""
     lower, upper = (np.array(cuts, dtype=np.uint64) for cuts in law.brackets(WORD))
     beginnings = np.arange(1 << WORD - int(_REST), dtype=np.uint64) << _REST

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from gapless.errors import Argument, BudgetError, Call, Hint, LedgerError
 from gapless.privacy.assumptions import Assumption
 from gapless.privacy.budget import PURE, Loss, Rows
 from gapless.privacy.ledger_file import seal_of
-from gapless.text import aligned, plural, rounded_up, told_up
+from gapless.text import aligned, format_up, plural, rounded_up
 from gapless.types import GapRule, is_number, whole
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Guarantee:
         if not self.private:
             return f"NOT PRIVATE: {self.basis}"
         return (
-            f"({rounded_up(self.epsilon)}, {told_up(self.delta)})-differential privacy for adding or removing "
+            f"({rounded_up(self.epsilon)}, {format_up(self.delta)})-differential privacy for adding or removing "
             f"{self.protect} of the incomplete table '{self.table}', schema public"
         )
 
@@ -78,10 +78,10 @@ class GroundTruth:
         if self.epsilon == math.inf:
             return str(self.incomplete)
         promise = (
-            f"{self.incomplete}\nAssuming that {self.assumption}: ({rounded_up(self.epsilon)}, {told_up(self.delta)})-"
-            f"differential privacy for adding or removing {self.incomplete.protect} of the complete table behind the "
-            f"gaps. Basis: {self.basis}. {gaps_told(self.gaps)} This covers the releases of one ledger: such figures "
-            "of several must not be added up."
+            f"{self.incomplete}\nAssuming that {self.assumption}: ({rounded_up(self.epsilon)}, "
+            f"{format_up(self.delta)})-differential privacy for adding or removing {self.incomplete.protect} of the "
+            f"complete table behind the gaps. Basis: {self.basis}. {gap_rules_text(self.gaps)} "
+            "This covers the releases of one ledger: such figures of several must not be added up."
         )
         if self.realised is None or self.realised > 0.999 * self.epsilon:
             return promise
@@ -104,10 +104,10 @@ class GroundTruth:
         }
 
 
-def gaps_told(gaps: Mapping[str, str]) -> str:
+def gap_rules_text(gaps: Mapping[str, str]) -> str:
     """What counts as a gap in these columns, those that agree together.
 
-    >>> gaps_told({"age": "an empty cell", "sex": "an empty cell", "income": "'-8'"})
+    >>> gap_rules_text({"age": "an empty cell", "sex": "an empty cell", "income": "'-8'"})
     "A gap is, in 'age', 'sex': an empty cell; in 'income': '-8'."
     """
     columns: dict[str, list[str]] = {}
@@ -222,16 +222,16 @@ def cautions(epsilon: float, delta: float, *, expected_rows: int | None = None) 
         odds = f"odds about one person can shift by a factor of up to e^ε = {factor(epsilon)}"
         if epsilon > VERY_HIGH_EPSILON:
             told.append(
-                f"ε = {told_up(epsilon)} is above 10, A VERY WEAK PROMISE: {odds}. It hardly protects by itself."
+                f"ε = {format_up(epsilon)} is above 10, A VERY WEAK PROMISE: {odds}. It hardly protects by itself."
             )
         else:
-            told.append(f"ε = {told_up(epsilon)} is above 1: {odds}. Weigh whether that is enough.")
+            told.append(f"ε = {format_up(epsilon)} is above 1: {odds}. Weigh whether that is enough.")
     rows = expected_rows or USUAL_ROWS
     if delta * rows * CLEARLY > 1 + 1e-9:
         said = "that the schema expects" if expected_rows else "assumed, since the schema states no expected_rows"
         said = f"{plural(rows, 'row')} {said}"
         told.append(
-            f"δ = {told_up(delta)} is one in {1 / delta:,.0f}, not clearly below one in the {said}: rows "
+            f"δ = {format_up(delta)} is one in {1 / delta:,.0f}, not clearly below one in the {said}: rows "
             f"could be published whole with that probability each. At most {1 / (CLEARLY * rows):g} would be clear."
         )
     return told
@@ -256,7 +256,7 @@ def summary(ledger: Ledger, gaps: Mapping[str, GapRule] | None) -> dict[str, Any
         "rows_per_person": ledger.protect.at_most,
         "budget": {"epsilon": ledger.budget.epsilon, "delta": ledger.budget.delta}
         | ({} if assumed is None else {"ground_truth": str(assumed)}),
-        "gaps": gaps if gaps is None else {column: asdict(rule) for column, rule in gaps.items()},
+        "gaps": gaps if gaps is None else {column: rule.to_dict() for column, rule in gaps.items()},
         "order": None if ledger.order == PURE else ledger.order,
         "capacity": ledger.capacity.value,
         "spent": ledger.spent.value,
@@ -282,7 +282,7 @@ def text(ledger: Ledger) -> str:
         delta += assumed.failure
     used, left = ledger.percentages()
     lines = [
-        f"Ledger of '{ledger.table}': ε = {told_up(ledger.budget.epsilon)}, δ = {told_up(delta)}{for_whom}, "
+        f"Ledger of '{ledger.table}': ε = {format_up(ledger.budget.epsilon)}, δ = {format_up(delta)}{for_whom}, "
         f"protecting {ledger.protect}",
         f"  spent {used:.2f}%, left {left:.2f}%; the spending so far amounts, after the fact, to "
         f"ε = {rounded_up(ledger.epsilon_spent())}{whom}",
@@ -290,7 +290,11 @@ def text(ledger: Ledger) -> str:
     lines += [f"  {note}" for note in (pricing_note(ledger),) if note]
     lines += [f"  {caution}" for caution in ledger.cautions()]
     if assumed is not None:
-        lines += [f"  assuming that {assumed}", f"  {gaps_told(ledger.gap_rules(assumed))}", f"  {ledger.guarantee()}"]
+        lines += [
+            f"  assuming that {assumed}",
+            f"  {gap_rules_text(ledger.gap_rules(assumed))}",
+            f"  {ledger.guarantee()}",
+        ]
         lines += [f"  {remark}" for remark in ledger.remarks]
     if ledger.entries:
         lines += ["", *_entries(ledger)]
@@ -355,7 +359,7 @@ def refused_unit(ledger: Ledger, path: Path, unit: Rows) -> LedgerError:
         )
     stated, true = ledger.guarantee(), ledger.guarantee_for(unit)
     if stated.private:
-        promised, left = (f"({rounded_up(found.epsilon)}, {told_up(found.delta)})" for found in (stated, true))
+        promised, left = (f"({rounded_up(found.epsilon)}, {format_up(found.delta)})" for found in (stated, true))
         wrong += (
             f": its releases are less private than they state. For a person with {unit.at_most} rows "
             + (f"{left}-differential privacy is left" if true.delta < 1 else "no differential privacy can be proved")

@@ -15,7 +15,7 @@ from gapless.privacy.mechanisms import ChoiceByGroup, DiscreteGaussian, Discrete
 from gapless.privacy.private import L1, L2, Linf, LinfByGroup, Sampled, Smooth
 from gapless.privacy.sgd import PrivateTraining
 from gapless.privacy.smooth import SmoothCauchy
-from gapless.privacy.teachers import OneTeacher, TeacherVotes
+from gapless.privacy.teachers import SubsampledTeacher, TeacherVotes
 
 Recorded: TypeAlias = (
     DiscreteLaplace
@@ -26,10 +26,10 @@ Recorded: TypeAlias = (
     | SmoothCauchy
     | PrivateTraining
     | TeacherVotes
-    | OneTeacher
+    | SubsampledTeacher
 )
 
-MECHANISMS: dict[str, type[Recorded]] = {kind.__name__: kind for kind in get_args(Recorded)}
+MECHANISMS: dict[str, type[Recorded]] = {kind.recorded_name(): kind for kind in get_args(Recorded)}
 UNKNOWN_MECHANISM = {
     "name": "unknown"
 }  # the mechanism of an entry that a crash left half written, for which nothing was read

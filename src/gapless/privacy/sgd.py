@@ -25,8 +25,8 @@ from gapless.threads import one_thread
 from gapless.types import Codes, Floats, Integers, is_number, whole
 
 BLOCK = 256  # rows that are evaluated at once, always as many: then what a row adds does not depend on the others
-GRID = 20  # sums are rounded to clip·2^-GRID, so that noise on them is integer noise
-FINE = 44  # what a row adds is a whole multiple of clip·2^-FINE in each number, so that sums of rows are exact
+GRID_BITS = 20  # sums are rounded to clip·2^-GRID_BITS, so that noise on them is integer noise
+SUM_BITS = 44  # what a row adds is a whole multiple of clip·2^-SUM_BITS in each number, so that sums of rows are exact
 SLACK = 2.0**-13  # more than floats can add to the length of what a row adds, in units of `clip`: 2^-15 is proved
 HIGHEST_ORDER = 2**14  # up to which the loss is computed to ten digits
 _UP = 1 + 1e-9  # the loss is rounded up by more than its float error
@@ -60,7 +60,7 @@ class RowGradients(Protocol):
 
         A row's vector is a function of its gradient and its weight alone. Each of its numbers is at most as large as
         before the cut, up to the rounding of a product: so the vector is no longer than that. The sum is exact for
-        `BLOCK` rows no longer than 2^FINE·(1 + SLACK), in whatever order products are added up.
+        `BLOCK` rows no longer than 2^SUM_BITS·(1 + SLACK), in whatever order products are added up.
         """
         ...
 
@@ -99,10 +99,10 @@ class Trainable(Protocol[S]):
         ...
 
     def poisson_sample(self, row_sampler: RowSampler) -> Iterator[Block]:
-        """The rows that are marked, block by block; `marks` is told how many rows there are to mark."""
+        """The rows that are marked, block by block; `row_sampler` gets the number of rows."""
         ...
 
-    def done(self, steps: int) -> None:
+    def report_progress(self, steps: int) -> None:
         """Report the number of steps done, and nothing of the state: a stopped training is done again (`Journal`)."""
         ...
 
@@ -141,9 +141,9 @@ class PrivateTraining(RecordedMechanism):
     draws: int = 1
 
     def __post_init__(self) -> None:
-        within("rate", self.rate, 2.0**-_WORD, 1)
-        within("clip", self.clip, 2.0**-10, 2.0**20)
-        within("std", self.std, 2.0**-GRID, LARGEST * 2.0**-GRID)
+        check_range("rate", self.rate, 2.0**-_WORD, 1)
+        check_range("clip", self.clip, 2.0**-10, 2.0**20)
+        check_range("std", self.std, 2.0**-GRID_BITS, LARGEST * 2.0**-GRID_BITS)
         for name in ("rate", "clip", "std"):
             object.__setattr__(self, name, float(getattr(self, name)))  # plain: what is charged is what is drawn
         for name in ("steps", "numbers", "draws"):
@@ -160,7 +160,7 @@ class PrivateTraining(RecordedMechanism):
         check_not_pure(order, "private training")
         rows = -(-distance.at_most // self.draws)
         rate = -math.expm1(rows * math.log1p(-self.rate)) if self.rate < 1 else 1.0
-        shift = rows * (1 + math.sqrt(self.numbers) * 2.0**-GRID + SLACK) * math.sqrt(self.draws) / self.std
+        shift = rows * (1 + math.sqrt(self.numbers) * 2.0**-GRID_BITS + SLACK) * math.sqrt(self.draws) / self.std
         return Loss(self.steps * self.draws * subsampled_loss(rate, shift, order), order)
 
     @classmethod
@@ -173,13 +173,13 @@ class PrivateTraining(RecordedMechanism):
         def with_std(std: float) -> PrivateTraining:
             return cls(rate=rate, steps=steps, clip=clip, std=std, numbers=numbers, draws=distance.at_most)
 
-        most = LARGEST * 2.0**-GRID
+        most = LARGEST * 2.0**-GRID_BITS
         return with_std(least_std(loss, lambda std: with_std(std).loss(distance, loss.order), most))
 
     @one_thread()
     def __call__(self, value: Trainable[S], noise: NoiseSource) -> Floats:
         """Run all steps and give the numbers of the last state."""
-        program, unit = value.program, self.clip * 2.0**-GRID
+        program, unit = value.program, self.clip * 2.0**-GRID_BITS
         if program.numbers != self.numbers:
             raise BudgetError(
                 f"a gradient has {program.numbers} numbers, and noise for {self.numbers} was paid for",
@@ -187,52 +187,54 @@ class PrivateTraining(RecordedMechanism):
             )
         state = program.start()
         for step in range(self.steps):
-            total = LongSum.zeros(self.numbers)
-            for block in value.poisson_sample(lambda rows: included(self.rate, rows, noise)):
+            total = ExactSum.zeros(self.numbers)
+            for block in value.poisson_sample(lambda rows: draw_rows(self.rate, rows, noise)):
                 with np.errstate(all="ignore"):  # a warning would tell of rows
                     total.add(self.clipped(program.gradients(state, block), block.rows))
             steps_of_grid = total.rounded()
             for _ in range(self.draws):
-                steps_of_grid += noise.discrete_gaussian(self.std * 2.0**GRID / math.sqrt(self.draws), self.numbers)
+                steps_of_grid += noise.discrete_gaussian(
+                    self.std * 2.0**GRID_BITS / math.sqrt(self.draws), self.numbers
+                )
             state = program.follow(state, np.asarray(steps_of_grid * unit, dtype=np.float64), step)
-            value.done(step + 1)
+            value.report_progress(step + 1)
         return program.outcome(state)
 
     def clipped(self, gradients: RowGradients, rows: int) -> Floats:
         """The sum of the first rows' gradients, each cut to the length `clip`; one that is not finite is left out.
 
-        In whole multiples of clip·2^-FINE, and exact.
+        In whole multiples of clip·2^-SUM_BITS, and exact.
         """
         weights = np.minimum(1.0, self.clip / np.sqrt(gradients.squared_norms()))
         weights[rows:] = 0.0
-        return gradients.integer_total(np.where(np.isfinite(weights), weights, 0.0) * (2.0**FINE / self.clip))
+        return gradients.integer_total(np.where(np.isfinite(weights), weights, 0.0) * (2.0**SUM_BITS / self.clip))
 
 
 @dataclass(slots=True)
-class LongSum:
+class ExactSum:
     """A sum of vectors of whole numbers below 2^53, exact however many there are.
 
     Float sums lose digits. Here `high` counts steps of the grid that noise is added on, and `low`, from 0 to below
-    2^(FINE - GRID), what is left in finer steps. Beyond 64 bits `high` wraps, as noise does.
+    2^(SUM_BITS - GRID_BITS), what is left in finer steps. Beyond 64 bits `high` wraps, as noise does.
     """
 
     high: Integers
     low: Integers
 
     @classmethod
-    def zeros(cls, numbers: int) -> LongSum:
+    def zeros(cls, numbers: int) -> ExactSum:
         """The sum of nothing."""
         return cls(np.zeros(numbers, dtype=np.int64), np.zeros(numbers, dtype=np.int64))
 
     def add(self, vector: Floats) -> None:
         """Add a vector of whole numbers."""
         numbers = vector.astype(np.int64) + self.low
-        self.high += numbers >> FINE - GRID  # rounded down, so that what is left is not negative
-        self.low = numbers & (1 << FINE - GRID) - 1
+        self.high += numbers >> SUM_BITS - GRID_BITS  # rounded down, so that what is left is not negative
+        self.low = numbers & (1 << SUM_BITS - GRID_BITS) - 1
 
     def rounded(self) -> Integers:
         """The sum in steps of the grid, rounded to the nearest."""
-        return self.high + (self.low + (1 << FINE - GRID - 1) >> FINE - GRID)
+        return self.high + (self.low + (1 << SUM_BITS - GRID_BITS - 1) >> SUM_BITS - GRID_BITS)
 
 
 def least_std(loss: Loss, cost: Callable[[float], Loss], most: float) -> float:
@@ -252,9 +254,9 @@ def least_std(loss: Loss, cost: Callable[[float], Loss], most: float) -> float:
     return math.exp(high) if fits(math.exp(high)) else most
 
 
-def included(rate: float, rows: int, noise: NoiseSource) -> NDArray[np.bool_]:
+def draw_rows(rate: float, rows: int, noise: NoiseSource) -> NDArray[np.bool_]:
     """Which rows are in a lot: each by itself, with chance ⌊rate·2³²⌋/2³²."""
-    words = noise.words(-(-rows // 2)).view(np.uint32)[:rows]
+    words = noise.uniform_words(-(-rows // 2)).view(np.uint32)[:rows]
     return np.asarray(words < int(rate * 2**_WORD))
 
 
@@ -264,10 +266,10 @@ def subsampled_loss(rate: float, shift: float, order: float) -> float:
     At whole orders n the bound of the mechanism. :math:`(n-1)\varepsilon_n` is convex in the order, and 0 at 1, so
     that a line between whole orders lies above it.
     """
-    return between_whole_orders(lambda whole: _log_moment(rate, shift, whole), order)
+    return interpolate_orders(lambda whole: _log_moment(rate, shift, whole), order)
 
 
-def between_whole_orders(log_moment: Callable[[int], float], order: float) -> float:
+def interpolate_orders(log_moment: Callable[[int], float], order: float) -> float:
     """The loss at any order from a bound on the logarithm of the moment at whole ones, rounded up."""
     if order > HIGHEST_ORDER:
         raise BudgetError(
@@ -294,7 +296,7 @@ def _log_moment(rate: float, shift: float, order: int) -> float:
     return float(np.logaddexp(0.0, logsumexp(chance + beyond)))
 
 
-def within(name: str, value: object, least: float, most: float) -> None:
+def check_range(name: str, value: object, least: float, most: float) -> None:
     """Refuse a parameter that is no number in this range."""
     if not (is_number(value) and least <= value <= most):
         raise BudgetError(f"{name} = {value!r}", hint=f"pass a number from {least:.4g} to {most:.4g}")

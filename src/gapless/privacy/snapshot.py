@@ -17,10 +17,16 @@ from pathlib import Path
 from gapless.errors import BudgetError, Call, Hint, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.accounting import composed_epsilon, partition_epsilon
-from gapless.privacy.assumptions import MCAR, Assumption, Paid, named_rates, over
+from gapless.privacy.assumptions import MCAR, Assumption, EstimateReceipt, expand_rates, named_rates
 from gapless.privacy.budget import PURE, Budget, Loss, Rows, epsilon_of
 from gapless.privacy.first_batch import GaussianBatch
-from gapless.privacy.ground_truth import mean_exp, merged, most_lost, observed, renyi
+from gapless.privacy.ground_truth import (
+    complete_data_loss,
+    max_incomplete_loss,
+    merge_releases,
+    observed_probabilities,
+    renyi_loss,
+)
 from gapless.privacy.ledger_file import VERSION, Entry
 from gapless.privacy.private import Columns
 from gapless.privacy.promise import GroundTruth, Guarantee, group_privacy
@@ -55,16 +61,19 @@ class GapDefinitions:
     @property
     def columns_with_gaps(self) -> list[str]:
         """The columns that have gaps, as the header states them: no other can lower a figure."""
-        return [column for column, rule in (self.stated or {}).items() if rule.told != "nothing"]
+        return [column for column, rule in (self.stated or {}).items() if rule.description != "nothing"]
 
     def digests(self) -> dict[str, str]:
         """The rules of the reading, for columns that have gaps."""
-        return {column: rule.digest for column, rule in self.reading.items() if rule.told != "nothing"}
+        return {column: rule.digest for column, rule in self.reading.items() if rule.description != "nothing"}
 
     def descriptions(self, assumption: Assumption) -> dict[str, str]:
         """What counts as a gap in each column that an assumption names."""
         rules = self.stated or {}
-        return {column: rules[column].told if column in rules else _NO_DEFINITION for column in named_rates(assumption)}
+        return {
+            column: rules[column].description if column in rules else _NO_DEFINITION
+            for column in named_rates(assumption)
+        }
 
     def check_columns(self, assumption: Assumption, where: object) -> None:
         """Refuse a rate for a column that neither the header nor the reading knows: misspelt, it changes nothing."""
@@ -81,7 +90,9 @@ class GapDefinitions:
                 "This ledger was begun by an earlier gapless and does not say what a gap is: no figure for the "
                 "complete table is below that for the incomplete one.",
             )
-        others = [name for name, rule in self.reading.items() if rule.told != "nothing" and not self.is_same_rule(name)]
+        others = [
+            name for name, rule in self.reading.items() if rule.description != "nothing" and not self.is_same_rule(name)
+        ]
         if not others:
             return ()
         return (
@@ -202,7 +213,7 @@ class LedgerSnapshot:
         if self.first_batch is not None:
             basis = f"{_EXACT}, and the budget's Rényi filter for all that follows"
         if self.budget.ground_truth is not None:
-            epsilon = most_lost(epsilon, self.budget.ground_truth, rows=self.protect.at_most)
+            epsilon = max_incomplete_loss(epsilon, self.budget.ground_truth, rows=self.protect.at_most)
             basis = "the most that the filter for the complete table lets the incomplete one lose"
         if any(entry.noise != noise.SYSTEM for entry in self.entries):
             epsilon, delta, basis = math.inf, 1.0, "noise of a test, not of the operating system"
@@ -228,9 +239,9 @@ class LedgerSnapshot:
         batch, price = self.first_batch
         return batch.epsilon(self.budget.delta, rest=max(0.0, self.total_loss.value - price))
 
-    def receipt(self) -> Paid:
+    def receipt(self) -> EstimateReceipt:
         """Which ledger this is and what it promises in all: for what was estimated under it and is used elsewhere."""
-        return Paid(self.identity, self._budget_guarantee().promise, self.gaps.digests())
+        return EstimateReceipt(self.identity, self._budget_guarantee().promise, self.gaps.digests())
 
     def ground_truth(self, assumption: Assumption | None) -> GroundTruth:
         """What is promised for the complete table behind the gaps (`Ledger.ground_truth`)."""
@@ -244,15 +255,15 @@ class LedgerSnapshot:
             stated = replace(stated, paid=None)  # it is among the entries
         if stated is not promised:
             self.gaps.check_columns(stated, self.path)
-        assumption = over(stated, self.gaps.columns_with_gaps)
+        assumption = expand_rates(stated, self.gaps.columns_with_gaps)
         check_rates_match_gaps(assumption, self.gaps.stated or {})
         incomplete, told = self.guarantee(), self.gaps.descriptions(assumption)
         if not incomplete.private:
             return GroundTruth(incomplete, stated, math.inf, 1.0, incomplete.basis, told, None)
         realised = None
         if self.order == PURE:
-            losses = merged((entry.loss, self.gaps.counted_reads(entry.reads)) for entry in self.entries)
-            realised = mean_exp(losses, assumption, rows=self.protect.at_most)
+            losses = merge_releases((entry.loss, self.gaps.counted_reads(entry.reads)) for entry in self.entries)
+            realised = complete_data_loss(losses, assumption, rows=self.protect.at_most)
         if not self.is_single_batch and assumption == promised and self.gaps.stated is not None:
             found = [(self.budget.epsilon, "the budget's filter for the complete table")]
         else:
@@ -270,7 +281,7 @@ class LedgerSnapshot:
             for entry in begun
         ]
         reads = [self.gaps.counted_reads(entry.reads) for entry in begun]
-        amplified = renyi(merged(zip(losses, reads, strict=True)), assumption, self.order, rows=rows)
+        amplified = renyi_loss(merge_releases(zip(losses, reads, strict=True)), assumption, self.order, rows=rows)
         most = self.capacity.value if self.budget.ground_truth is None else epsilon
         rest = 0.0 if fixed else max(0.0, most - math.fsum(entry.loss for entry in begun))
         yield (
@@ -281,7 +292,7 @@ class LedgerSnapshot:
         )
         if self.order == PURE or assumption.columns != "independent":
             return
-        seen = observed(assumption, rows)
+        seen = observed_probabilities(assumption, rows)
         if self.first_batch is not None:
             batch, price = self.first_batch
             after = "" if fixed else "; all else, which may depend on earlier answers, in full"
@@ -321,7 +332,7 @@ class LedgerGuarantees(ABC):
         """The ε of the spending so far, as if all of it had been fixed in advance."""
         return self._snapshot.epsilon_spent()
 
-    def receipt(self) -> Paid:
+    def receipt(self) -> EstimateReceipt:
         """The identity of this ledger and its promise: for estimates made under it and used elsewhere."""
         return self._snapshot.receipt()
 

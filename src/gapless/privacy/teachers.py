@@ -21,17 +21,17 @@ from gapless.privacy.budget import Loss
 from gapless.privacy.mechanisms import RecordedMechanism, check_distance, check_not_pure
 from gapless.privacy.noise import LARGEST, NoiseSource
 from gapless.privacy.private import Sampled
-from gapless.privacy.sgd import GRID, SLACK, between_whole_orders, least_std, within
+from gapless.privacy.sgd import GRID_BITS, SLACK, check_range, interpolate_orders, least_std
 from gapless.threads import one_thread
 from gapless.types import Codes, Floats, Integers, whole
 
 _UP = 1 + 1e-9  # the loss is rounded up by more than its float error
 
 S = TypeVar("S")
-Drawn: TypeAlias = Callable[[int], Integers]
+TeacherSampler: TypeAlias = Callable[[int], Integers]
 
 
-class School(Protocol[S]):
+class TeacherEnsemble(Protocol[S]):
     """What is asked of teachers, and what is made of the answers: its state is public, since it follows from them."""
 
     @property
@@ -48,18 +48,18 @@ class School(Protocol[S]):
         """The first state."""
         ...
 
-    def lessons(self, columns: tuple[Codes, ...], teacher: Integers) -> Integers:
+    def summarize(self, columns: tuple[Codes, ...], teacher: Integers) -> Integers:
         """Teachers × numbers: what teachers keep of these rows, sums of whole numbers over the rows of each."""
         ...
 
-    def prepare(self, lessons: Integers) -> Any:
+    def prepare(self, sums: Integers) -> Any:
         """Lessons in the form that answers are computed from: line by line."""
         ...
 
-    def ask(self, state: S, taught: Any, step: int, teacher: int | None) -> Floats:
+    def ask(self, state: S, prepared: Any, step: int, teacher: int | None) -> Floats:
         """What teachers say at this step (0, 1 …): one of them, or all, one line after the other.
 
-        The line of a teacher is a function of the state and of its own lessons, to the last bit.
+        The line of a teacher is a function of the state and of its own sums, to the last bit.
         """
         ...
 
@@ -73,18 +73,18 @@ class School(Protocol[S]):
 
 
 class Teachable(Protocol[S]):
-    """Rows, and the school that they are shown to: what a sealed value for these mechanisms holds."""
+    """Rows, and the ensemble that reads them: what a sealed value for these mechanisms holds."""
 
     @property
-    def program(self) -> School[S]:
+    def program(self) -> TeacherEnsemble[S]:
         """What is asked."""
         ...
 
-    def parts(self, drawn: Drawn) -> Iterator[tuple[tuple[Codes, ...], Integers]]:
+    def batches(self, drawn: TeacherSampler) -> Iterator[tuple[tuple[Codes, ...], Integers]]:
         """Every row once, some at a time, with the teacher that it goes to; `drawn` is told how many are to go."""
         ...
 
-    def done(self, steps: int) -> None:
+    def report_progress(self, steps: int) -> None:
         """Report the number of steps done, and nothing of the state: a stopped training is done again (`Journal`)."""
         ...
 
@@ -115,7 +115,7 @@ class TeacherVotes(RecordedMechanism):
     std: float
 
     def __post_init__(self) -> None:
-        within("std", self.std, 2.0**-GRID, LARGEST)
+        check_range("std", self.std, 2.0**-GRID_BITS, LARGEST)
         object.__setattr__(self, "std", float(self.std))  # plain: what is charged is what is drawn
         for name in ("teachers", "steps", "queries"):
             object.__setattr__(self, name, whole(name, getattr(self, name), error=BudgetError, least=1))
@@ -145,18 +145,18 @@ class TeacherVotes(RecordedMechanism):
     def __call__(self, value: Teachable[S], noise: NoiseSource) -> Floats:
         """Run all steps and give the numbers of the last state."""
         program, state = value.program, value.program.start()
-        taught = _taught(value, noise, teachers=self.teachers, answers=(self.queries, 1))
+        prepared = _prepare_teachers(value, noise, teachers=self.teachers, answers=(self.queries, 1))
         for step in range(self.steps):
             with np.errstate(all="ignore"):  # a warning would tell of rows
-                votes = np.asarray(program.ask(state, taught, step, None)).reshape(self.teachers, self.queries) > 0
+                votes = np.asarray(program.ask(state, prepared, step, None)).reshape(self.teachers, self.queries) > 0
             noisy = votes.sum(axis=0, dtype=np.int64) + noise.discrete_gaussian(self.std, self.queries)
             state = program.follow(state, noisy.astype(np.float64), step)
-            value.done(step + 1)
+            value.report_progress(step + 1)
         return program.outcome(state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneTeacher(RecordedMechanism):
+class SubsampledTeacher(RecordedMechanism):
     r"""At each step one teacher, drawn anew and evenly, answers with clipped vectors, and noise is added to them.
 
     .. math:: \tilde a_t = h \Bigl(\bigl\lfloor \tfrac1h \bigl(a_i \min(1, C / \lVert a_i \rVert)\bigr)_{i \le V}
@@ -191,12 +191,17 @@ class OneTeacher(RecordedMechanism):
     numbers: int
 
     def __post_init__(self) -> None:
-        within("clip", self.clip, 2.0**-10, 2.0**20)
-        within("std", self.std, 2.0**-GRID, LARGEST * 2.0**-GRID)
+        check_range("clip", self.clip, 2.0**-10, 2.0**20)
+        check_range("std", self.std, 2.0**-GRID_BITS, LARGEST * 2.0**-GRID_BITS)
         for name in ("clip", "std"):
             object.__setattr__(self, name, float(getattr(self, name)))
         for name in ("teachers", "steps", "vectors", "numbers"):
             object.__setattr__(self, name, whole(name, getattr(self, name), error=BudgetError, least=1))
+
+    @classmethod
+    def recorded_name(cls) -> str:
+        """The name in ledgers, which is older than that of the class."""
+        return "OneTeacher"
 
     @property
     def noise_std(self) -> float:
@@ -207,36 +212,38 @@ class OneTeacher(RecordedMechanism):
         """T times the loss of one step."""
         check_distance(distance, Sampled)
         check_not_pure(order, "an ensemble of teachers")
-        apart = 2 * math.sqrt(self.vectors) + math.sqrt(self.numbers) * 2.0**-GRID + SLACK
+        apart = 2 * math.sqrt(self.vectors) + math.sqrt(self.numbers) * 2.0**-GRID_BITS + SLACK
         chance = min(1.0, distance.at_most / self.teachers)
-        return Loss(self.steps * one_of_many_loss(chance, apart / self.std, order), order)
+        return Loss(self.steps * subsampled_teacher_loss(chance, apart / self.std, order), order)
 
     @classmethod
     def for_loss(
         cls, loss: Loss, distance: Sampled, *, teachers: int, steps: int, clip: float, vectors: int, numbers: int
-    ) -> OneTeacher:
+    ) -> SubsampledTeacher:
         """The least noise that costs at most `loss`."""
 
-        def with_std(std: float) -> OneTeacher:
+        def with_std(std: float) -> SubsampledTeacher:
             return cls(teachers=teachers, steps=steps, clip=clip, std=std, vectors=vectors, numbers=numbers)
 
-        most = LARGEST * 2.0**-GRID
+        most = LARGEST * 2.0**-GRID_BITS
         return with_std(least_std(loss, lambda std: with_std(std).loss(distance, loss.order), most))
 
     @one_thread()
     def __call__(self, value: Teachable[S], noise: NoiseSource) -> Floats:
         """Run all steps and give the numbers of the last state."""
-        program, state, unit = value.program, value.program.start(), self.clip * 2.0**-GRID
-        taught = _taught(value, noise, teachers=self.teachers, answers=(self.vectors, self.numbers // self.vectors))
+        program, state, unit = value.program, value.program.start(), self.clip * 2.0**-GRID_BITS
+        prepared = _prepare_teachers(
+            value, noise, teachers=self.teachers, answers=(self.vectors, self.numbers // self.vectors)
+        )
         for step in range(self.steps):
-            (teacher,) = evenly(self.teachers, 1, noise)
+            (teacher,) = draw_teachers(self.teachers, 1, noise)
             with np.errstate(all="ignore"):  # a warning would tell of rows
-                answer = self.clipped(program.ask(state, taught, step, int(teacher)))
+                answer = self.clipped(program.ask(state, prepared, step, int(teacher)))
             steps_of_grid = np.rint(answer.ravel() / unit).astype(np.int64)
-            steps_of_grid += noise.discrete_gaussian(self.std * 2.0**GRID, self.numbers)
+            steps_of_grid += noise.discrete_gaussian(self.std * 2.0**GRID_BITS, self.numbers)
             noisy = np.asarray(steps_of_grid * unit, dtype=np.float64).reshape(answer.shape)
             state = program.follow(state, noisy, step)
-            value.done(step + 1)
+            value.report_progress(step + 1)
         return program.outcome(state)
 
     def clipped(self, vectors: Floats) -> Floats:
@@ -246,18 +253,18 @@ class OneTeacher(RecordedMechanism):
         return np.asarray(vectors * np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300))[:, None])
 
 
-def evenly(teachers: int, many: int, noise: NoiseSource) -> Integers:
+def draw_teachers(teachers: int, many: int, noise: NoiseSource) -> Integers:
     """So many teachers, each drawn by itself, all with the same chance: words that would favour some are drawn anew."""
-    words = noise.words(many).copy()  # those of the system cannot be written to
+    words = noise.uniform_words(many).copy()  # those of the system cannot be written to
     most = 2**64 // teachers * teachers - 1
     while (again := np.flatnonzero(words > np.uint64(most))).size:
-        words[again] = noise.words(again.size)
+        words[again] = noise.uniform_words(again.size)
     return (words % np.uint64(teachers)).astype(np.int64)
 
 
-def one_of_many_loss(chance: float, shift: float, order: float) -> float:
-    """The Rényi loss of one step of `OneTeacher`, at most; Δ/σ is `shift`."""
-    return between_whole_orders(lambda whole: _log_moment(chance, shift, whole), order)
+def subsampled_teacher_loss(chance: float, shift: float, order: float) -> float:
+    """The Rényi loss of one step of `SubsampledTeacher`, at most; Δ/σ is `shift`."""
+    return interpolate_orders(lambda whole: _log_moment(chance, shift, whole), order)
 
 
 def _log_moment(chance: float, shift: float, order: int) -> float:
@@ -280,7 +287,7 @@ def _log_expm1(x: float) -> float:
     return x + math.log(-math.expm1(-x))
 
 
-def _taught(value: Teachable[S], noise: NoiseSource, *, teachers: int, answers: tuple[int, int]) -> Any:
+def _prepare_teachers(value: Teachable[S], noise: NoiseSource, *, teachers: int, answers: tuple[int, int]) -> Any:
     """Give each row to a teacher, and add up what they keep."""
     program = value.program
     if (program.teachers, program.answers) != (teachers, answers):
@@ -289,8 +296,8 @@ def _taught(value: Teachable[S], noise: NoiseSource, *, teachers: int, answers: 
             "was paid for",
             hint=Hint("pass ", Argument("teachers"), " of the program, and the shape of its answers"),
         )
-    lessons: Integers | int = 0
+    sums: Integers | int = 0
     with np.errstate(all="ignore"):  # a warning would tell of rows
-        for columns, teacher in value.parts(lambda rows: evenly(teachers, rows, noise)):
-            lessons = lessons + program.lessons(columns, teacher)
-        return program.prepare(np.asarray(lessons))
+        for columns, teacher in value.batches(lambda rows: draw_teachers(teachers, rows, noise)):
+            sums = sums + program.summarize(columns, teacher)
+        return program.prepare(np.asarray(sums))

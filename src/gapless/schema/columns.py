@@ -186,7 +186,7 @@ class Column:
 
         Bins and descriptions are not in it, since they make no cell a gap (docs/proofs/ground_truth.md, section 11).
 
-        >>> print(Categorical("sex", ["F", "M"], may_be_missing=True, missing=("NA", -8)).gap_rule.told)
+        >>> print(Categorical("sex", ["F", "M"], may_be_missing=True, missing=("NA", -8)).gap_rule.description)
         an empty cell, 'NA', '-8', or whatever is none of its levels
         """
         facts = {

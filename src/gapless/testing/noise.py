@@ -59,7 +59,7 @@ class FixedNoise:
         """The exact sampler, with words from the seed."""
         return rounded_knorm(Fraction(scale), size, self._word)
 
-    def words(self, size: int) -> NDArray[np.uint64]:
+    def uniform_words(self, size: int) -> NDArray[np.uint64]:
         """Uniform words from the seed."""
         return self._rng.integers(0, 2**64, size, dtype=np.uint64)
 
@@ -94,9 +94,9 @@ class ScaledNoise:
         """At the wrong scale."""
         return self.source.cauchy(centre, Fraction(self.factor) * scale, quarters)
 
-    def words(self, size: int) -> NDArray[np.uint64]:
+    def uniform_words(self, size: int) -> NDArray[np.uint64]:
         """As `source` does: they have no scale."""
-        return self.source.words(size)
+        return self.source.uniform_words(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class NoNoise:
         """The centre itself, to the nearest whole number."""
         return round(centre)
 
-    def words(self, size: int) -> NDArray[np.uint64]:
+    def uniform_words(self, size: int) -> NDArray[np.uint64]:
         """0, 1, 2 …: the rows' own order."""
         return np.arange(size, dtype=np.uint64)
 

@@ -162,7 +162,7 @@ class NetworkSettings:
             sizes=sizes,
             public=tuple(np.array(codes) for codes in fake.codes),
             optimizer=Adam(rate=Cosine(rate=learning_rate, steps=steps)),
-            lot=max(LEAST_LOT, round(self.rate * fake.rows)),
+            batch_size=max(LEAST_LOT, round(self.rate * fake.rows)),
             seed=whole("seed", self.seed, error=ModelError),
         )
 
@@ -290,9 +290,9 @@ class MLP(NetworkSettings):
         program = self.program(fake)
         state, rng = program.start(), np.random.default_rng(self.seed)
         for step in range(self.steps):
-            chosen = rng.integers(truth.rows, size=program.lot)
-            rows = program.gradients(state, Block(tuple(codes[chosen] for codes in truth.codes), program.lot))
-            state = program.follow(state, rows.total(np.ones(program.lot)), step)
+            chosen = rng.integers(truth.rows, size=program.batch_size)
+            rows = program.gradients(state, Block(tuple(codes[chosen] for codes in truth.codes), program.batch_size))
+            state = program.follow(state, rows.total(np.ones(program.batch_size)), step)
         logs = program.log_odds(program.outcome(state), program.public)
         return Weights(np.exp(logs - logs.max()), method="network (NOT PRIVATE)")
 

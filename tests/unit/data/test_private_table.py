@@ -21,11 +21,11 @@ from gapless.privacy import (
     DiscreteLaplace,
     ExponentialChoice,
     KNorm,
-    OneTeacher,
     Private,
     PrivateTraining,
     Rows,
     SmoothCauchy,
+    SubsampledTeacher,
     TeacherVotes,
 )
 from gapless.privacy.private import L1, Linf, gather, transform
@@ -37,7 +37,7 @@ from gapless.schema import Integer, Schema
 from gapless.synth import FittedModel
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
-from gapless.types import is_own
+from gapless.types import is_trusted
 from helpers.open_sealed import reveal
 
 ROWS = [("a", "b"), ("b", None), ("a", "a"), (None, "?")]
@@ -205,7 +205,7 @@ class Sly(float):
         lambda number: SmoothCauchy(2.0, number, 1.0),
         lambda number: PrivateTraining(rate=0.5, steps=1, clip=1.0, std=number, numbers=1),
         lambda number: TeacherVotes(teachers=2, steps=1, queries=1, std=number),
-        lambda number: OneTeacher(teachers=2, steps=1, clip=1.0, std=number, vectors=1, numbers=1),
+        lambda number: SubsampledTeacher(teachers=2, steps=1, clip=1.0, std=number, vectors=1, numbers=1),
         ChoiceByGroup,
     ],
 )
@@ -490,11 +490,11 @@ def test_no_method_of_a_sealed_table_takes_a_function_of_rows(table):
 
 
 def test_what_is_ours():
-    assert is_own(gl.Count())
-    assert is_own(Drop())
+    assert is_trusted(gl.Count())
+    assert is_trusted(Drop())
     for foreign in (Louder(), Spy(), Forged(), gl.Count, "count()", 1, None, np.zeros(2)):
-        assert not is_own(foreign)
-    assert not is_own(type("Private", (Private,), {"__module__": "gapless.privacy.private"}))
+        assert not is_trusted(foreign)
+    assert not is_trusted(type("Private", (Private,), {"__module__": "gapless.privacy.private"}))
 
 
 def test_the_distance_of_a_release_is_of_the_very_type(table):

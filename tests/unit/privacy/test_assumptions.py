@@ -6,7 +6,7 @@ import pytest
 
 import gapless as gl
 from gapless.errors import BudgetError
-from gapless.privacy.assumptions import check_assumption, from_dict, named_rates, over, to_dict
+from gapless.privacy.assumptions import check_assumption, expand_rates, from_dict, named_rates, to_dict
 
 
 def test_only_an_assumption_is_one():
@@ -52,7 +52,7 @@ def test_assumptions_are_told_in_full_and_kept_in_files():
         assert from_dict(to_dict(assumption)) == assumption
     assert "any way" in str(gl.MCAR({"a": 0.1}, columns="dependent"))
     assert "paid estimate" in str(gl.MCAR({"a": 0.1}, failure=1e-6))
-    assert over(gl.privacy.MissingAtLeast(0.3), ["x", "y"]) == gl.privacy.MissingAtLeast({"x": 0.3, "y": 0.3})
+    assert expand_rates(gl.privacy.MissingAtLeast(0.3), ["x", "y"]) == gl.privacy.MissingAtLeast({"x": 0.3, "y": 0.3})
     assert "every column" in str(gl.MCAR(0.3))
     assert "0.3 in each of 'a', 'b', 'c', 'd'" in str(gl.MCAR(dict.fromkeys("abcd", 0.3)))
     with pytest.raises(gl.errors.SchemaError, match="no columns called 'odd'"):

@@ -77,12 +77,12 @@ def test_test_sources_draw_it_too():
     fixed = [FixedNoise(7).cauchy(Fraction(10), Fraction(3), 9) for _ in range(2)]
     assert fixed[0] == fixed[1]
     assert NoNoise().cauchy(Fraction(7, 2), Fraction(3), 9) == 4
-    assert NoNoise().words(3).tolist() == [0, 1, 2]
+    assert NoNoise().uniform_words(3).tolist() == [0, 1, 2]
     far = ScaledNoise(2.0**40, FixedNoise(7)).cauchy(Fraction(0), Fraction(1000), 9)
     near = FixedNoise(7).cauchy(Fraction(0), Fraction(1000), 9)
     assert abs(far / 2**40 - near) < 1
     shared = SharedNoise(FixedNoise(7))
-    assert len(set(shared.words(100).tolist())) == 100
+    assert len(set(shared.uniform_words(100).tolist())) == 100
     draws = [shared.cauchy(Fraction(0), Fraction(1000), 9) for _ in range(50)]
     assert all(isinstance(one, int) for one in draws)
     assert len(set(itertools.islice(draws, 50))) > 10

@@ -39,7 +39,7 @@ from gapless.privacy.first_batch import (
     remainder_divergence,
     smallest_noise_factor,
 )
-from gapless.privacy.ground_truth import merged, renyi
+from gapless.privacy.ground_truth import merge_releases, renyi_loss
 from gapless.privacy.ledger_file import hash_of, seal_of
 from gapless.privacy.pricing import Request
 from gapless.privacy.promise import pricing_note
@@ -658,7 +658,7 @@ def test_losses_of_a_priced_batch_are_not_taken_for_renyi_losses(tmp_path):
     rates = MCAR({"x0": 0.97, "x1": 0.97}, columns="dependent")
     order = table.ledger.order
     losses = [mechanism_of(entry.mechanism).loss(L1(1), order).value for entry in table.ledger.entries]
-    bound = renyi(merged(zip(losses, map(frozenset, SETS), strict=True)), rates, order)
+    bound = renyi_loss(merge_releases(zip(losses, map(frozenset, SETS), strict=True)), rates, order)
     assert table.ledger.ground_truth(rates).epsilon == pytest.approx(epsilon_of(Loss(bound, order), 1e-6))
 
 

@@ -13,16 +13,16 @@ import pytest
 
 import gapless as gl
 from gapless.errors import BudgetError
-from gapless.privacy.accounting import amplified, best_partition, chance_observed
+from gapless.privacy.accounting import amplified_epsilon, best_partition, observed_probability
 from gapless.privacy.budget import pure_loss
 from gapless.privacy.ground_truth import (
-    calibrated,
-    comonotone,
-    log_mean_exp,
-    mean_exp,
-    merged,
-    most_lost,
-    renyi,
+    calibrate_loss,
+    comonotone_loss,
+    complete_data_loss,
+    independent_loss,
+    max_incomplete_loss,
+    merge_releases,
+    renyi_loss,
 )
 
 # The figures of [MD] that are no guarantees are no part of the package.
@@ -97,13 +97,13 @@ def test_the_linear_rule_of_the_paper_is_not_a_bound():
 def test_renyi_losses_of_fixed_columns():
     order, rates = 4.0, {"a": 0.3, "b": 0.5, "c": 0.1}
     pairs = list(transcripts(fixed, rates))
-    sets = merged((pure_loss(e, order), columns) for e, columns in pairs[0][2])
-    bound = renyi(sets, gl.MCAR(rates), order)
+    sets = merge_releases((pure_loss(e, order), columns) for e, columns in pairs[0][2])
+    bound = renyi_loss(sets, gl.MCAR(rates), order)
     for one, other in ((0, 1), (1, 0)):
         total = sum(pair[one] ** order * pair[other] ** (1 - order) for pair in pairs)
         assert math.log(total) / (order - 1) <= bound
     assert bound < math.fsum(sets.values())
-    assert renyi(sets, gl.MCAR(rates), math.inf) == mean_exp(sets, gl.MCAR(rates))
+    assert renyi_loss(sets, gl.MCAR(rates), math.inf) == complete_data_loss(sets, gl.MCAR(rates))
 
 
 def hockey_stick(pairs, epsilon):
@@ -118,10 +118,12 @@ def hockey_stick(pairs, epsilon):
 
 def test_columns_that_go_missing_together():
     both = {frozenset({"a", "b"}): 1.0}
-    assert mean_exp(both, gl.MCAR({"a": 0.5, "b": 0.5})) == pytest.approx(amplified(0.25, 1.0), abs=1e-8)
-    assert mean_exp(both, gl.MCAR({"a": 0.5, "b": 0.5}, columns="dependent")) == pytest.approx(0.62, abs=5e-4)
-    assert mean_exp(both, gl.privacy.MissingAtLeast({"a": 0.5, "b": 0.5})) == pytest.approx(
-        amplified(0.5, 1.0), abs=1e-8
+    assert complete_data_loss(both, gl.MCAR({"a": 0.5, "b": 0.5})) == pytest.approx(
+        amplified_epsilon(0.25, 1.0), abs=1e-8
+    )
+    assert complete_data_loss(both, gl.MCAR({"a": 0.5, "b": 0.5}, columns="dependent")) == pytest.approx(0.62, abs=5e-4)
+    assert complete_data_loss(both, gl.privacy.MissingAtLeast({"a": 0.5, "b": 0.5})) == pytest.approx(
+        amplified_epsilon(0.5, 1.0), abs=1e-8
     )
 
 
@@ -130,31 +132,33 @@ def test_the_comonotone_integral_against_a_fine_grid():
     seen = {"a": 0.8, "b": 0.35, "c": 0.5}
     u = (np.arange(1000) + 0.5) / 1000
     total = sum(w * (u < min([seen[c] for c in columns], default=1)) for columns, w in sets.items())
-    assert comonotone(sets, seen) == pytest.approx(math.log(np.exp(total).mean()), abs=1e-8)
+    assert comonotone_loss(sets, seen) == pytest.approx(math.log(np.exp(total).mean()), abs=1e-8)
 
 
 def test_several_rows_of_one_person_are_several_chances_to_be_seen():
     sets, assumption = {frozenset("ab"): 1.0}, gl.MCAR({"a": 0.5, "b": 0.2})
     # Two rows, each read or not by itself: the exact figure is below the bound.
     one = 0.5 * 0.8
-    assert amplified(1 - (1 - one) ** 2, 1.0) <= mean_exp(sets, assumption, rows=2)
-    assert mean_exp(sets, assumption, rows=2) == pytest.approx(amplified(0.75 * 0.96, 1.0), abs=1e-8)
+    assert amplified_epsilon(1 - (1 - one) ** 2, 1.0) <= complete_data_loss(sets, assumption, rows=2)
+    assert complete_data_loss(sets, assumption, rows=2) == pytest.approx(amplified_epsilon(0.75 * 0.96, 1.0), abs=1e-8)
 
 
 def test_the_incomplete_table_loses_no_more_than_said():
     assumption = gl.MCAR({"a": 0.5, "b": 0.2})
-    worst = most_lost(1.0, assumption)
-    assert mean_exp({frozenset("ab"): worst}, assumption) == pytest.approx(1.0, abs=1e-8)
-    assert mean_exp({frozenset("a"): worst / 2, frozenset("b"): worst / 2}, assumption) > 1.0
-    assert most_lost(1.0, gl.MCAR({"a": 0.5, "b": 0.2}, columns="dependent")) == pytest.approx(
+    worst = max_incomplete_loss(1.0, assumption)
+    assert complete_data_loss({frozenset("ab"): worst}, assumption) == pytest.approx(1.0, abs=1e-8)
+    assert complete_data_loss({frozenset("a"): worst / 2, frozenset("b"): worst / 2}, assumption) > 1.0
+    assert max_incomplete_loss(1.0, gl.MCAR({"a": 0.5, "b": 0.2}, columns="dependent")) == pytest.approx(
         math.log1p(math.expm1(1.0) / 0.5)
     )
 
 
 def test_calibration_reaches_the_target_from_below():
     assumption, before = gl.MCAR({"a": 0.4, "b": 0.3}), {frozenset(): 0.2, frozenset("a"): 0.1}
-    loss = calibrated(before, [{"a"}, {"a", "b"}, None], 1.0, assumption)
-    after = mean_exp(merged([(0.2, None), (0.1, {"a"}), (loss, {"a"}), (loss, {"a", "b"}), (loss, None)]), assumption)
+    loss = calibrate_loss(before, [{"a"}, {"a", "b"}, None], 1.0, assumption)
+    after = complete_data_loss(
+        merge_releases([(0.2, None), (0.1, {"a"}), (loss, {"a"}), (loss, {"a", "b"}), (loss, None)]), assumption
+    )
     assert 1.0 - 1e-6 < after <= 1.0
     assert loss > (1.0 - 0.3) / 3
 
@@ -162,12 +166,12 @@ def test_calibration_reaches_the_target_from_below():
 def test_fifty_columns_and_two_hundred_releases_take_a_second_or_two():
     rng = np.random.default_rng(5)
     columns = [f"c{i}" for i in range(50)]
-    sets = merged(
+    sets = merge_releases(
         (1 / 200, {columns[i] for i in rng.choice(50, rng.integers(1, 5), replace=False)}) for _ in range(200)
     )
     seen = dict.fromkeys(columns, 0.8)
     start = time.perf_counter()
-    figure = log_mean_exp(sets, seen)
+    figure = independent_loss(sets, seen)
     assert time.perf_counter() - start < 5
     drawn = rng.random((20_000, 50)) < 0.8
     lost = sum(w * drawn[:, [columns.index(c) for c in one]].all(axis=1) for one, w in sets.items())
@@ -181,7 +185,7 @@ def test_fifty_columns_and_two_hundred_releases_take_a_second_or_two():
 
 def test_example_5_5_complete_rows():
     everything = [frozenset(RATES)] * 4
-    assert chance_observed(frozenset(RATES), RATES) == pytest.approx(0.421875)
+    assert observed_probability(frozenset(RATES), RATES) == pytest.approx(0.421875)
     assert gl.privacy.ground_truth(released(everything), gl.MCAR(RATES)) == pytest.approx(0.545, abs=5e-4)
 
 
@@ -208,7 +212,7 @@ def test_example_5_13_one_model_for_each_column():
     losses = dict.fromkeys(RATES, 0.25)
     assert bench.theorem_5_12(losses, RATES) == pytest.approx(0.9375)
     exact = gl.privacy.ground_truth([(loss, {column}) for column, loss in losses.items()], gl.MCAR(RATES))
-    assert exact == pytest.approx(sum(amplified(1 - RATES[c], 0.25) for c in RATES), abs=1e-8)
+    assert exact == pytest.approx(sum(amplified_epsilon(1 - RATES[c], 0.25) for c in RATES), abs=1e-8)
     assert exact < 0.9375
 
 

@@ -13,13 +13,13 @@ from gapless.errors import BudgetError, LedgerError, SchemaError
 from gapless.evaluate.gap_curve import gap_curve
 from gapless.privacy import Budget, DiscreteLaplace, Ledger, for_counts
 from gapless.privacy import ground_truth_filter as filter_module
-from gapless.privacy.ground_truth import merged, most_lost
+from gapless.privacy.ground_truth import max_incomplete_loss, merge_releases
 from gapless.privacy.ledger_file import hash_of, new_header, seal_of
 from gapless.report.statement import privacy_statement
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import fixed_noise
 
-ground_truth_module = sys.modules[most_lost.__module__]  # the function hides the module of the same name
+ground_truth_module = sys.modules[max_incomplete_loss.__module__]  # the function hides the module of the same name
 SCHEMA = letters_schema([3, 2, 4, 2])
 ROWS = [("a", None, "b", "a"), ("b", "a", None, "b"), (None, "b", "c", "a")] * 50
 ASSUMED = gl.MCAR(dict.fromkeys(SCHEMA.names, 0.4))
@@ -203,7 +203,7 @@ def test_every_method_keeps_the_promise_to_the_complete_table_and_uses_it_up(tmp
     assert figure.realised > 0.95
     assert figure.epsilon <= 1
     lost = math.fsum(entry.loss for entry in table.ledger.entries)
-    assert 1.3 < lost <= figure.incomplete.epsilon <= most_lost(1.0, ASSUMED)
+    assert 1.3 < lost <= figure.incomplete.epsilon <= max_incomplete_loss(1.0, ASSUMED)
 
 
 def test_known_rates_let_privbayes_add_less_noise(tmp_path):
@@ -489,8 +489,8 @@ def test_a_half_written_entry_of_a_filtered_ledger_spends_all_of_it(tmp_path):
 
 def test_many_wide_releases_stay_within_the_promise_though_the_figure_is_only_a_bound(tmp_path, monkeypatch):
     """Tables of at most two columns: sets are shrunk, bounds may jump, the filter must hold all the same."""
-    bound = ground_truth_module.log_mean_exp
-    monkeypatch.setattr(ground_truth_module, "log_mean_exp", lambda sets, seen: bound(sets, seen, width=2))
+    bound = ground_truth_module.independent_loss
+    monkeypatch.setattr(ground_truth_module, "independent_loss", lambda sets, seen: bound(sets, seen, width=2))
     table = people(tmp_path, FILTERED)
     for pair in combinations(SCHEMA.names, 2):
         measure(table, [list(pair)], 15)
@@ -505,27 +505,27 @@ def test_a_thread_that_only_looks_does_not_make_the_filter_forget(tmp_path, monk
     people = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(1.0, 0, ground_truth=ASSUMED))
     ledger = people.ledger
     grant = ledger.grant(ledger.left, to="test")
-    slow = filter_module.mean_exp
+    slow = filter_module.complete_data_loss
     counts = people.marginal(SCHEMA.names[0])
 
     def release(epsilon):
         grant.release(counts, DiscreteLaplace(1 / epsilon), what="count")
 
     def interrupted(*given, **more):
-        monkeypatch.setattr(filter_module, "mean_exp", slow)
+        monkeypatch.setattr(filter_module, "complete_data_loss", slow)
         found = slow(*given, **more)
         release(0.7)  # another thread, while this one computes
         return found
 
     release(0.05)
     ledger._amplified = (0, 0.0)
-    monkeypatch.setattr(filter_module, "mean_exp", interrupted)
+    monkeypatch.setattr(filter_module, "complete_data_loss", interrupted)
     seen = ledger.spent.value
     assert ledger.spent.value > 2 * seen  # what came meanwhile is not forgotten
     with pytest.raises(gl.errors.BudgetError):
         release(0.7)
         release(0.7)
-    assert slow(merged([(e.loss, e.reads) for e in ledger.entries]), ASSUMED) <= 1
+    assert slow(merge_releases([(e.loss, e.reads) for e in ledger.entries]), ASSUMED) <= 1
 
 
 def test_what_is_printed_never_understates(tmp_path):
@@ -537,7 +537,7 @@ def test_what_is_printed_never_understates(tmp_path):
 
 
 def test_many_columns_that_are_nearly_always_missing():
-    most = most_lost(1.0, gl.MCAR({f"x{i}": 0.9 for i in range(400)}))
+    most = max_incomplete_loss(1.0, gl.MCAR({f"x{i}": 0.9 for i in range(400)}))
     assert most == pytest.approx(math.log(math.e - 1) + 400 * math.log(10), rel=1e-6)
 
 
@@ -575,7 +575,7 @@ def test_the_same_words_for_other_cells_are_another_gap(tmp_path):
         gl.Schema("t", (gl.Categorical("x0", levels, may_be_missing=True),)) for levels in (["a", "b", "c"], ["a", "b"])
     ]
     rules = [schema["x0"].gap_rule for schema in columns]
-    assert rules[0].told == rules[1].told
+    assert rules[0].description == rules[1].description
     rows = pl.DataFrame({"x0": ["a", "b", "c", None]})
     for schema in columns:
         table = gl.read(rows, schema, protect=gl.Rows(1), ledger=tmp_path / "t.ledger", budget=budget)

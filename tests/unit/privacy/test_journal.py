@@ -106,7 +106,7 @@ def training(table):
         network=Linear(3, 2),
         cells=Cells(given=(0,), sizes=(3,), targets=(1,), cells=(2,)),
         optimizer=plain_steps(0.1, 2),
-        lot=1.0,
+        batch_size=1.0,
     )
     mechanism = PrivateTraining(rate=0.5, steps=2, clip=1.0, std=9.0, numbers=program.numbers)
     return training_rows(table, program, columns=["x0", "x1"]), mechanism
@@ -119,7 +119,7 @@ def sealed(table, value, distance):
 
 def teaching(name):
     def releases(table):
-        value, settings = teacher_ensembles.taught(table, name)
+        value, settings = teacher_ensembles.prepare_example(table, name)
         return value, MECHANISMS[name](**settings, std=90.0)
 
     return releases

@@ -29,7 +29,7 @@ from gapless.privacy.registry import MECHANISMS
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import FixedNoise, _active, fixed_noise
 from helpers.optimizers import plain_steps
-from helpers.teacher_ensembles import taught
+from helpers.teacher_ensembles import prepare_example
 
 ROWS = [("a", "b"), ("b", None), ("a", "a")]
 
@@ -675,10 +675,12 @@ def released_by(name, folder):
     more = {}
     if name == "PrivateTraining":
         cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(3,))
-        value = training_rows(table, Descent(network=Linear(3, 3), cells=cells, optimizer=plain_steps(0.1, 3), lot=1.0))
+        value = training_rows(
+            table, Descent(network=Linear(3, 3), cells=cells, optimizer=plain_steps(0.1, 3), batch_size=1.0)
+        )
         more = {"rate": 0.5, "steps": 3, "clip": 1.0, "numbers": 12}
     if name in ("TeacherVotes", "OneTeacher"):
-        value, more = taught(table, name)
+        value, more = prepare_example(table, name)
     release(table, MECHANISMS[name].for_loss(half, value.distance, **more), value)
     return table.ledger.path
 

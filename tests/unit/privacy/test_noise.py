@@ -15,12 +15,12 @@ import pytest
 
 from gapless.privacy import noise
 from gapless.privacy.exact_noise import exp
-from gapless.privacy.noise import SMALL, Law, SystemNoise, WideGaussian, current, origin
+from gapless.privacy.noise import SMALL, Distribution, SystemNoise, WideGaussian, current, origin
 from gapless.testing.noise import FixedNoise, fixed_noise, no_noise, scaled_noise, shared_noise
 
 LAWS = {
-    **{f"laplace {s}": Law.laplace(s) for s in (0.01, 0.3, 1.0, 3.7, 40.0)},
-    **{f"gaussian {s}": Law.gaussian(s) for s in (0.01, 0.3, 1.0, 3.7, 150.0)},
+    **{f"laplace {s}": Distribution.laplace(s) for s in (0.01, 0.3, 1.0, 3.7, 40.0)},
+    **{f"gaussian {s}": Distribution.gaussian(s) for s in (0.01, 0.3, 1.0, 3.7, 150.0)},
 }
 every_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 
@@ -57,12 +57,14 @@ def test_the_ends_of_a_table_are_always_ambiguous(law):
     assert np.all(upper[1:] >= upper[:-1])
 
 
-@pytest.mark.parametrize("law", [Law.laplace(1e-300), Law.laplace(5e-324), Law.gaussian(5e-324)])
+@pytest.mark.parametrize(
+    "law", [Distribution.laplace(1e-300), Distribution.laplace(5e-324), Distribution.gaussian(5e-324)]
+)
 def test_the_smallest_scales_have_all_their_mass_at_zero(law):
     assert law.brackets(64) == ([0, 2**64 - 1], [0, 2**64 - 1])
 
 
-@pytest.mark.parametrize("law", [Law.laplace(1.3), Law.gaussian(2.6)])
+@pytest.mark.parametrize("law", [Distribution.laplace(1.3), Distribution.gaussian(2.6)])
 def test_every_short_word_is_decided_rightly_or_left_open(law):
     """All 2^12 words of 12 bits: a decided word lies wholly inside its cell of F."""
     bits = 12
@@ -83,7 +85,7 @@ def test_every_short_word_is_decided_rightly_or_left_open(law):
 @pytest.mark.parametrize("bits", [8, 9, 11, 13, 16])
 def test_coarse_brackets_hold_the_truth(scale, bits):
     """With so few digits each rounding and the tail beyond the table are of a size that matters."""
-    for law in (Law.laplace(scale), Law.gaussian(scale)):
+    for law in (Distribution.laplace(scale), Distribution.gaussian(scale)):
         lower, upper = law.brackets(bits)
         for low, f, high in zip(lower, exact_cdf(law, len(lower) // 2 - 1), upper, strict=True):
             assert low <= f * 2**bits <= high + 1
@@ -127,7 +129,7 @@ def digits(word):
     return int(word).to_bytes(8, sys.byteorder), int(word).to_bytes(8, "big")
 
 
-@pytest.mark.parametrize("law", [Law.laplace(3.0), Law.gaussian(2.0), Law.gaussian(0.3)])
+@pytest.mark.parametrize("law", [Distribution.laplace(3.0), Distribution.gaussian(2.0), Distribution.gaussian(0.3)])
 @pytest.mark.parametrize("k", [-2, -1, 0, 1])
 @pytest.mark.parametrize(("step", "more"), [(-1, 0), (1, 1), (0, 0), (0, 1)])
 def test_an_ambiguous_word_is_decided_by_the_words_that_follow(monkeypatch, law, k, step, more):
@@ -145,7 +147,7 @@ def test_an_ambiguous_word_is_decided_by_the_words_that_follow(monkeypatch, law,
 @pytest.mark.parametrize("word", [0, 2**64 - 1])
 def test_the_tails_go_on_beyond_the_table(monkeypatch, word):
     """U is 2^-120 away from 0 or 1: there F has to be computed further out than in the table."""
-    law = Law.laplace(1.0)
+    law = Distribution.laplace(1.0)
     edge = 256 if word == 0 else 2**64 - 256
     left = script(monkeypatch, digits(word)[0], digits(edge)[1])
     (z,) = law.draw(1)
@@ -157,7 +159,7 @@ def test_the_tails_go_on_beyond_the_table(monkeypatch, word):
 
 
 def test_only_the_ambiguous_draws_of_a_vector_are_changed(monkeypatch):
-    law = Law.gaussian(5.0)
+    law = Distribution.gaussian(5.0)
     lower, *_ = noise._table(law)
     middle = len(lower) // 2
     words = np.array([2**63, lower[middle + 2], 2**62], dtype=np.uint64)
@@ -168,14 +170,14 @@ def test_only_the_ambiguous_draws_of_a_vector_are_changed(monkeypatch):
 
 
 def test_long_vectors_use_the_table_and_short_ones_opendp(monkeypatch):
-    monkeypatch.setattr(Law, "draw", lambda _, size: np.full(size, 99))
+    monkeypatch.setattr(Distribution, "draw", lambda _, size: np.full(size, 99))
     for draw in (SystemNoise().discrete_laplace, SystemNoise().discrete_gaussian):
         assert set(draw(3.0, SMALL + 1)) == {99}
         assert set(draw(3.0, 100)) != {99}
         assert set(draw(1e6, SMALL + 1)) != {99}, "a table of this scale would be too large"
 
 
-@pytest.mark.parametrize("law", [Law.laplace(2**19 / 110), Law.gaussian(35_340.0)])
+@pytest.mark.parametrize("law", [Distribution.laplace(2**19 / 110), Distribution.gaussian(35_340.0)])
 def test_the_largest_tables_keep_to_their_bound(law):
     assert law.fits
     lower, upper, _ = noise._table(law)
@@ -411,7 +413,7 @@ def test_wide_noise_keeps_each_draw_with_the_chance_that_makes_its_law(std, monk
     width, places = 1 << wide.bits, 64 - wide.bits
     cells = np.repeat([0, 1, -1, 300, -300, 1500, -1500, 2700], 4)
     inside = np.tile(np.array([0, 1, width // 2, width - 1], dtype=np.uint64), 8)
-    monkeypatch.setattr(noise.Law, "draw", lambda *_: cells)
+    monkeypatch.setattr(noise.Distribution, "draw", lambda *_: cells)
 
     def kept(digits):
         words = (digits << np.uint64(wide.bits)) | inside

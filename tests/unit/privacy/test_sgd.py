@@ -17,10 +17,20 @@ from gapless.model.neural.gradients import Joint, Plain
 from gapless.model.neural.layers import Attention, Chain, Embedding, Linear, ReLU
 from gapless.privacy import L1, L2, MCAR, Budget, Ledger, PrivateTraining, Rows, Sampled
 from gapless.privacy.registry import recomputed_loss
-from gapless.privacy.sgd import BLOCK, FINE, GRID, HIGHEST_ORDER, SLACK, Block, LongSum, included, subsampled_loss
+from gapless.privacy.sgd import (
+    BLOCK,
+    GRID_BITS,
+    HIGHEST_ORDER,
+    SLACK,
+    SUM_BITS,
+    Block,
+    ExactSum,
+    draw_rows,
+    subsampled_loss,
+)
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import FixedNoise, NoNoise, fixed_noise, no_noise
-from gapless.types import all_own
+from gapless.types import all_trusted
 
 SCHEMA = letters_schema([2, 3, 2])
 ROWS = [("a", "b", "a"), ("b", None, "b"), (None, "-", "b"), ("a", "n/a", None), ("b", "c", "a")] * 40
@@ -31,7 +41,7 @@ def program(**more):
     sizes = tuple(column.extended_size for column in SCHEMA.columns)
     cells = Cells(given=(0, 1), sizes=sizes[:2], targets=(2,), cells=(2,))
     network = Chain((Linear(sum(sizes[:2]), 4), ReLU(), Linear(4, 2)))
-    given = {"network": network, "cells": cells, "optimizer": Adam(rate=Cosine(rate=0.1, steps=5)), "lot": 20.0}
+    given = {"network": network, "cells": cells, "optimizer": Adam(rate=Cosine(rate=0.1, steps=5)), "batch_size": 20.0}
     return Descent(**given | more)
 
 
@@ -234,7 +244,7 @@ class SpyCells(Cells):
 def test_a_program_that_is_not_wholly_of_this_library_sees_no_rows(table, wrong):
     with pytest.raises(gl.errors.ModelError, match="not of this library, and would see rows"):
         training_rows(table, wrong())
-    assert all_own(program(lot=np.float64(20.0)))
+    assert all_trusted(program(batch_size=np.float64(20.0)))
 
 
 @pytest.mark.parametrize("coded", [False, True])
@@ -256,7 +266,7 @@ def test_a_row_whose_length_is_no_number_adds_nothing(odd):
     rows = np.array([[3.0, 4.0], [odd, 1.0], [0.0, 0.0], [0.3, 0.4]])
     with np.errstate(all="ignore"):
         total = of_training(1.0, numbers=2).clipped(Joint((Plain(rows[:, :1]), Plain(rows[:, 1:]))), 4)
-    assert (total * 2.0**-FINE).tolist() == pytest.approx([0.6 + 0.3, 0.8 + 0.4])
+    assert (total * 2.0**-SUM_BITS).tolist() == pytest.approx([0.6 + 0.3, 0.8 + 0.4])
 
 
 def test_the_slack_covers_what_floats_do_to_the_length_of_a_row():
@@ -265,7 +275,7 @@ def test_the_slack_covers_what_floats_do_to_the_length_of_a_row():
     length = 4 * numbers * unit / 2  # a squared length is off by a part of 4Pu
     products = 4 * unit  # a weight and its products with slopes
     assert length + products <= 2.0**-15 <= SLACK
-    assert BLOCK * 2.0**FINE * (1 + SLACK) < 2.0**53  # so floats hold the sum of a block, and all parts of it
+    assert BLOCK * 2.0**SUM_BITS * (1 + SLACK) < 2.0**53  # so floats hold the sum of a block, and all parts of it
 
 
 def test_what_a_person_with_several_rows_loses_is_computed_again_for_all_of_them():
@@ -322,7 +332,7 @@ class RowNumbers:
             some = chosen[start : start + BLOCK]
             yield Block((np.pad(some, (0, BLOCK - len(some))),), len(some))
 
-    def done(self, steps):
+    def report_progress(self, steps):
         self.reported.append(steps)
 
 
@@ -344,7 +354,7 @@ def test_a_program_is_handed_the_rounded_sum_plus_noise_on_the_grid_and_nothing_
     value = RowNumbers(np.array([steps_of_grid + 0.2, [0.125, 0.0, 0.25, -0.25]]) * unit)
     again = FixedNoise(5)
     for noisy in handed(value, clip=clip, draws=draws):
-        again.words(1)
+        again.uniform_words(1)
         drawn = sum(again.discrete_gaussian(0.01 * 2**20 / math.sqrt(draws), 4) for _ in range(draws))
         assert noisy.tolist() == ((steps_of_grid.astype(np.int64) + drawn) * unit).tolist()
         assert len(set(drawn.tolist())) == 4
@@ -371,23 +381,25 @@ def test_the_number_of_steps_is_reported_and_nothing_of_the_state():
 
 def test_a_long_sum_is_exact():
     """Against integers of any length, from far up to where floats have lost the last digits long ago."""
-    rng, total = np.random.default_rng(6), LongSum.zeros(3)
+    rng, total = np.random.default_rng(6), ExactSum.zeros(3)
     exact = np.zeros(3, dtype=object)
     for _ in range(300):
         vector = np.rint(rng.uniform(-(2.0**52), 2.0**52, 3))
         total.add(vector)
         exact += vector.astype(np.int64).astype(object)
-    assert (total.high.astype(object) * 2 ** (FINE - GRID) + total.low.astype(object)).tolist() == exact.tolist()
-    half = 2 ** (FINE - GRID - 1)
+    assert (
+        total.high.astype(object) * 2 ** (SUM_BITS - GRID_BITS) + total.low.astype(object)
+    ).tolist() == exact.tolist()
+    half = 2 ** (SUM_BITS - GRID_BITS - 1)
     assert total.rounded().tolist() == [(number + half) // (2 * half) for number in exact]
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_long_sum_forgets_nothing_however_large_it_is(sign):
     """Far up a float would not change by the small numbers that come last; beyond 64 bits the sum wraps."""
-    step = 2 ** (FINE - GRID)
+    step = 2 ** (SUM_BITS - GRID_BITS)
     for start in (sign * 2**62, 2**63 - 1):
-        total = LongSum(np.array([start]), np.array([step - 1]))
+        total = ExactSum(np.array([start]), np.array([step - 1]))
         for small in (1.0, step + 1.0, -3.0):
             total.add(np.array([small]))
         exact = start * step + 2 * step - 2
@@ -418,7 +430,7 @@ class Repeated:
     def poisson_sample(self, row_sampler):
         return self._blocks()
 
-    def done(self, steps):
+    def report_progress(self, steps):
         pass
 
 
@@ -457,9 +469,9 @@ class Watched:
     def __init__(self):
         self.words_asked, self.noise_asked = [], []
 
-    def words(self, size):
+    def uniform_words(self, size):
         self.words_asked.append(size)
-        return NoNoise().words(size)
+        return NoNoise().uniform_words(size)
 
     def discrete_gaussian(self, std, size):
         self.noise_asked.append((std, size))
@@ -470,9 +482,11 @@ def test_all_steps_are_charged_once_and_before_the_first_row_is_read(table, monk
     from gapless.data.engines.memory import Memory
 
     found = []
-    lot = Memory.poisson_sample
+    sample = Memory.poisson_sample
     monkeypatch.setattr(
-        Memory, "lot", lambda *given: found.append(len(Ledger.open(table.ledger.path).entries)) or lot(*given)
+        Memory,
+        "poisson_sample",
+        lambda *given: found.append(len(Ledger.open(table.ledger.path).entries)) or sample(*given),
     )
     steps = []
     released = learned(table, progress=steps.append)
@@ -561,7 +575,7 @@ def test_training_learns(tmp_path):
     """x2 repeats x0: without noise, and with all rows in every lot, a network finds that."""
     rows = [("a", "a", "a"), ("b", "a", "b")] * 100
     table = private(rows, SCHEMA, tmp_path, budget=Budget(1.0, 1e-6))
-    trained = program(optimizer=Adam(rate=Cosine(rate=0.1, steps=60)), lot=200.0)
+    trained = program(optimizer=Adam(rate=Cosine(rate=0.1, steps=60)), batch_size=200.0)
     with no_noise():
         grant = table.ledger.grant(table.ledger.left, to="test")
         numbers = train(table, trained, grant, spend=grant.left, rate=1.0, steps=60, clip=1.0, what="network").value
@@ -577,12 +591,12 @@ def test_training_learns(tmp_path):
 
 
 def test_everybody_is_in_a_lot_of_rate_one_and_the_chance_is_never_above_the_rate():
-    assert included(1.0, 1001, FixedNoise(1)).all()
-    assert not included(2.0**-32, 1001, FixedNoise(1)).any()
+    assert draw_rows(1.0, 1001, FixedNoise(1)).all()
+    assert not draw_rows(2.0**-32, 1001, FixedNoise(1)).any()
 
     class Edge:
-        def words(self, size):
+        def uniform_words(self, size):
             low = int(Fraction(0.3) * 2**32)
             return np.full(size, (low - 1) | (low << 32), dtype=np.uint64)
 
-    assert included(0.3, 4, Edge()).tolist() == [True, False, True, False]
+    assert draw_rows(0.3, 4, Edge()).tolist() == [True, False, True, False]

@@ -9,20 +9,20 @@ import pytest
 
 import gapless as gl
 from gapless.data.training import teacher_rows
-from gapless.privacy import L1, Budget, OneTeacher, Sampled, TeacherVotes
+from gapless.privacy import L1, Budget, Sampled, SubsampledTeacher, TeacherVotes
 from gapless.privacy.budget import PURE
 from gapless.privacy.noise import SystemNoise
 from gapless.privacy.registry import recomputed_loss
 from gapless.privacy.sgd import HIGHEST_ORDER
-from gapless.privacy.teachers import evenly, one_of_many_loss
+from gapless.privacy.teachers import draw_teachers, subsampled_teacher_loss
 from gapless.testing.audit import letters_schema, private
 from gapless.testing.noise import _active
 from helpers.counting_noise import CountingNoise
-from helpers.teacher_ensembles import poll, taught, tutors
+from helpers.teacher_ensembles import gradient_game, prepare_example, vote_game
 
 VOTES = {"teachers": 5, "steps": 3, "queries": 8}
 ANSWERS = {"teachers": 5, "steps": 3, "clip": 1.0, "vectors": 8, "numbers": 24}
-BOTH = [(TeacherVotes, VOTES), (OneTeacher, ANSWERS)]
+BOTH = [(TeacherVotes, VOTES), (SubsampledTeacher, ANSWERS)]
 ROWS = [("a", "b"), ("b", "a"), (None, "a")]
 
 
@@ -36,7 +36,7 @@ def test_votes_cost_what_the_formula_says():
 def test_one_of_a_thousand_costs_what_was_computed_by_others(multiplier, epsilon):
     """PRIVACY B: 2,000 steps, δ = 1e-6."""
     found = [
-        2000 * one_of_many_loss(1 / 1000, 1 / multiplier, order)
+        2000 * subsampled_teacher_loss(1 / 1000, 1 / multiplier, order)
         + math.log((order - 1) / order)
         - (math.log(1e-6) + math.log(order)) / (order - 1)
         for order in range(2, 64)
@@ -57,17 +57,17 @@ def moment(chance, s, order):
 @pytest.mark.parametrize("shift", [1e-4, 0.05, 0.3, 1.0, 1.5])
 def test_one_of_many_costs_what_the_formula_says(order, chance, shift):
     cost = moment(chance, shift**2 / 2, order)
-    found = one_of_many_loss(chance, shift, order)
+    found = subsampled_teacher_loss(chance, shift, order)
     assert cost / (order - 1) <= found <= cost / (order - 1) * (1 + 1e-8)
     above = 0.75 * cost + 0.25 * moment(chance, shift**2 / 2, order + 1)
-    assert one_of_many_loss(chance, shift, order + 0.25) == pytest.approx(above / (order - 0.75), rel=1e-8)
-    below = one_of_many_loss(chance, shift, 1.01)  # (α - 1) times the loss is 0 at 1
+    assert subsampled_teacher_loss(chance, shift, order + 0.25) == pytest.approx(above / (order - 0.75), rel=1e-8)
+    below = subsampled_teacher_loss(chance, shift, 1.01)  # (α - 1) times the loss is 0 at 1
     assert below == pytest.approx(moment(chance, shift**2 / 2, 2), rel=1e-8)
 
 
 @pytest.mark.parametrize(("rows", "chance"), [(1, 0.2), (3, 0.6), (9, 1.0)])
 def test_answers_cost_what_the_formula_says(rows, chance):
-    mechanism = OneTeacher(**ANSWERS | {"numbers": 24 * 2**20}, std=40.0)
+    mechanism = SubsampledTeacher(**ANSWERS | {"numbers": 24 * 2**20}, std=40.0)
     apart = 2 * math.sqrt(8) + math.sqrt(24 * 2**20) * 2**-20 + 2**-13
     cost = 3 * moment(chance, (apart / 40) ** 2 / 2, 7) / 6
     assert cost <= mechanism.loss(Sampled(rows), 7.0).value <= cost * (1 + 1e-8)
@@ -110,15 +110,15 @@ def test_refusals(kind, settings):
 
 def test_orders_without_end_are_refused():
     with pytest.raises(gl.errors.BudgetError, match="accounted for at the order"):
-        OneTeacher(**ANSWERS, std=9.0).loss(Sampled(1), HIGHEST_ORDER + 1.0)
+        SubsampledTeacher(**ANSWERS, std=9.0).loss(Sampled(1), HIGHEST_ORDER + 1.0)
 
 
 @pytest.mark.parametrize("rows", [[], ROWS])
 @pytest.mark.parametrize("name", ["TeacherVotes", "OneTeacher"])
 def test_as_many_noised_answers_as_are_charged_whatever_the_rows(name, rows, tmp_path):
     table = private(rows, letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
-    value, settings = taught(table, name)
-    mechanism = {"TeacherVotes": TeacherVotes, "OneTeacher": OneTeacher}[name].for_loss(
+    value, settings = prepare_example(table, name)
+    mechanism = {"TeacherVotes": TeacherVotes, "OneTeacher": SubsampledTeacher}[name].for_loss(
         table.ledger.left, value.distance, **settings
     )
     with _active(source := CountingNoise()):
@@ -132,7 +132,7 @@ def test_as_many_noised_answers_as_are_charged_whatever_the_rows(name, rows, tmp
 @pytest.mark.parametrize("other", [{"teachers": 5, "queries": 7}, {"teachers": 10, "queries": 8}])
 def test_answers_of_another_shape_than_was_paid_for_are_refused(other, tmp_path):
     table = private(ROWS, letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
-    value = teacher_rows(table, poll(table.schema))
+    value = teacher_rows(table, vote_game(table.schema))
     fewer = TeacherVotes.for_loss(table.ledger.left, value.distance, steps=3, **other)
     with pytest.raises(gl.errors.BudgetError, match=r"was paid for\n  Try: pass teachers= of the program"):
         table.ledger.grant(table.ledger.left, to="test").release(value, fewer, what="x")
@@ -143,16 +143,17 @@ def test_programs_of_others_see_no_row(tmp_path):
     with pytest.raises(gl.errors.ModelError, match="is not of this library"):
         teacher_rows(table, object())
     with pytest.raises(gl.errors.SealedError, match="teacher_rows"):
-        teacher_rows(object(), poll(table.schema))
+        teacher_rows(object(), vote_game(table.schema))
 
 
-def test_a_code_that_a_school_does_not_take_is_told_before_the_charge_and_never_by_a_row(tmp_path):
+def test_an_ensemble_that_does_not_take_a_code_is_refused_before_the_charge(tmp_path):
     table = private([("a", "a")], letters_schema([2, 3]), tmp_path)
-    for school in (poll(letters_schema([2, 2])), tutors(letters_schema([2, 2]))):
+    for ensemble in (vote_game(letters_schema([2, 2])), gradient_game(letters_schema([2, 2]))):
         with pytest.raises(
-            gl.errors.ModelError, match=r"does not take columns of 3, 6 codes(.|\n)*Try: a school for the schema"
+            gl.errors.ModelError,
+            match=r"does not take columns of 3, 6 codes(.|\n)*Try: pass an ensemble for the schema",
         ):
-            teacher_rows(table, school)
+            teacher_rows(table, ensemble)
     assert not table.ledger.entries
 
 
@@ -160,12 +161,12 @@ def test_a_code_that_a_school_does_not_take_is_told_before_the_charge_and_never_
 def test_no_warning_tells_of_rows_also_where_it_would_be_an_error(name, tmp_path):
     """Points beyond what floats hold, of codes that only one of the rows has."""
     table = private([("b", "b")], letters_schema([2, 2]), tmp_path, budget=Budget(8.0, 1e-6))
-    school = {"TeacherVotes": poll, "OneTeacher": tutors}[name](table.schema)
-    far = [np.where(np.arange(len(points))[:, None] == 1, 1e200, points) for points in school.game.sides[0].lines]
-    sides = replace(school.game.sides[0], lines=tuple(far)), *school.game.sides[1:]
-    value = teacher_rows(table, replace(school, game=replace(school.game, sides=sides)))
-    _, settings = taught(table, name)
-    kind = {"TeacherVotes": TeacherVotes, "OneTeacher": OneTeacher}[name]
+    ensemble = {"TeacherVotes": vote_game, "OneTeacher": gradient_game}[name](table.schema)
+    far = [np.where(np.arange(len(points))[:, None] == 1, 1e200, points) for points in ensemble.game.sides[0].lines]
+    sides = replace(ensemble.game.sides[0], lines=tuple(far)), *ensemble.game.sides[1:]
+    value = teacher_rows(table, replace(ensemble, game=replace(ensemble.game, sides=sides)))
+    _, settings = prepare_example(table, name)
+    kind = {"TeacherVotes": TeacherVotes, "OneTeacher": SubsampledTeacher}[name]
     mechanism = kind.for_loss(table.ledger.left, value.distance, **settings)
     with np.errstate(over="raise", invalid="raise"), warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -181,7 +182,7 @@ class Told:
 
     left: list[int]
 
-    def words(self, size):
+    def uniform_words(self, size):
         found, self.left = self.left[:size], self.left[size:]
         return np.array(found, dtype=np.uint64)
 
@@ -191,7 +192,7 @@ class Told:
 
 @dataclass
 class Three:
-    """A school of three teachers who count their rows, say far more than they may, and note who was asked."""
+    """A ensemble of three teachers who count their rows, say far more than they may, and note who was asked."""
 
     answers: tuple[int, int]
     teachers: int = 3
@@ -200,16 +201,16 @@ class Three:
     def start(self):
         return []
 
-    def lessons(self, columns, teacher):
+    def summarize(self, columns, teacher):
         return np.bincount(teacher, minlength=3)[:, None]
 
-    def prepare(self, lessons):
-        return lessons
+    def prepare(self, sums):
+        return sums
 
-    def ask(self, state, taught, step, teacher):
+    def ask(self, state, prepared, step, teacher):
         self.asked.append(teacher)
         said = np.array([[30.0, 40.0], [0.3, -0.4], [1 / 3, 1 / 7]])
-        return (taught - 1.0) * 17 if teacher is None else said * (1 + taught[teacher])
+        return (prepared - 1.0) * 17 if teacher is None else said * (1 + prepared[teacher])
 
     def follow(self, state, noisy, step):
         return [*state, noisy]
@@ -225,11 +226,11 @@ class Four:
     program: Three
     handed: int = 0
 
-    def parts(self, drawn):
+    def batches(self, teacher_sampler):
         self.handed += 1
-        yield (np.zeros(4, dtype=np.uint8),), drawn(4)
+        yield (np.zeros(4, dtype=np.uint8),), teacher_sampler(4)
 
-    def done(self, steps):
+    def report_progress(self, steps):
         self.done_steps = steps
 
 
@@ -243,7 +244,7 @@ def test_votes_are_counts_of_teachers_among_whom_rows_are_parted_once():
 
 def test_the_teacher_is_drawn_anew_at_each_step_and_its_answer_cut_and_rounded():
     rows, source = Four(Three((3, 2))), Told([4, 2, 0, 1, 5, 7, 0, 2])
-    found = OneTeacher(teachers=3, steps=4, clip=2.0, std=1.0, vectors=3, numbers=6)(rows, source)
+    found = SubsampledTeacher(teachers=3, steps=4, clip=2.0, std=1.0, vectors=3, numbers=6)(rows, source)
     assert rows.program.asked == [2, 1, 0, 2]
     assert rows.handed == 1
     assert source.left == []
@@ -255,7 +256,7 @@ def test_the_teacher_is_drawn_anew_at_each_step_and_its_answer_cut_and_rounded()
 
 
 def test_vectors_are_cut_and_what_is_not_finite_is_nothing():
-    mechanism = OneTeacher(**ANSWERS, std=1.0)
+    mechanism = SubsampledTeacher(**ANSWERS, std=1.0)
     found = mechanism.clipped(np.array([[3.0, 4.0], [0.3, 0.4], [math.inf, 1.0], [math.nan, math.nan], [1e200, 0.0]]))
     np.testing.assert_allclose(found, [[0.6, 0.8], [0.3, 0.4], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
 
@@ -265,17 +266,17 @@ def test_words_that_would_favour_some_are_drawn_anew():
         def __init__(self):
             self.given = [np.array([2**64 - 1, 5], dtype=np.uint64), np.array([7], dtype=np.uint64)]
 
-        def words(self, size):
+        def uniform_words(self, size):
             found = self.given.pop(0)
             assert len(found) == size
             return found
 
-    assert evenly(10, 2, Words()).tolist() == [7, 5]
+    assert draw_teachers(10, 2, Words()).tolist() == [7, 5]
 
 
 def test_words_of_the_system_are_drawn_anew_too():
     """A quarter of the words would favour some of so many teachers."""
-    drawn = evenly(3 * 2**61, 1000, SystemNoise())
+    drawn = draw_teachers(3 * 2**61, 1000, SystemNoise())
     assert drawn.min() >= 0
     assert drawn.max() < 3 * 2**61
     assert abs((drawn < 2**61).mean() - 1 / 3) < 0.1

@@ -36,7 +36,7 @@ def test_shared_noise_does_all_else_as_its_source_does():
     for seed in range(5):
         shared, source = SharedNoise(FixedNoise(seed)), FixedNoise(seed)
         assert shared.choose(scores, 1.0) == source.choose(scores, 1.0)
-        assert shared.words(4).tolist() == source.words(4).tolist()
+        assert shared.uniform_words(4).tolist() == source.uniform_words(4).tolist()
         assert shared.cauchy(Fraction(1), scale, 9) == source.cauchy(Fraction(1), scale, 9)
 
 

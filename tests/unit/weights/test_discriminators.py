@@ -231,7 +231,7 @@ class Counting:
     def __init__(self):
         self.asked = []
 
-    def words(self, size):
+    def uniform_words(self, size):
         return np.zeros(size, dtype=np.uint64)  # every row is in every lot
 
     def discrete_gaussian(self, std, size):

@@ -54,9 +54,9 @@ class Engine(Protocol):
         """The rows whose code is marked in each of these columns."""
 
     def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
-        """The rows that are marked, with these columns: `marks` is told how many rows there are to mark.
+        """The rows that are marked, with these columns: `row_sampler` gets the number of rows.
 
-        It may be called several times, with the rows of a part each: marks of any two rows are independent.
+        It may be called several times, with the rows of a part each: the draws of any two rows are independent.
         """
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:

@@ -30,7 +30,7 @@ from gapless.data.io.source import (
 )
 from gapless.data.private_table import PrivateTable, columns_with_gaps
 from gapless.errors import Argument, Call, EngineError, Hint, LedgerError, ReadError, SchemaError
-from gapless.privacy.assumptions import Assumption, over
+from gapless.privacy.assumptions import Assumption, expand_rates
 from gapless.privacy.budget import Budget, Rows, check_budget
 from gapless.privacy.ledger import Ledger, check_has_budget
 from gapless.privacy.private import Private
@@ -153,7 +153,7 @@ def ledger_beside(data: Any) -> Path:
 def _about(schema: Schema, assumption: Assumption) -> Assumption:
     """The assumption about the columns of this schema: only those that may be missing have gaps."""
     gappy = columns_with_gaps(schema, schema.names)
-    named = over(assumption, gappy)
+    named = expand_rates(assumption, gappy)
     for column in named.rates if isinstance(named.rates, Mapping) else ():
         schema.positions([column])
         if column not in gappy:

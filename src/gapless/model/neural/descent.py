@@ -119,13 +119,13 @@ class Cells:
 class NetworkTraining:
     """What programs that train one network share: its parameters are all that is learned, and all that is released.
 
-    `lot` is about how many rows a lot has, a public guess by which gradients are divided; `seed` draws the first
-    parameters, unless `begin` gives them.
+    `batch_size` is about how many rows a sample has, a public guess by which gradients are divided; `seed` draws the
+    first parameters, unless `begin` gives them.
     """
 
     network: Layer
     optimizer: Adam
-    lot: float
+    batch_size: float
     seed: int = 0
     begin: Floats | None = None
 
@@ -141,7 +141,7 @@ class NetworkTraining:
 
     def follow(self, state: Learned, noisy: Floats, step: int) -> Learned:
         """A step of the optimizer."""
-        move, moments = self.optimizer.move(state.moments, noisy / self.lot, step, self.network.shapes)
+        move, moments = self.optimizer.move(state.moments, noisy / self.batch_size, step, self.network.shapes)
         numbers = np.clip(state.numbers + move, -FARTHEST, FARTHEST)
         return Learned(numbers, self.network.unpack(numbers), moments)
 
@@ -174,11 +174,11 @@ def begun(network: Layer, biases: Floats, *, place: int, seed: int = 0) -> Float
 class Odds(NetworkTraining):
     """Learn the log odds that a row is private.
 
-    `sizes` are the codes of each column, gaps included; `public` the public rows, column by column. At each step `lot`
-    of them are added, drawn by `seed`.
+    `sizes` are the codes of each column, gaps included; `public` the public rows, column by column. At each step
+    `batch_size` of them are added, drawn by `seed`.
     """
 
-    lot: int
+    batch_size: int
     sizes: tuple[int, ...]
     public: tuple[Codes, ...]
 
@@ -188,9 +188,9 @@ class Odds(NetworkTraining):
 
     def follow(self, state: Learned, noisy: Floats, step: int) -> Learned:
         """A step of the optimizer, from the noisy sum of private rows and the exact one of public ones."""
-        chosen = np.random.default_rng([self.seed, step]).integers(len(self.public[0]), size=self.lot)
+        chosen = np.random.default_rng([self.seed, step]).integers(len(self.public[0]), size=self.batch_size)
         public = self._slopes(state, tuple(codes[chosen] for codes in self.public), label=0.0)
-        return NetworkTraining.follow(self, state, noisy + public.total(np.ones(self.lot)), step)
+        return NetworkTraining.follow(self, state, noisy + public.total(np.ones(self.batch_size)), step)
 
     def log_odds(self, numbers: Floats, columns: tuple[Codes, ...]) -> Floats:
         """The output for each of these rows, of the network with these parameters."""

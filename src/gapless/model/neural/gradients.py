@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.privacy.sgd import FINE, RowGradients
+from gapless.privacy.sgd import SUM_BITS, RowGradients
 from gapless.types import Floats, Integers
 
 WIDTH = 16  # columns: at least as many as a kernel takes at once
@@ -69,7 +69,7 @@ def one_by_one(rows: Floats, matrix: Floats) -> Floats:
     return np.array([row[None] @ matrix for row in rows.copy()]).reshape(len(rows), matrix.shape[1])
 
 
-_BITS = FINE // 2  # of the largest input of a row, where products are summed exactly
+_BITS = SUM_BITS // 2  # of the largest input of a row, where products are summed exactly
 _SMALLEST = 500  # inputs below 2^-500 are not brought up to 1: the power of two would be no float
 
 

@@ -22,15 +22,15 @@ Where gaps are learned, a second generator makes masks, a second critic sees mas
 rows with the gaps of made masks, as private rows have theirs (Li, Jiang, Marlin 2019; [MD] Algorithm 1). Both critics'
 gradients of one row are clipped together.
 
-Two schools for teachers who each know a part of the rows (`gapless.privacy.teachers`).
+Two ensembles of teachers who each know a part of the rows (`gapless.privacy.teachers`).
 
 A teacher keeps how many of its rows have which two codes in which two columns: whole numbers, from which follow the
 mean products :math:`m_k` of its rows' points, for all pairs of columns. Against made rows with mean products
 :math:`m_G` its critic is :math:`W_k = m_k - m_G`, the best one, as in `adversarial`: it needs no training, and
 remembers nothing but its rows.
 
-`Poll`: teachers vote on made rows; what is up- and downvoted tells a student where private rows are (PATE-GAN).
-`Tutors`: one teacher at a time says how the points of made rows should move (GS-WGAN; [MD] Algorithm 1).
+`VoteGame`: teachers vote on made rows; what is up- and downvoted tells a student where private rows are (PATE-GAN).
+`GradientGame`: one teacher at a time says how the points of made rows should move (GS-WGAN; [MD] Algorithm 1).
 """
 
 from __future__ import annotations
@@ -205,14 +205,14 @@ class Played:
 class Game:
     """Train critics by noisy sums of clipped gradients, and between two steps generators against them.
 
-    `sides` are rows, and masks if gaps are learned. `lot` is about how many rows a lot has, a public guess; `memory` is
-    τ; at each step generators take `rounds` steps with `made` rows each, an even number, of which either half meets the
-    best critic against the other. All of their noise comes from a public seed.
+    `sides` are rows, and masks if gaps are learned. `batch_size` is about how many rows a sample has, a public guess;
+    `memory` is τ; at each step generators take `rounds` steps with `made` rows each, an even number, of which either
+    half meets the best critic against the other. All of their noise comes from a public seed.
     """
 
     sides: tuple[Side, ...]
     optimizer: Adam
-    lot: float
+    batch_size: float
     memory: float
     rounds: int
     made: int
@@ -244,7 +244,7 @@ class Game:
         """Remember the noisy sum; then the generators' steps."""
         kept = 1 - 1 / self.memory
         return self.play(
-            state, kept * state.remembered + (1 - kept) * np.clip(noisy / self.lot, -FARTHEST, FARTHEST), step
+            state, kept * state.remembered + (1 - kept) * np.clip(noisy / self.batch_size, -FARTHEST, FARTHEST), step
         )
 
     def outcome(self, state: Played) -> Floats:
@@ -335,7 +335,7 @@ _PORTION = 1 << 22  # products of made rows at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _School:
+class _TeacherEnsemble:
     """What both share: what teachers keep of their rows."""
 
     game: Game
@@ -354,7 +354,7 @@ class _School:
         """As the game."""
         return self.game.outcome(state)
 
-    def lessons(self, columns: tuple[Codes, ...], teacher: Integers) -> Integers:
+    def summarize(self, columns: tuple[Codes, ...], teacher: Integers) -> Integers:
         """How many rows of each teacher have which two codes. Floats hold these sums exactly, in any order."""
         shown, free = indicators(columns, self.codes.sizes), self.codes.mask.free
         order = np.argsort(teacher, kind="stable")
@@ -365,12 +365,12 @@ class _School:
             found[place] = (own.T @ own).ravel()[free]
         return found
 
-    def prepare(self, lessons: Integers) -> tuple[Floats, ...]:
+    def prepare(self, sums: Integers) -> tuple[Floats, ...]:
         """For each side teachers × numbers: the mean products of their rows' points; 0 of those who have no row."""
-        found = [np.zeros((len(lessons), sum(side.critic.shapes))) for side in self.game.sides]
+        found = [np.zeros((len(sums), sum(side.critic.shapes))) for side in self.game.sides]
         points = [diagonal(side.lines) for side in self.game.sides]
         first, second = self.codes.sizes[:2]
-        for place, pairs in enumerate(lessons):
+        for place, pairs in enumerate(sums):
             counts = self.codes.unpack(pairs.astype(np.float64))
             rows = max(1.0, counts[:first, first : first + second].sum())  # each has one code in each column
             for means, lines, side in zip(found, points, self.game.sides, strict=True):
@@ -383,7 +383,7 @@ class _School:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Poll(_School):
+class VoteGame(_TeacherEnsemble):
     r"""Teachers vote for the half of some made rows that their critics give the most; a student learns from the counts.
 
     With p the noisy share of votes for each row z, what a student remembers of private rows moves by
@@ -402,9 +402,9 @@ class Poll(_School):
         """A vote on each made row."""
         return self.made, 1
 
-    def ask(self, state: Played, taught: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
+    def ask(self, state: Played, prepared: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
         """1 for the rows above the median, by the critic of each teacher; 0 of those who have no row."""
-        means = taught[0] if teacher is None else taught[0][[teacher]]
+        means = prepared[0] if teacher is None else prepared[0][[teacher]]
         points, mean = self._asked(state, step)
         free, scores = self.game.sides[0].critic.mask.free, np.zeros((len(means), len(points)))
         portion = max(1, _PORTION // points.shape[1] ** 2)
@@ -443,7 +443,7 @@ class Poll(_School):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tutors(_School):
+class GradientGame(_TeacherEnsemble):
     """The slopes of made rows' points by the critic of one teacher, and of made masks' by another critic of its."""
 
     @property
@@ -451,13 +451,13 @@ class Tutors(_School):
         """A vector for each made row, then for each mask, filled up with zeros to one length."""
         return self.made * len(self.game.sides), max(side.heads.shape[1] for side in self.game.sides)
 
-    def ask(self, state: Played, taught: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
+    def ask(self, state: Played, prepared: tuple[Floats, ...], step: int, teacher: int | None) -> Floats:
         """Up the critics of this teacher."""
         vectors, width = self.answers
         found = np.zeros((len(self.game.sides), self.made, width))
         made = self.game.shown(state.players, self.made, self._chance(step))
         for place, (side, shown) in enumerate(zip(self.game.sides, made, strict=True)):
-            critic = side.critic.unpack(taught[place][teacher] - side.mean_products(shown.points))
+            critic = side.critic.unpack(prepared[place][teacher] - side.mean_products(shown.points))
             found[place, :, : shown.points.shape[1]] = shown.points @ (critic + critic.T)
         return found.reshape(vectors, width)
 

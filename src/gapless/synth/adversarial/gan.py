@@ -24,7 +24,7 @@ from gapless.model.marginal import estimate_total
 from gapless.model.neural.descent import Adam, Cells, Cosine, Descent, begun
 from gapless.model.neural.layers import Chain, Linear
 from gapless.privacy import PrivateTraining, Released, Sampled, Spend, TeacherVotes
-from gapless.synth.adversarial.game import Game, Generator, Poll, Side
+from gapless.synth.adversarial.game import Game, Generator, Side, VoteGame
 from gapless.synth.adversarial.generative import Critic, GeneratorModel, Known, network
 from gapless.synth.fitted import FittedModel, Progress
 from gapless.synth.fitting import FitContext, Synthesizer
@@ -136,7 +136,7 @@ class Adversarial(Synthesizer):
         return Game(
             sides=tuple(sides),
             optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps * ROUNDS, warmup=WARMUP * ROUNDS)),
-            lot=RATE * max(1.0, estimate_total(fitting.measured)),
+            batch_size=RATE * max(1.0, estimate_total(fitting.measured)),
             memory=max(1.0, MEMORY * steps),
             rounds=ROUNDS,
             made=MADE,
@@ -157,7 +157,7 @@ class Adversarial(Synthesizer):
         )
         released = fitting.grant.release(rows, training, what="critics")
         kept = 1 - 1 / game.memory
-        one = training.noise_std / game.lot * (1 - kept)  # of each step, what stays is a geometric series
+        one = training.noise_std / game.batch_size * (1 - kept)  # of each step, what stays is a geometric series
         noise_std = one * np.sqrt((1 - kept ** (2 * steps)) / (1 - kept**2))
         return Outcome(released, Known(kept=1 - kept**steps, noise_std=float(noise_std), clip=training.clip))
 
@@ -317,7 +317,7 @@ class DPautoGAN(Adversarial):
             network=network,
             cells=Cells(given=every, sizes=shown, targets=every, cells=fitting.sizes, points=side.lines),
             optimizer=Adam(rate=Cosine(rate=AUTO_RATE, steps=steps, warmup=WARMUP)),
-            lot=RATE * max(1.0, estimate_total(fitting.measured)),
+            batch_size=RATE * max(1.0, estimate_total(fitting.measured)),
             begin=begun(network, side.generator.bias, place=place),
         )
         trained = train(
@@ -364,7 +364,7 @@ class PATEGAN(Adversarial):
         distance = Sampled(fitting.table.protect.at_most)
         votes = TeacherVotes.for_loss(fitting.grant.left, distance, teachers=many, steps=steps, queries=ASKED)
         reach = STUDENT_REACH / (1 + votes.std / many / MUCH_NOISE)
-        poll = Poll(game=game, teachers=many, made=ASKED, steps=steps, reach=reach)
+        poll = VoteGame(game=game, teachers=many, made=ASKED, steps=steps, reach=reach)
         rows = teacher_rows(fitting.prepared, poll, progress=lambda step: fitting.notify("votes", step, steps))
         released = fitting.grant.release(rows, votes, what="votes")
         clip = typical(game.sides, laws)

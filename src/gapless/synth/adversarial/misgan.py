@@ -13,8 +13,8 @@ from gapless.errors import ModelError
 from gapless.missing import CompleteRows, ImputeFirst, Missing, Observed
 from gapless.model.distribution import Distribution
 from gapless.model.neural.descent import Adam, Cosine
-from gapless.privacy import OneTeacher
-from gapless.synth.adversarial.game import Game, Generator, Side, Tutors
+from gapless.privacy import SubsampledTeacher
+from gapless.synth.adversarial.game import Game, Generator, GradientGame, Side
 from gapless.synth.adversarial.gan import (
     ASKED,
     HIDDEN,
@@ -79,10 +79,10 @@ class MisGAN(Adversarial):
             return Adversarial.play(self, fitting, game, laws)
         steps = self.many_steps
         game = replace(game, optimizer=Adam(rate=Cosine(rate=LEARNING_RATE, steps=steps, warmup=WARMUP)))
-        tutors = Tutors(game=game, teachers=teachers(fitting), made=ASKED)
+        tutors = GradientGame(game=game, teachers=teachers(fitting), made=ASKED)
         rows = teacher_rows(fitting.prepared, tutors, progress=lambda step: fitting.notify("training", step, steps))
         vectors, width = tutors.answers
-        noise = OneTeacher.for_loss(
+        noise = SubsampledTeacher.for_loss(
             fitting.grant.left,
             rows.distance,
             teachers=tutors.teachers,

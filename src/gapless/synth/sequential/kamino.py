@@ -247,7 +247,7 @@ def _program(course: Course, fitting: FitContext, network: Layer, cells: Cells, 
         network=network,
         cells=cells,
         optimizer=Adam(rate=Cosine(rate=course.learning_rate, steps=course.steps, warmup=WARMUP)),
-        lot=course.rate * max(1.0, fitting.total),
+        batch_size=course.rate * max(1.0, fitting.total),
         begin=begin,
     )
 

@@ -427,7 +427,7 @@ def test_what_is_not_listed_goes_into_a_public_level():
     assert gl.Table.read(frame, schema).to_polars()["c"].to_list() == ["a", "rest", "rest", None, None, "rest"]
     (told,) = check(frame, schema).columns
     assert (told.outside, told.gaps, told.rule, told.refused) == (2, 2, "other", False)
-    assert "none of its levels" not in schema["c"].gap_rule.told
+    assert "none of its levels" not in schema["c"].gap_rule.description
     never = gl.Schema("t", [gl.Categorical("c", ["a", "other"], outside="other")])  # nothing but a gap is refused
     assert gl.Table.read(pl.DataFrame({"c": ["x"]}), never).to_polars()["c"].to_list() == ["other"]
     with pytest.raises(gl.errors.ReadError, match="has gaps"):

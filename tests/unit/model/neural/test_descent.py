@@ -31,7 +31,7 @@ def test_adam_has_one_second_moment_for_each_group():
 
 def test_a_training_that_runs_away_stays_finite():
     cells = Cells(given=(0,), sizes=(3,), targets=(1,), cells=(2,))
-    trained = Descent(network=Linear(3, 2), cells=cells, optimizer=plain_steps(1e30, 10), lot=1.0)
+    trained = Descent(network=Linear(3, 2), cells=cells, optimizer=plain_steps(1e30, 10), batch_size=1.0)
     state = trained.start()
     for step in range(4):
         state = trained.follow(state, np.full(trained.numbers, 1e9), step)
@@ -44,7 +44,7 @@ def test_odds_learn_to_tell_private_rows_from_public_ones():
     """Private rows are all of the first level, public ones of either."""
     public = (np.array([0, 1] * 50, dtype=np.uint8),)
     optimizer = Adam(rate=Cosine(rate=0.1, steps=60))
-    program = Odds(network=Linear(2, 1), sizes=(2,), public=public, optimizer=optimizer, lot=20)
+    program = Odds(network=Linear(2, 1), sizes=(2,), public=public, optimizer=optimizer, batch_size=20)
     state, private = program.start(), Block((np.zeros(20, dtype=np.uint8),), 20)
     for step in range(60):
         state = program.follow(state, program.gradients(state, private).total(np.ones(20)), step)

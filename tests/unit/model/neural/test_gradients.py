@@ -8,7 +8,7 @@ from gapless.model.neural.gradients import BLOCK, Joint, Mask, Outer, Plain, is_
 from gapless.model.neural.layers import (
     Linear,
 )
-from gapless.privacy.sgd import FINE
+from gapless.privacy.sgd import SUM_BITS
 from gapless.threads import one_thread
 from helpers.row_gradients import whole_vectors
 
@@ -94,11 +94,11 @@ def test_exact_sums_take_factors_of_any_size(sizes, masked):
     gradients = Outer(inputs, slopes, mask)
     with np.errstate(all="ignore"):
         lengths = np.sqrt(gradients.squared_norms())
-        weights = np.minimum(1, 1 / lengths) * 2.0**FINE
+        weights = np.minimum(1, 1 / lengths) * 2.0**SUM_BITS
     vectors = whole_vectors(gradients, weights)
     assert [int(number) for number in gradients.integer_total(weights)] == vectors.sum(axis=0).tolist()
     squares = [sum(number * number for number in vector) for vector in vectors]
-    assert 0.99 < max(squares) / 2 ** (2 * FINE) <= 1 + 2.0**-40
+    assert 0.99 < max(squares) / 2 ** (2 * SUM_BITS) <= 1 + 2.0**-40
 
 
 def test_a_row_that_is_not_finite_adds_nothing_if_its_weight_is_zero():
@@ -108,4 +108,4 @@ def test_a_row_that_is_not_finite_adds_nothing_if_its_weight_is_zero():
         parts = Joint([Outer(inputs, slopes), Plain(slopes)])
         assert not np.isfinite(parts.squared_norms()[1])
         assert parts.total(np.array([1.0, 0.0, 1.0])).tolist() == [2.0] * 6
-        assert parts.integer_total(np.array([1.0, 0.0, 1.0]) * 2.0**FINE).tolist() == [2.0 ** (FINE + 1)] * 6
+        assert parts.integer_total(np.array([1.0, 0.0, 1.0]) * 2.0**SUM_BITS).tolist() == [2.0 ** (SUM_BITS + 1)] * 6

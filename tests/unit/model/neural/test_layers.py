@@ -24,7 +24,7 @@ from gapless.model.neural.layers import (
     cross_entropy,
     indicators,
 )
-from gapless.privacy.sgd import BLOCK, FINE, Block
+from gapless.privacy.sgd import BLOCK, SUM_BITS, Block
 from gapless.synth.adversarial.game import Game, Generator, Side
 from gapless.synth.sequential.kamino import masked
 from helpers.row_gradients import whole_vectors
@@ -71,7 +71,7 @@ def program(name, **more):
     optimizer = Adam(rate=Cosine(rate=0.1, steps=10))
     rng = np.random.default_rng(3)
     begin = rng.standard_normal(sum(network.shapes))  # attention and biases do not stay at zero
-    return Descent(network=network, cells=Cells(**cells), optimizer=optimizer, lot=10.0, begin=begin, **more)
+    return Descent(network=network, cells=Cells(**cells), optimizer=optimizer, batch_size=10.0, begin=begin, **more)
 
 
 def block(rows=9, seed=1):
@@ -138,7 +138,7 @@ def test_exact_sums_are_sums_of_whole_vectors_no_longer_than_the_gradients(name,
     trained, rows = program(name), block(rows=60)
     gradients = trained.gradients(trained.start(), rows)
     lengths = np.sqrt(np.maximum(gradients.squared_norms(), 1e-300))
-    weights = np.minimum(1, clip / lengths) * (2.0**FINE / clip)
+    weights = np.minimum(1, clip / lengths) * (2.0**SUM_BITS / clip)
     weights[7:9] = 0
     vectors = whole_vectors(gradients, weights)
     assert not vectors[7:9].any()
@@ -147,7 +147,7 @@ def test_exact_sums_are_sums_of_whole_vectors_no_longer_than_the_gradients(name,
     assert (np.abs(vectors.astype(np.float64)) <= np.abs(before) * (1 + 2.0**-50)).all()
     # Cut by less than a part of 2^-20 of the length, which is a step of the grid that noise is added on.
     cut = np.abs(vectors.astype(np.float64) - before).max(axis=1)
-    assert (cut <= 2.0**-20 * np.maximum(weights * lengths, 2.0**FINE)).all()
+    assert (cut <= 2.0**-20 * np.maximum(weights * lengths, 2.0**SUM_BITS)).all()
 
 
 def test_lengths_where_all_inputs_are_zero():
@@ -215,7 +215,9 @@ class Wide:
         places = tuple(range(self.columns))
         cells = Cells(given=places, sizes=sizes, targets=places, cells=(self.levels,) * self.columns)
         network = Sum((MaskedLinear(into[:, None] < out), hidden))
-        return Descent(network=network, cells=cells, optimizer=Adam(rate=Cosine(rate=0.1, steps=9)), lot=9, seed=4)
+        return Descent(
+            network=network, cells=cells, optimizer=Adam(rate=Cosine(rate=0.1, steps=9)), batch_size=9, seed=4
+        )
 
     def attention(self):
         sizes = (self.levels + 1,) * (self.columns - 1)
@@ -228,7 +230,7 @@ class Wide:
         )
         layers = (Embedding(sizes, 8), Attention(len(sizes), 8), Linear(8, 32), ReLU(), Linear(32, self.levels))
         return Descent(
-            network=Chain(layers), cells=cells, optimizer=Adam(rate=Cosine(rate=0.1, steps=9)), lot=9, seed=4
+            network=Chain(layers), cells=cells, optimizer=Adam(rate=Cosine(rate=0.1, steps=9)), batch_size=9, seed=4
         )
 
     def game(self):
@@ -255,7 +257,7 @@ class Wide:
                 )
             )
         optimizer = Adam(rate=Cosine(rate=0.1, steps=9))
-        return Game(sides=tuple(sides), optimizer=optimizer, lot=9, memory=2.0, rounds=1, made=4, averaged=0.5)
+        return Game(sides=tuple(sides), optimizer=optimizer, batch_size=9, memory=2.0, rounds=1, made=4, averaged=0.5)
 
 
 def factors(gradients):
