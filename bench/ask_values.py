@@ -50,7 +50,7 @@ def truth(question: gl.Mean | gl.Quantile, frame: pl.DataFrame, *, binned: gl.Sc
     frame = frame.filter(pl.col("age") >= 33) if question.where else frame
     if binned is not None:
         column: Any = binned[question.column]
-        low, high = column.ends_of_bins()
+        low, high = column.bin_ranges()
         middles = ((low + high) / 2)[column.bin_of(frame[question.column].to_numpy().astype(float))]
         frame = frame.with_columns(pl.Series(question.column, middles))
     groups = [frame] if question.by is None else [group for _, group in sorted(frame.group_by(question.by))]

@@ -133,7 +133,7 @@ def fit(job):
         from gapless.synth import METHODS as KNOWN
     if job["tool"] not in KNOWN:
         return {"skipped": True}
-    plain = counting.count
+    plain = counting.count_marginals
 
     def counted(*given, **named):
         with clock("counting"):

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 import gapless as gl
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.synth import METHODS
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -88,10 +88,10 @@ def released(frame, schema, method="auto"):
 
 def in_ten_bins(schema):
     """The schema as drafts were before: ten equal bins for every column on a line."""
-    lines = [column for column in schema.columns if isinstance(column, _Binned) and column.learned]
+    lines = [column for column in schema.columns if isinstance(column, BinnedColumn) and column.has_learned_bins]
     linear: dict[str, Any] = {"scale": "linear"}
     return schema.with_columns(
-        {c.name: replace(c, bins=None, **(linear if "scale" in c.own_keys else {})) for c in lines}
+        {c.name: replace(c, bins=None, **(linear if "scale" in c.extra_keys else {})) for c in lines}
     )
 
 
@@ -127,7 +127,7 @@ def raw(name):
         return
     schema = replace(gl.data.draft_schema(path).schema, unchecked=False)
     frame = gl.Table.read(path, schema).to_polars()
-    numbers = [c.name for c in schema.columns if isinstance(c, _Binned) and c.learned]
+    numbers = [c.name for c in schema.columns if isinstance(c, BinnedColumn) and c.has_learned_bins]
     for way, used in (("learned bins", schema), ("ten equal bins", in_ten_bins(schema))):
         sample, seconds = released(path, used)
         errors = scores(frame.select(numbers).to_numpy().astype(float), sample.select(numbers).to_numpy().astype(float))

@@ -236,7 +236,7 @@ def test_every_row_of_longer_tables(record_property):
 def with_empty_rows(path):
     """Rows as they come from the sheet, up to its last value."""
     with mock.patch.object(pl.DataFrame, "filter", lambda frame, *_: frame):
-        return excel.text_rows(path)
+        return excel.read_first_sheet(path)
 
 
 def every_name(data):
@@ -245,9 +245,9 @@ def every_name(data):
 
 
 PLANTED = {
-    "empty rows of a sheet": ("text_rows", with_empty_rows, ("xlsx", "memory"), "plain", "moved by more"),
+    "empty rows of a sheet": ("read_first_sheet", with_empty_rows, ("xlsx", "memory"), "plain", "moved by more"),
     "a name for a pattern": ("scan_parquet", pl.scan_parquet, ("parquet", "memory"), "star", "not the rows"),
-    "a file of many names": ("files_of", every_name, ("csv", "memory"), "pattern and links", "moved by more"),
+    "a file of many names": ("find_files", every_name, ("csv", "memory"), "pattern and links", "moved by more"),
 }
 
 

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import gapless as gl
-from gapless.data.engines.spark import Spark, SparkFrame
-from gapless.data.engines.sql_engine import hold
+from gapless.data.engines.spark import Spark, SparkSource
+from gapless.data.engines.sql_engine import materialize
 from gapless.data.io.encode import encode
-from gapless.data.io.source import within_reach
+from gapless.data.io.source import clip_dates
 from gapless.synth import METHODS
 from gapless.testing.audit import private
 from gapless.testing.noise import fixed_noise
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.slow
 def check(columns, frame, session):
     """Several columns at once, each of its own cells: the same codes, row by row."""
     schema = gl.Schema("t", columns)
-    here = encode([frame], schema.fine).columns
-    there = hold(Spark.read(SparkFrame(spark_frame(session, frame)), schema.fine)).columns
+    here = encode([frame], schema.finest).columns
+    there = materialize(Spark.read(SparkSource(spark_frame(session, frame)), schema.finest)).columns
     rows = [sorted(zip(*(codes.tolist() for codes in side), strict=True)) for side in (here, there)]
     assert rows[0] == rows[1]
 
@@ -97,11 +97,11 @@ def test_no_moment_makes_reading_fail(dtype, spark, tmp_path):
     )
     frame = pl.DataFrame({"x": cells.cast(dtype)})
     frame.write_parquet(tmp_path / "t.parquet")
-    frame = pl.DataFrame({"x": within_reach(frame["x"])})
+    frame = pl.DataFrame({"x": clip_dates(frame["x"])})
     for column in DATES.values():
-        schema = gl.Schema("t", [replace(column, may_be_missing=True)]).fine
+        schema = gl.Schema("t", [replace(column, may_be_missing=True)]).finest
         (here,) = encode([frame], schema).columns
-        (there,) = hold(Spark.read(SparkFrame(spark.read.parquet(str(tmp_path / "t.parquet"))), schema)).columns
+        (there,) = materialize(Spark.read(SparkSource(spark.read.parquet(str(tmp_path / "t.parquet"))), schema)).columns
         assert sorted(here.tolist()) == sorted(there.tolist())
 
 
@@ -233,7 +233,7 @@ def test_a_table_that_changes_between_two_scans_is_noticed(spark, tmp_path):
         frame = spark.sql(rows.format(**said))
         table = gl.read(frame, schema, ledger=tmp_path / f"{number}.ledger", **given)
         assert reveal(table.marginal("age"), table.ledger).sum() == 300
-        name = reveal(table._rows, table.ledger).coded.source._name
+        name = reveal(table._rows, table.ledger).encoding.source._name
         spark.sql(rows.format(**said | change)).toDF("r0").createOrReplaceTempView(name)
         with pytest.raises(gl.errors.ReadError, match="the table has changed since it was read"):
             reveal(table.marginal("age", rows="extended"), table.ledger)

@@ -43,8 +43,8 @@ class ChunkedEngine:
             lambda row: [tuple(int(codes[c][code]) if c in codes else code for c, code in enumerate(row))]
         )
 
-    def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Self:
-        return self._map_rows(lambda row: [row] if all(marked[row[c]] for c, marked in cells.items()) else [])
+    def keep(self, kept_codes: Mapping[int, NDArray[np.bool_]]) -> Self:
+        return self._map_rows(lambda row: [row] if all(marked[row[c]] for c, marked in kept_codes.items()) else [])
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
         for chunk in self.chunks:

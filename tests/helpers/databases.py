@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from gapless.data import PrivateTable
-from gapless.data.engines.postgres import Postgres, Sql
+from gapless.data.engines.postgres import PostgresSource, Sql
 from gapless.data.private_table import cached
 from gapless.privacy.private import transform
 
@@ -74,7 +74,7 @@ def in_postgres(table: PrivateTable, frame: pl.DataFrame, url: str, query: str |
     """The same sealed table with the rows of this frame in a database."""
 
     def moved(_: object) -> Sql:
-        return Sql.read(Postgres(url, query or query_of(frame)), table.schema.fine)
+        return Sql.read(PostgresSource(url, query or query_of(frame)), table.schema.finest)
 
     rows = transform(table._unbinned_rows, cached(moved), distance=table.protect, reads=None, key=table._key)
     return PrivateTable(rows, table.schema, table.ledger, engine=Sql)

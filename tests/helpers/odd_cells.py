@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gapless.data.engines.sql_encoding import FIRST, LAST, cuts_of
+from gapless.data.engines.sql_encoding import FIRST, LAST, bin_starts
 from gapless.schema import Boolean, Categorical, Date, DateTime, Integer, MissingCode, Number, Ordinal
 
 GAPS: dict[str, Any] = {
@@ -106,9 +106,9 @@ DAYS = [
 
 def near(column: Any) -> list[float | None]:
     """Numbers on the edges of a column's cells, and beside them."""
-    lower, upper = column._ends
-    fine = column.fine
-    edges = np.array([lower, upper, *cuts_of(fine)[:: max(1, fine.values_size // 20)], *cuts_of(column)])
+    lower, upper = column.limits
+    fine = column.finest
+    edges = np.array([lower, upper, *bin_starts(fine)[:: max(1, fine.values_size // 20)], *bin_starts(column)])
     beside = [np.nextafter(edges, end) for end in (-np.inf, np.inf)]
     more = [0.0, -0.0, 5e-324, -5e-324, 1.5, 13.0, -9.0, 1e16, 0.1, 1e300, -1e300, 1.7976931348623157e308]
     return [*np.concatenate([edges, *beside]).tolist(), *more, math.inf, -math.inf, math.nan, None]

@@ -22,7 +22,7 @@ AGE = Integer("age", bounds=(0, 40), bins="learned", may_be_missing=True, missin
 PAY = Number("pay", bounds=(-1.0, 3.0), edges=(-1.0, 0.3, 3.0), may_be_missing=True)
 DAY = Date("day", bounds=("2020-01-01", "2020-12-31"), bins=3)
 SCHEMA = Schema("people", [AGE, PAY, DAY])
-CUT = SCHEMA.with_columns({"age": AGE.cut([0, 7, 8, 30, 41])})
+CUT = SCHEMA.with_columns({"age": AGE.with_cuts([0, 7, 8, 30, 41])})
 
 row = st.tuples(
     st.one_of(st.none(), st.integers(-3, 44)),
@@ -42,7 +42,7 @@ def sealed(rows, k=1):
 
 def at_cells(table, columns):
     """The same rows with the finest cells of these columns, in place of their bins."""
-    return table.rebin(table.schema.with_columns({name: table.schema.fine[name] for name in columns}))
+    return table.rebin(table.schema.with_columns({name: table.schema.finest[name] for name in columns}))
 
 
 VIEWS = {
@@ -91,7 +91,7 @@ def test_a_bin_holds_the_rows_of_its_cells(rows):
     for column, cells in zip(coarse.schema.columns, fine.schema.columns, strict=True):
         added = np.zeros(column.extended_size, dtype=np.int64)
         counts = reveal(fine.marginal(column.name, rows="extended"), table.ledger)
-        np.add.at(added, cells.group(column), counts)
+        np.add.at(added, cells.regroup(column), counts)
         assert np.array_equal(added, reveal(coarse.marginal(column.name, rows="extended"), table.ledger))
 
 
@@ -103,11 +103,11 @@ def test_filling_bins_keeps_observed_cells_and_draws_others_inside_their_bins(ro
     filled = table.fill(laws)
     before, after = (reveal(t._unbinned_rows, t.ledger).columns for t in (table, filled))
     bins = reveal(filled._rows, filled.ledger).columns
-    for place, (fine, told) in enumerate(zip(CUT.fine.columns, CUT.columns, strict=True)):
+    for place, (fine, told) in enumerate(zip(CUT.finest.columns, CUT.columns, strict=True)):
         gaps = before[place] >= fine.size
         assert np.array_equal(before[place][~gaps], after[place][~gaps])
         assert (bins[place][gaps] == 1).all()
-        assert (fine.group(told)[after[place]] == bins[place]).all()
+        assert (fine.regroup(told)[after[place]] == bins[place]).all()
 
 
 @examples(60)

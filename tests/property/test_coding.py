@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.data.engines import sql_encoding
-from gapless.data.engines.postgres import Postgres, Sql
+from gapless.data.engines.postgres import PostgresSource, Sql
 from gapless.data.engines.sql_encoding import DAY
-from gapless.data.engines.sql_engine import hold
+from gapless.data.engines.sql_engine import materialize
 from gapless.data.io.encode import encode
 from helpers.databases import query_of
 from helpers.examples import examples
@@ -27,8 +27,8 @@ def coded(frame, schema, url):
     """The rows of codes from memory and from the database, sorted; or what each of them refuses."""
     results = []
     for read in (
-        lambda: encode([frame], schema.fine),
-        lambda: hold(Sql.read(Postgres(url, query_of(frame)), schema.fine)),
+        lambda: encode([frame], schema.finest),
+        lambda: materialize(Sql.read(PostgresSource(url, query_of(frame)), schema.finest)),
     ):
         try:
             results.append(sorted(zip(*(column.tolist() for column in read().columns), strict=True)))
@@ -146,13 +146,15 @@ def test_texts_of_dates_have_the_codes_that_a_file_gives_them(name, more, postgr
 def test_no_cell_that_only_postgresql_holds_makes_reading_fail(kind, name, postgres):
     column = replace((LEVELS | NUMBERS | DATES)[name], may_be_missing=True)
     column = replace(column, outside="missing") if column.outside == "refuse" else column
-    schema = gl.Schema("t", [column]).fine
+    schema = gl.Schema("t", [column]).finest
     if name in (DATES if kind == "numeric" else NUMBERS):  # by the type, which is public
         with pytest.raises(gl.errors.ReadError, match=f"'x' is a {column.kind}, and the data have it as a"):
-            Sql.read(Postgres(postgres, f"SELECT NULL::{kind} AS x"), schema)
+            Sql.read(PostgresSource(postgres, f"SELECT NULL::{kind} AS x"), schema)
         return
     cells = ", ".join(f"('{text}'::{kind})" for text in POSTGRES[kind])
-    found = hold(Sql.read(Postgres(postgres, f"SELECT * FROM (VALUES {cells}) AS said(x)"), schema)).columns[0]
+    found = materialize(
+        Sql.read(PostgresSource(postgres, f"SELECT * FROM (VALUES {cells}) AS said(x)"), schema)
+    ).columns[0]
     assert len(found) == len(POSTGRES[kind])
     if name not in LEVELS:
         (expected,) = encode([pl.DataFrame({"x": in_memory(kind, POSTGRES[kind].values())})], schema).columns
@@ -197,7 +199,7 @@ def test_a_cut_that_is_one_bit_off_and_a_letter_that_is_not_trimmed_are_found(mo
     monkeypatch.setattr(sql_encoding, "MORE_SPACE", sql_encoding.SPACE)
     with pytest.raises(AssertionError):
         check(["\x1c13\x1f"], levels, postgres, pl.String)
-    right = sql_encoding.cuts_of
-    monkeypatch.setattr(sql_encoding, "cuts_of", lambda column: np.nextafter(right(column), np.inf))
+    right = sql_encoding.bin_starts
+    monkeypatch.setattr(sql_encoding, "bin_starts", lambda column: np.nextafter(right(column), np.inf))
     with pytest.raises(AssertionError):
         check(near(number), number, postgres, pl.Float64)

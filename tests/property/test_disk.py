@@ -118,7 +118,7 @@ def test_the_same_codes_counts_and_errors_from_the_disk_as_from_memory(frame, fi
     for number, (start, stop) in enumerate(itertools.pairwise([0, *cuts, frame.height])):
         part = frame[start:stop]
         if kind == "csv":
-            written = [source.within_reach(series) for series in part]  # polars writes no others as text
+            written = [source.clip_dates(series) for series in part]  # polars writes no others as text
             pl.DataFrame(written).write_csv(folder / f"{number}.csv")
         else:
             part.write_parquet(folder / f"{number}.parquet", row_group_size=2)
@@ -173,9 +173,9 @@ def test_no_moment_makes_reading_fail(unit, zone, tmp_path):
     moments = pl.Series("x", steps, dtype=pl.Int32 if unit == "D" else pl.Int64)
     moments = moments.cast(pl.Date if unit == "D" else pl.Datetime(unit, zone))
     kinds = [LEVELS["gaps"], LEVELS["boolean"], NUMBERS["number"], *DATES.values()]
-    schema = gl.Schema("t", [replace(kind, name=f"x{n}", may_be_missing=True) for n, kind in enumerate(kinds)]).fine
+    schema = gl.Schema("t", [replace(kind, name=f"x{n}", may_be_missing=True) for n, kind in enumerate(kinds)]).finest
     pl.DataFrame(dict.fromkeys(schema.names, moments)).write_parquet(tmp_path / "t.parquet")
-    within = pl.DataFrame(dict.fromkeys(schema.names, source.within_reach(moments)))
+    within = pl.DataFrame(dict.fromkeys(schema.names, source.clip_dates(moments)))
     columns = encode.encode([within], schema).columns
     for by_duckdb in (False, True):
         engine = Disk.at(tmp_path / "t.parquet", schema, encoding=None, by_duckdb=by_duckdb)

@@ -21,7 +21,7 @@ import gapless as gl
 from gapless.data.engines import disk, sql_engine
 from gapless.data.engines.disk import Disk
 from gapless.data.engines.memory import Memory
-from gapless.data.engines.postgres import Postgres, Sql
+from gapless.data.engines.postgres import PostgresSource, Sql
 from gapless.data.row_contribution import Groups, RowContribution
 from gapless.data.sums import hot_deck_sum, plain_sum, rank_scores
 from gapless.data.workload import Views, Workload
@@ -201,7 +201,7 @@ def test_views_of_views_in_postgresql_are_what_memory_makes_of_them(rows, maps, 
     """By counts of combinations of codes, or by codes of all rows where those are too many."""
     frame = pl.DataFrame(rows, schema=dict.fromkeys(random_views.NAMES, pl.Int64), orient="row")
     memory = Memory(tuple(frame[name].to_numpy().astype(np.uint8) for name in random_views.NAMES), frame.height)
-    table = Sql.read(Postgres(postgres, query_of(frame)), random_views.SCHEMA)
+    table = Sql.read(PostgresSource(postgres, query_of(frame)), random_views.SCHEMA)
     near, far = random_views.viewed(memory, table, maps)
     with mock.patch.multiple(sql_engine, ROWS=size, MOST_KEYS=sql_engine.MOST_KEYS if few else 0):
         random_views.check_same_rows(near, far, ordered=False)

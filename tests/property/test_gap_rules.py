@@ -40,7 +40,7 @@ def column(facts):
     """The column that these facts describe, those that its kind does not have left out; None if they contradict."""
     on_calendar = facts["kind"] in (Date, DateTime)
     facts = facts | ({"bounds": facts["days"]} if on_calendar else {"resolution": facts.get("step")})
-    kept = (*facts["kind"].own_keys, "may_be_missing", "missing", "outside", "description")
+    kept = (*facts["kind"].extra_keys, "may_be_missing", "missing", "outside", "description")
     try:
         return facts["kind"]("x", **{key: facts[key] for key in kept if key in facts})
     except SchemaError:

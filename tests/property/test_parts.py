@@ -174,7 +174,7 @@ def test_the_file_is_never_held_whole(tmp_path):
     pl.read_csv(path, infer_schema=False).write_parquet(tmp_path / "t.parquet")
     with in_parts(1000):
         for file in (path, tmp_path / "t.parquet"):
-            heights = [frame.height for frame in source.parts(file)]
+            heights = [frame.height for frame in source.read_parts(file)]
             assert sum(heights) == 5000
             assert max(heights) <= 1000
         assert max(map(len, source._blocks(source._pieces(path, "utf-8"), path))) <= 1100

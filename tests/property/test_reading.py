@@ -205,7 +205,7 @@ def quote(*_, **__):
 
 @pytest.mark.parametrize("wrong", [panic, quote])
 @pytest.mark.parametrize(
-    ("where", "name"), [(source, "text_frames"), (source, "within_reach"), (encode, "_lookup"), (encode, "_moments")]
+    ("where", "name"), [(source, "text_frames"), (source, "clip_dates"), (encode, "_lookup"), (encode, "_moments")]
 )
 def test_whatever_goes_wrong_is_a_read_error_without_a_cell(where, name, wrong, tmp_path):
     path = tmp_path / "t.csv"
@@ -220,5 +220,5 @@ def test_whatever_goes_wrong_is_a_read_error_without_a_cell(where, name, wrong, 
 
 
 def test_a_lack_of_memory_is_told_as_such(tmp_path):
-    with mock.patch.object(source, "within_reach", side_effect=MemoryError), pytest.raises(MemoryError):
+    with mock.patch.object(source, "clip_dates", side_effect=MemoryError), pytest.raises(MemoryError):
         gl.Table.read(pl.DataFrame({"c": [1]}), gl.Schema("t", [gl.Integer("c", bounds=(0, 1))]))

@@ -104,7 +104,7 @@ def test_rows_of_chosen_combinations_keep_the_rule_whatever_values_are_drawn(rul
     assert np.array_equal(codes[~was_broken], before[~was_broken])
     assert ((codes != before).sum(axis=1) <= 1).all()
     codes = codes[~chosen.breaks(codes)]
-    values = [column.draw_inside(None, codes[:, c], rng) for c, column in enumerate(SCHEMA.columns)]
+    values = [column.draw_positions(None, codes[:, c], rng) for c, column in enumerate(SCHEMA.columns)]
     free = [known.copy() for known in values]
     chosen.pin(codes, values)
     assert violations(rule, {c: Numbers.exactly(known) for c, known in enumerate(values)}).rows == 0

@@ -101,7 +101,7 @@ def test_copies_vary_by_what_noise_does_to_learned_cells():
 def tail_means(*, planted, std=45.0, bins_std=12.0):
     """Errors of the mean on a line of which a tail has fewer rows than noise, by tables that might be released."""
     rng, cells = np.random.default_rng(3), np.arange(256)
-    line = Integer("gain", bounds=(0, 255), bins="learned").cut([0, 1, 256])
+    line = Integer("gain", bounds=(0, 255), bins="learned").with_cuts([0, 1, 256])
     schema = Schema("tail", [line])
     counts = np.where(cells == 0, 4500.0, 500 * np.exp(-cells / 20) / 20)
     whole = [np.bincount(level, weights=counts) for level in hierarchy_levels(256, 0)]

@@ -32,7 +32,7 @@ def one_table(smoker, rows=400):
 
 
 def test_numbers_dates_and_ordinal_levels_are_on_a_scale():
-    assert {name for name, kind in KINDS.items() if kind.on_scale} == {
+    assert {name for name, kind in KINDS.items() if kind.is_ordered} == {
         "ordinal",
         "integer",
         "number",

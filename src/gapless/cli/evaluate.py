@@ -148,7 +148,7 @@ def gap(
 ) -> None:
     """Make gaps in a PUBLIC table, for experiments: cells that stay are not touched. Not for private data."""
     from gapless.data import Table
-    from gapless.data.io.source import load
+    from gapless.data.io.source import load_frame
     from gapless.data.table import write_frame
     from gapless.files import check_writable
     from gapless.missing.check import patterns_of
@@ -161,7 +161,7 @@ def gap(
     if schema_output is not None:
         check_writable(schema_output, distinct_from=(data, schema))
     public = Schema.read(schema)
-    frame = load(data, public, encoding=encoding)
+    frame = load_frame(data, public, encoding=encoding)
     table = Table.read(frame, public)
     flags = chosen.mask(table, seed=seed)
     write_frame(frame_with_gaps(frame, public, flags), output, public)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from gapless.constraints.rules import Rule
 from gapless.constraints.violations import Flags, Numbers, Rows, conflicts, hold, many, numbers_of_cells, partners, some
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import Schema
 from gapless.types import Floats, Integers
 
@@ -226,7 +226,7 @@ class Between:
         found = {place: numbers_of_cells(column, self.inside.get(column.name)) for place, column in columns.items()}
         for place, position in self.given.items():
             column = columns.get(place)
-            if isinstance(column, _Binned):
+            if isinstance(column, BinnedColumn):
                 (code,) = column.bin_of(np.array([position]))
                 for ends in (found[place].at, found[place].low, found[place].high):
                     ends[code] = position
@@ -318,8 +318,8 @@ class Between:
         for axis, place in enumerate(self.columns):
             column, numbers = self.schema.columns[place], rows[place]
             several = needed & (numbers.low < numbers.high)
-            if isinstance(column, _Binned) and several.any():
-                drawn = column.draw_inside(self.inside.get(column.name), cells[:, axis].astype(np.uint16), rng)
+            if isinstance(column, BinnedColumn) and several.any():
+                drawn = column.draw_positions(self.inside.get(column.name), cells[:, axis].astype(np.uint16), rng)
                 values = np.where(alone & (place not in self.shared), drawn, numbers.at)
                 pinned[place] = np.where(several, values, np.nan)
         return pinned

@@ -20,7 +20,7 @@ from gapless.constraints.predicates import holds
 from gapless.constraints.rules import Place, Rule, rules_of
 from gapless.constraints.violations import Numbers, hold, numbers_of_cells
 from gapless.errors import SchemaError
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import Schema
 from gapless.types import Floats
 
@@ -75,8 +75,8 @@ def rules_on_values(schema: Schema) -> list[Rule]:
     """The rules on one row that its cells do not decide: they compare columns with bins of several values."""
     found = []
     for rule in rules_of(schema):
-        lines = [column for column in (schema.columns[c] for c in rule.columns) if isinstance(column, _Binned)]
-        several = any((np.subtract(*column.ends_of_bins()) < 0).any() for column in lines)
+        lines = [column for column in (schema.columns[c] for c in rule.columns) if isinstance(column, BinnedColumn)]
+        several = any((np.subtract(*column.bin_ranges()) < 0).any() for column in lines)
         if not rule.between_rows and several and any(isinstance(term.right, Place) for term in rule.terms):
             found.append(rule)
     return found
@@ -160,8 +160,8 @@ def beginnings(schema: Schema) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for constraint in schema.constraints:
         for written in parse_rule(constraint.forbidden):
-            if isinstance(written, Comparison) and isinstance(column := schema[written.column], _Binned):
-                true = holds(column.fine, written.sign, written.value)
+            if isinstance(written, Comparison) and isinstance(column := schema[written.column], BinnedColumn):
+                true = holds(column.finest, written.sign, written.value)
                 found.setdefault(written.column, []).extend(np.flatnonzero(np.diff(true)) + 1)
     return found
 

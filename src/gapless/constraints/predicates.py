@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from gapless.constraints.grammar import SIGNS
 from gapless.errors import SchemaError
-from gapless.schema.calendar import _Calendar
-from gapless.schema.columns import Boolean, Column, Ordinal, _Levels, as_text
-from gapless.schema.numeric import TINY, _Binned
+from gapless.schema.calendar import CalendarColumn
+from gapless.schema.columns import Boolean, Column, LevelColumn, Ordinal, as_text
+from gapless.schema.numeric import TINY, BinnedColumn
 
 CLOSE = 1e-9  # of the narrowest bin: as near to an edge is on it
 BEGIN = {"year": (re.compile(r"\d{4}"), "-01-01"), "month": (re.compile(r"\d{4}-\d{2}"), "-01")}
@@ -27,9 +27,9 @@ def holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
     >>> holds(Integer("age", bounds=(18, 90), bins=3), ">=", "42").tolist()
     [False, True, True]
     """
-    if isinstance(column, _Binned):
+    if isinstance(column, BinnedColumn):
         return _bins_hold(column, sign, value)
-    if not isinstance(column, _Levels) or (sign not in ("==", "!=") and not isinstance(column, Ordinal)):
+    if not isinstance(column, LevelColumn) or (sign not in ("==", "!=") and not isinstance(column, Ordinal)):
         raise SchemaError(f"column {column.name!r} has no order", hint="== or !=, or make it ordinal")
     code = _code_of(column, value)
     if code >= column.values_size:
@@ -40,7 +40,7 @@ def holds(column: Column, sign: str, value: str) -> NDArray[np.bool_]:
 
 def position_of(column: Column, value: str) -> float:
     """A public value as a number on a column's line; of levels, the place of one among them."""
-    if isinstance(column, _Binned):
+    if isinstance(column, BinnedColumn):
         return column.position(_moment(column, value))
     return float(_code_of(column, value))
 
@@ -56,11 +56,11 @@ def cell_of(column: Column, value: object) -> tuple[int, float]:
     ((1, 50.0), (1, nan))
     """
     text = as_text(value)
-    if isinstance(column, _Binned) and text not in column.cells[: column.size]:
+    if isinstance(column, BinnedColumn) and text not in column.cells[: column.size]:
         position = column.position(_moment(column, text))
-        if not column.within(np.array([position])).all():
+        if not column.contains(np.array([position])).all():
             first, last = column.bounds
-            steps = " in whole steps" if column.whole else ""
+            steps = " in whole steps" if column.has_whole_values else ""
             raise SchemaError(f"column {column.name!r} has no value {text}", hint=f"from {first} to {last}{steps}")
         return int(column.bin_of(np.array([position]))[0]), position
     return _code_of(column, text), math.nan
@@ -73,8 +73,8 @@ def _code_of(column: Column, text: str) -> int:
     return column.code_of(text)
 
 
-def _bins_hold(column: _Binned, sign: str, value: str) -> NDArray[np.bool_]:
-    lows, highs = column.ends_of_bins()
+def _bins_hold(column: BinnedColumn, sign: str, value: str) -> NDArray[np.bool_]:
+    lows, highs = column.bin_ranges()
     position = _at_edge(column.position(_moment(column, value)), np.append(lows, highs[-1]))
     compare = SIGNS[sign]
     at_low, at_high = compare(lows, position), compare(highs, position)
@@ -88,7 +88,7 @@ def _bins_hold(column: _Binned, sign: str, value: str) -> NDArray[np.bool_]:
         elif position == lows[cut]:
             hint = f"{'<' if sign == '<=' else '>='} {edges[0]}: a bin begins there and holds its lower edge"
         else:
-            finer = "a finer resolution" if column.learned else "edges = [...]"
+            finer = "a finer resolution" if column.has_learned_bins else "edges = [...]"
             hint = f"< or >= with the nearest edges: {' and '.join(edges)}; or a bin edge there by {finer}"
         raise SchemaError(f"{sign} {value} splits a bin of column {column.name!r} at {value}", hint=hint)
     bins: NDArray[np.bool_] = at_low
@@ -103,8 +103,8 @@ def _at_edge(position: float, edges: NDArray[np.float64]) -> float:
     return nearest if abs(nearest - position) <= CLOSE * narrowest else position
 
 
-def _moment(column: _Binned, value: str) -> str:
+def _moment(column: BinnedColumn, value: str) -> str:
     """A year or a month as the day on which it begins, for columns that know nothing finer."""
-    if isinstance(column, _Calendar) and (start := BEGIN.get(column.resolution)) and start[0].fullmatch(value):
+    if isinstance(column, CalendarColumn) and (start := BEGIN.get(column.resolution)) and start[0].fullmatch(value):
         return value + start[1]
     return value

@@ -11,9 +11,9 @@ from functools import cached_property
 from gapless.constraints.grammar import SIGNS, ColumnComparison, Comparison, parse_rule
 from gapless.constraints.predicates import holds, position_of
 from gapless.errors import SchemaError
-from gapless.schema.calendar import _Calendar
-from gapless.schema.columns import Column, Ordinal, _Levels
-from gapless.schema.numeric import _Binned
+from gapless.schema.calendar import CalendarColumn
+from gapless.schema.columns import Column, LevelColumn, Ordinal
+from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import Constraint, Schema, Weight
 
 _ORDERS: dict[str, frozenset[int]] = {  # what a comparison allows: below, equal, above
@@ -171,11 +171,11 @@ def _term(written: Comparison | ColumnComparison, schema: Schema) -> Term:
 
 
 def _check_comparable(column: Column, sign: str, other: Column) -> None:
-    if isinstance(column, _Binned) and isinstance(other, _Binned):
-        units = [c.unit if isinstance(c, _Calendar) else None for c in (column, other)]
+    if isinstance(column, BinnedColumn) and isinstance(other, BinnedColumn):
+        units = [c.unit if isinstance(c, CalendarColumn) else None for c in (column, other)]
         if units[0] == units[1]:
             return
-    elif isinstance(column, _Levels) and isinstance(other, _Levels):
+    elif isinstance(column, LevelColumn) and isinstance(other, LevelColumn):
         ordinal = isinstance(column, Ordinal) and isinstance(other, Ordinal)
         if sign not in ("==", "!=") and not ordinal:
             unordered = other if isinstance(column, Ordinal) else column

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gapless.constraints.grammar import SIGNS
 from gapless.constraints.rules import Place, Rule, Term
 from gapless.schema.columns import Column
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats, Integers
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -65,9 +65,9 @@ def numbers_of_cells(column: Column, cells: Floats | None = None) -> Numbers:
     The value of a bin is its middle, or that of its heaviest cell if counts of `cells` are known.
     """
     none = np.full(column.extended_size - column.values_size, np.nan)
-    if not isinstance(column, _Binned):
+    if not isinstance(column, BinnedColumn):
         return Numbers.exactly(np.append(np.arange(float(column.values_size)), none))
-    return Numbers(*(np.append(ends, none) for ends in (column.middles_of_bins(cells), *column.ends_of_bins())))
+    return Numbers(*(np.append(ends, none) for ends in (column.bin_midpoints(cells), *column.bin_ranges())))
 
 
 def some(rows: Rows, which: Any) -> dict[int, Numbers]:

@@ -10,7 +10,7 @@ from gapless.data.private_table import PrivateTable
 from gapless.data.table import WEIGHT, Table, check_weights
 from gapless.errors import Argument, Call, Hint, ReadError, SchemaError, SealedError
 from gapless.schema import Schema
-from gapless.schema.numeric import DEFAULT_BINS, _Binned
+from gapless.schema.numeric import DEFAULT_BINS, BinnedColumn
 
 READ = Hint("read it with ", Call("gapless.read", ..., Argument("protect", Call("Rows", 1)), Argument("budget", ...)))
 READ_PUBLIC = Hint("read it with ", Call("Table.read", ...), ", if the data are public")
@@ -60,7 +60,7 @@ def to_shared_bins(truth: Table, other: Table) -> tuple[Table, Table]:
             f"the truth has weights, in a column {WEIGHT!r}, but each of its rows counts once",
             hint=f"read the truth from data without a column {WEIGHT!r}",
         )
-    if truth.schema.fine.columns == other.schema.fine.columns:
+    if truth.schema.finest.columns == other.schema.finest.columns:
         bins = shared_bins(truth.schema, other, counted=truth)
         truth, other = truth.rebin(bins), other.rebin(bins)
     check_comparable(truth.schema, other.schema)
@@ -74,8 +74,8 @@ def shared_bins(schema: Schema, other: Table, *, counted: Table) -> Schema:
     return cut_schema(told, counts, DEFAULT_BINS)
 
 
-def _columns_to_bin(schema: Schema) -> list[_Binned]:
-    return [column for column in schema.columns if isinstance(column, _Binned) and column.learned]
+def _columns_to_bin(schema: Schema) -> list[BinnedColumn]:
+    return [column for column in schema.columns if isinstance(column, BinnedColumn) and column.has_learned_bins]
 
 
 def given_weights(table: Table, weights: ArrayLike | None) -> NDArray[np.float64] | None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.constraints.forbidden import beginnings
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import Schema
 from gapless.types import Floats
 
@@ -32,7 +32,7 @@ def cut_schema(schema: Schema, cells: Mapping[str, Floats], bins: int, *, min_ro
     A bin begins wherever a constraint of the schema begins or ceases to hold.
     """
     required_starts = beginnings(schema)
-    learned = [column for column in schema.columns if isinstance(column, _Binned) and column.learned]
+    learned = [column for column in schema.columns if isinstance(column, BinnedColumn) and column.has_learned_bins]
     columns = {}
     for column in learned:
         counts = cells.get(column.name, np.ones(column.values_size))
@@ -43,8 +43,8 @@ def cut_schema(schema: Schema, cells: Mapping[str, Floats], bins: int, *, min_ro
 
 
 def cut_column(
-    column: _Binned, counts: Floats, bins: int, *, min_rows: float = 0.0, required_starts: Iterable[int] = ()
-) -> _Binned:
+    column: BinnedColumn, counts: Floats, bins: int, *, min_rows: float = 0.0, required_starts: Iterable[int] = ()
+) -> BinnedColumn:
     """Cut a column into at most `bins` bins, besides those that `required_starts` adds.
 
     Args:
@@ -60,11 +60,11 @@ def cut_column(
     ('0..39', '40', '41..80', '81..99')
     """
     if column.values_size <= max(MOST_SINGLE_CELL_BINS, bins):
-        return column.cut(column.grid)
+        return column.with_cuts(column.grid)
     firsts = {0, *required_starts}
     weights = _weights(column, counts)
     total = counts.sum()
-    low, high = column.ends_of_bins()
+    low, high = column.bin_ranges()
     zero = (low <= 0) & (high >= 0) & (counts >= total / (4 * bins))  # where most spikes are
     heavy = np.flatnonzero(((weights >= 1 / bins) | zero) & (counts >= min_rows) & (counts > 0))
     firsts.update(heavy, heavy + 1)
@@ -75,11 +75,11 @@ def cut_column(
             firsts.update(first + 1 + np.searchsorted(weight, weight[-1] * np.arange(1, many) / many))
     firsts.discard(column.values_size)
     kept = _merged(np.array(sorted(firsts)), counts, min_rows, {0, *required_starts}, {*heavy}, bins)
-    return column.cut([*column.grid[kept], column.grid[-1]])
+    return column.with_cuts([*column.grid[kept], column.grid[-1]])
 
 
-def _weights(column: _Binned, counts: Floats) -> Floats:
-    low, high = column.ends_of_bins()
+def _weights(column: BinnedColumn, counts: Floats) -> Floats:
+    low, high = column.bin_ranges()
     middles = (low + high) / 2
     rows: Floats = counts / max(counts.sum(), 1e-300)
     median = middles[min(int(np.searchsorted(rows.cumsum(), 0.5)), len(rows) - 1)]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gapless.errors import Call, Hint, ModelError, SchemaError
 from gapless.schema import Schema
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.text import plural
 from gapless.types import Codes, Integers, all_trusted, is_trusted
 
@@ -129,11 +129,11 @@ def fill_gaps(columns: Sequence[Codes], laws: Sequence[NDArray[np.float64]], cha
 
 def bin_of_cell(schema: Schema) -> dict[int, Integers]:
     """The bin of each cell, for the columns (by position) whose cells are finer than their bins."""
-    pairs = zip(schema.fine.columns, schema.columns, strict=True)
+    pairs = zip(schema.finest.columns, schema.columns, strict=True)
     return {
-        place: fine.group(binned)
+        place: fine.regroup(binned)
         for place, (fine, binned) in enumerate(pairs)
-        if isinstance(fine, _Binned) and isinstance(binned, _Binned) and fine.size > binned.size
+        if isinstance(fine, BinnedColumn) and isinstance(binned, BinnedColumn) and fine.size > binned.size
     }
 
 

@@ -136,7 +136,7 @@ class Space:
         """The public distances of a matching."""
         power = 1 if matching.distance == "gower" else 2
         columns = [schema[name] for name in matching.on]
-        ranges = [max(1, column.values_size - 1) for column in columns if column.on_scale]
+        ranges = [max(1, column.values_size - 1) for column in columns if column.is_ordered]
         unit = min(math.lcm(*ranges) ** power, MOST_UNIT)
         tables = {column.name: _cost_table(column, power, unit) for column in columns}
         # The dearest smallest step first: far branches are left early.
@@ -148,7 +148,7 @@ class Space:
 def _cost_table(column: Column, power: int, unit: int) -> Integers:
     """The table of distances of one column: rows are the donee's cell, columns the donor's."""
     cost = np.full((column.extended_size, column.extended_size), unit, dtype=np.int64)
-    if column.on_scale:
+    if column.is_ordered:
         span = max(1, column.values_size - 1)
         steps = np.array([round(unit * Fraction(step, span) ** power) for step in range(column.values_size)])
         codes = np.arange(column.values_size)

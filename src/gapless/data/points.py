@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gapless.data.table import Table
 from gapless.schema import Column
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -24,8 +24,8 @@ def unit_positions(column: Column) -> Floats:
     >>> unit_positions(Integer("age", bounds=(0, 100), edges=(0, 20, 100))).tolist()
     [0.095, 0.6]
     """
-    if isinstance(column, _Binned):
-        first, last = column.ends_of_bins()
+    if isinstance(column, BinnedColumn):
+        first, last = column.bin_ranges()
         low, high = float(first[0]), float(last[-1])
         return ((first + last) / 2 - low) / (high - low) if high > low else np.zeros(len(first))
     return np.linspace(0.0, 1.0, column.values_size) if column.values_size > 1 else np.zeros(1)
@@ -42,7 +42,7 @@ def points(table: Table, *, without: str | None = None) -> Floats:
     for column, codes in zip(table.schema.columns, table.codes, strict=True):
         if column.name == without:
             continue
-        if column.extended_size <= MOST_ONE_HOT_LEVELS and not column.on_scale:
+        if column.extended_size <= MOST_ONE_HOT_LEVELS and not column.is_ordered:
             parts.append((np.eye(column.extended_size) / np.sqrt(2))[codes])
             continue
         line = np.full((column.extended_size, 1), 0.5)

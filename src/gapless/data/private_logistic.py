@@ -95,7 +95,7 @@ class Points:
 
 
 def _coordinates(column: Column) -> Floats:
-    if not column.on_scale:
+    if not column.is_ordered:
         return np.eye(column.extended_size)
     others = column.extended_size - column.values_size
     numbers = np.zeros((column.extended_size, 1 + others))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data import filling
-from gapless.data.engines.memory import Engine, HoldsRows, Memory, count_gap_patterns, held
+from gapless.data.engines.memory import Engine, Memory, RowAccess, count_gap_patterns, rows_in_memory
 from gapless.data.filling import Chance, ColumnFiller, Filler, bin_of_cell
 from gapless.data.neighbors import Links, Matching, random_ranks
 from gapless.errors import Argument, Call, EngineError, Hint, ModelError, QuestionError, SchemaError, SealedError
@@ -86,7 +86,7 @@ class PrivateTable(Sealed):
         drawn: bool = False,
         query_digest: str | None = None,
     ) -> None:
-        self._unbinned_rows = cells  # codes of `schema.fine`, as read
+        self._unbinned_rows = cells  # codes of `schema.finest`, as read
         self._schema = schema
         self._ledger = ledger
         self._engine = engine  # its class is public, so an operation that it lacks is refused before any charge
@@ -104,7 +104,9 @@ class PrivateTable(Sealed):
         )
         # A secret random order of the rows, which breaks ties; drawn once, when first needed.
         self._random_order = self._seal(
-            lambda rows: random_ranks(noise.current().uniform_words(held(rows).rows)), distance=None, reads=None
+            lambda rows: random_ranks(noise.current().uniform_words(rows_in_memory(rows).rows)),
+            distance=None,
+            reads=None,
         )
         self._donor_links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
 
@@ -281,7 +283,7 @@ class PrivateTable(Sealed):
                 "this schema, or one of its columns, has a class that gapless does not define",
                 hint=Hint("pass a schema from ", Call("Schema.read", "people.toml")),
             )
-        if schema.fine.columns != self.schema.fine.columns:
+        if schema.finest.columns != self.schema.finest.columns:
             raise SchemaError(
                 "this schema has other columns or cells than the table",
                 hint="pass a schema that differs from that of the table in its bins only",
@@ -332,7 +334,7 @@ class PrivateTable(Sealed):
         sizes = [(column.name, column.size) for column in self.schema.columns]
         if sizes == [(column.name, column.size) for column in model.schema.columns]:
             return self._fill_rows(lambda columns, chance: filling.fill_given(columns, model, chance))
-        if model.schema.fine.columns == self.schema.fine.columns:  # another release learned its bins
+        if model.schema.finest.columns == self.schema.finest.columns:  # another release learned its bins
             return self.rebin(model.schema).fill_given(model).rebin(self.schema)
         raise SchemaError(
             "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
@@ -360,11 +362,11 @@ class PrivateTable(Sealed):
         """Fill the gaps of all columns, or of `only` one: draw a bin, then one of its cells."""
         check_in_memory(self, "filling gaps")
         wanted = set(self.schema.positions(self.schema.names if only is None else [only]))
-        fine = self.schema.fine.columns
+        fine = self.schema.finest.columns
         finer = {place: (fine[place].size, bins) for place, bins in self._bin_of_cell.items() if place in wanted}
 
         def filled(both: list[Any]) -> Memory:
-            cells, rows = (held(engine) for engine in both)
+            cells, rows = (rows_in_memory(engine) for engine in both)
             chance = filling.secret_chance(rows.rows)
             bins = fill(rows.columns, chance)
             drawn = [bins[place] if place in wanted else codes for place, codes in enumerate(cells.columns)]
@@ -385,7 +387,7 @@ class PrivateTable(Sealed):
             raise SchemaError(f"column {column!r}: {lowest!r} is above {highest!r}", hint="swap the two")
         code = np.arange(chosen.extended_size)
         inside = np.flatnonzero(self._mask_cells({place: (code >= low) & (code <= high)})[place])
-        fine = self.schema.fine.columns[place]
+        fine = self.schema.finest.columns[place]
         code = np.arange(fine.extended_size)
         moved = np.where(code < fine.values_size, np.clip(code, inside[0], inside[-1]), code)
         return self._derive(lambda engine: engine.recode({place: moved}))
@@ -441,7 +443,7 @@ def check_question(question: object) -> None:
 def check_in_memory(table: PrivateTable, what: str) -> None:
     """Refuse an operation that needs all rows in memory if the engine does not hold them, before any charge."""
     engine = table._engine  # noqa: SLF001 same package
-    if not issubclass(engine, HoldsRows):
+    if not issubclass(engine, RowAccess):
         raise EngineError(
             f"{what} needs all rows in memory, but the engine {engine.__name__.lower()} does not hold them",
             hint=Hint("pass ", Argument("engine", "memory"))

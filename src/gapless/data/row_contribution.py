@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gapless.errors import SchemaError
 from gapless.privacy.private import L1, Columns
 from gapless.schema.columns import Column
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Codes, Integers
 
 CodesByName: TypeAlias = Mapping[str, Codes]  # the codes of each column, row by row
@@ -114,8 +114,8 @@ class RowContribution:
 
 def bin_of_code(told: Column, bins: Column) -> Integers:
     """The code in `bins` of each code in `told`: the same column, told by the same bins or by finer ones."""
-    if isinstance(told, _Binned) and isinstance(bins, _Binned) and told != bins:
-        return told.group(bins)
+    if isinstance(told, BinnedColumn) and isinstance(bins, BinnedColumn) and told != bins:
+        return told.regroup(bins)
     return np.arange(told.extended_size)
 
 

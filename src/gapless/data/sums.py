@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gapless.data.checks import check_private
-from gapless.data.engines.memory import Engine, held
+from gapless.data.engines.memory import Engine, rows_in_memory
 from gapless.data.influence import influence
 from gapless.data.neighbors import Links, Matching, Space, link
 from gapless.data.private_table import PrivateTable, cached, check_in_memory
@@ -310,7 +310,7 @@ def neighbour_sum(
 
     def compute(both: list[Any]) -> SmoothValue:
         engine, (links, moved) = both
-        named = dict(zip(schema.names, held(engine).columns, strict=True))
+        named = dict(zip(schema.names, rows_in_memory(engine).columns, strict=True))
         return imputed_sum(named, links, moved, value, schema=schema, targets=targets, matching=matching, bounds=bounds)
 
     pair: Private[list[Any], None] = gather([values_from._rows, _find_links(table, targets, matching)], key=table._key)
@@ -328,7 +328,7 @@ def _find_links(table: PrivateTable, targets: tuple[str, ...], matching: Matchin
 
         def compute(both: list[Any]) -> tuple[Links, int]:
             engine, labels = both
-            rows = held(engine)
+            rows = rows_in_memory(engine)
             observed = np.ones(rows.rows, dtype=np.bool_)
             for place, size in zip(asked, sizes, strict=True):
                 observed &= rows.columns[place] < size

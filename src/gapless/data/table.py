@@ -19,15 +19,15 @@ from polars.io.plugins import register_io_source
 
 from gapless.data.engines.memory import Memory
 from gapless.data.io.encode import code_type, encode_public
-from gapless.data.io.source import TEXT_ENDINGS, parts, separator_of
-from gapless.data.io.spreadsheets import Formulas
+from gapless.data.io.source import TEXT_ENDINGS, read_parts, separator_of
+from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.data.private_table import WhichRows
 from gapless.draw.page import small_table
 from gapless.errors import ReadError, SchemaError, requires_extra
 from gapless.files import write_atomically
 from gapless.schema import Boolean, Column, Date, DateTime, Integer, Number, Ordinal, Schema
-from gapless.schema.columns import _Levels, as_text
-from gapless.schema.numeric import _Binned
+from gapless.schema.columns import LevelColumn, as_text
+from gapless.schema.numeric import BinnedColumn
 from gapless.text import listing, plural, shortened
 from gapless.types import Codes, whole
 
@@ -82,7 +82,7 @@ class Table:
         if isinstance(schema, str | Path):
             schema = Schema.read(schema)
         weights: list[pl.Series] = []
-        frames = parts(data, schema, encoding=encoding)
+        frames = read_parts(data, schema, encoding=encoding)
         encoded, values = encode_public(_without_weights(frames, schema, weights), schema)
         table = cls(schema, encoded.columns, rows=encoded.rows, values=values)
         return table.with_weights(_numbers(weights)) if weights else table
@@ -131,12 +131,12 @@ class Table:
         """The same rows, values and weights under a schema that has other bins for its columns on a line."""
         if schema.columns == self.schema.columns:
             return self
-        if schema.fine.columns != self.schema.fine.columns:
+        if schema.finest.columns != self.schema.finest.columns:
             raise SchemaError("this schema has other columns or cells than the table", hint="the same, in other bins")
         values = self._numeric_values(range(len(self.codes)))
         codes: list[NDArray[Any]] = list(self.codes)
         for place, (old, new, known) in enumerate(zip(self.schema.columns, schema.columns, values, strict=True)):
-            if old != new and isinstance(new, _Binned) and known is not None:
+            if old != new and isinstance(new, BinnedColumn) and known is not None:
                 states = self.codes[place].astype(np.int64) - old.values_size + new.values_size
                 codes[place] = np.where(np.isnan(known), states, new.bin_of(np.nan_to_num(known)))
         return Table(schema, codes, rows=self.rows, seed=self._seed, values=values, weights=self.weights)
@@ -208,8 +208,8 @@ class Table:
         values: list[NDArray[np.float64] | None] = []
         for column, _, drawn, filled in self._drawn(places):
             numbers = None
-            if isinstance(column, _Binned):
-                numbers = np.where(filled, drawn.astype(np.int64 if column.whole else np.float64), np.nan)
+            if isinstance(column, BinnedColumn):
+                numbers = np.where(filled, drawn.astype(np.int64 if column.has_whole_values else np.float64), np.nan)
             values.append(numbers)
         return values
 
@@ -372,7 +372,7 @@ def write_frames(frames: Iterator[pl.DataFrame], path: Path, schema: Schema) -> 
         if _is_parquet(path):
             _write_parquet(frames, partial)
             return
-        formulas = Formulas(schema)
+        formulas = FormulaEscapes(schema)
         encoder = codecs.getincrementalencoder(schema.encoding or "utf-8")()
         separator, zipped = separator_of(path, schema.separator), path.name.lower().endswith(".gz")
         with partial.open("wb") as file, _gzip(file) if zipped else contextlib.nullcontext(file) as whole:
@@ -436,7 +436,7 @@ def _to_text(series: pl.Series, column: Column) -> pl.Series:
 
 def is_text_in_parquet(column: Column) -> bool:
     """Whether a typed column could not tell *not applicable* from a gap, and a Parquet file has it as text."""
-    named = isinstance(column, _Levels) and not isinstance(column, Boolean)
+    named = isinstance(column, LevelColumn) and not isinstance(column, Boolean)
     return not column.empty_is_a_gap or (column.not_applicable is not None and not named)
 
 
@@ -445,7 +445,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _polars_series(column: Column, codes: Codes, values: NDArray[Any], filled: NDArray[np.bool_]) -> pl.Series:
-    if isinstance(column, _Levels) and not isinstance(column, Boolean):
+    if isinstance(column, LevelColumn) and not isinstance(column, Boolean):
         names = _names(column)
         whole = all(type(name) is int for name in names)
         levels = names if whole else [as_text(name) for name in names]
@@ -462,7 +462,7 @@ def _polars_series(column: Column, codes: Codes, values: NDArray[Any], filled: N
     return series.zip_with(pl.Series(filled), pl.Series([None], dtype=kind).new_from_index(0, len(codes)))
 
 
-def _names(column: _Levels) -> list[Any]:
+def _names(column: LevelColumn) -> list[Any]:
     """The levels and, if it is declared, *not applicable*."""
     named = [] if column.not_applicable is None else [column.not_applicable or "not applicable"]
     return [*column.levels, *named]
@@ -483,7 +483,7 @@ def _pandas_array(
 ) -> Any:
     import pandas as pd  # noqa: PLC0415 an extra
 
-    if isinstance(column, _Levels) and not isinstance(column, Boolean):
+    if isinstance(column, LevelColumn) and not isinstance(column, Boolean):
         names = _names(column)
         if len(set(map(type, names))) > 1:  # pandas takes 1 and True for the same
             names = [as_text(name) for name in names]

@@ -60,7 +60,7 @@ from gapless.evaluate.verdict import GAPS, Verdict, grade_of_score, verdict
 from gapless.files import write_atomically as replace_file
 from gapless.privacy import Ledger
 from gapless.schema import Schema
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.schema.schema import KINDS
 from gapless.text import plural
 from gapless.types import Floats
@@ -426,7 +426,7 @@ def cell_differences(
     associations, unless both columns are on a line of values.
     """
     kept = any(column.gaps[1] for column in columns if column.gaps is not None)
-    levels = {column.name: len(column.cells) for column in columns if not issubclass(KINDS[column.kind], _Binned)}
+    levels = {column.name: len(column.cells) for column in columns if not issubclass(KINDS[column.kind], BinnedColumn)}
     for column in columns:
         gaps = column.gaps or (0.0, 0.0)
         if kept and column.gaps is not None:
@@ -551,7 +551,7 @@ def compare_rules(one: Table, two: Table, weights: Floats | None = None) -> tupl
 
     `weights` has one for each row of the second table.
     """
-    rules = rules_of(one.schema.fine)  # values are compared: no bin is split
+    rules = rules_of(one.schema.finest)  # values are compared: no bin is split
     places = sorted({place for rule in rules for place in rule.columns})
     true, other = (_numbers(table, places) for table in (one, two))
     return tuple(RuleScore(violations(rule, true), violations(rule, other, weights)) for rule in rules)

@@ -143,7 +143,7 @@ def _column_card(column: ColumnScore, differences: Sequence[Difference]) -> Colu
         (column.truth, column.other),
         column.distance,
         column.gaps,
-        ordered=KINDS[column.kind].on_scale,
+        ordered=KINDS[column.kind].is_ordered,
         noise=column.noise,
         numbers=table(("", "truth", "compared", ""), rows, right=(1, 2, 3)) if rows else None,
         grade=max(grades, key=GRADES.index, default=None),

@@ -140,7 +140,7 @@ def column_wasserstein(column: Column, truth: Floats | None, other: Floats | Non
     >>> column_wasserstein(Ordinal("x", ["a", "b", "c"]), np.array([1.0, 0, 0]), np.array([0, 1.0, 0]))
     0.5
     """
-    if truth is None or other is None or not column.on_scale:
+    if truth is None or other is None or not column.is_ordered:
         return half_l1(truth, other)
     many = column.values_size
     one, two = truth[:many], other[:many]
@@ -231,7 +231,7 @@ def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = Non
 
 def measure_of(both: tuple[Column, Column]) -> str:
     """The name of the association that suits: ρ if both are on a line, with no *not applicable* beside it."""
-    on_a_line = all(column.on_scale and column.size == column.values_size for column in both)
+    on_a_line = all(column.is_ordered and column.size == column.values_size for column in both)
     return "Spearman's ρ" if on_a_line else "Cramér's V"
 
 

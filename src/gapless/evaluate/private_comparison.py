@@ -66,7 +66,7 @@ def compare_private(
         raise SchemaError(
             "the compared table has no rows, and noise would be paid for nothing", hint="a table with rows"
         )
-    if table.schema.fine.columns == other.schema.fine.columns:
+    if table.schema.finest.columns == other.schema.finest.columns:
         bins = shared_bins(table.schema, other, counted=other)
         table, other = table.rebin(bins), other.rebin(bins)
     schema = table.schema

@@ -165,7 +165,7 @@ def coefficient_error(
     truth, other = to_shared_bins(truth, other)
     checked = given_weights(other, weights)
     column = truth.schema[label]
-    linear = column.on_scale and column.values_size > 2 and positive is None
+    linear = column.is_ordered and column.values_size > 2 and positive is None
     values = unit_positions(column) if linear else positive_cells(truth, label, positive).astype(np.float64)
     (place,) = truth.schema.positions([label])
     fits = []

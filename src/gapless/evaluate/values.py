@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gapless.data import Table
 from gapless.data.checks import given_weights, to_shared_bins
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats
 
 QUANTILES = {0.1: "10% quantile", 0.25: "25% quantile", 0.5: "median", 0.75: "75% quantile", 0.9: "90% quantile"}
@@ -128,7 +128,7 @@ def values_of(table: Table) -> dict[str, Floats]:
     """The values of every number, integer, date and moment, NaN where there is none; moments in days since 1970."""
     found = {}
     for column in table.schema.columns:
-        if isinstance(column, _Binned):
+        if isinstance(column, BinnedColumn):
             series = table[column.name]
             steps = _MILLISECONDS if isinstance(series.dtype, pl.Datetime) else 1.0
             found[column.name] = series.to_physical().cast(pl.Float64).to_numpy() / steps

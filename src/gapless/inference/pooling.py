@@ -29,7 +29,7 @@ from gapless.inference.estimates import (
 from gapless.inference.support import binned, dealt, needs_of, not_measured
 from gapless.query.numbers import numbers_of
 from gapless.query.questions import AnyQuestion, Mean, Proportion, Quantile, _Question
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.synth.copies import Copies
 from gapless.synth.fitted import FittedModel
 from gapless.synth.measurements import Measurements
@@ -395,8 +395,8 @@ def _tail_notes(question: Mean, model: FittedModel, noise: float) -> list[str]:
     if column is None or column not in model.within_bin_counts or question.bounds or noise < MOSTLY_NOISE:
         return []
     line = model.schema[column]
-    assert isinstance(line, _Binned)  # noqa: S101 for mypy: others have no learned bins
-    begins, ends = line.ends_of_bins()
+    assert isinstance(line, BinnedColumn)  # noqa: S101 for mypy: others have no learned bins
+    begins, ends = line.bin_ranges()
     between = begins[-1] - ends[0]
     low = ends[0] if len(begins) > 2 and ends[0] - begins[0] > between else begins[0]
     high = begins[-1] if len(begins) > 2 and ends[-1] - begins[-1] > between else ends[-1]

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from gapless.data import Table
 from gapless.inference.estimates import Estimates
 from gapless.schema import Schema
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats, Integers
 
 Estimator = Callable[[Table], Estimates]
@@ -126,7 +126,7 @@ def binned(schema: Schema, columns: Iterable[int]) -> list[int]:
     return [
         c
         for c in sorted(columns)
-        if isinstance(column := schema.columns[c], _Binned) and column.values_size < column.fine.values_size
+        if isinstance(column := schema.columns[c], BinnedColumn) and column.values_size < column.finest.values_size
     ]
 
 
@@ -138,7 +138,7 @@ def dealt(table: Table, columns: Iterable[int], rng: np.random.Generator) -> Tab
     values = {}
     for c in binned(table.schema, columns):
         column, positions = table.schema.columns[c], table.numeric_values(c)
-        assert isinstance(column, _Binned)  # noqa: S101 for mypy: by `binned`
+        assert isinstance(column, BinnedColumn)  # noqa: S101 for mypy: by `binned`
         assert positions is not None  # noqa: S101 for mypy: it is on a line
         others = [(codes[other], sizes[other] + 1) for other in columns if other != c]
         values[c] = _deal(positions, np.minimum(codes[c], column.values_size), column.values_size, others, rng)

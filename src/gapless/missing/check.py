@@ -18,11 +18,11 @@ from gapless.constraints.violations import Numbers, Violations, violations
 from gapless.data import Table
 from gapless.data.checks import check_public
 from gapless.data.cutting import cut_schema
-from gapless.data.io.encode import check_names, classify, values_of
-from gapless.data.io.source import load
+from gapless.data.io.encode import check_names, classify, column_values
+from gapless.data.io.source import load_frame
 from gapless.errors import SchemaError
 from gapless.schema import Column, Date, DateTime, Integer, Number, Schema
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.text import plural
 from gapless.types import whole
 
@@ -158,7 +158,7 @@ class Check:
 
 def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
     """Look at data that you hold: gaps, cells outside the schema, patterns. Exact: NOT for release."""
-    frame = load(data, schema, encoding=encoding, for_holder=True)
+    frame = load_frame(data, schema, encoding=encoding, for_holder=True)
     check_names(frame.columns, schema)
     by_rules = cut_schema(schema, {}, 1)
     possible_cells(by_rules)  # refuses rules that cannot be read, or that no row keeps
@@ -188,7 +188,7 @@ def check(data: Any, schema: Schema, *, encoding: str | None = None) -> Check:
         )
     rows = {}
     for place, column in enumerate(schema.columns):
-        values = values_of(frame[column.name], column, codes[place])
+        values = column_values(frame[column.name], column, codes[place])
         levels = np.where(codes[place] < column.values_size, codes[place], np.nan)
         rows[place] = Numbers.exactly(levels if values is None else values)
     found = (violations(rule, rows) for rule in rules_of(by_rules))
@@ -202,21 +202,21 @@ def crowded_bin(column: Column, shares: Sequence[float]) -> int | None:
     >>> crowded_bin(Integer("votes", bounds=(0, 99), bins=10), [0.94, 0.06, *[0.0] * 8])
     0
     """
-    if not isinstance(column, _Binned) or not len(shares) or column.learned:
+    if not isinstance(column, BinnedColumn) or not len(shares) or column.has_learned_bins:
         return None
     fullest = int(np.argmax(shares))
     return fullest if shares[fullest] > CROWDED and _several(column, fullest) else None
 
 
-def _several(column: _Binned, code: int) -> bool:
+def _several(column: BinnedColumn, code: int) -> bool:
     """Whether a bin has more than one value."""
-    first, last = column.ends_of_bins()
+    first, last = column.bin_ranges()
     return bool(code < column.values_size and first[code] < last[code])
 
 
 def _hidden(seen: pl.Series, column: Column, codes: NDArray[np.integer]) -> str:
     """Whether a bin hides where most values of a column lie, or one frequent value among others."""
-    if not isinstance(column, _Binned) or not len(codes) or column.learned:
+    if not isinstance(column, BinnedColumn) or not len(codes) or column.has_learned_bins:
         return ""
     shares = np.bincount(codes, minlength=column.size)[: column.values_size] / len(codes)
     if (fullest := crowded_bin(column, shares.tolist())) is not None:

@@ -304,7 +304,7 @@ def _logistic(
 def _weights(column: Column, rng: np.random.Generator) -> Floats:
     """What each cell of a driving column adds to the score; gaps add nothing."""
     weights = np.zeros(column.extended_size + 2)  # also codes of gaps that another schema of the same cells may have
-    if column.on_scale:
+    if column.is_ordered:
         weights[: column.values_size] = rng.normal() * np.linspace(0, 1, column.values_size)
         weights[column.values_size : column.size] = rng.normal(size=column.size - column.values_size)
     else:

@@ -21,7 +21,7 @@ from gapless.model.marginal import project_to_simplex
 from gapless.privacy import Grant, Loss, for_counts
 from gapless.privacy.noise import SystemNoise, current
 from gapless.schema import Column, Schema
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats, is_trusted, number
 
 
@@ -143,13 +143,13 @@ class FromMean(FromDistribution):
 
     def _filling(self, column: Column, law: Floats) -> Floats:
         values = law[: column.values_size]
-        if not column.on_scale:
+        if not column.is_ordered:
             return law
         if values.sum() <= 0:  # nothing but not applicable was seen
             values = np.ones(column.values_size)
-        if not isinstance(column, _Binned):
+        if not isinstance(column, BinnedColumn):
             return _point(column.size, round(float(np.average(np.arange(len(values)), weights=values))))
-        first, last = column.ends_of_bins()
+        first, last = column.bin_ranges()
         mean = np.average(first / 2 + last / 2, weights=values)
         return _point(column.size, int(column.bin_of(np.array([mean]))[0]))
 
@@ -184,7 +184,7 @@ class FromModel:
         if not fitted.private and type(current()) is SystemNoise:
             raise ModelError("this model was fitted with the noise of a test", hint="fit it again, outside of tests")
         sizes = [[(column.name, column.size) for column in of.columns] for of in (fitted.schema, schema)]
-        if sizes[0] != sizes[1] and fitted.schema.fine.columns != schema.fine.columns:
+        if sizes[0] != sizes[1] and fitted.schema.finest.columns != schema.finest.columns:
             raise SchemaError(
                 "the model has other columns or cells than the table", hint="fit it on a table with the same schema"
             )

@@ -110,10 +110,10 @@ def _variables(table: Table) -> tuple[Floats, NDArray[np.int64]]:
     found, owner = [], []
     for place, (codes, column) in enumerate(zip(table.codes, table.schema.columns, strict=True)):
         counts = np.bincount(codes, minlength=column.extended_size)[: column.size]
-        varies = column.on_scale and (counts[: column.values_size] > 0).sum() > 1
-        cells = list(range(column.values_size if column.on_scale else 0, column.size))
+        varies = column.is_ordered and (counts[: column.values_size] > 0).sum() > 1
+        cells = list(range(column.values_size if column.is_ordered else 0, column.size))
         cells = [cell for cell in cells if 0 < counts[cell] < counts.sum()]
-        if not column.on_scale and cells:
+        if not column.is_ordered and cells:
             cells.remove(max(cells, key=lambda cell: counts[cell]))
         if varies:
             found.append(np.where(codes < column.values_size, codes, 0) / (column.values_size - 1))

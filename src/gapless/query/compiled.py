@@ -35,7 +35,7 @@ from gapless.query.answers import Estimate, Noise, ratio_interval, variance_inte
 from gapless.query.condition import MOST_VALUES, TRUE, compile_condition, known
 from gapless.query.numbers import FOR_SQUARES, Numbers
 from gapless.schema import Schema
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ def check_bins(schema: Schema, names: Sequence[str], what: str) -> None:
     """Refuse columns whose bins are not declared to make groups or classes of, unless they have few values."""
     for name in names:
         column = schema[name]
-        if isinstance(column, _Binned) and column.learned and column.size > MOST_VALUES:
+        if isinstance(column, BinnedColumn) and column.has_learned_bins and column.size > MOST_VALUES:
             raise QuestionError(
                 f"column {name!r} has {column.size:,} cells and no declared bins to {what}",
                 hint=f"bins = 10 or edges = […] in the schema, or a column of at most {MOST_VALUES} values",

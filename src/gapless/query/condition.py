@@ -24,7 +24,7 @@ from gapless.data.row_contribution import bin_of_code
 from gapless.errors import QuestionError, SchemaError
 from gapless.schema import Schema
 from gapless.schema.columns import Column, as_text
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Codes
 
 Truth: TypeAlias = NDArray[np.int8]
@@ -39,7 +39,7 @@ def told_for(condition: Condition, schema: Schema) -> dict[str, Column]:
 
     Rows that a condition cannot tell apart should look alike: a hot deck takes its time for each kind of row.
     """
-    lines = {column.name: column for column in schema.columns if isinstance(column, _Binned)}
+    lines = {column.name: column for column in schema.columns if isinstance(column, BinnedColumn)}
     compared = [found for found in comparisons(condition) if found.column in lines and found.sign != "is"]
     split = dict.fromkeys(
         found.column for found in compared if _unbinned(lines[found.column]) or _splits(lines[found.column], found)
@@ -47,7 +47,7 @@ def told_for(condition: Condition, schema: Schema) -> dict[str, Column]:
     return {name: _cut(lines[name], [found for found in compared if found.column == name]) for name in split}
 
 
-def _splits(column: _Binned, comparison: Comparison) -> bool:
+def _splits(column: BinnedColumn, comparison: Comparison) -> bool:
     try:
         holds(column, comparison.sign, comparison.value)
     except SchemaError:
@@ -55,19 +55,19 @@ def _splits(column: _Binned, comparison: Comparison) -> bool:
     return False
 
 
-def _unbinned(column: _Binned) -> bool:
+def _unbinned(column: BinnedColumn) -> bool:
     """Whether nothing is grouped or matched by its bins: they are not declared, and its values are too many."""
-    return column.learned and column.size > MOST_VALUES
+    return column.has_learned_bins and column.size > MOST_VALUES
 
 
-def _cut(column: _Binned, comparisons: Sequence[Comparison]) -> _Binned:
+def _cut(column: BinnedColumn, comparisons: Sequence[Comparison]) -> BinnedColumn:
     """Cells in groups: of one declared bin, and alike for all comparisons."""
-    fine = column.fine
+    fine = column.finest
     begins = np.any([np.diff(holds(fine, found.sign, found.value)) for found in comparisons], axis=0)
     if not _unbinned(column):
         begins |= np.diff(bin_of_code(fine, column)[: fine.values_size]) > 0
-    cuts = fine._bins.cuts  # noqa: SLF001 where its cells begin, and where the last one ends
-    return fine.cut(cuts[np.concatenate([[True], begins, [True]])])
+    cuts = fine.intervals.cuts  # where its cells begin, and where the last one ends
+    return fine.with_cuts(cuts[np.concatenate([[True], begins, [True]])])
 
 
 def compile_condition(condition: Condition, schema: Schema) -> CompiledCondition:

@@ -57,12 +57,12 @@ def numbers_of(schema: Schema, name: str, bounds: tuple[float, float] | None) ->
     column = schema[name]
     about = ""
     if isinstance(column, Integer | Number):
-        ends = column.ends_of_bins()
+        ends = column.bin_ranges()
         if not column.step:
             ends = ends[0], np.append(ends[0][1:], ends[1][-1])
         values = (ends[0] + ends[1]) / 2
         if (values > ends[0] + TINY).any():  # the cell of 0 alone ends at the next number
-            part = f"cell, one of {column.values_size:,}" if column == column.fine else "bin"
+            part = f"cell, one of {column.values_size:,}" if column == column.finest else "bin"
             about = f"a value of {name} counts as the middle of its {part}"
     elif isinstance(column, Boolean):
         values = np.array([0.0, 1.0])

@@ -98,7 +98,7 @@ class _Question:
         told = schema
         if cells:
             finer = told_for(self._compared(), schema)
-            finer |= {name: schema.fine[name] for name in self._of_values(schema)}
+            finer |= {name: schema.finest[name] for name in self._of_values(schema)}
             bins = {name for name in finer if self.missing.votes and schema[name].may_be_missing}
             told = schema.with_columns({name: column for name, column in finer.items() if name not in bins})
         return told, *self._shape(told)

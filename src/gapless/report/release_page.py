@@ -148,7 +148,7 @@ def _mean(sample: Table, column: Column, noise_std: float, rows: float) -> tuple
     values = sample[column.name].drop_nulls()
     if not isinstance(column, Integer | Number) or len(values) < 2:
         return None
-    first, last = column.ends_of_bins()
+    first, last = column.bin_ranges()
     middles = first / 2 + last / 2
     mean, variance = float(values.mean()), float(values.var())  # type: ignore[arg-type]  # numbers
     noise = (noise_std / rows) ** 2 * float(((middles - mean) ** 2).sum())
@@ -301,7 +301,7 @@ def _column_card(column: NoisyColumn) -> Html:
             column.shares,
             column.std,
             column.rows,
-            ordered=column.column.on_scale,
+            ordered=column.column.is_ordered,
         ),
         Html("") if words else tag("small", "Not measured by itself.", class_="soft"),
         tag("small", f"Mean {column.mean[0]:.4g} ± {column.mean[1]:.2g}.", class_="soft") if column.mean else Html(""),
@@ -438,7 +438,7 @@ def _column(rows: Table, place: int, mass: Floats) -> ColumnCard:
         (tuple(plain.tolist()), tuple(weighted.tolist())),
         float(np.abs(plain - weighted).sum() / 2),
         gaps,
-        ordered=column.on_scale,
+        ordered=column.is_ordered,
     )
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from gapless.constraints.grammar import quoted
 from gapless.data import Table
-from gapless.data.io.spreadsheets import Formulas
+from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.data.table import is_text_in_parquet
 from gapless.errors import QuestionError
 from gapless.privacy import Ledger, Loss
@@ -165,7 +165,7 @@ def dictionary(schema: Schema) -> Iterator[str]:
     if written := [f"{key} {code(repr(file[key]))}" for key in FILE_KEYS if key in file]:
         yield from (f"Text files are written with {', '.join(written)}.", "")
     yield from (FORMULAS[schema.escape_formulas], "")
-    formulas = Formulas(schema)
+    formulas = FormulaEscapes(schema)
     for column in schema.columns:
         yield from (f"## {markdown(column.name)}", "", f"{column.kind}. {markdown(column.description)}".strip(), "")
         if column.name in formulas.names:
@@ -235,7 +235,7 @@ class _Example(NamedTuple):
 def _example(schema: Schema, together: Sequence[Sequence[int]]) -> _Example:
     """A mean by the other column with the fewest cells, else a share; of one column if none were counted together."""
     known = {place for columns in together for place in columns} or set(range(len(schema.columns)))
-    formulas = Formulas(schema)  # R sees names and cells as text files have them
+    formulas = FormulaEscapes(schema)  # R sees names and cells as text files have them
 
     def in_r(name: str) -> str:
         return _in_backticks(formulas.names.get(name, name))

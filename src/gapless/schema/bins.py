@@ -38,33 +38,39 @@ class Bins:
         if self.given is not None:
             return np.array(self.given)
         if self.step and self.number == round((self.upper - self.lower) / self.step) + 1:  # one bin for each value
-            return np.append(self.told(self.steps(self.lower) + np.arange(self.number)), self.upper + self.step / 2)
+            return np.append(
+                self.from_steps(self.to_steps(self.lower) + np.arange(self.number)), self.upper + self.step / 2
+            )
         part = np.arange(self.number + 1)
         return (
             self.lower * (self.number - part) + self.upper * part
         ) / self.number  # 0.3 is the third of ten cuts of 1
 
     @cached_property
-    def firsts(self) -> Floats:
+    def first_steps(self) -> Floats:
         """The first value of each bin, in steps, and one past the last."""
-        firsts = self.steps(self.cuts[:-1])
+        firsts = self.to_steps(self.cuts[:-1])
         if self.given is None:  # the formula for equal bins decides, should rounding put a value beside an edge
-            firsts -= self.of(self.told(np.maximum(firsts - 1, self.steps(self.lower)))) >= np.arange(self.number)
-            firsts += self.of(self.told(np.maximum(firsts, self.steps(self.lower)))) < np.arange(self.number)
-        return np.append(np.maximum(firsts, self.steps(self.lower)), self.steps(self.upper, up=False) + 1)
+            firsts -= self.bin_of(self.from_steps(np.maximum(firsts - 1, self.to_steps(self.lower)))) >= np.arange(
+                self.number
+            )
+            firsts += self.bin_of(self.from_steps(np.maximum(firsts, self.to_steps(self.lower)))) < np.arange(
+                self.number
+            )
+        return np.append(np.maximum(firsts, self.to_steps(self.lower)), self.to_steps(self.upper, up=False) + 1)
 
-    def steps(self, positions: Any, *, up: bool = True) -> Any:
+    def to_steps(self, positions: Any, *, up: bool = True) -> Any:
         """Positions in whole steps, rounded up or down unless they lie on one."""
         steps = np.asarray(positions) / self.step
         near = np.round(steps)
         rounded = np.ceil(steps) if up else np.floor(steps)
         return np.where(np.abs(steps - near) < 1e-6, near, rounded) if self.step != 1 else rounded
 
-    def told(self, steps: Any) -> Any:
+    def from_steps(self, steps: Any) -> Any:
         """So many steps as a position."""
         return steps if self.step == 1 else multiples(steps, self.step)
 
-    def of(self, positions: Floats) -> NDArray[np.int64]:
+    def bin_of(self, positions: Floats) -> NDArray[np.int64]:
         """The bin of each position, positions beyond the bounds clamped to the end bins."""
         inside = np.clip(positions, self.lower, self.upper)
         if self.step and self.given is None and self.cuts[-1] == self.upper:
@@ -73,26 +79,26 @@ class Bins:
             bins = np.searchsorted(self.cuts, inside, side="right") - 1.0
         return np.minimum(bins, self.number - 1).astype(np.int64)
 
-    def ends(self) -> tuple[Floats, Floats]:
+    def bin_ranges(self) -> tuple[Floats, Floats]:
         """The smallest and the largest value of each bin."""
         if self.step:
-            return self.told(self.firsts[:-1]), self.told(self.firsts[1:] - 1)
+            return self.from_steps(self.first_steps[:-1]), self.from_steps(self.first_steps[1:] - 1)
         last = np.append(np.nextafter(self.cuts[1:-1], -np.inf), self.cuts[-1])
         return self.cuts[:-1], last
 
-    def middles(self) -> Floats:
+    def midpoints(self) -> Floats:
         """A value in the middle of each bin."""
         if self.step:
-            middles: Floats = self.told(np.floor((self.firsts[:-1] + self.firsts[1:] - 1) / 2))
+            middles: Floats = self.from_steps(np.floor((self.first_steps[:-1] + self.first_steps[1:] - 1) / 2))
             return middles
-        low, high = self.ends()
+        low, high = self.bin_ranges()
         return low + (high - low) / 2
 
     def draw(self, bins: NDArray[np.integer[Any]], rng: np.random.Generator) -> NDArray[Any]:
         """A value drawn uniformly from each of these bins; on a line with steps, one of its values."""
         if self.step:
-            steps = rng.integers(self.firsts[bins].astype(np.int64), self.firsts[bins + 1].astype(np.int64))
-            values: NDArray[Any] = self.told(steps)
+            steps = rng.integers(self.first_steps[bins].astype(np.int64), self.first_steps[bins + 1].astype(np.int64))
+            values: NDArray[Any] = self.from_steps(steps)
             return values
         lower, upper = self.cuts[bins], self.cuts[bins + 1]
         drawn: NDArray[Any] = np.minimum(lower + rng.random(len(bins)) * (upper - lower), np.nextafter(upper, -np.inf))
@@ -115,12 +121,12 @@ def multiples(steps: Any, step: float | Decimal) -> Floats:
     return np.asarray(steps, dtype=np.float64) * float(numerator) / float(denominator)
 
 
-def equal_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
+def equal_width_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
     r"""Where so many cells begin that are equally wide on a scale, and where the last one ends.
 
     The scales are :math:`v`, :math:`\log v` and :math:`\operatorname{sign}(v) \log(1 + |v|)`.
 
-    >>> equal_cells(1, 1000, 3, "log").round(6).tolist()
+    >>> equal_width_cells(1, 1000, 3, "log").round(6).tolist()
     [1.0, 10.0, 100.0, 1000.0]
     """
     if scale == "linear":
@@ -135,13 +141,13 @@ def equal_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
     return cuts
 
 
-def round_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
+def round_number_cells(lower: float, upper: float, cells: int, scale: Scale) -> Floats:
     """Where about so many cells begin, at numbers as people write them, and where the last one ends.
 
     On a log scale numbers of the same few digits are as far apart in every power of ten. Then a public rule such as
     ``income >= 30000`` seldom splits a cell.
 
-    >>> round_cells(0, 3, 5, "linear").tolist(), round_cells(7, 40, 20, "log").tolist()
+    >>> round_number_cells(0, 3, 5, "linear").tolist(), round_number_cells(7, 40, 20, "log").tolist()
     ([0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0], [7.0, 7.5, 8.0, 8.5, 9.0, 9.5, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0])
     """
     if scale == "linear":

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from gapless.errors import SchemaError
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Codes, Values
 
 _FORMAT = "YymbBdHIMSp"  # what a format may say: year, month, day, hour, minute, second, half of the day
@@ -23,13 +23,13 @@ _STEP_OF_RESOLUTION = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minu
 
 
 @dataclass(frozen=True)
-class _Calendar(_Binned):
+class CalendarColumn(BinnedColumn):
     """Moments, counted in whole steps of the resolution; so are the bounds.
 
     In a text file they are written as ISO 8601 says, or as `format` does. Bounds are always as in ISO 8601.
     """
 
-    own_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", "bins", "edges", "quantiles", "format")
+    extra_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", "bins", "edges", "quantiles", "format")
     resolutions: ClassVar[tuple[str, ...]]
     moment: ClassVar[type[dt.date]]
     _example: ClassVar[str] = "bounds = [2000-01-01, 2024-12-31]"
@@ -57,8 +57,8 @@ class _Calendar(_Binned):
         return [self.resolution, *super()._value_facts, *([] if self.format is None else [self.format])]
 
     @property
-    def _outside_told(self) -> str:
-        return super()._outside_told + ("" if self.format is None else f" written {self.format}")
+    def _outside_summary(self) -> str:
+        return super()._outside_summary + ("" if self.format is None else f" written {self.format}")
 
     @property
     def unit(self) -> np.dtype[np.datetime64]:
@@ -102,11 +102,12 @@ class _Calendar(_Binned):
             return None
 
     def label(self, position: float) -> str:
+        """A step as ISO 8601 writes it, to the resolution."""
         return str(np.int64(position).astype(self.unit))
 
     @cached_property
     def _past(self) -> float:
-        upper = self._ends[1]
+        upper = self.limits[1]
         return upper if np.int64(upper + 1).astype(self.unit) > np.datetime64(self.moment.max) else upper + 1
 
     def _value(self, position: float) -> str:
@@ -120,7 +121,7 @@ class _Calendar(_Binned):
 
 
 @dataclass(frozen=True)
-class Date(_Calendar):
+class Date(CalendarColumn):
     """Days, months or years between bounds, cut into bins.
 
     >>> Date("born", bounds=("1900-01-01", "1999-12-31"), resolution="year", bins=2).cells
@@ -133,7 +134,7 @@ class Date(_Calendar):
 
 
 @dataclass(frozen=True)
-class DateTime(_Calendar):
+class DateTime(CalendarColumn):
     """Moments between bounds, cut into bins."""
 
     kind: ClassVar[str] = "datetime"

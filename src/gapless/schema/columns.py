@@ -46,7 +46,7 @@ def as_text(value: object) -> str:
     return whole if dot and zeros and not zeros.strip("0") and whole.lstrip("-").isdigit() else text
 
 
-def _plain(value: Any) -> Any:
+def as_python(value: Any) -> Any:
     """A number from numpy as Python's own: it must read the same in a file; -0.0 is 0.0, to which it is equal."""
     value = value.item() if isinstance(value, np.generic) else value
     return value + 0.0 if isinstance(value, float) else value
@@ -60,7 +60,7 @@ class MissingCode:
     kind: MissingKind = "unknown"
 
     def __post_init__(self) -> None:
-        if not isinstance(_plain(self.code), Level):
+        if not isinstance(as_python(self.code), Level):
             raise SchemaError(f"{self.code!r} is not a missing code", hint='a text or a number: missing = ["NA", -9]')
         object.__setattr__(self, "code", as_text(self.code))
         check_one_of("kind of missing", self.kind, (*GAP_KINDS, "not-applicable"), error=SchemaError)
@@ -76,10 +76,10 @@ class Column:
     """
 
     kind: ClassVar[str]
-    on_scale: ClassVar[bool] = False
+    is_ordered: ClassVar[bool] = False
     # What may be said besides the common keys, in the order in which it is written to a file.
-    own_keys: ClassVar[tuple[str, ...]]
-    outsides: ClassVar[tuple[Outside, ...]]
+    extra_keys: ClassVar[tuple[str, ...]]
+    outside_rules: ClassVar[tuple[Outside, ...]]
 
     name: str
     may_be_missing: bool = field(default=False, kw_only=True)
@@ -120,7 +120,7 @@ class Column:
         if self.outside is None:
             object.__setattr__(self, "outside", self.default_outside)
             return
-        self._check_one_of("outside", self.outsides)
+        self._check_one_of("outside", self.outside_rules)
         if self.outside == "missing" and not self.may_be_missing:
             raise self._error(
                 "turns outside cells into gaps but may not be missing",
@@ -134,7 +134,7 @@ class Column:
     @property
     def default_outside(self) -> Outside:
         """What becomes of a cell outside the schema if nothing is said: nearest bound, gap, or refusal."""
-        if "clamp" in self.outsides:
+        if "clamp" in self.outside_rules:
             return "clamp"
         return "missing" if self.may_be_missing else "refuse"
 
@@ -202,7 +202,7 @@ class Column:
             return GapRule("nothing", digest)
         told = ["an empty cell"] * self.empty_is_a_gap
         told += [repr(code.code) for code in self.missing if code.code and code.kind in self.gaps]
-        told += [self._outside_told] * (self.outside not in ("refuse", "other"))
+        told += [self._outside_summary] * (self.outside not in ("refuse", "other"))
         *first, last = told
         return GapRule(f"{', '.join(first)}, or {last}" if first else last, digest)
 
@@ -212,7 +212,7 @@ class Column:
         raise NotImplementedError
 
     @property
-    def _outside_told(self) -> str:
+    def _outside_summary(self) -> str:
         """Which cells become gaps because they are no value, in words; not asked where such cells are refused."""
         raise NotImplementedError
 
@@ -259,11 +259,11 @@ class Column:
 
 
 @dataclass(frozen=True)
-class _Levels(Column):
+class LevelColumn(Column):
     """Columns with named levels."""
 
-    own_keys: ClassVar[tuple[str, ...]] = ("levels",)
-    outsides: ClassVar[tuple[Outside, ...]] = ("missing", "refuse")
+    extra_keys: ClassVar[tuple[str, ...]] = ("levels",)
+    outside_rules: ClassVar[tuple[Outside, ...]] = ("missing", "refuse")
 
     levels: Sequence[Level] = ()  # kept as a tuple
 
@@ -271,7 +271,7 @@ class _Levels(Column):
         super().__post_init__()
         if not isinstance(self.levels, list | tuple):
             raise self._error("needs a list of levels", hint='levels = ["low", "high"]')
-        object.__setattr__(self, "levels", tuple(map(_plain, self.levels)))
+        object.__setattr__(self, "levels", tuple(map(as_python, self.levels)))
         if not self.levels:
             raise self._error("has no levels", hint='levels = ["low", "high"]')
         if odd := [level for level in self.levels if not isinstance(level, Level)]:
@@ -296,34 +296,37 @@ class _Levels(Column):
         return sorted(as_text(level) for level in self.levels)
 
     @property
-    def _outside_told(self) -> str:
+    def _outside_summary(self) -> str:
         return "whatever is none of its levels"
 
     @property
     def values_size(self) -> int:
+        """The number of levels."""
         return len(self.levels)
 
     @property
     def value_cells(self) -> tuple[str, ...]:
+        """The levels as text."""
         return tuple(as_text(level) for level in self.levels)
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:  # noqa: ARG002 a level needs no drawing
+        """The level of each code."""
         return np.array(self.levels, dtype=object)[codes]
 
 
 @dataclass(frozen=True)
-class Categorical(_Levels):
+class Categorical(LevelColumn):
     """Named levels without an order. With `outside="other"` one of them, `other`, takes whatever is not listed."""
 
     kind: ClassVar[str] = "categorical"
-    own_keys: ClassVar[tuple[str, ...]] = ("levels", "other")
-    outsides: ClassVar[tuple[Outside, ...]] = ("missing", "refuse", "other")
+    extra_keys: ClassVar[tuple[str, ...]] = ("levels", "other")
+    outside_rules: ClassVar[tuple[Outside, ...]] = ("missing", "refuse", "other")
 
     other: Level = field(default="other", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "other", _plain(self.other))
+        object.__setattr__(self, "other", as_python(self.other))
         if self.outside == "other" and as_text(self.other) not in self.value_cells:
             raise self._error(
                 f"has outside = 'other' but no level {self.other!r}",
@@ -334,15 +337,15 @@ class Categorical(_Levels):
 
 
 @dataclass(frozen=True)
-class Ordinal(_Levels):
+class Ordinal(LevelColumn):
     """Named levels from low to high."""
 
     kind: ClassVar[str] = "ordinal"
-    on_scale: ClassVar[bool] = True
+    is_ordered: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Boolean(_Levels):
+class Boolean(LevelColumn):
     """True or false. In a text file also yes/no, 1/0, t/f, y/n in any case.
 
     Or as `spelling` says, first false, then true: then only these two, in any case, and what a typed frame says are
@@ -353,7 +356,7 @@ class Boolean(_Levels):
     """
 
     kind: ClassVar[str] = "boolean"
-    own_keys: ClassVar[tuple[str, ...]] = ("spelling",)
+    extra_keys: ClassVar[tuple[str, ...]] = ("spelling",)
     spellings: ClassVar[dict[str, bool]] = {
         **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
         **dict.fromkeys(("false", "f", "no", "n", "0"), False),
@@ -374,9 +377,9 @@ class Boolean(_Levels):
 
     def _check_spelling(self) -> None:
         given = self.spelling
-        if not isinstance(given, list | tuple) or not all(isinstance(_plain(text), Level) for text in given):
+        if not isinstance(given, list | tuple) or not all(isinstance(as_python(text), Level) for text in given):
             raise self._error("has a spelling that is no list", hint='false first: spelling = ["no", "yes"]')
-        texts = tuple(as_text(_plain(text)) for text in given)
+        texts = tuple(as_text(as_python(text)) for text in given)
         object.__setattr__(self, "spelling", texts)
         different = {text.lower(): bool(place) for place, text in enumerate(texts)}
         contrary = different.get("true") is False or different.get("false") is True

@@ -5,7 +5,7 @@ cells that enter joint tables. Both follow from the codebook. With `bins = "lear
 paid release (`synth/learning.py`); until then each cell is a bin by itself.
 
 >>> hours = Integer("hours", bounds=(0, 99), bins="learned")
->>> hours.size, hours.cut([0, 40, 41, 100]).cells
+>>> hours.size, hours.with_cuts([0, 40, 41, 100]).cells
 (100, ('0..39', '40', '41..99'))
 """
 
@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.schema.bins import Bins, Scale, equal_cells, round_cells
-from gapless.schema.columns import MOST_LEVELS, Column, Outside, _plain
+from gapless.schema.bins import Bins, Scale, equal_width_cells, round_number_cells
+from gapless.schema.columns import MOST_LEVELS, Column, Outside, as_python
 from gapless.text import listing
 from gapless.types import Codes, Floats, Values, is_number, is_whole
 
@@ -37,13 +37,13 @@ CLOSE = 1e-9  # of the range: as near to a declared edge a cell does not begin
 
 
 @dataclass(frozen=True)
-class _Binned(Column):
+class BinnedColumn(Column):
     """Columns on a line, cut into bins: equal ones, or between edges or quantiles. See `bins.Bins`."""
 
-    on_scale: ClassVar[bool] = True
-    own_keys: ClassVar[tuple[str, ...]] = ("bounds", "bins", "edges", "quantiles")
-    outsides: ClassVar[tuple[Outside, ...]] = ("clamp", "missing", "refuse")
-    whole: ClassVar[bool] = True
+    is_ordered: ClassVar[bool] = True
+    extra_keys: ClassVar[tuple[str, ...]] = ("bounds", "bins", "edges", "quantiles")
+    outside_rules: ClassVar[tuple[Outside, ...]] = ("clamp", "missing", "refuse")
+    has_whole_values: ClassVar[bool] = True
     scale: ClassVar[Scale] = "linear"  # on which equal cells are equally wide
     _example: ClassVar[str] = "bounds = [0, 100]"
 
@@ -57,7 +57,7 @@ class _Binned(Column):
         for key in ("bounds", "edges", "quantiles"):
             given = getattr(self, key)
             if isinstance(given, list | tuple):
-                object.__setattr__(self, key, tuple(map(_plain, given)))
+                object.__setattr__(self, key, tuple(map(as_python, given)))
             elif given is not None:
                 raise self._error(f"needs a list for {key}, not {given!r}", hint=self._example)
         self._check_bounds()
@@ -86,14 +86,14 @@ class _Binned(Column):
         given = [key for key in ("bins", "edges", "quantiles") if getattr(self, key) is not None]
         if len(given) > 1:
             raise self._error(f"has {listing(given)}", hint="keep one of bins, edges and quantiles")
-        object.__setattr__(self, "bins", _plain(self.bins))
+        object.__setattr__(self, "bins", as_python(self.bins))
         if not (self.bins in (None, LEARNED) or is_whole(self.bins, least=1)):
             raise self._error(
                 f"has bins = {self.bins!r}", hint='a whole number, such as bins = 10, or bins = "learned"'
             )
         if self.values_size > MOST_LEVELS:
             raise self._error(f"has more than {MOST_LEVELS} bins", hint="fewer bins")
-        lower, upper = self._ends
+        lower, upper = self.limits
         for cut in self.edges or self.quantiles or ():
             if not lower <= self._position(cut, "bin edge") <= (self._past if self.edges else upper):
                 raise self._error(
@@ -101,23 +101,23 @@ class _Binned(Column):
                     hint="widen the bounds, or leave the edge out",
                 )
         if self.edges is not None and (
-            len(self.edges) < 2 or self._bins.cuts[0] != lower or self._bins.cuts[-1] not in (upper, self._past)
+            len(self.edges) < 2 or self.intervals.cuts[0] != lower or self.intervals.cuts[-1] not in (upper, self._past)
         ):
             raise self._error(
                 "has edges that do not start and end at its bounds",
                 hint=f"edges = [{self.bounds[0]}, …, {self.bounds[1]}]",
             )
-        if np.any(np.diff(self._bins.cuts) <= 0):
+        if np.any(np.diff(self.intervals.cuts) <= 0):
             raise self._error("has bin edges that do not rise", hint="sort them and leave doubles out")
-        if self.step and np.any(np.diff(self._bins.firsts) < 1):
+        if self.step and np.any(np.diff(self.intervals.first_steps) < 1):
             raise self._error("has bins without a value in them", hint="fewer bins, or edges at least one step apart")
 
     def _position(self, value: object, what: str) -> float:
         """A public value as a number on the line."""
-        if not (is_number(value) and abs(value) < math.inf) or (self.whole and value != int(value)):
-            wanted = "whole number" if self.whole else "number"
+        if not (is_number(value) and abs(value) < math.inf) or (self.has_whole_values and value != int(value)):
+            wanted = "whole number" if self.has_whole_values else "number"
             raise self._error(f"has the {what} {value!r}, which is not a {wanted}", hint=self._example)
-        most = LARGEST_WHOLE if self.whole else LARGEST
+        most = LARGEST_WHOLE if self.has_whole_values else LARGEST
         if abs(value) > most:
             raise self._error(f"has a {what} beyond {most:g}", hint="smaller numbers: thousands, millions …")
         return float(value)
@@ -135,15 +135,16 @@ class _Binned(Column):
 
     @property
     def _value_facts(self) -> list[float | str]:
-        return list(self._ends)
+        return list(self.limits)
 
     @property
-    def _outside_told(self) -> str:
+    def _outside_summary(self) -> str:
         within = f" from {self.bounds[0]} to {self.bounds[1]}" if self.outside == "missing" else ""
         return f"whatever is no {self.kind}{within}"
 
     @cached_property
-    def _ends(self) -> tuple[float, float]:
+    def limits(self) -> tuple[float, float]:
+        """The bounds as positions."""
         return self._position(self.bounds[0], "bound"), self._position(self.bounds[1], "bound")
 
     @property
@@ -154,31 +155,33 @@ class _Binned(Column):
     @cached_property
     def _past(self) -> float:
         """One step past the upper bound: where the last bin ends if only that bound is in it."""
-        line = Bins(*self._ends, 1, self.step)
-        return float(line.told(line.steps(self._ends[1]) + 1)) if self.step else self._ends[1]
+        line = Bins(*self.limits, 1, self.step)
+        return float(line.from_steps(line.to_steps(self.limits[1]) + 1)) if self.step else self.limits[1]
 
     @property
-    def learned(self) -> bool:
+    def has_learned_bins(self) -> bool:
         """Whether its bins are left to a paid release, so that each cell is a bin until then."""
         return self.bins == LEARNED
 
     @property
     def values_size(self) -> int:
-        return self._bins.number
+        """The number of bins."""
+        return self.intervals.number
 
     @cached_property
-    def _bins(self) -> Bins:
-        lower, upper = self._ends
+    def intervals(self) -> Bins:
+        """Where the bins begin and end."""
+        lower, upper = self.limits
         given: list[float] | Floats | None = None
         number = self.bins if isinstance(self.bins, int) else DEFAULT_BINS
         if self.edges is not None:
             given = [self._position(edge, "bin edge") for edge in self.edges]
         elif self.quantiles is not None:
             given = [lower, *(self._position(cut, "quantile") for cut in self.quantiles), upper]
-        elif self.learned:
+        elif self.has_learned_bins:
             given = self.grid
         elif self.scale != "linear":
-            given = self._on_values(equal_cells(lower, upper, number, self.scale))
+            given = self._on_values(equal_width_cells(lower, upper, number, self.scale))
         elif self.bins is None and self.step:
             number = min(DEFAULT_BINS, int((upper - lower) / self.step) + 1)
         return Bins(lower, upper, number if given is None else len(given) - 1, self.step, given)
@@ -189,11 +192,11 @@ class _Binned(Column):
 
         Else so many on the scale, and so that 0, which is often a spike, has a cell of its own.
         """
-        lower, upper = self._ends
+        lower, upper = self.limits
         if self.step and (upper - lower) / self.step < MOST_LEVELS:
             values = Bins(lower, upper, round((upper - lower) / self.step) + 1, self.step)
             return np.unique(np.append(values.cuts[:-1], self._past))
-        cuts = round_cells(lower, upper, DEFAULT_CELLS, self.scale)
+        cuts = round_number_cells(lower, upper, DEFAULT_CELLS, self.scale)
         if lower <= 0 < upper:
             cuts = np.union1d(cuts, [0.0, self.step or TINY])
         return self._on_values(cuts)
@@ -202,51 +205,57 @@ class _Binned(Column):
         """Cuts moved up to the next value of a line with steps, the last one past the upper bound."""
         if not self.step:
             return cuts
-        line = Bins(*self._ends, 1, self.step)
-        return np.unique(np.append(line.told(line.steps(cuts[:-1])), self._past))
+        line = Bins(*self.limits, 1, self.step)
+        return np.unique(np.append(line.from_steps(line.to_steps(cuts[:-1])), self._past))
 
     @cached_property
-    def fine(self) -> Self:
+    def finest(self) -> Self:
         """The same column with each cell as a bin: those of its grid, cut also where a declared bin begins.
 
-        >>> Integer("age", bounds=(18, 90), bins=3).fine.size, Number("x", bounds=(1, 2), edges=(1, 1.77, 2)).fine.size
+        >>> (
+        ...     Integer("age", bounds=(18, 90), bins=3).finest.size,
+        ...     Number("x", bounds=(1, 2), edges=(1, 1.77, 2)).finest.size,
+        ... )
         (73, 1000)
         """
         cells = replace(self, bins=LEARNED, edges=None, quantiles=None)
-        declared, cuts = self._on_values(self._bins.cuts), cells.grid
+        declared, cuts = self._on_values(self.intervals.cuts), cells.grid
         if np.isin(declared, cuts).all():
             return cells
         above = np.clip(np.searchsorted(declared, cuts), 1, len(declared) - 1)
         beside = np.minimum(np.abs(cuts - declared[above - 1]), np.abs(cuts - declared[above]))
         near = (beside > 0) & (beside <= CLOSE * (cuts[-1] - cuts[0])) & (cuts != TINY) & (not self.step)
         cuts = np.union1d(cuts[~near], declared)
-        return self.cut(cuts) if len(cuts) <= MOST_LEVELS else self
+        return self.with_cuts(cuts) if len(cuts) <= MOST_LEVELS else self
 
-    def cut(self, cuts: Iterable[float]) -> Self:
+    def with_cuts(self, cuts: Iterable[float]) -> Self:
         """The same column with bins that begin at these positions on its line, the last of which is its end."""
         return replace(self, bins=None, quantiles=None, edges=tuple(self._value(cut) for cut in cuts))
 
-    def group(self, into: _Binned) -> NDArray[np.int64]:
+    def regroup(self, into: BinnedColumn) -> NDArray[np.int64]:
         """The code in another column of the same values, whose bins hold whole ones of these, of each code here."""
-        first, last = self.ends_of_bins()
+        first, last = self.bin_ranges()
         bins = into.bin_of(first if self.step else (first + last) / 2)
         others = np.arange(self.values_size, self.extended_size) - self.values_size + into.values_size
         return np.concatenate([bins, others])
 
     def _value(self, position: float) -> Any:
         """A number on the line as a schema writes it."""
-        return int(position) if self.whole else float(position)
+        return int(position) if self.has_whole_values else float(position)
 
     @property
     def value_cells(self) -> tuple[str, ...]:
+        """The values of each bin: `18..41`, or `[0, 0.5)` without steps."""
         if self.step:
             return tuple(
                 self.label(low) if low == high else f"{self.label(low)}..{self.label(high)}"
-                for low, high in zip(*self.ends_of_bins(), strict=True)
+                for low, high in zip(*self.bin_ranges(), strict=True)
             )
-        cuts = [self.label(cut) if cut != TINY else "0" for cut in self._bins.cuts]
+        cuts = [self.label(cut) if cut != TINY else "0" for cut in self.intervals.cuts]
         names = [f"[{low}, {high})" if low != high else low for low, high in pairwise(cuts)]
-        names = [f"({name[1:]}" if cut == TINY else name for name, cut in zip(names, self._bins.cuts[:-1], strict=True)]
+        names = [
+            f"({name[1:]}" if cut == TINY else name for name, cut in zip(names, self.intervals.cuts[:-1], strict=True)
+        ]
         return (*names[:-1], f"{names[-1][:-1]}]")
 
     def position(self, text: str) -> float:
@@ -255,7 +264,7 @@ class _Binned(Column):
         if math.isnan(position):
             article = "an" if self.kind == "integer" else "a"
             raise self._error(f"is compared with {text!r}", hint=f"{article} {self.kind}")
-        if not self.whole and self.step and abs(position / self.step - round(position / self.step)) > 1e-6:
+        if not self.has_whole_values and self.step and abs(position / self.step - round(position / self.step)) > 1e-6:
             raise self._error(
                 f"is compared with {text}, and is kept in multiples of {self.step:g}",
                 hint="such a multiple, or a finer resolution in the schema",
@@ -264,51 +273,51 @@ class _Binned(Column):
 
     def bin_of(self, positions: NDArray[np.float64]) -> NDArray[np.int64]:
         """The bin of each position on the line, positions beyond the bounds clamped to the end bins."""
-        return self._bins.of(positions)
+        return self.intervals.bin_of(positions)
 
-    def ends_of_bins(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def bin_ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The smallest and the largest value of each bin."""
-        return self._bins.ends()
+        return self.intervals.bin_ranges()
 
-    def middles_of_bins(self, cells: Floats | None = None) -> NDArray[np.float64]:
+    def bin_midpoints(self, cell_counts: Floats | None = None) -> NDArray[np.float64]:
         """A value in the middle of each bin or, if counts of its cells are known, of the heaviest cell in it."""
-        if cells is None:
-            return self._bins.middles()
-        fine = self.fine
-        bins = fine.group(self)[: fine.values_size]
-        order = np.lexsort((-cells, bins))
+        if cell_counts is None:
+            return self.intervals.midpoints()
+        fine = self.finest
+        bins = fine.regroup(self)[: fine.values_size]
+        order = np.lexsort((-cell_counts, bins))
         heaviest = order[np.searchsorted(bins[order], np.arange(self.values_size))]
-        return fine.middles_of_bins()[heaviest]
+        return fine.bin_midpoints()[heaviest]
 
-    def within(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def contains(self, positions: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which positions are values of this column: inside the bounds and, if it is of whole numbers, whole."""
-        lower, upper = self._ends
+        lower, upper = self.limits
         inside: NDArray[np.bool_] = (positions >= lower) & (positions <= upper)
-        return inside & (positions == np.floor(positions)) if self.whole else inside
+        return inside & (positions == np.floor(positions)) if self.has_whole_values else inside
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Values:
         """A value drawn uniformly from the bin of each code; whole numbers stay whole."""
-        return self._bins.draw(codes, rng)
+        return self.intervals.draw(codes, rng)
 
-    def draw_inside(self, cells: Floats | None, codes: Codes, rng: np.random.Generator) -> Floats:
+    def draw_positions(self, cell_counts: Floats | None, codes: Codes, rng: np.random.Generator) -> Floats:
         """A position in the bin of each code: by these counts of its cells if they are known, else evenly.
 
         NaN for other codes.
         """
         drawn = np.full(len(codes), np.nan)
         valued = codes < self.values_size
-        if cells is None:
-            drawn[valued] = self._bins.draw(codes[valued], rng)
+        if cell_counts is None:
+            drawn[valued] = self.intervals.draw(codes[valued], rng)
         else:
-            drawn[valued] = self.fine._bins.draw(self.cells_by(cells, codes[valued], rng), rng)  # noqa: SLF001 one room
+            drawn[valued] = self.finest.intervals.draw(self.draw_cells(cell_counts, codes[valued], rng), rng)
         return drawn
 
-    def cells_by(self, cells: Floats, codes: Codes, rng: np.random.Generator) -> Codes:
+    def draw_cells(self, cell_counts: Floats, codes: Codes, rng: np.random.Generator) -> Codes:
         """A cell in each of these bins, as likely as these counts say; in a bin without any count all are alike."""
-        fine = self.fine
-        bins = fine.group(self)[: fine.values_size]
-        rows = np.bincount(bins, weights=cells)[bins]
-        shares = np.where(rows > 0, cells / np.maximum(rows, 1e-300), 1 / np.bincount(bins)[bins])
+        fine = self.finest
+        bins = fine.regroup(self)[: fine.values_size]
+        rows = np.bincount(bins, weights=cell_counts)[bins]
+        shares = np.where(rows > 0, cell_counts / np.maximum(rows, 1e-300), 1 / np.bincount(bins)[bins])
         ends = np.append(0.0, np.cumsum(shares))
         places = np.searchsorted(ends, codes + rng.random(len(codes)), side="right") - 1
         first, last = np.searchsorted(bins, codes), np.searchsorted(bins, codes, side="right") - 1
@@ -319,13 +328,13 @@ _GROUPING = {"": "", ".": r"\.", ",": ",", " ": "[ \u00a0\u202f]", "'": "['’]"
 
 
 @dataclass(frozen=True)
-class _Numeric(_Binned):
+class NumericColumn(BinnedColumn):
     """Numbers, and how a text file writes them: 1234.5, unless `decimal` and `thousands` say otherwise.
 
     Bounds, edges and missing codes are public facts, not cells: they are always written plainly.
     """
 
-    own_keys: ClassVar[tuple[str, ...]] = (*_Binned.own_keys, "scale", "decimal", "thousands")
+    extra_keys: ClassVar[tuple[str, ...]] = (*BinnedColumn.extra_keys, "scale", "decimal", "thousands")
 
     scale: Scale = field(default="linear", kw_only=True)  # type: ignore[misc] # of each column, where there is a choice
     decimal: str = field(default=".", kw_only=True)
@@ -342,7 +351,7 @@ class _Numeric(_Binned):
 
     def _check_scale(self) -> None:
         self._check_one_of("scale", SCALES)
-        if self.scale == "log" and self._ends[0] <= 0:
+        if self.scale == "log" and self.limits[0] <= 0:
             raise self._error("is on a log scale, and not all its values are above 0", hint='scale = "symlog"')
 
     @property
@@ -374,12 +383,14 @@ class _Numeric(_Binned):
         return super()._value_facts + ([] if self.written_plainly else [self.decimal, self.thousands])
 
     @property
-    def _outside_told(self) -> str:
-        return super()._outside_told + ("" if self.written_plainly else f" written 1{self.thousands}234{self.decimal}5")
+    def _outside_summary(self) -> str:
+        return super()._outside_summary + (
+            "" if self.written_plainly else f" written 1{self.thousands}234{self.decimal}5"
+        )
 
 
 @dataclass(frozen=True)
-class Integer(_Numeric):
+class Integer(NumericColumn):
     """Whole numbers between bounds, cut into bins.
 
     >>> Integer("age", bounds=(18, 90), bins=3).cells
@@ -390,7 +401,7 @@ class Integer(_Numeric):
 
 
 @dataclass(frozen=True)
-class Number(_Numeric):
+class Number(NumericColumn):
     """Real numbers between bounds, cut into bins. With a `resolution` they are kept as its multiples.
 
     >>> Number("price", bounds=(0, 2), resolution=0.5, edges=(0, 1, 2)).cells
@@ -398,8 +409,8 @@ class Number(_Numeric):
     """
 
     kind: ClassVar[str] = "number"
-    own_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", *_Numeric.own_keys[1:])
-    whole: ClassVar[bool] = False
+    extra_keys: ClassVar[tuple[str, ...]] = ("bounds", "resolution", *NumericColumn.extra_keys[1:])
+    has_whole_values: ClassVar[bool] = False
 
     resolution: float | None = field(default=None, kw_only=True)
 
@@ -410,13 +421,13 @@ class Number(_Numeric):
 
     def _check_scale(self) -> None:
         super()._check_scale()
-        object.__setattr__(self, "resolution", _plain(self.resolution))
+        object.__setattr__(self, "resolution", as_python(self.resolution))
         if self.resolution is None:
             return
         if not (is_number(self.resolution) and 0 < self.resolution <= LARGEST):
             raise self._error(f"has resolution = {self.resolution!r}", hint="a step above 0, such as resolution = 0.01")
         with np.errstate(over="ignore"):  # of a resolution that is far too fine: refused below
-            steps = np.array(self._ends) / self.resolution
+            steps = np.array(self.limits) / self.resolution
         if np.abs(steps).max() > LARGEST_WHOLE or np.abs(steps - np.round(steps)).max() > 1e-6:
             raise self._error(
                 f"has bounds that are no multiples of its resolution {self.resolution:g}",

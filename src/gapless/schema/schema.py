@@ -12,7 +12,7 @@ from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.calendar import Date, DateTime
 from gapless.schema.columns import Boolean, Categorical, Column, MissingCode, Ordinal
-from gapless.schema.numeric import LARGEST_WHOLE, Integer, Number, _Binned, _Numeric
+from gapless.schema.numeric import LARGEST_WHOLE, BinnedColumn, Integer, Number, NumericColumn
 from gapless.text import listing, nearest, repeated
 from gapless.types import GapRule, is_number, is_whole, whole
 
@@ -160,9 +160,9 @@ class Schema:
         return {name: rule.given(read) for name, rule in rules.items()} if any(read) else rules
 
     @cached_property
-    def fine(self) -> Schema:
+    def finest(self) -> Schema:
         """The same columns, those on a line with each cell as a bin: what a table is kept as."""
-        return self.with_columns({c.name: c.fine for c in self.columns if isinstance(c, _Binned)})
+        return self.with_columns({c.name: c.finest for c in self.columns if isinstance(c, BinnedColumn)})
 
     def with_columns(self, columns: Mapping[str, Column]) -> Schema:
         """The same table with some columns told otherwise."""
@@ -170,8 +170,8 @@ class Schema:
 
     def is_cut_from(self, schema: Schema) -> bool:
         """Whether it is that schema with bins in place of those that were to be learned."""
-        learned = {c.name: c for c in schema.columns if isinstance(c, _Binned) and c.learned}
-        same_cells = self.fine.columns == schema.fine.columns
+        learned = {c.name: c for c in schema.columns if isinstance(c, BinnedColumn) and c.has_learned_bins}
+        same_cells = self.finest.columns == schema.finest.columns
         return same_cells and self.with_columns(learned) == schema
 
     def select(self, names: Iterable[str]) -> Schema:
@@ -215,7 +215,7 @@ class Schema:
             if field.name in _TABLE_KEYS and (value := getattr(self, field.name)) != field.default
         }
         content: dict[str, Any] = {"table": table, "column": {c.name: _keys(c) for c in self.columns}}
-        numbers = [content["column"][column.name] for column in self.columns if isinstance(column, _Numeric)]
+        numbers = [content["column"][column.name] for column in self.columns if isinstance(column, NumericColumn)]
         for key in _NUMBER_KEYS:
             written = {keys.get(key) for keys in numbers}
             if len(written) == 1 and written != {None}:
@@ -273,9 +273,9 @@ def _column(name: str, keys: Any, numbers: Mapping[str, Any]) -> Column:
     if keys["kind"] not in tuple(KINDS):
         raise SchemaError(f"{where} has an unknown kind {keys['kind']!r}", hint=nearest(str(keys["kind"]), KINDS))
     kind = KINDS[keys["kind"]]
-    _only(keys, ("kind", *kind.own_keys, *_COLUMN_KEYS), where)
+    _only(keys, ("kind", *kind.extra_keys, *_COLUMN_KEYS), where)
     given = {key: value for key, value in keys.items() if key != "kind"}
-    if issubclass(kind, _Numeric):
+    if issubclass(kind, NumericColumn):
         given = {**numbers, **given}
     if "missing" in given:
         codes = given["missing"]
@@ -303,7 +303,7 @@ def _keys(column: Column) -> dict[str, Any]:
     """What the TOML file says of a column: everything that differs from the default."""
     keys: dict[str, Any] = {"kind": column.kind}
     defaults = {field.name: field.default for field in fields(column)}
-    for key in (*column.own_keys, *_COLUMN_KEYS):
+    for key in (*column.extra_keys, *_COLUMN_KEYS):
         value = getattr(column, key)
         default = column.default_outside if key == "outside" else defaults[key]
         if value == default:

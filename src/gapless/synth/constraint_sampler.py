@@ -19,7 +19,7 @@ from gapless.data.filling import Chance
 from gapless.errors import ModelError
 from gapless.model.distribution import Distribution, HasMarginal, Product
 from gapless.schema import Schema
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats
 
 Draw: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]  # rows at these places, drawn afresh
@@ -165,7 +165,7 @@ class ConstraintSampler:
 
         `given` are values that every row has. Columns of which no rule decides a value stay as they are.
         """
-        lines = {place for place, column in enumerate(self.schema.columns) if isinstance(column, _Binned)}
+        lines = {place for place, column in enumerate(self.schema.columns) if isinstance(column, BinnedColumn)}
         pinned = {place for chosen in self.allowed_sets for place in chosen.pinned}
         loose = lines & {place for rule in self.on_values for place in rule.columns}
         for place in pinned | loose | set(given):

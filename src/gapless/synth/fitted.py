@@ -33,7 +33,7 @@ from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import cramers_v
 from gapless.privacy import Guarantee, Rows
 from gapless.schema import Schema
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.synth.adversarial.generative import Critic, GappedGenerator, GeneratorModel
 from gapless.synth.constraint_sampler import ConstraintSampler, Values, chance_of_rows
 from gapless.synth.copies import Copies
@@ -320,8 +320,8 @@ class FittedModel:
     def _draw_within_bins(self, rng: np.random.Generator, place: int, codes: NDArray[Any]) -> NDArray[np.float64]:
         """Positions inside the bins of a column on a line: by what was released of its cells, else evenly."""
         column = self.schema.columns[place]
-        assert isinstance(column, _Binned)  # noqa: S101 for mypy: others have no bins
-        return column.draw_inside(self.within_bin_counts.get(column.name), codes, rng)
+        assert isinstance(column, BinnedColumn)  # noqa: S101 for mypy: others have no bins
+        return column.draw_positions(self.within_bin_counts.get(column.name), codes, rng)
 
     @cached_property
     def _rules(self) -> ConstraintSampler:
@@ -352,7 +352,7 @@ class FittedModel:
             private=Hint("pass ", Argument("missing", private), " to fill a private table unseen"),
         )
         if [(c.name, c.size) for c in self.schema.columns] != [(c.name, c.size) for c in table.schema.columns]:
-            if self.schema.fine.columns != table.schema.fine.columns:
+            if self.schema.finest.columns != table.schema.finest.columns:
                 raise ModelError(
                     "the table has other columns or cells than the model", hint="read it with the model's schema"
                 )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from gapless.data.cutting import MOST_SINGLE_CELL_BINS, cut_schema
 from gapless.privacy import L1, Loss, Rows, for_counts
 from gapless.schema import Schema
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.types import Floats, Integers
 
 BINS_SHARE = 0.15  # of the budget, if there is a column whose bins are learned
@@ -34,9 +34,13 @@ ROWS_PER_NOISE = 4.0  # in a cell of a pair of columns, on average: as many bins
 FEWEST_BINS, MOST_BINS = 6, 32
 
 
-def columns_to_learn(schema: Schema) -> list[_Binned]:
+def columns_to_learn(schema: Schema) -> list[BinnedColumn]:
     """The columns whose bins are left to a release; those of few cells have a bin for each, for free."""
-    return [c for c in schema.columns if isinstance(c, _Binned) and c.learned and c.values_size > MOST_SINGLE_CELL_BINS]
+    return [
+        c
+        for c in schema.columns
+        if isinstance(c, BinnedColumn) and c.has_learned_bins and c.values_size > MOST_SINGLE_CELL_BINS
+    ]
 
 
 def with_most_bins(schema: Schema) -> Schema:

@@ -45,7 +45,7 @@ def _check(model: FittedModel) -> None:
             sizes = (c.size if distribution is model.filled else c.extended_size for c in columns)
             _check_law(distribution, tuple(sizes))
     for name, held in model.within_bin_counts.items():
-        fine = model.schema.fine[name]
+        fine = model.schema.finest[name]
         _require(held.shape == (fine.values_size,) and bool((held >= 0).all()))
     if model.measurements is not None:
         _check_measurements(model.measurements, model.schema)

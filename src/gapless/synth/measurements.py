@@ -25,7 +25,7 @@ from gapless.model.distribution import Distribution, Product
 from gapless.model.graphical import GraphicalModel
 from gapless.model.marginal import Marginal, Measurement, estimate_total, project_to_simplex
 from gapless.schema import Schema
-from gapless.schema.numeric import _Binned
+from gapless.schema.numeric import BinnedColumn
 from gapless.synth.learning import least_squares_counts, level_counts, nonnegative_counts
 from gapless.synth.marginal.bayesian_network import (
     Axes,
@@ -229,12 +229,12 @@ class Measurements:
         vary by less than noise does: s has neither. In declared bins rows have values drawn evenly.
         """
         line, tree = schema.columns[column], self._levels_by_column.get(column, [])
-        if not isinstance(line, _Binned):
+        if not isinstance(line, BinnedColumn):
             return numbers
         levels = [level.counts for level in tree]
         held = nonnegative_counts(levels, tree[0].noise_std, follow_noise=True) if tree else np.zeros(len(numbers))
         held = held + 1e-9  # cells of an empty bin are as likely as each other
-        bins, many = line.fine.group(line)[: len(numbers)], line.values_size
+        bins, many = line.finest.regroup(line)[: len(numbers)], line.values_size
         means = np.bincount(bins, held * numbers, many) / np.bincount(bins, held, many)
         if not tree:
             return means
@@ -280,10 +280,10 @@ class Measurements:
         inside = self.within_bin_counts(schema, follow_noise=True)
         for column, tree in self._levels_by_column.items():
             line = schema.columns[column]
-            assert isinstance(line, _Binned)  # noqa: S101 for mypy: others have no bins
+            assert isinstance(line, BinnedColumn)  # noqa: S101 for mypy: others have no bins
             valued = codes[codes[:, column] < line.values_size, column]
-            drawn = line.cells_by(inside[line.name], valued, rng)
-            cells = np.bincount(drawn, minlength=line.fine.values_size).astype(np.float64)
+            drawn = line.draw_cells(inside[line.name], valued, rng)
+            cells = np.bincount(drawn, minlength=line.finest.values_size).astype(np.float64)
             counts += level_counts(cells, [level.counts for level in tree])
         return self._with_noise(counts, rng)
 

@@ -115,7 +115,7 @@ def weighable(table: object, fake: object, what: str) -> tuple[PrivateTable, Tab
     assert isinstance(fake, Table)  # noqa: S101 for mypy: checked above
     if not fake.rows:
         raise ModelError(f"{what}: there are no rows to weight", hint="a table with rows")
-    if table.schema.fine.columns == fake.schema.fine.columns:
+    if table.schema.finest.columns == fake.schema.finest.columns:
         bins = shared_bins(table.schema, fake, counted=fake)
         table, fake = table.rebin(bins), fake.rebin(bins)
     check_comparable(table.schema, fake.schema)

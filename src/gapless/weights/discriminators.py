@@ -249,7 +249,7 @@ class CriticWeights:
         check_public(fake, "CriticWeights.fit weights", private="a public table, such as a sample")
         if not fake.rows:
             raise ModelError("CriticWeights.fit: there are no rows to weight", hint="a table with rows")
-        fake = fake.rebin(self.model.schema) if fake.schema.fine.columns == self.model.schema.fine.columns else fake
+        fake = fake.rebin(self.model.schema) if fake.schema.finest.columns == self.model.schema.finest.columns else fake
         check_comparable(self.model.schema, fake.schema)
         logs = critic.log_odds(np.stack([codes.astype(np.int64) for codes in fake.codes], axis=1))
         sizes = [column.extended_size for column in fake.schema.columns]

@@ -228,10 +228,10 @@ def _predictors(table: Table, label: str) -> tuple[Table, Points]:
 def _names(rest: Table, points: Points) -> tuple[str, ...]:
     names: list[str] = []
     for column, numbers in zip(rest.schema.columns, points.tables, strict=True):
-        states = column.cells[column.values_size :] if column.on_scale else column.cells
-        names += [column.name] if column.on_scale else []
+        states = column.cells[column.values_size :] if column.is_ordered else column.cells
+        names += [column.name] if column.is_ordered else []
         names += [f"{column.name} = {cell}" for cell in states]
-        assert numbers.shape[1] == len(states) + column.on_scale  # noqa: S101 one name for each number
+        assert numbers.shape[1] == len(states) + column.is_ordered  # noqa: S101 one name for each number
     return (*names, "intercept")
 
 

@@ -21,7 +21,9 @@ def test_edges_are_hit_although_their_last_bit_is_another():
             assert below.sum() == edge - round(column.bounds[0] * 10)
             assert (holds(column, ">=", str(edge / 10)) == ~below).all()
     # And where 0 has a cell of its own, which is as narrow as can be.
-    assert holds(tenths.fine, "<", "0.3").tolist() == (tenths.fine.group(tenths)[: tenths.fine.size] < 3).tolist()
+    assert (
+        holds(tenths.finest, "<", "0.3").tolist() == (tenths.finest.regroup(tenths)[: tenths.finest.size] < 3).tolist()
+    )
     far = Number("x", bounds=(1e9, 1e9 + 10), bins=10)
     for column, between in ((tenths, "0.30001"), (far, "1000000000.5")):
         with pytest.raises(GaplessError, match="splits a bin"):

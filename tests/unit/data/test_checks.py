@@ -36,7 +36,7 @@ def test_bins_learned_for_one_are_those_of_both():
     one, other = (gl.Table.read(pl.DataFrame({"age": ages}), schema) for ages in ([1, 2, 50], [3, 99]))
     truth, compared = to_shared_bins(one, other)
     assert truth.schema.columns == compared.schema.columns
-    assert not truth.schema["age"].learned
+    assert not truth.schema["age"].has_learned_bins
     with pytest.raises(SchemaError, match="the truth has weights"):
         to_shared_bins(one.with_weights([1, 2, 3]), other)
 

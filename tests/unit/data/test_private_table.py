@@ -389,7 +389,7 @@ class SpyColumn(Integer):
     __hash__ = None
 
     @property
-    def fine(self):
+    def finest(self):
         return SpyColumn("age", bounds=(0, 9))
 
     def group(self, into):

@@ -135,8 +135,8 @@ def test_nothing_is_counted_before_a_score_is_opened_and_then_once(tmp_path, mon
     from gapless.data.engines import memory
 
     calls = []
-    count = memory.count
-    monkeypatch.setattr(memory, "count", lambda *a, **k: calls.append(1) or count(*a, **k))
+    count = memory.count_marginals
+    monkeypatch.setattr(memory, "count_marginals", lambda *a, **k: calls.append(1) or count(*a, **k))
     table, load = workload(tmp_path)
     scores = load.dependence([(0, 1), (2, 0)])
     assert not calls

@@ -327,7 +327,7 @@ def test_trees_that_rows_follow_have_no_count_below_zero_and_the_means_of_rows(d
     assert len({round(level.counts.sum(), 6) for level in lifted.bin_hierarchy}) == 1
     held = measurements.within_bin_counts(drawn.schema, follow_noise=True)["gain"]
     assert lifted.within_bin_counts(drawn.schema, follow_noise=True)["gain"] == pytest.approx(held)
-    bins = drawn.schema["gain"].fine.group(drawn.schema["gain"])[:1000]
+    bins = drawn.schema["gain"].finest.regroup(drawn.schema["gain"])[:1000]
     of_rows = np.bincount(bins, held * numbers) / np.bincount(bins, held)
     assert lifted.bin_means(drawn.schema, 0, numbers) == pytest.approx(of_rows)
     told, _ = measurements.column_counts(drawn.schema, 0)  # by all tables: that of the tree is known less well
@@ -377,7 +377,7 @@ def test_a_mean_lies_among_the_numbers_that_a_condition_leaves(where, ends, draw
 
 def test_a_mean_that_is_mostly_noise_says_where_to_cut_it(drawn_copies):
     model = drawn_copies.model
-    cut = model.schema["gain"].fine.cut
+    cut = model.schema["gain"].finest.with_cuts
 
     def told(question, cuts, noise=5.0):
         schema = model.schema.with_columns({"gain": cut(cuts)})

@@ -134,7 +134,7 @@ def test_a_column_is_cut_where_a_condition_splits_its_bins_and_not_finer():
     for text, expected in told.items():
         found = told_for(parse_condition(text), wide)
         assert {name: list(column.value_cells) for name, column in found.items()} == expected
-        assert wide.with_columns(found).fine.columns == wide.fine.columns
+        assert wide.with_columns(found).finest.columns == wide.finest.columns
     days = told_for(parse_condition("day >= 2020-02-03"), wide)["day"]
     assert days.size == 11
     with pytest.raises(GaplessError, match="nearest edges"):

@@ -145,7 +145,7 @@ def test_a_dependency_has_one_value_for_each_job_and_not_one_for_each_bin(fitted
     frame = model.sample(900, seed=0).to_polars()
     values = frame.group_by("job").agg(pl.col("wage").n_unique())
     assert values["wage"].to_list() == [1] * len(values)
-    middles = model.schema["wage"].middles_of_bins()
+    middles = model.schema["wage"].bin_midpoints()
     assert not frame["wage"].is_in(middles.tolist()).any()
 
 

@@ -64,7 +64,7 @@ def test_values_of_other_rows_are_counted_in_the_bins_of_their_rows(tmp_path):
     wage = model.schema["wage"]
     codes = np.full((5000, 1), wage.size - 1)
     *_, leaves = model.measurements.measure_rows(codes, model.schema, np.random.default_rng(1)).bin_hierarchy
-    inside = wage.fine.group(wage)[:200] == wage.size - 1
+    inside = wage.finest.regroup(wage)[:200] == wage.size - 1
     noise = leaves.noise_std * np.sqrt(200)
     assert abs(leaves.counts[inside].sum() - 5000) < 6 * noise
     assert abs(leaves.counts[~inside].sum()) < 6 * noise

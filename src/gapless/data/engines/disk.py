@@ -20,23 +20,23 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gapless.data.engines.memory import Batch, Memory, View, count
-from gapless.data.io.encode import Encoder, check, check_names
+from gapless.data.engines.memory import Batch, Memory, View, count_marginals
+from gapless.data.io.encode import Encoder, check_frames, check_names
 from gapless.data.io.source import (
     PARQUET_ENDINGS,
     PART_ROWS,
     TEXT_ENDINGS,
-    check_there,
-    files_of,
+    check_exists,
+    clip_dates,
+    file_errors,
+    find_files,
     parquet_frames,
+    redact_cells,
     scan_parquet,
     separator_of,
     text_frames,
-    whole_file,
-    within_reach,
-    without_cells,
 )
-from gapless.data.io.spreadsheets import Formulas
+from gapless.data.io.spreadsheets import FormulaEscapes
 from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema
 from gapless.text import listing
@@ -73,10 +73,10 @@ class Files:
     @classmethod
     def at(cls, data: str | Path, schema: Schema, *, encoding: str | None, by_duckdb: bool) -> Files:
         """Those that are there now."""
-        check_there(Path(data))
-        paths = files_of(data)
+        check_exists(Path(data))
+        paths = find_files(data)
         for path in paths:
-            check_there(path)
+            check_exists(path)
             if not path.name.lower().endswith((*TEXT_ENDINGS, *PARQUET_ENDINGS)):
                 raise ReadError(
                     f"{path}: not read from the disk",
@@ -93,7 +93,7 @@ class Files:
     def check_unchanged(self) -> None:
         """Refuse to go on with other files than those that were read."""
         try:
-            now = {path: _stamp(path) for path in files_of(self.data)}
+            now = {path: _stamp(path) for path in find_files(self.data)}
         except (OSError, ReadError):
             now = {}
         if now == self.stamps:
@@ -108,27 +108,27 @@ class Files:
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """All rows, some at a time, with these columns or all that there are; at least one frame for each file."""
-        formulas, by = Formulas(self.schema), _duckdb_frames if self.by_duckdb else parquet_frames
+        formulas, by = FormulaEscapes(self.schema), _duckdb_frames if self.by_duckdb else parquet_frames
         for path in self.stamps:
-            with whole_file(path):
+            with file_errors(path):
                 if path.name.lower().endswith(PARQUET_ENDINGS):  # a cell that the schema ignores is not looked at
                     found = by(path, self.schema.names if columns is None else columns)
                 else:
                     separator = separator_of(path, self.schema.separator)
                     texts = text_frames(path, self.encoding, separator, for_holder=False)
-                    found = (formulas.undo(frame) for frame in texts)
+                    found = (formulas.unescape(frame) for frame in texts)
                 for frame in found:
                     names = frame.columns if columns is None else columns
-                    yield pl.DataFrame({name: within_reach(frame[name]) for name in names})
+                    yield pl.DataFrame({name: clip_dates(frame[name]) for name in names})
 
-    @without_cells
+    @redact_cells
     def check(self) -> int:
         """The number of rows, after all of them were looked at: what is wrong is told as if they were in memory."""
         for path in self.stamps:  # before hours are spent on the files before it
-            with whole_file(path):
+            with file_errors(path):
                 if path.name.lower().endswith(PARQUET_ENDINGS):
                     check_names(list(scan_parquet(path).collect_schema().names()), self.schema)
-        rows = check(self.frames(), self.schema)
+        rows = check_frames(self.frames(), self.schema)
         self.check_unchanged()
         return rows
 
@@ -149,9 +149,9 @@ class Disk(View):
 
     def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
         """In one pass over the columns that are asked for; the number of all rows is known."""
-        if not any(marginals) and not self.marks:
+        if not any(marginals) and not self.kept_codes:
             return [np.array(self.rows) for _ in marginals]
-        return count(self.batches, self.rows, marginals, sizes, shown)
+        return count_marginals(self.batches, self.rows, marginals, sizes, shown)
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
         """A pass over the files. What goes wrong in it, after all was right at reading, is the files' own fault."""
@@ -172,7 +172,7 @@ class Disk(View):
 
     def _batches(self) -> Iterator[Batch]:
         schema = self.files.schema
-        needed = sorted({*self.columns, *self.marks}) or [0]
+        needed = sorted({*self.columns, *self.kept_codes}) or [0]
         encoders = {place: Encoder(schema.columns[place]) for place in needed}
         for frame in self.files.frames([schema.names[place] for place in needed]):
             found = {}
@@ -187,7 +187,9 @@ class Disk(View):
         """The view of some rows of the files, given the codes of all columns that it needs."""
         places = {place: column for column, place in enumerate(found)}
         rows = Memory(tuple(found.values()), len(next(iter(found.values()))))
-        kept = rows.keep({places[place]: marks for place, marks in self.marks.items()}) if self.marks else rows
+        kept = (
+            rows.keep({places[place]: marks for place, marks in self.kept_codes.items()}) if self.kept_codes else rows
+        )
         shown = kept.select([places[place] for place in self.columns])
         return shown.recode({column: codes for column, codes in enumerate(self.maps) if codes is not None})
 

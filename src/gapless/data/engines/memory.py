@@ -6,7 +6,7 @@ marginal is then summed out of a block. All pairs of 15 columns need some 20 blo
 
 Every stable transformation is written once, on `Engine`. An engine decides nothing: which columns, which codes and
 which rows are kept is public, and what comes out is the same whoever holds the rows. Some transformations compare rows
-with each other, or draw for each row: they need all of them at hand, which `HoldsRows` offers. Whether an engine does
+with each other, or draw for each row: they need all of them at hand, which `RowAccess` offers. Whether an engine does
 is a fact about its class, so what it cannot do is refused before a row is read.
 """
 
@@ -50,7 +50,7 @@ class Engine(Protocol):
     def recode(self, codes: Mapping[int, Integers]) -> Engine:
         """The same rows with each code of these columns replaced by the one that stands at its place."""
 
-    def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Engine:
+    def keep(self, kept_codes: Mapping[int, NDArray[np.bool_]]) -> Engine:
         """The rows whose code is marked in each of these columns."""
 
     def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
@@ -64,22 +64,22 @@ class Engine(Protocol):
 
 
 @runtime_checkable
-class HoldsRows(Engine, Protocol):
+class RowAccess(Engine, Protocol):
     """An engine that has all rows at hand, in an order that stays."""
 
-    def whole(self) -> Batch:
+    def all_rows(self) -> Batch:
         """All rows."""
 
 
-def held(engine: Engine) -> Batch:
+def rows_in_memory(engine: Engine) -> Batch:
     """All rows of an engine whose class has passed `check_in_memory`."""
-    return cast("HoldsRows", engine).whole()
+    return cast("RowAccess", engine).all_rows()
 
 
 BLOCK_CELLS = 1 << 16
 
 
-def count(
+def count_marginals(
     batches: Callable[[Sequence[int]], Iterable[Batch]],
     rows: int,
     marginals: Sequence[tuple[int, ...]],
@@ -91,17 +91,19 @@ def count(
     About `rows` rows come: a block is worth its cells while they are few beside these.
     """
     used = sorted({column for marginal in marginals for column in marginal})
-    blocks, home = cover(marginals, sizes, cells=min(BLOCK_CELLS, max(256, rows // 4)))
+    blocks, home = cover_marginals(marginals, sizes, cells=min(BLOCK_CELLS, max(256, rows // 4)))
     totals = [np.zeros(math.prod(sizes[c] for c in block), dtype=np.int64) for block in blocks]
     for batch in batches(used):
         columns = dict(zip(used, batch.columns, strict=True))
         for block, total in zip(blocks, totals, strict=True):
             np.add(total, _count_block(columns, batch.rows, sizes, block, total.size), out=total)
     places = [home[frozenset(marginal)] for marginal in marginals]
-    return [sum_out(m, blocks[place], totals[place], sizes, shown) for m, place in zip(marginals, places, strict=True)]
+    return [
+        marginalize(m, blocks[place], totals[place], sizes, shown) for m, place in zip(marginals, places, strict=True)
+    ]
 
 
-def cover(
+def cover_marginals(
     marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], *, cells: int
 ) -> tuple[list[tuple[int, ...]], dict[frozenset[int], int]]:
     """Few blocks of columns such that each marginal lies inside one of them, and the block of each marginal.
@@ -154,7 +156,7 @@ def _count_block(
     return np.bincount(keys, minlength=cells)
 
 
-def sum_out(
+def marginalize(
     marginal: tuple[int, ...], block: tuple[int, ...], counts: Integers, sizes: Sequence[int], shown: Sequence[int]
 ) -> Integers:
     """The counts of a marginal, of codes below `shown`, out of those of the block that it lies in."""
@@ -187,7 +189,7 @@ def count_gap_patterns(
     return counts
 
 
-def join(batches: Iterable[Batch], columns: int) -> Memory:
+def join_batches(batches: Iterable[Batch], columns: int) -> Memory:
     """All rows of some batches, or of none, in memory."""
     parts = [Batch((np.zeros(0, dtype=np.uint8),) * columns, 0), *batches]
     joined = (np.concatenate(codes) for codes in zip(*(part.columns for part in parts), strict=True))
@@ -203,7 +205,7 @@ class Memory(Batch):
 
     def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
         """By blocks of columns that cover the marginals, in one pass."""
-        return count(self.batches, self.rows, marginals, sizes, shown)
+        return count_marginals(self.batches, self.rows, marginals, sizes, shown)
 
     def select(self, columns: Sequence[int]) -> Memory:
         """The arrays of these columns."""
@@ -216,10 +218,10 @@ class Memory(Batch):
             columns[column] = new.astype(np.min_scalar_type(new.max(initial=0)))[columns[column]]
         return Memory(tuple(columns), self.rows)
 
-    def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Memory:
+    def keep(self, kept_codes: Mapping[int, NDArray[np.bool_]]) -> Memory:
         """The rows that every mask marks."""
         kept = np.ones(self.rows, dtype=np.bool_)
-        for column, marked in cells.items():
+        for column, marked in kept_codes.items():
             kept &= marked[self.columns[column]]
         return Memory(tuple(codes[kept] for codes in self.columns), int(kept.sum()))
 
@@ -235,7 +237,7 @@ class Memory(Batch):
             stop = min(start + ROWS, self.rows)
             yield Batch(tuple(codes[start:stop] for codes in chosen), stop - start)
 
-    def whole(self) -> Batch:
+    def all_rows(self) -> Batch:
         """Itself."""
         return self
 
@@ -254,7 +256,7 @@ class View:
 
     columns: tuple[int, ...]
     maps: tuple[Integers | None, ...]
-    marks: Mapping[int, NDArray[np.bool_]]
+    kept_codes: Mapping[int, NDArray[np.bool_]]
 
     def select(self, columns: Sequence[int]) -> Self:
         """The same rows, other columns."""
@@ -269,13 +271,13 @@ class View:
         ]
         return replace(self, maps=tuple(maps))
 
-    def keep(self, cells: Mapping[int, NDArray[np.bool_]]) -> Self:
-        """Fewer rows: a row must have all marks."""
-        marks = dict(self.marks)
-        for place, marked in cells.items():
+    def keep(self, kept_codes: Mapping[int, NDArray[np.bool_]]) -> Self:
+        """Fewer rows: a row must satisfy the earlier masks and these."""
+        masks = dict(self.kept_codes)
+        for place, mask in kept_codes.items():
             column, codes = self.columns[place], self.maps[place]
-            marks[column] = np.asarray(marked if codes is None else marked[codes]) & marks.get(column, True)
-        return replace(self, marks=marks)
+            masks[column] = np.asarray(mask if codes is None else mask[codes]) & masks.get(column, True)
+        return replace(self, kept_codes=masks)
 
     def poisson_sample(self, columns: Sequence[int], row_sampler: RowSampler) -> Batch:
         """The marked rows of one pass."""
@@ -283,7 +285,7 @@ class View:
         drawn = (
             Memory(batch.columns, batch.rows).poisson_sample(everything, row_sampler) for batch in self.batches(columns)
         )
-        return join(drawn, len(columns))
+        return join_batches(drawn, len(columns))
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
         """One pass, as `Engine.batches` tells."""

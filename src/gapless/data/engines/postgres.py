@@ -17,7 +17,7 @@ import numpy as np
 
 from gapless.data.engines.memory import ROWS
 from gapless.data.engines.sql_encoding import Dialect, Kind
-from gapless.data.engines.sql_engine import Pushed
+from gapless.data.engines.sql_engine import SqlEngine
 from gapless.data.io.address import ACCEPTED, redacted_url
 from gapless.errors import Argument, Hint, ReadError, requires_extra
 from gapless.types import Integers
@@ -25,7 +25,7 @@ from gapless.types import Integers
 T = TypeVar("T")
 
 OLDEST = 14  # the first that tells moments without rounding
-_AGAIN = "read the table again; the ledger says what was charged, and that stays charged"
+_READ_AGAIN = "read the table again; the ledger says what was charged, and that stays charged"
 
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext", "uuid"), "text"),
@@ -39,14 +39,14 @@ _KINDS: dict[str, Kind] = {
     "timestamptz": "instant",
 }
 # What may go wrong before a row is read, by PostgreSQL's codes, in words that quote nothing.
-_TOLD = {
+_QUERY_ERRORS = {
     "42P01": "the query names a table that is not there",
     "42703": "the query names a column that is not there",
     "42883": "the query calls a function that is not there",
     "42501": "this user may not read what the query asks for",
     "25006": "the query would write to the database",
 }
-_REASONS = (
+_CONNECTION_ERRORS = (
     ("password authentication failed", "the server does not accept this user and password"),
     ("no password supplied", "the server asks for a password"),
     ("does not exist", "there is no such database or user"),
@@ -59,7 +59,7 @@ _REASONS = (
 )
 
 
-class PostgresSql(Dialect):
+class PostgresDialect(Dialect):
     """How PostgreSQL says what the coding is made of."""
 
     fence = " OFFSET 0"
@@ -151,10 +151,10 @@ class PostgresSql(Dialect):
         date = f"('1970-01-01'::date + {days}::integer)"
         return f"(EXTRACT(YEAR FROM {date})::bigint * 12 + EXTRACT(MONTH FROM {date})::bigint - 23641)"
 
-    def pick(self, codes: Sequence[int], code: str) -> str:
+    def array_element(self, codes: Sequence[int], code: str) -> str:
         return f"('{{{','.join(map(str, codes))}}}'::integer[])[{code} + 1]"
 
-    def each(self, keys: Sequence[str]) -> str:
+    def unnest(self, keys: Sequence[str]) -> str:
         return f"UNNEST(ARRAY[{', '.join(keys)}])"
 
 
@@ -165,11 +165,11 @@ def _ends_of_doubles() -> tuple[tuple[str, int], tuple[str, int]]:
     return (most.rstrip("0"), len(most) - 1), (least, len(least) - 1 - 1075)
 
 
-class Postgres:
+class PostgresSource:
     """What a query gives, in a transaction that sees the database as it was when it began."""
 
-    dialect = PostgresSql()
-    steady = True
+    dialect = PostgresDialect()
+    is_snapshot = True
 
     def __init__(self, url: str, query: str | None) -> None:
         if not isinstance(url, str):
@@ -178,10 +178,10 @@ class Postgres:
             what = f"what is to be read from {redacted_url(url)} is not said"
             raise ReadError(what, hint=Hint("pass ", Argument("query", "select age, income from people")))
         self._query = query.strip().rstrip(";")
-        self._connection = _quiet(lambda: _connect(url), lambda error: _not_connected(url, error))
+        self._connection = _redact_errors(lambda: _connect(url), lambda error: _not_connected(url, error))
         # A connection that is still open when it is collected would be complained about.
         weakref.finalize(self, self._connection.close)
-        self.fields = _quiet(self._look, self._not_understood)
+        self.fields = _redact_errors(self._look, self._not_understood)
 
     def _look(self) -> list[tuple[str, str]]:
         """Names and types alone: no row is read."""
@@ -237,26 +237,28 @@ class Postgres:
                 f"the query is not understood{where}",
                 hint=Hint("pass one SELECT: ", Argument("query", "select * from people")),
             )
-        if state in _TOLD:
-            return ReadError(_TOLD[state], hint="try the query yourself, as the same user")
+        if state in _QUERY_ERRORS:
+            return ReadError(_QUERY_ERRORS[state], hint="try the query yourself, as the same user")
         return self._failed(error)
 
     def _failed(self, error: Any) -> ReadError:
         """What went wrong, by its code alone: the words may quote cells."""
         state = str(error.sqlstate or "")
         if self._connection.closed or state.startswith(("08", "57P")):
-            return ReadError("the connection to the database is lost", hint=_AGAIN)
+            return ReadError("the connection to the database is lost", hint=_READ_AGAIN)
         if state.startswith("53"):
-            return ReadError("the database has no disk or memory left for this query", hint=_AGAIN)
+            return ReadError("the database has no disk or memory left for this query", hint=_READ_AGAIN)
         if state == "57014":
-            return ReadError("the database stopped the query: it took too long, or somebody cancelled it", hint=_AGAIN)
+            return ReadError(
+                "the database stopped the query: it took too long, or somebody cancelled it", hint=_READ_AGAIN
+            )
         return ReadError(
             f"the database cannot compute the query (SQLSTATE {state or 'unknown'})",
             hint="try the query yourself: its own words are withheld, they might quote private data",
         )
 
 
-class Sql(Pushed):
+class Sql(SqlEngine):
     """The engine whose rows lie in PostgreSQL."""
 
     __slots__ = ()
@@ -273,7 +275,7 @@ def _connect(url: str) -> Any:
     return connection
 
 
-def _quiet(function: Callable[[], T], problem: Callable[[Any], ReadError]) -> T:
+def _redact_errors(function: Callable[[], T], problem: Callable[[Any], ReadError]) -> T:
     """What a function gives; an error of the database as one that quotes nothing."""
     with requires_extra("psycopg", "sql"):
         import psycopg  # noqa: PLC0415 an extra
@@ -285,7 +287,7 @@ def _quiet(function: Callable[[], T], problem: Callable[[Any], ReadError]) -> T:
 
 
 def _not_connected(url: str, error: Exception) -> ReadError:
-    reason = next((words for part, words in _REASONS if part in str(error)), "the connection fails")
+    reason = next((words for part, words in _CONNECTION_ERRORS if part in str(error)), "the connection fails")
     return ReadError(
         f"cannot open {redacted_url(url)}: {reason}",
         hint=f"pass {ACCEPTED}",

@@ -23,9 +23,9 @@ import numpy as np
 
 from gapless.data.engines.memory import ROWS
 from gapless.data.engines.sql_encoding import DAY, FIRST, LAST, Dialect, Kind
-from gapless.data.engines.sql_engine import Pushed
+from gapless.data.engines.sql_engine import SqlEngine
 from gapless.data.io.address import is_connection_string, is_url
-from gapless.data.io.source import PARQUET_ENDINGS, file_identity, files_of, is_pattern
+from gapless.data.io.source import PARQUET_ENDINGS, file_identity, find_files, is_pattern
 from gapless.errors import ReadError, requires_extra
 from gapless.types import Integers
 
@@ -46,7 +46,7 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-class SparkSql(Dialect):
+class SparkDialect(Dialect):
     """How Spark says what the coding is made of."""
 
     fence = ""
@@ -123,18 +123,18 @@ class SparkSql(Dialect):
         date = f"DATE_FROM_UNIX_DATE(CAST({days} AS INT))"
         return f"(CAST(YEAR({date}) AS BIGINT) * 12 + MONTH({date}) - 23641)"
 
-    def pick(self, codes: Sequence[int], code: str) -> str:
+    def array_element(self, codes: Sequence[int], code: str) -> str:
         return f"{self._array(map(str, codes), 'INT')}[{code}]"
 
-    def each(self, keys: Sequence[str]) -> str:
+    def unnest(self, keys: Sequence[str]) -> str:
         return f"EXPLODE(ARRAY({', '.join(keys)}))"
 
 
-class SparkFrame:
+class SparkSource:
     """A Spark DataFrame, under a name of its own in its session."""
 
-    dialect = SparkSql()
-    steady = False
+    dialect = SparkDialect()
+    is_snapshot = False
 
     def __init__(self, frame: Any) -> None:
         self._session = frame.sparkSession
@@ -142,11 +142,11 @@ class SparkFrame:
         fields = [(str(field.name), str(field.dataType.typeName())) for field in frame.schema.fields]
         self.fields = [(name, _KINDS.get(kind, kind)) for name, kind in fields]
         places = [f"r{place}" for place in range(len(fields))]
-        _quiet(lambda: frame.toDF(*places).createOrReplaceTempView(self._name))
+        _redact_errors(lambda: frame.toDF(*places).createOrReplaceTempView(self._name))
         weakref.finalize(self, _forget, self._session, self._name)
 
     @classmethod
-    def of(cls, data: Any) -> SparkFrame:
+    def of(cls, data: Any) -> SparkSource:
         """A DataFrame, or a Parquet file, a folder or a pattern that Spark reads."""
         if not isinstance(data, str | Path):
             return cls(data)
@@ -156,7 +156,7 @@ class SparkFrame:
             )
         with requires_extra("pyspark", "spark", ", and install Java 17"):
             from pyspark.sql import SparkSession  # noqa: PLC0415 an extra
-        session = _quiet(lambda: SparkSession.builder.appName("gapless").getOrCreate())
+        session = _redact_errors(lambda: SparkSession.builder.appName("gapless").getOrCreate())
         return cls(_parquet(session, data))
 
     def table(self, names: Sequence[str]) -> str:
@@ -166,17 +166,17 @@ class SparkFrame:
 
     def numbers(self, query: str, columns: int) -> Iterator[Integers]:
         """All at once: they are counts."""
-        rows = _quiet(lambda: self._session.sql(query).collect())
+        rows = _redact_errors(lambda: self._session.sql(query).collect())
         yield np.array(rows, dtype=np.int64).reshape(len(rows), columns)
 
     def stream(self, query: str, columns: int) -> Iterator[Integers]:
         """One partition after the other."""
-        rows = _quiet(lambda: self._session.sql(query).toLocalIterator())
-        while part := _quiet(lambda: list(islice(rows, ROWS))):
+        rows = _redact_errors(lambda: self._session.sql(query).toLocalIterator())
+        while part := _redact_errors(lambda: list(islice(rows, ROWS))):
             yield np.array(part, dtype=np.int64).reshape(len(part), columns)
 
 
-class Spark(Pushed):
+class Spark(SqlEngine):
     """The engine whose rows lie on a Spark cluster."""
 
     __slots__ = ()
@@ -191,15 +191,17 @@ def _parquet(session: Any, data: str | Path) -> Any:
     files: list[Path] = []
     if not is_url(data) and (is_pattern(data) or Path(data).exists()):
         with suppress(ReadError):  # nothing matches here: Spark may have another file system
-            files = files_of(data)
+            files = find_files(data)
     if not files and is_connection_string(data):  # Spark logs the paths that it looks for
         raise ReadError(
             "no files are called so, and the text may hold a password, which Spark would log",
             hint="pass the path of Parquet files, or a Spark DataFrame",
         )
     names = ["file://" + _SIGNS.sub(r"\\\g<0>", str(file.absolute())) for file in files]
-    frame = _quiet(lambda: session.read.parquet(*(names or [str(data)])))
-    found = [Path(url2pathname(urlsplit(url).path)) for url in _quiet(frame.inputFiles) if url.startswith("file:")]
+    frame = _redact_errors(lambda: session.read.parquet(*(names or [str(data)])))
+    found = [
+        Path(url2pathname(urlsplit(url).path)) for url in _redact_errors(frame.inputFiles) if url.startswith("file:")
+    ]
     if len(set(map(file_identity, found))) < len(found):
         raise ReadError(
             f"two names in {data} lead to one file, whose rows would be counted twice",
@@ -217,7 +219,7 @@ def _forget(session: Any, name: str) -> None:
         session.catalog.dropTempView(name)
 
 
-def _quiet(function: Callable[[], T]) -> T:
+def _redact_errors(function: Callable[[], T]) -> T:
     """What a function of Spark gives; its errors, which may quote cells, as one that does not, and not in a log."""
     log = logging.getLogger("SQLQueryContextLogger")
     before, log.disabled = log.disabled, True

@@ -21,12 +21,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.io.encode import first_year, gap_codes, level_codes, lost_cells, number_of, refused_cells, written
+from gapless.data.io.encode import (
+    first_year,
+    format_pattern,
+    gap_codes,
+    level_codes,
+    lost_cells,
+    refused_cells,
+    to_number,
+)
 from gapless.errors import GaplessError, ReadError
 from gapless.schema import Boolean, Categorical, Column
-from gapless.schema.calendar import _Calendar
-from gapless.schema.columns import _Levels, as_text
-from gapless.schema.numeric import _Binned, _Numeric
+from gapless.schema.calendar import CalendarColumn
+from gapless.schema.columns import LevelColumn, as_text
+from gapless.schema.numeric import BinnedColumn, NumericColumn
 
 Kind: TypeAlias = Literal[
     "text", "boolean", "whole", "single", "double", "decimal", "date", "moment", "instant"
@@ -120,15 +128,15 @@ class Dialect(Protocol):
     def months(self, days: str) -> str:
         """Days since 1970 as months since then."""
 
-    def pick(self, codes: Sequence[int], code: str) -> str:
+    def array_element(self, codes: Sequence[int], code: str) -> str:
         """The public code that stands at the place of a code."""
 
-    def each(self, keys: Sequence[str]) -> str:
+    def unnest(self, keys: Sequence[str]) -> str:
         """A row for each of these numbers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Coding:
+class ColumnExpressions:
     """A column from raw value to code: each step an expression of the names that came before it."""
 
     clean: str
@@ -136,28 +144,28 @@ class Coding:
     code: str
 
 
-def coding(column: Column, kind: Kind, place: int, dialect: Dialect) -> Coding:
+def encode_column(column: Column, kind: Kind, place: int, dialect: Dialect) -> ColumnExpressions:
     """How the cells of a column are coded, raw values of this kind being called `r0`, `r1`, … by their place."""
-    coder = _Coder(column, kind, dialect, f"r{place}", f"t{place}", f"x{place}")
-    if isinstance(column, _Levels):
+    coder = _ColumnEncoder(column, kind, dialect, f"r{place}", f"t{place}", f"x{place}")
+    if isinstance(column, LevelColumn):
         return coder.levels(column)
-    if isinstance(column, _Calendar):
+    if isinstance(column, CalendarColumn):
         return coder.calendar(column)
-    if isinstance(column, _Numeric):
+    if isinstance(column, NumericColumn):
         return coder.numbers(column)
     raise TypeError(column)
 
 
-def complaint(column: Column, code: int) -> GaplessError:
+def cell_error(column: Column, code: int) -> GaplessError:
     """What is told of a column with such a code in it, in the words of `encode.py`."""
     return (refused_cells if code == REFUSED else lost_cells)(column, "ask the database for them, you are the holder")
 
 
-def cuts_of(column: _Binned) -> NDArray[np.float64]:
+def bin_starts(column: BinnedColumn) -> NDArray[np.float64]:
     """Where each bin but the first begins: the least double that `bin_of` puts there."""
-    lower, upper = column._ends  # noqa: SLF001 what `within` compares with
+    lower, upper = column.limits  # what `contains` compares with
     bins = np.arange(1, column.values_size)
-    guess = np.clip(column._bins.cuts[1:-1], lower, upper)  # noqa: SLF001 nearly always right, and checked
+    guess = np.clip(column.intervals.cuts[1:-1], lower, upper)  # nearly always right, and checked
     before = np.nextafter(guess, -np.inf)
     right = (column.bin_of(guess) >= bins) & ((column.bin_of(before) < bins) | (guess == lower))
     if right.all():
@@ -196,7 +204,7 @@ def _writable(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Coder:
+class _ColumnEncoder:
     column: Column
     kind: Kind
     dialect: Dialect
@@ -232,16 +240,18 @@ class _Coder:
 
     # ------------------------------------------------------------------ levels
 
-    def levels(self, column: _Levels) -> Coding:
+    def levels(self, column: LevelColumn) -> ColumnExpressions:
         sql, codes = self.dialect, level_codes(column)
         if self.kind in ("single", "double"):
             return self._levels_as_doubles(codes)
         if self.kind in ("date", "moment", "instant"):
-            return Coding(sql.microseconds(self.raw, self.kind), None, self._of_moments(codes, f"ELSE {self._outside}"))
+            return ColumnExpressions(
+                sql.microseconds(self.raw, self.kind), None, self._of_moments(codes, f"ELSE {self._outside}")
+            )
         if self.kind == "boolean":
             false, true = (codes.get(text, self._outside) for text in ("false", "true"))
             code = f"CASE WHEN {self.cleaned} THEN {true} WHEN NOT {self.cleaned} THEN {false} ELSE {self.empty} END"
-            return Coding(self.raw, None, code)
+            return ColumnExpressions(self.raw, None, code)
         text = sql.text(self.raw, self.kind)
         trimmed = sql.trim(text, MORE_SPACE)
         if "" not in codes:  # a cell of nothing but what Python alone trims is no empty one
@@ -249,7 +259,7 @@ class _Coder:
         lowered = self._lowered(self.cleaned, codes) if isinstance(column, Boolean) else self.cleaned
         found = self._found(lowered, codes)
         code = f"COALESCE({found}, CASE WHEN {self.cleaned} = '' THEN {self.empty} ELSE {self._outside} END)"
-        return Coding(f"COALESCE({trimmed}, '')", None, code)
+        return ColumnExpressions(f"COALESCE({trimmed}, '')", None, code)
 
     @property
     def _outside(self) -> int:
@@ -259,13 +269,13 @@ class _Coder:
             return column.code_of(column.other)
         return self.unreadable
 
-    def _levels_as_doubles(self, codes: Mapping[str, int]) -> Coding:
+    def _levels_as_doubles(self, codes: Mapping[str, int]) -> ColumnExpressions:
         """Numbers are levels if their text is: each level is one number, 0 and -0 apart, as they are written."""
         kind: Any = pl.Float32 if self.kind == "single" else pl.Float64
         number, zeros, cases = self.cleaned, {False: self._outside, True: self._outside}, []
         for text, code in codes.items():
-            value = pl.Series([number_of(text)], dtype=kind)
-            if not np.isnan(value[0]) and self._told(value) == text:
+            value = pl.Series([to_number(text)], dtype=kind)
+            if not np.isnan(value[0]) and self._compared_text(value) == text:
                 if value[0] == 0:
                     zeros[math.copysign(1, value[0]) < 0] = code
                 else:
@@ -274,7 +284,7 @@ class _Coder:
         zero = f"WHEN {number} = 0 THEN CASE WHEN {minus} THEN {zeros[True]} ELSE {zeros[False]} END"
         none = f"WHEN {number} IS NULL THEN {self.empty}"
         cased = f"CASE {none} {zero} {' '.join(cases)} ELSE {self._outside} END"
-        return Coding(self.dialect.as_double(self.raw, self.kind), None, cased)
+        return ColumnExpressions(self.dialect.as_double(self.raw, self.kind), None, cased)
 
     def _of_moments(self, codes: Mapping[str, int], others: str) -> str:
         """The code of a date or moment that has one by its text; `others` says that of all others."""
@@ -285,11 +295,11 @@ class _Coder:
             if parsed[0] is None:
                 continue
             exact = parsed.cast(pl.Datetime("us"))
-            if self._told(exact.cast(pl.Date) if date else exact) == text:
+            if self._compared_text(exact.cast(pl.Date) if date else exact) == text:
                 cases.append(f"WHEN {self.cleaned} = {int(exact.to_physical()[0])} THEN {code}")
         return f"CASE WHEN {self.cleaned} IS NULL THEN {self.empty} {' '.join(cases)} {others} END"
 
-    def _told(self, value: pl.Series) -> str:
+    def _compared_text(self, value: pl.Series) -> str:
         """How a value is compared, which `encode.py` compares as text."""
         text = str(value.cast(pl.String)[0])
         return as_text(text.lower() if isinstance(self.column, Boolean) else text)
@@ -323,22 +333,22 @@ class _Coder:
 
     # ------------------------------------------------------------------ numbers
 
-    def numbers(self, column: _Numeric) -> Coding:
+    def numbers(self, column: NumericColumn) -> ColumnExpressions:
         if self.kind == "text":
             return self._numbers_as_text(column)
         if self.kind not in ("whole", "single", "double", "decimal"):
             raise self.refuse()
         number = self.cleaned
-        coded = {value: gap for code, gap in self.gaps.items() if not math.isnan(value := number_of(code))}
+        coded = {value: gap for code, gap in self.gaps.items() if not math.isnan(value := to_number(code))}
         cases = " ".join(f"WHEN {number} = {self.dialect.double(value)} THEN {gap}" for value, gap in coded.items())
         code = f"CASE WHEN {number} IS NULL THEN {self.empty} {cases} {self._on_line(column, number)} END"
-        return Coding(self.dialect.as_double(self.raw, self.kind), None, code)
+        return ColumnExpressions(self.dialect.as_double(self.raw, self.kind), None, code)
 
-    def _numbers_as_text(self, column: _Numeric) -> Coding:
+    def _numbers_as_text(self, column: NumericColumn) -> ColumnExpressions:
         sql, text = self.dialect, self.cleaned
         written, plain = text, text
         if not column.written_plainly:
-            # As in `_Numeric.plain`: other signs left out, the decimal one a point, and none behind the last digit.
+            # As in `NumericColumn.plain`: remove grouping signs, write the decimal sign as a point, drop a final point.
             signs = column.decimal + {" ": " \u00a0\u202f", "'": "'’"}.get(column.thousands, column.thousands)
             point = sql.sub(sql.translate(text, signs, "."), r"\.([eE]|$)", r"\1")
             own = column._pattern.pattern  # noqa: SLF001 what a file writes
@@ -348,25 +358,27 @@ class _Coder:
         if column.written_plainly:
             infinite = f"CASE WHEN {text} LIKE '-%' THEN {sql.double(-math.inf)} ELSE {sql.double(math.inf)} END"
             number += f" WHEN {sql.matches(text, INFINITY)} THEN {infinite}"
-        return Coding(self._trimmed(), f"{number} END", self._after_gaps(self._on_line(column, self.placed), written))
+        return ColumnExpressions(
+            self._trimmed(), f"{number} END", self._after_gaps(self._on_line(column, self.placed), written)
+        )
 
-    def _on_line(self, column: _Binned, position: str) -> str:
+    def _on_line(self, column: BinnedColumn, position: str) -> str:
         """The bin of a position, by the column's rule where it is none of its values."""
-        lower, upper = (self.dialect.double(end) for end in column._ends)  # noqa: SLF001 as `within` compares
+        lower, upper = (self.dialect.double(end) for end in column.limits)  # as `contains` compares
         within = f"{position} >= {lower} AND {position} <= {upper}"
-        if column.whole:
+        if column.has_whole_values:
             within += f" AND {position} = FLOOR(LEAST(GREATEST({position}, {lower}), {upper}))"
         bins = self._bins(column, position)
         if column.outside == "clamp":
             return f"ELSE {bins}"
         return f"WHEN {within} THEN {bins} ELSE {self.unreadable}"
 
-    def _bins(self, column: _Binned, position: str) -> str:
-        cuts = cuts_of(column)
+    def _bins(self, column: BinnedColumn, position: str) -> str:
+        cuts = bin_starts(column)
         if cuts.size == 0:
             return "0"
         first = cuts[0] - 1
-        if column.whole and np.array_equal(cuts, first + np.arange(1, cuts.size + 1)):  # each value a bin
+        if column.has_whole_values and np.array_equal(cuts, first + np.arange(1, cuts.size + 1)):  # each value a bin
             low, high = self.dialect.double(first), self.dialect.double(cuts[-1])
             return self.dialect.whole(f"FLOOR(LEAST(GREATEST({position}, {low}), {high})) - {low}")
         return self.dialect.bucket(position, cuts.tolist())
@@ -384,18 +396,20 @@ class _Coder:
 
     # ------------------------------------------------------------------ dates and moments
 
-    def calendar(self, column: _Calendar) -> Coding:
+    def calendar(self, column: CalendarColumn) -> ColumnExpressions:
         if self.kind == "text":
             return self._calendar_as_text(column)
         if self.kind not in ("date", "moment", "instant"):
             raise self.refuse()
         code = self._of_moments(self.gaps, self._on_line(column, self.placed))
-        return Coding(self.dialect.microseconds(self.raw, self.kind), self._steps(column, self.cleaned), code)
+        return ColumnExpressions(
+            self.dialect.microseconds(self.raw, self.kind), self._steps(column, self.cleaned), code
+        )
 
-    def _calendar_as_text(self, column: _Calendar) -> Coding:
+    def _calendar_as_text(self, column: CalendarColumn) -> ColumnExpressions:
         """A text is rewritten as 2024-01-05 09:30:00, if it is of the grammar, and cast if there is such a day."""
         sql, text = self.dialect, self.cleaned
-        known = written(column.format)
+        known = format_pattern(column.format)
         if known is None:
             raise ReadError(
                 f"column {column.name!r} has the format {column.format!r}, which this engine does not read",
@@ -412,9 +426,9 @@ class _Coder:
             offset = sql.whole(f"({ahead[0]} * 60 + {ahead[1]}) * 60000000")
             moment += f" - CASE WHEN {text} LIKE '%:%+%' OR {text} LIKE '%:%-%' THEN {offset} ELSE 0 END"
         steps = f"CASE WHEN {valid} THEN {self._steps(column, f'({moment})')} END"
-        return Coding(self._trimmed(), steps, self._after_gaps(self._on_line(column, self.placed), text))
+        return ColumnExpressions(self._trimmed(), steps, self._after_gaps(self._on_line(column, self.placed), text))
 
-    def _steps(self, column: _Calendar, microseconds: str) -> str:
+    def _steps(self, column: CalendarColumn, microseconds: str) -> str:
         """Microseconds since 1970 as whole steps of the column's resolution, a double."""
         sql, shifted = self.dialect, f"({microseconds} + {_ZERO})"
         if column.resolution in _STEPS:

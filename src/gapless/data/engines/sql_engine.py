@@ -14,8 +14,17 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gapless.data.engines.memory import BLOCK_CELLS, ROWS, Batch, Memory, View, cover, join, sum_out
-from gapless.data.engines.sql_encoding import KINDS, Coding, Dialect, coding, complaint
+from gapless.data.engines.memory import (
+    BLOCK_CELLS,
+    ROWS,
+    Batch,
+    Memory,
+    View,
+    cover_marginals,
+    join_batches,
+    marginalize,
+)
+from gapless.data.engines.sql_encoding import KINDS, ColumnExpressions, Dialect, cell_error, encode_column
 from gapless.data.io.encode import check_names
 from gapless.errors import ReadError
 from gapless.schema import Schema
@@ -25,7 +34,7 @@ MOST_KEYS = 1 << 20  # combinations of codes, up to which rows come as so many o
 CHANGED = "read it again, and let nobody write to it meanwhile; what was charged stays charged"
 
 
-class Source(Protocol):
+class SqlSource(Protocol):
     """A table somewhere else, which answers queries and is never written to."""
 
     @property
@@ -33,7 +42,7 @@ class Source(Protocol):
         """How it says what."""
 
     @property
-    def steady(self) -> bool:
+    def is_snapshot(self) -> bool:
         """Whether what it holds cannot change while it is read."""
 
     @property
@@ -51,17 +60,17 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Coded:
+class SqlEncoding:
     """The rows of a source, and how the columns of a schema are coded in it."""
 
-    source: Source
-    codings: tuple[Coding, ...]
+    source: SqlSource
+    codings: tuple[ColumnExpressions, ...]
     places: tuple[int, ...]  # of the schema's columns in the source
     sizes: tuple[int, ...]  # how many codes each has
     rows: int  # when it was read
 
     @classmethod
-    def read(cls, source: Source, schema: Schema) -> Coded:
+    def read(cls, source: SqlSource, schema: Schema) -> SqlEncoding:
         """A source after a look at its header and, for what the schema refuses, at all of its cells: each coded once.
 
         Refusals are those of `encode.py`, the first column's first.
@@ -79,14 +88,14 @@ class Coded:
                     f"column {column.name!r} holds values of type {kind}",
                     hint="text, numbers, booleans, dates or moments: make it one of them in the query",
                 )
-            codings.append(coding(column, kind, place, source.dialect))
+            codings.append(encode_column(column, kind, place, source.dialect))
         coded = cls(source, tuple(codings), places, tuple(column.extended_size for column in schema.columns), 0)
         worst = (f"COALESCE(MAX(CASE WHEN c{place} < 0 THEN c{place} END), 0)" for place in places)
         query = f"SELECT COUNT(*), {', '.join(worst)} FROM {coded.table(range(len(places)))}"
         ((rows, *found),) = np.concatenate(list(source.numbers(query, 1 + len(places)))).tolist()
         for column, code in zip(schema.columns, found, strict=True):
             if code < 0:
-                raise complaint(column, code)
+                raise cell_error(column, code)
         return replace(coded, rows=rows)
 
     def table(self, columns: Iterable[int]) -> str:
@@ -109,21 +118,21 @@ class Coded:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Pushed(View):
+class SqlEngine(View):
     """A view of coded rows, counted where they lie."""
 
-    coded: Coded
+    encoding: SqlEncoding
 
     @classmethod
-    def read(cls, source: Source, schema: Schema) -> Self:
+    def read(cls, source: SqlSource, schema: Schema) -> Self:
         """All rows and columns of a source."""
-        coded = Coded.read(source, schema)
+        coded = SqlEncoding.read(source, schema)
         width = len(coded.sizes)
         return cls(tuple(range(width)), (None,) * width, {}, coded)
 
     def count(self, marginals: Sequence[tuple[int, ...]], sizes: Sequence[int], shown: Sequence[int]) -> list[Integers]:
         """By blocks of columns that cover the marginals, in one query: each row has a key for each."""
-        blocks, home = cover(marginals, sizes, cells=BLOCK_CELLS)
+        blocks, home = cover_marginals(marginals, sizes, cells=BLOCK_CELLS)
         first = np.append(0, np.cumsum([math.prod(sizes[column] for column in block) for block in blocks]))
         keys = [self._key(block, sizes, int(start)) for block, start in zip(blocks, first[:-1], strict=True)]
         totals = np.zeros(int(first[-1]), dtype=np.int64)
@@ -132,10 +141,10 @@ class Pushed(View):
         # A cell that is refused by now has a key of an earlier block, in which its row would count twice.
         parts = np.split(totals, first[1:-1])
         many = {int(part.sum()) for part in parts}
-        if len(many) > 1 or not (self.marks or many == {self.coded.rows}):
+        if len(many) > 1 or not (self.kept_codes or many == {self.encoding.rows}):
             raise ReadError("the table has changed since it was read", hint=CHANGED)
         places = [home[frozenset(marginal)] for marginal in marginals]
-        return [sum_out(m, blocks[at], parts[at], sizes, shown) for m, at in zip(marginals, places, strict=True)]
+        return [marginalize(m, blocks[at], parts[at], sizes, shown) for m, at in zip(marginals, places, strict=True)]
 
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
         """Where combinations of codes are few, so many rows of each; else the codes of all rows, one after another."""
@@ -152,7 +161,7 @@ class Pushed(View):
                 yield Batch(tuple(c.astype(kind) for c, kind in zip(codes, types, strict=True)), len(some))
             return
         codes_of = ", ".join(self._code(column) for column in columns)
-        for part in self.coded.source.stream(f"SELECT {codes_of} FROM {self._kept(set(columns))}", len(columns)):
+        for part in self.encoding.source.stream(f"SELECT {codes_of} FROM {self._kept(set(columns))}", len(columns)):
             _check(part)
             yield Batch(tuple(codes.astype(kind) for codes, kind in zip(part.T, types, strict=True)), len(part))
 
@@ -160,15 +169,15 @@ class Pushed(View):
 
     def _size(self, column: int) -> int:
         codes = self.maps[column]
-        return self.coded.sizes[self.columns[column]] if codes is None else int(codes.max(initial=0)) + 1
+        return self.encoding.sizes[self.columns[column]] if codes is None else int(codes.max(initial=0)) + 1
 
     def _type(self, column: int) -> np.dtype[np.unsignedinteger]:
         return np.min_scalar_type(self._size(column) - 1)
 
     def _code(self, column: int) -> str:
         codes = self.maps[column]
-        code = f"c{self.coded.places[self.columns[column]]}"
-        return code if codes is None else self.coded.source.dialect.pick(codes.tolist(), code)
+        code = f"c{self.encoding.places[self.columns[column]]}"
+        return code if codes is None else self.encoding.source.dialect.array_element(codes.tolist(), code)
 
     def _key(self, columns: Sequence[int], sizes: Sequence[int], start: int) -> str:
         """The number of a row's cell among those of these columns, counted from `start`."""
@@ -177,36 +186,36 @@ class Pushed(View):
             terms.append(f"{stride} * {self._code(column)}")
             stride *= sizes[column]
         key = f"CAST({' + '.join(terms)} AS BIGINT)"
-        if self.coded.source.steady or not columns:
+        if self.encoding.source.is_snapshot or not columns:
             return key
-        codes = ", ".join(f"c{self.coded.places[self.columns[column]]}" for column in columns)
+        codes = ", ".join(f"c{self.encoding.places[self.columns[column]]}" for column in columns)
         return f"CASE WHEN LEAST(0, {codes}) < 0 THEN -1 ELSE {key} END"  # a cell that was not there at reading
 
     def _tally(self, keys: Sequence[str], columns: Iterable[int]) -> Iterator[tuple[Integers, Integers]]:
         """Keys that rows have, each once, and how many rows; every row has one of each of `keys`."""
-        each = self.coded.source.dialect.each(keys) if len(keys) > 1 else keys[0]
+        each = self.encoding.source.dialect.unnest(keys) if len(keys) > 1 else keys[0]
         query = f"SELECT k, COUNT(*) FROM (SELECT {each} AS k FROM {self._kept(columns)}) AS keys GROUP BY k"
-        for part in self.coded.source.numbers(query, 2):
+        for part in self.encoding.source.numbers(query, 2):
             _check(part)
             yield part[:, 0], part[:, 1]
 
     def _kept(self, columns: Iterable[int]) -> str:
         """A table expression of the rows that are kept, with the codes of these columns."""
-        rows = self.coded.table({*(self.columns[column] for column in columns), *self.marks})
-        marks = [self._marked(f"c{self.coded.places[column]}", marked) for column, marked in self.marks.items()]
+        rows = self.encoding.table({*(self.columns[column] for column in columns), *self.kept_codes})
+        marks = [self._marked(f"c{self.encoding.places[column]}", marked) for column, marked in self.kept_codes.items()]
         return f"{rows} WHERE {' AND '.join(marks)}" if marks else rows
 
     def _marked(self, code: str, marked: NDArray[np.bool_]) -> str:
         first = int(marked.sum())
         if marked[:first].all():
             return f"{code} < {first}"
-        return f"{self.coded.source.dialect.pick(marked.astype(np.int64).tolist(), code)} = 1"
+        return f"{self.encoding.source.dialect.array_element(marked.astype(np.int64).tolist(), code)} = 1"
 
 
-def hold(engine: Pushed) -> Memory:
+def materialize(engine: SqlEngine) -> Memory:
     """The codes of all rows in memory, for what needs all of them at hand."""
     everything = range(len(engine.columns))
-    return join(engine.batches(everything), len(everything))
+    return join_batches(engine.batches(everything), len(everything))
 
 
 def _check(numbers: Integers) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 import polars as pl
 
 from gapless import types
-from gapless.data.io.encode import parse
-from gapless.data.io.source import file_layout, is_plain, parts, without_cells
+from gapless.data.io.encode import parse_dates
+from gapless.data.io.source import file_layout, is_plain, read_parts, redact_cells
 from gapless.errors import SchemaError
 from gapless.schema import toml
 from gapless.schema.bins import Scale
@@ -41,7 +41,7 @@ LONG_TAIL = 50  # times the middle one of all different numbers, from which on t
 MOST_DIFFERENT = 60  # whole numbers in as many rows may all differ by chance
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 CODES_AMONG_NUMBERS = re.compile(r"-7+|-8+|-9+|77+|88+|99+")
-_MARKS = {  # behind each line of a draft that the data decided
+_COMMENTS = {  # behind each line of a draft that the data decided
     **dict.fromkeys(
         ("levels", "bounds", "resolution", "scale", "may_be_missing", "missing", "kind"), "read from the data"
     ),
@@ -67,10 +67,12 @@ class Draft:
         content = self.schema.to_dict()
         sections = {("table", ""): content["table"]}
         sections |= {("column", name): keys for name, keys in content["column"].items()}
-        comments = {(*section, key): _MARKS[key] for section, keys in sections.items() for key in keys if key in _MARKS}
+        comments = {
+            (*section, key): _COMMENTS[key] for section, keys in sections.items() for key in keys if key in _COMMENTS
+        }
         for name, remark in self.remarks.items():
             key = "bounds" if "bounds" in content["column"][name] else "levels"
-            comments["column", name, key] = f"{_MARKS[key]}; {remark}"
+            comments["column", name, key] = f"{_COMMENTS[key]}; {remark}"
         if self.left_out:
             comments["table", "", "ignore"] = "; ".join(
                 f"{name or 'the first column'}: {why}" for name, why in self.left_out.items()
@@ -92,7 +94,7 @@ TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 
 
 @dataclass
-class _Seen:
+class _ObservedColumn:
     """What was seen of one column: different texts, gaps and rows; or why it cannot be used.
 
     And then how its numbers are written, and what looks odd.
@@ -138,7 +140,7 @@ class _Seen:
         self.texts = set(map(as_text, self.texts))
 
 
-@without_cells
+@redact_cells
 def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = None, max_levels: int = 60) -> Draft:
     """Propose a schema by LOOKING AT THE DATA: for the holder's eyes, to be checked against a codebook.
 
@@ -146,11 +148,11 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
     than `max_levels` levels is left out.
     """
     types.whole("max_levels", max_levels, error=SchemaError, least=1)
-    seen: dict[str, _Seen] = {}
+    seen: dict[str, _ObservedColumn] = {}
     encoding, separator = file_layout(data, encoding)
-    for frame in parts(data, encoding=encoding, separator=separator, for_holder=True):
+    for frame in read_parts(data, encoding=encoding, separator=separator, for_holder=True):
         for series in frame:
-            seen.setdefault(series.name, _Seen(series.name)).look(series)
+            seen.setdefault(series.name, _ObservedColumn(series.name)).look(series)
     styles = _styles(seen.values(), separator)
     columns: list[Column] = []
     left_out: dict[str, str] = {}
@@ -172,7 +174,7 @@ def draft_schema(data: Any, *, name: str | None = None, encoding: str | None = N
     return Draft(schema, left_out, remarks)
 
 
-def _styles(columns: Iterable[_Seen], separator: str | None) -> list[tuple[str, str]]:
+def _styles(columns: Iterable[_ObservedColumn], separator: str | None) -> list[tuple[str, str]]:
     """How numbers may be written, the likeliest first: as most columns can be, plainly if that is as good.
 
     1,234 is a thousand where commas separate the cells, and such a cell was put in quotes; else it is above one.
@@ -183,7 +185,7 @@ def _styles(columns: Iterable[_Seen], separator: str | None) -> list[tuple[str, 
     return sorted(known, key=lambda style: -fitting[style])
 
 
-def _column(seen: _Seen, max_levels: int) -> Column | str:
+def _column(seen: _ObservedColumn, max_levels: int) -> Column | str:
     if not seen.name:
         return "it has no name, such as the number of the row"
     codes, texts = _codes(seen)
@@ -210,7 +212,7 @@ def _column(seen: _Seen, max_levels: int) -> Column | str:
     return Categorical(seen.name, sorted(texts), **common)
 
 
-def _codes(seen: _Seen) -> tuple[list[str], set[str]]:
+def _codes(seen: _ObservedColumn) -> tuple[list[str], set[str]]:
     """What stands for a gap, and all else."""
     codes = sorted(seen.texts & set(USUAL_CODES))
     texts = seen.texts - set(USUAL_CODES)
@@ -254,7 +256,7 @@ def _codes_among(texts: set[str]) -> list[str]:
     return [as_text(number) for number in odd if number < 0 <= lowest or number - highest > highest - lowest]
 
 
-def _remark(seen: _Seen, column: Column) -> list[str]:
+def _remark(seen: _ObservedColumn, column: Column) -> list[str]:
     """A word on an extreme that is written like a code: the only negative, or nines and the like, far from the rest."""
     numbers = _numbers(seen.texts - {code.code for code in column.missing})
     if numbers is None or len(numbers) < 3 or isinstance(column, Date):
@@ -271,7 +273,7 @@ def _remark(seen: _Seen, column: Column) -> list[str]:
     return [f"{odd:g} looks like a code for a gap: missing = [{odd:g}]?"]
 
 
-def _numeric(seen: _Seen, numbers: list[float], texts: set[str], common: Mapping[str, Any]) -> Column | str:
+def _numeric(seen: _ObservedColumn, numbers: list[float], texts: set[str], common: Mapping[str, Any]) -> Column | str:
     name = seen.name
     signs: dict[str, Any] = dict(zip(("decimal", "thousands"), seen.style, strict=True))
     names = {seen.written.get(text, text) if seen.style != PLAINLY else text for text in texts}  # if they are levels
@@ -321,17 +323,17 @@ def _numbers(texts: set[str]) -> list[float] | None:
 
 def _moments(texts: set[str]) -> tuple[set[dt.datetime], list[str]]:
     """Dates and times of day as they will be read: to the second, in UTC; and the formats in which all are written."""
-    read = parse(found := pl.Series(sorted(texts), dtype=pl.String))
+    read = parse_dates(found := pl.Series(sorted(texts), dtype=pl.String))
     if not read.has_nulls() and read.dt.year().is_between(1, 9999).all():
         return set(read), []
     forms = ["%Y%m%d"] if _are_days(texts) else _forms(texts)
-    return (set(parse(found, forms[0])), forms) if forms else (set(), [])
+    return (set(parse_dates(found, forms[0])), forms) if forms else (set(), [])
 
 
 def _are_days(texts: set[str]) -> bool:
     """Whether these are days without any sign between their parts: 20241231."""
     within = all(re.fullmatch(r"(19|20)[0-9]{6}", text) for text in texts)
-    return len(texts) > 1 and within and not parse(pl.Series(sorted(texts)), "%Y%m%d").has_nulls()
+    return len(texts) > 1 and within and not parse_dates(pl.Series(sorted(texts)), "%Y%m%d").has_nulls()
 
 
 def _forms(texts: set[str]) -> list[str]:
@@ -340,5 +342,5 @@ def _forms(texts: set[str]) -> list[str]:
     if not all(re.search(r"(\A|[^0-9])[0-9]{2}([0-9]{2})?(\Z|[^0-9])", text) for text in texts):
         return []
     forms = [day + time for day in DAYS for time in TIMES]
-    forms = [form for form in forms if not parse(found[:1], form).has_nulls()]
-    return [form for form in forms if not parse(found, form).has_nulls()]
+    forms = [form for form in forms if not parse_dates(found[:1], form).has_nulls()]
+    return [form for form in forms if not parse_dates(found, form).has_nulls()]

@@ -1,8 +1,8 @@
 """Cells of a file or frame as small numbers, by the schema's public rules alone.
 
-Dates and moments have one grammar, so that every engine reads a text alike (`written`). A text that does not match, or
-that names a day which is in no calendar, is no date anywhere. Nothing is left to the leniency of a library or a
-database: those differ, and some raise an error for one cell where others read it.
+Dates and datetimes have one grammar (`format_pattern`), so that every engine reads a text alike. A text that does not
+match, or that names a day which no calendar has, is no date for any engine. Nothing is left to the leniency of a
+library or a database. Those differ, and some raise an error for one cell where others read it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gapless.data.engines.memory import Batch, Memory, join
-from gapless.data.io.source import is_plain, without_cells
+from gapless.data.engines.memory import Batch, Memory, join_batches
+from gapless.data.io.source import is_plain, redact_cells
 from gapless.errors import GaplessError, ReadError, SchemaError
 from gapless.schema import Boolean, Categorical, Column, Schema, toml
-from gapless.schema.calendar import _Calendar
-from gapless.schema.columns import _Levels, as_text
-from gapless.schema.numeric import _Binned, _Numeric
+from gapless.schema.calendar import CalendarColumn
+from gapless.schema.columns import LevelColumn, as_text
+from gapless.schema.numeric import BinnedColumn, NumericColumn
 from gapless.text import listing, nearest
 from gapless.types import Codes
 
@@ -35,17 +35,17 @@ ISO = rf"([0-9]{{4}})-([0-9]{{1,2}})-([0-9]{{1,2}})(?:[Tt ]{_CLOCK}{_ZONE})?"
 ISO_PARTS = "YmdHMS+hn"  # of the groups of ISO: behind the second the sign, hours and minutes of the time zone
 
 
-def written(form: str | None) -> tuple[str, str] | None:
+def format_pattern(form: str | None) -> tuple[str, str] | None:
     r"""The pattern of the texts that are read, without anchors, and which part each of its groups is.
 
     By ISO 8601 unless there is a format; None for a format with names of months, years of two digits or hours of half a
     day. A day, month or hour may lack its leading zero where a sign stands on both sides of it.
 
-    >>> written("%m/%Y")
+    >>> format_pattern("%m/%Y")
     ('([0-9]{1,2})/([0-9]{4})', 'mY')
-    >>> written("%Y%m")
+    >>> format_pattern("%Y%m")
     ('([0-9]{4})([0-9]{2})', 'Ym')
-    >>> written("%d %B %Y")
+    >>> format_pattern("%d %B %Y")
     """
     if form is None:
         return ISO, ISO_PARTS
@@ -73,12 +73,12 @@ def first_year(form: str | None) -> int:
     return 1 if form is None else 1000
 
 
-def parse(texts: pl.Series, form: str | None = None) -> pl.Series:
+def parse_dates(texts: pl.Series, form: str | None = None) -> pl.Series:
     """Dates and moments as ISO 8601 writes them, with a time zone in UTC, or by a format; null where a text is none.
 
     To the second: what follows it is dropped. A format without day or month means the first.
     """
-    known = written(form)
+    known = format_pattern(form)
     if known is None:
         return _by_names(texts, form or "")
     pattern, names = known
@@ -134,24 +134,26 @@ def code_type(column: Column) -> np.dtype[np.unsignedinteger]:
     return np.dtype(np.uint8 if column.extended_size <= 256 else np.uint16)
 
 
-@without_cells
+@redact_cells
 def encode(frames: Iterable[pl.DataFrame], schema: Schema) -> Memory:
     """The codes of every column of the schema, of all rows of these frames, of which one is held at a time."""
-    return join((codes for _, codes in _parts(frames, schema)), len(schema.columns))
+    return join_batches((codes for _, codes in _parts(frames, schema)), len(schema.columns))
 
 
-@without_cells
+@redact_cells
 def encode_public(frames: Iterable[pl.DataFrame], schema: Schema) -> tuple[Batch, list[NDArray[np.float64] | None]]:
-    """The same, and `values_of` each column: what a public table keeps beside its codes."""
+    """The same, and `column_values` each column: what a public table keeps beside its codes."""
     parts, known = [], []
     for frame, codes in _parts(frames, schema):
         parts.append(codes)
-        known.append([values_of(frame[c.name], c, own) for c, own in zip(schema.columns, codes.columns, strict=True)])
+        known.append(
+            [column_values(frame[c.name], c, own) for c, own in zip(schema.columns, codes.columns, strict=True)]
+        )
     values = [None if column[0] is None else np.concatenate(column) for column in zip(*known, strict=True)]
-    return join(parts, len(schema.columns)), values
+    return join_batches(parts, len(schema.columns)), values
 
 
-def check(frames: Iterable[pl.DataFrame], schema: Schema) -> int:
+def check_frames(frames: Iterable[pl.DataFrame], schema: Schema) -> int:
     """The number of rows of these frames, in which nothing is wrong: else the error that `encode` would raise."""
     return sum(frame.height for frame, _ in _parts(frames, schema, coded=False))
 
@@ -223,7 +225,7 @@ def lost_cells(column: Column, how_to_see_them: str) -> ReadError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Coded:
+class _EncodedCells:
     """Cells of a column by the schema's rules."""
 
     codes: Codes  # of no meaning where something is wrong
@@ -231,7 +233,7 @@ class _Coded:
     lost: Flags  # gaps and unreadable cells, where there may be none
 
     @classmethod
-    def of(cls, series: pl.Series, column: Column) -> _Coded:
+    def of(cls, series: pl.Series, column: Column) -> _EncodedCells:
         cells = classify(series, column)
         codes, outside = cells.codes, cells.outside
         refused = outside if column.outside == "refuse" else np.zeros(len(series), dtype=np.bool_)
@@ -241,10 +243,10 @@ class _Coded:
             lost = np.zeros(len(series), dtype=np.bool_)
         return cls(codes.astype(code_type(column)), refused, lost)
 
-    def at(self, numbers: pl.Series, least: int) -> _Coded:
+    def at(self, numbers: pl.Series, least: int) -> _EncodedCells:
         """What a table says of these whole numbers: `least` comes first in it, and null last."""
         places = (numbers.cast(pl.Int64) - least).fill_null(len(self.codes) - 1).to_numpy()
-        return _Coded(self.codes.take(places), self.refused.take(places), self.lost.take(places))
+        return _EncodedCells(self.codes.take(places), self.refused.take(places), self.lost.take(places))
 
 
 class Encoder:
@@ -255,13 +257,15 @@ class Encoder:
 
     def __init__(self, column: Column) -> None:
         self.column = column
-        self._tables: dict[str, tuple[int, _Coded]] = {}  # by type: the least number, and what each one is; null last
+        self._tables: dict[
+            str, tuple[int, _EncodedCells]
+        ] = {}  # by type: the least number, and what each one is; null last
 
     def codes(self, series: pl.Series) -> tuple[Codes, dict[int, GaplessError]]:
         """The codes of a part of the column, and what is wrong with it, by what is told first."""
         try:
             known = self._table(series)
-            coded = _Coded.of(series, self.column) if known is None else known[1].at(series, known[0])
+            coded = _EncodedCells.of(series, self.column) if known is None else known[1].at(series, known[0])
         except ReadError as error:
             return np.zeros(0, dtype=code_type(self.column)), {0: error}
         wrong: dict[int, GaplessError] = {}
@@ -278,7 +282,7 @@ class Encoder:
             return {}
         return self.codes(series)[1]
 
-    def _table(self, series: pl.Series) -> tuple[int, _Coded] | None:
+    def _table(self, series: pl.Series) -> tuple[int, _EncodedCells] | None:
         """The least number of a table that has all numbers of this part, and the table, with null last."""
         if not series.dtype.is_integer() or series.null_count() == len(series):
             return None
@@ -292,11 +296,11 @@ class Encoder:
         if not (high - low < min(SPAN, len(series) // WORTH) and -(2**62) < low <= high < 2**62):
             return None
         numbers = pl.Series([*range(low, high + 1), None], dtype=series.dtype)
-        self._tables[str(series.dtype)] = low, _Coded.of(numbers, self.column)
+        self._tables[str(series.dtype)] = low, _EncodedCells.of(numbers, self.column)
         return self._tables[str(series.dtype)]
 
 
-@without_cells
+@redact_cells
 def classify(series: pl.Series, column: Column) -> Cells:
     """Sort the cells of one column into codes, gaps and cells outside the schema."""
     if not is_plain(series):
@@ -306,28 +310,28 @@ def classify(series: pl.Series, column: Column) -> Cells:
         )
     if series.dtype.is_float():
         series = series.fill_nan(None)
-    if isinstance(column, _Levels):
+    if isinstance(column, LevelColumn):
         return _classify_levels(series, column)
-    if isinstance(column, _Calendar):
+    if isinstance(column, CalendarColumn):
         return _classify_positions(series, _moments(series, column), column)
-    if isinstance(column, _Binned):
+    if isinstance(column, BinnedColumn):
         return _classify_positions(series, _numbers(series, column), column)
     raise TypeError(column)
 
 
-@without_cells
-def values_of(series: pl.Series, column: Column, codes: Codes) -> NDArray[np.float64] | None:
+@redact_cells
+def column_values(series: pl.Series, column: Column, codes: Codes) -> NDArray[np.float64] | None:
     """What cells with these codes say, as numbers on their column's line; NaN where there is none, None for levels.
 
     A cell that is no value of its column, and was not lost, is moved into its bin.
     """
-    if not isinstance(column, _Binned):
+    if not isinstance(column, BinnedColumn):
         return None
-    positions = _moments(series, column) if isinstance(column, _Calendar) else _numbers(series, column)
-    first, last = column.ends_of_bins()
+    positions = _moments(series, column) if isinstance(column, CalendarColumn) else _numbers(series, column)
+    first, last = column.bin_ranges()
     bins = np.minimum(codes, column.values_size - 1)
-    moved = np.clip(np.floor(positions) if column.whole else positions, first[bins], last[bins])
-    values = np.where(column.within(positions), positions, moved)
+    moved = np.clip(np.floor(positions) if column.has_whole_values else positions, first[bins], last[bins])
+    values = np.where(column.contains(positions), positions, moved)
     return np.where(codes < column.values_size, values, np.nan)
 
 
@@ -340,7 +344,7 @@ def gap_codes(column: Column) -> dict[str, int]:
     return {code.code: column.code_of_gap(code.kind) for code in column.missing}
 
 
-def level_codes(column: _Levels) -> dict[str, int]:
+def level_codes(column: LevelColumn) -> dict[str, int]:
     """The code of each text that is a level or stands for a gap; of booleans in small letters as well."""
     gaps = gap_codes(column)
     if not isinstance(column, Boolean):
@@ -356,7 +360,7 @@ def _lookup(texts: pl.Series, codes: dict[str, int]) -> NDArray[np.int32]:
     return texts.replace_strict(different, found, return_dtype=pl.Int32).to_numpy()
 
 
-def _classify_levels(series: pl.Series, column: _Levels) -> Cells:
+def _classify_levels(series: pl.Series, column: LevelColumn) -> Cells:
     texts = _texts(series)
     if isinstance(column, Boolean):
         texts = texts.str.to_lowercase()
@@ -367,7 +371,7 @@ def _classify_levels(series: pl.Series, column: _Levels) -> Cells:
     return Cells(found, outside)
 
 
-def _classify_positions(series: pl.Series, positions: NDArray[np.float64], column: _Binned) -> Cells:
+def _classify_positions(series: pl.Series, positions: NDArray[np.float64], column: BinnedColumn) -> Cells:
     """Cells on a line: `positions` is NaN where a cell is not a position."""
     readable = ~np.isnan(positions)
     codes = np.full(len(series), _NONE, dtype=np.int32)
@@ -376,7 +380,7 @@ def _classify_positions(series: pl.Series, positions: NDArray[np.float64], colum
     if series.dtype.is_numeric():
         empty = series.is_null().to_numpy()
         for code, gap in known.items():
-            codes[empty if code == "" else positions == number_of(code)] = gap
+            codes[empty if code == "" else positions == to_number(code)] = gap
         coded = codes >= column.values_size
     else:
         texts = _texts(series)
@@ -386,11 +390,11 @@ def _classify_positions(series: pl.Series, positions: NDArray[np.float64], colum
         gaps = _lookup(texts, known) if known else np.full(len(series), _NONE, dtype=np.int32)
         coded = gaps != _NONE
         codes[coded] = gaps[coded]
-    outside = ~coded & ~empty & ~(readable & column.within(positions))
+    outside = ~coded & ~empty & ~(readable & column.contains(positions))
     return Cells(codes, outside)
 
 
-def number_of(text: str) -> float:
+def to_number(text: str) -> float:
     """A code as a number; NaN, which equals none, for a code in words."""
     try:
         return float(text)
@@ -409,19 +413,19 @@ def _numbers(series: pl.Series, column: Column) -> NDArray[np.float64]:
 
 def _plain(texts: pl.Series, column: Column) -> pl.Series | None:
     """Numbers that a file writes in another way as 1234.5, null for what is none; None if it writes them so."""
-    if not isinstance(column, _Numeric) or column.written_plainly:
+    if not isinstance(column, NumericColumn) or column.written_plainly:
         return None
     different = texts.unique()
     found = pl.Series([column.plain(text) for text in different], dtype=pl.String)
     return texts.replace_strict(different, found, return_dtype=pl.String)
 
 
-def _moments(series: pl.Series, column: _Calendar) -> NDArray[np.float64]:
+def _moments(series: pl.Series, column: CalendarColumn) -> NDArray[np.float64]:
     """Whole steps of the column's resolution since 1970; NaN where a cell is not a moment."""
     if not series.dtype.is_temporal():
         texts = _texts(series)
         different = texts.unique()
-        series = texts.replace_strict(different, parse(different, column.format), return_dtype=pl.Datetime("us"))
+        series = texts.replace_strict(different, parse_dates(different, column.format), return_dtype=pl.Datetime("us"))
     elif getattr(series.dtype, "time_zone", None):
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     steps = series.cast(pl.Datetime("us"), strict=False).to_numpy().astype(column.unit)

@@ -13,7 +13,7 @@ from gapless.constraints.forbidden import possible_cells
 from gapless.data.cutting import cut_schema
 from gapless.data.engines.disk import Disk
 from gapless.data.engines.memory import Engine
-from gapless.data.engines.sql_engine import Pushed, hold
+from gapless.data.engines.sql_engine import SqlEngine, materialize
 from gapless.data.io.address import is_database, is_url
 from gapless.data.io.draft import Draft
 from gapless.data.io.encode import encode
@@ -22,10 +22,10 @@ from gapless.data.io.source import (
     EXCEL_ENDINGS,
     PARQUET_ENDINGS,
     TEXT_ENDINGS,
-    check_there,
+    check_exists,
     exists,
     is_pattern,
-    parts,
+    read_parts,
     split_pattern,
 )
 from gapless.data.private_table import PrivateTable, columns_with_gaps
@@ -101,7 +101,7 @@ def read(
     place = ledger_beside(data) if ledger is None else Path(ledger)
     coverage = check_not_covered(data_files(data, engine), place, ledger_beside)
     check_has_budget(place, budget)  # before rows are read
-    held = opened(data, schema, engine=engine, query=query, encoding=encoding)
+    held = open_engine(data, schema, engine=engine, query=query, encoding=encoding)
     account = Ledger.attach(place, table=schema.name, protect=protect, budget=budget, gaps=schema.gap_rules)
     register(data_files(data, engine), account, coverage)
     rows = Private(lambda: held, distance=protect, reads=None, key=account._key)  # noqa: SLF001 sealed here
@@ -113,7 +113,7 @@ def read(
 def check_data(data: Any, engine: str | None = None) -> None:
     """Refuse a path at which there is no file, before anything else is looked at."""
     if is_file(data, engine):
-        check_there(Path(data))
+        check_exists(Path(data))
 
 
 def ledger_beside(data: Any) -> Path:
@@ -164,11 +164,11 @@ def _about(schema: Schema, assumption: Assumption) -> Assumption:
     return named
 
 
-def opened(data: Any, schema: Schema, *, engine: str | None, query: str | None, encoding: str | None) -> Engine:
+def open_engine(data: Any, schema: Schema, *, engine: str | None, query: str | None, encoding: str | None) -> Engine:
     """The rows where they are counted, coded by a schema at its finest grid."""
     if engine is not None:
         check_one_of("engine", engine, ENGINES, error=EngineError)
-    own = own_engine(data)
+    own = default_engine(data)
     if query is not None and own != "sql":
         raise ReadError(
             "a query is for a database",
@@ -180,23 +180,23 @@ def opened(data: Any, schema: Schema, *, engine: str | None, query: str | None, 
             f"the engine {engine} does not read this",
             hint=Hint("pass ", Argument("engine", own)) | Hint("leave ", Argument("engine"), " out"),
         )
-    rows: Pushed
+    rows: SqlEngine
     if own == "sql":
-        from gapless.data.engines.postgres import Postgres, Sql  # noqa: PLC0415 an extra
+        from gapless.data.engines.postgres import PostgresSource, Sql  # noqa: PLC0415 an extra
 
-        rows = Sql.read(Postgres(data, query), schema.fine)
+        rows = Sql.read(PostgresSource(data, query), schema.finest)
     elif "spark" in (own, engine):
-        from gapless.data.engines.spark import Spark, SparkFrame  # noqa: PLC0415 an extra
+        from gapless.data.engines.spark import Spark, SparkSource  # noqa: PLC0415 an extra
 
-        rows = Spark.read(SparkFrame.of(data), schema.fine)
+        rows = Spark.read(SparkSource.of(data), schema.finest)
     elif engine in FILES:
-        return Disk.at(data, schema.fine, encoding=encoding, by_duckdb=engine == "duckdb")
+        return Disk.at(data, schema.finest, encoding=encoding, by_duckdb=engine == "duckdb")
     else:
-        return encode(parts(data, schema, encoding=encoding), schema.fine)
-    return hold(rows) if engine == "memory" else rows
+        return encode(read_parts(data, schema, encoding=encoding), schema.finest)
+    return materialize(rows) if engine == "memory" else rows
 
 
-def own_engine(data: Any) -> str:
+def default_engine(data: Any) -> str:
     """The engine of what is to be read, if no other is named."""
     if is_database(data):
         return "sql"

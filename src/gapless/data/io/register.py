@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from gapless.data.io.address import is_database
-from gapless.data.io.source import exists, names_of
+from gapless.data.io.source import exists, find_paths
 from gapless.errors import Argument, Hint, LedgerError
 from gapless.files import BINARY, locked, sync_name
 from gapless.privacy.ledger import Coverage, Ledger
@@ -47,20 +47,20 @@ _NOT_WRITABLE = {
 class DataFile:
     """A file of a table: as it was called, its real path, and its device and inode when the table was read."""
 
-    called: Path
-    real: Path
-    place: tuple[int, int]
+    given_path: Path
+    real_path: Path
+    inode: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class RegisterEntry:
     """An entry: a file by its name and by its places, and the ledger that pays for it.
 
     There are several places while an earlier version of the file is still in the folder, under another name.
     """
 
     name: str
-    places: frozenset[tuple[int, int]]
+    inodes: frozenset[tuple[int, int]]
     identity: str
     ledger: str
 
@@ -68,13 +68,13 @@ class Covered:
         """The entry as text."""
         content = {
             "name": self.name,
-            "places": sorted(self.places),
+            "places": sorted(self.inodes),
             "ledger": {"identity": self.identity, "path": self.ledger},
         }
         return json.dumps(content) + "\n"
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Covered:
+    def of(cls, content: Mapping[str, Any]) -> RegisterEntry:
         """The entry in a line; what is none raises."""
         places = frozenset((int(device), int(inode)) for device, inode in content["places"])
         ledger = content["ledger"]
@@ -90,7 +90,7 @@ def data_files(data: Any, engine: str | None) -> list[DataFile]:
     if not isinstance(data, str | Path) or is_database(data):
         return []
     found = []
-    for path in _read_by_spark(str(data)) if engine == "spark" else names_of(data):
+    for path in _read_by_spark(str(data)) if engine == "spark" else find_paths(data):
         with contextlib.suppress(OSError):  # what is wrong with a file is said by who reads it
             stat = path.stat()
             found.append(DataFile(path, path.resolve(), (stat.st_dev, stat.st_ino)))
@@ -127,11 +127,13 @@ def check_not_covered(files: Sequence[DataFile], place: Path, beside: Callable[[
 
 def _check_beside(files: Sequence[DataFile], identity: str | None, place: Path, beside: Callable[[Path], Path]) -> None:
     for file in files:
-        other, known = beside(file.real), None
+        other, known = beside(file.real_path), None
         with contextlib.suppress(LedgerError):  # not a ledger
             known = identity_at(other)
         if known not in (None, identity) and not _is_unspent(other):
-            raise _refused(file, Covered(file.real.name, frozenset({file.place}), str(known), str(other)), place)
+            raise _refused(
+                file, RegisterEntry(file.real_path.name, frozenset({file.inode}), str(known), str(other)), place
+            )
 
 
 def register(files: Sequence[DataFile], ledger: Ledger, coverage: Coverage) -> None:
@@ -139,13 +141,13 @@ def register(files: Sequence[DataFile], ledger: Ledger, coverage: Coverage) -> N
 
     At once if it was charged before and no register here knows it: then it may be older than the register.
     """
-    ledger.register_before_charge(partial(enter, files), coverage)
+    ledger.register_before_charge(partial(enter_files, files), coverage)
     known = {entry.identity for folder, _ in _by_folder(files) for entry in _entries(folder).values()}
     if ledger.entries and ledger.identity not in known:
         ledger.register_files()
 
 
-def enter(files: Sequence[DataFile], ledger: Ledger) -> Coverage:
+def enter_files(files: Sequence[DataFile], ledger: Ledger) -> Coverage:
     """Enter files as paid for by this ledger, on the disk when this returns; refuses those that another one pays for.
 
     What cannot be entered, since its folder may only be read, is passed over: the answer says so.
@@ -179,19 +181,19 @@ def enter(files: Sequence[DataFile], ledger: Ledger) -> Coverage:
 
 def _by_folder(files: Iterable[DataFile]) -> list[tuple[Path, list[DataFile]]]:
     """In one order for all processes: of two that race for the same files, one gets them all."""
-    ordered = sorted(files, key=lambda file: (str(file.real.parent), file.real.name))
-    return [(folder, list(members)) for folder, members in groupby(ordered, key=lambda file: file.real.parent)]
+    ordered = sorted(files, key=lambda file: (str(file.real_path.parent), file.real_path.name))
+    return [(folder, list(members)) for folder, members in groupby(ordered, key=lambda file: file.real_path.parent)]
 
 
-def _owners(covered: Mapping[str, Covered], files: Sequence[DataFile]) -> list[Covered | None]:
+def _owners(covered: Mapping[str, RegisterEntry], files: Sequence[DataFile]) -> list[RegisterEntry | None]:
     """What covers each of the files: by its name first, since a file that is deleted leaves its inode to another."""
-    by_place = {place: entry for entry in covered.values() for place in entry.places if place[1]}  # 0 is no inode
-    return [covered.get(file.real.name) or by_place.get(file.place) for file in files]
+    by_place = {place: entry for entry in covered.values() for place in entry.inodes if place[1]}  # 0 is no inode
+    return [covered.get(file.real_path.name) or by_place.get(file.inode) for file in files]
 
 
 def _check(
-    folders: Sequence[tuple[Mapping[str, Covered], Sequence[DataFile]]], identity: str | None, place: Path
-) -> list[Covered | None]:
+    folders: Sequence[tuple[Mapping[str, RegisterEntry], Sequence[DataFile]]], identity: str | None, place: Path
+) -> list[RegisterEntry | None]:
     """What covers each of the files in these folders; refuses another ledger than the one with this identity."""
     pairs = [pair for covered, files in folders for pair in zip(files, _owners(covered, files), strict=True)]
     found = {owner.identity: (file, owner) for file, owner in reversed(pairs) if owner is not None}
@@ -199,8 +201,8 @@ def _check(
     if others and len(found) > 1:
         (second, of_second), (first, of_first) = list(found.values())[-2:]
         raise LedgerError(
-            f"{first.called} is covered by the ledger {of_first.ledger}, and {second.called} by {of_second.ledger}: no "
-            "ledger may pay for both",
+            f"{first.given_path} is covered by the ledger {of_first.ledger}, and {second.given_path} by "
+            f"{of_second.ledger}: no ledger may pay for both",
             hint="read each file by itself, under its own ledger",
         )
     if others:
@@ -208,20 +210,20 @@ def _check(
     return [owner for _, owner in pairs]
 
 
-def _refused(file: DataFile, owner: Covered, place: Path) -> LedgerError:
+def _refused(file: DataFile, owner: RegisterEntry, place: Path) -> LedgerError:
     """Why a file takes no other ledger, and what to do: never what would make a second budget of a real release.
 
     A file that is copied under another name has neither the name nor the inode of the other: the way out if its people
     are others, because the name is used again, or the inode of a file that was deleted.
     """
-    folder = file.real.parent
-    same = "" if owner.name == file.real.name else f" is the same file as {owner.name}, which"
-    others = f"if {file.called} holds other people, copy it under another name"
+    folder = file.real_path.parent
+    same = "" if owner.name == file.real_path.name else f" is the same file as {owner.name}, which"
+    others = f"if {file.given_path} holds other people, copy it under another name"
     lines = f"delete the lines that name {json.dumps(owner.name)} in {folder / REGISTER}"
     found = _find(owner, folder)
     if found is None:
         return LedgerError(
-            f"{file.called}{same} is covered by the ledger {owner.ledger}, which is gone",
+            f"{file.given_path}{same} is covered by the ledger {owner.ledger}, which is gone",
             hint=Hint("pass its path as ", Argument("ledger"), " if it was moved")
             | Hint(
                 f"restore it and its .seal from a backup; {others}; only if nothing that was released under it was "
@@ -230,15 +232,15 @@ def _refused(file: DataFile, owner: Covered, place: Path) -> LedgerError:
         )
     unspent = _is_unspent(found)
     return LedgerError(
-        f"{file.called}{same} is covered by the ledger {found}, and {place} would be a second budget for the same rows"
-        + ("; nothing was spent so far" if unspent else ""),
+        f"{file.given_path}{same} is covered by the ledger {found}, and {place} would be a second budget for the "
+        "same rows" + ("; nothing was spent so far" if unspent else ""),
         hint=Hint(
             "pass ", Argument("ledger", found), "; ", f"to use {place} instead, {lines}; " if unspent else "", others
         ),
     )
 
 
-def _find(owner: Covered, folder: Path) -> Path | None:
+def _find(owner: RegisterEntry, folder: Path) -> Path | None:
     """Where the ledger lies: at its path, or, if the folder was moved with it, in this folder or beside it."""
     path = Path(owner.ledger)
     for candidate in (path, folder / path.name, folder.parent / path.name):
@@ -258,15 +260,15 @@ def _is_unspent(path: Path) -> bool:
         return False
 
 
-def _changes(covered: Mapping[str, Covered], files: Sequence[DataFile], ledger: Ledger) -> list[Covered]:
+def _changes(covered: Mapping[str, RegisterEntry], files: Sequence[DataFile], ledger: Ledger) -> list[RegisterEntry]:
     """The entries that are to be written so that the ledger covers the files as they are now."""
     changed = []
     for file in files:
-        name, known = file.real.name, covered.get(file.real.name)
-        places = {file.place}
-        if known is not None and not known.places <= places:
-            places |= known.places & _places_in(file.real.parent)
-        entry = Covered(name, frozenset(places), ledger.identity, str(ledger.path))
+        name, known = file.real_path.name, covered.get(file.real_path.name)
+        places = {file.inode}
+        if known is not None and not known.inodes <= places:
+            places |= known.inodes & _places_in(file.real_path.parent)
+        entry = RegisterEntry(name, frozenset(places), ledger.identity, str(ledger.path))
         if entry != known:
             changed.append(entry)
     return changed
@@ -283,7 +285,7 @@ def _places_in(folder: Path) -> set[tuple[int, int]]:
 # ---------------------------------------------------------------------- the file
 
 
-def _entries(folder: Path) -> dict[str, Covered]:
+def _entries(folder: Path) -> dict[str, RegisterEntry]:
     """What is entered in a folder, by names, without a lock: half a line that is being written is not taken."""
     path = folder / REGISTER
     try:
@@ -302,13 +304,13 @@ def _whole(text: bytes) -> bytes:
     return text[: text.rstrip(b"\0").rfind(b"\n") + 1]
 
 
-def _parsed(text: bytes, path: Path) -> dict[str, Covered]:
-    covered: dict[str, Covered] = {}
+def _parsed(text: bytes, path: Path) -> dict[str, RegisterEntry]:
+    covered: dict[str, RegisterEntry] = {}
     try:
         for line in _whole(text).splitlines():
             content = json.loads(line)
             if content.get("gapless") != "register":
-                entry = Covered.of(content)
+                entry = RegisterEntry.of(content)
                 covered.pop(entry.name, None)  # in the order of last lines: where two have a place, the later has it
                 covered[entry.name] = entry
             elif content["version"] > _HEAD["version"]:
@@ -332,7 +334,7 @@ def _held(path: Path) -> Iterator[int]:
                 return
 
 
-def _append(descriptor: int, text: bytes, entries: Sequence[Covered]) -> None:
+def _append(descriptor: int, text: bytes, entries: Sequence[RegisterEntry]) -> None:
     """Write lines behind the whole ones, and flush them to the disk."""
     end = len(_whole(text))
     head = "" if end else json.dumps(_HEAD) + "\n"

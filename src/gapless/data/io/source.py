@@ -30,7 +30,7 @@ import numpy as np
 import polars as pl
 
 from gapless.data.io.address import ACCEPTED, is_connection_string, is_database, is_url, may_hold_password
-from gapless.data.io.spreadsheets import Formulas, text_rows
+from gapless.data.io.spreadsheets import FormulaEscapes, read_first_sheet
 from gapless.errors import Argument, GaplessError, Hint, ReadError
 from gapless.schema import Schema, toml
 from gapless.schema.columns import as_text
@@ -52,7 +52,7 @@ LONGEST_ROW = 1 << 25  # letters, all of which are held at once
 # A megabyte of gzip can unpack to a gigabyte. More than this is refused if it is also packed more tightly than this.
 UNPACKED, TIGHTEST = 1 << 30, 100  # bytes; bytes for each byte of the file
 
-_MARKS = {  # the longer ones first: one of UTF-16 begins one of UTF-32
+_BYTE_ORDER_MARKS = {  # the longer ones first: one of UTF-16 begins one of UTF-32
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -64,7 +64,7 @@ _NOTHING = ("none", "nan", "snan", "-nan", "nat", "<na>")  # of Python, numpy an
 _PLAIN = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime, pl.Null)
 
 
-def without_cells(function: Callable[P, R]) -> Callable[P, R]:
+def redact_cells(function: Callable[P, R]) -> Callable[P, R]:
     """Whatever goes wrong inside becomes a ReadError with no cell in it; a panic of polars is no `Exception`."""
 
     @wraps(function)
@@ -84,7 +84,7 @@ def without_cells(function: Callable[P, R]) -> Callable[P, R]:
     return told
 
 
-def parts(
+def read_parts(
     data: Any,
     schema: Schema | None = None,
     *,
@@ -96,26 +96,26 @@ def parts(
 
     A text file is UTF-8 with commas, or tabs in .tsv, unless the schema or an argument says otherwise. Formulas that
     were escaped when it was written (`formulas`) are as they were.
-    The caller must be `without_cells`, and raise what is wrong with cells after the last part.
+    The caller must be `redact_cells`, and raise what is wrong with cells after the last part.
     """
     if schema is not None:
         encoding, separator = encoding or schema.encoding, separator or schema.separator
     frames: Iterable[pl.DataFrame]
     if isinstance(data, str | Path):
-        layout = encoding or "utf-8", separator, None if schema is None else Formulas(schema)
-        frames = chain.from_iterable(_file_frames(path, *layout, for_holder=for_holder) for path in files_of(data))
+        layout = encoding or "utf-8", separator, None if schema is None else FormulaEscapes(schema)
+        frames = chain.from_iterable(_file_frames(path, *layout, for_holder=for_holder) for path in find_files(data))
     else:
         frames = [_load_frame(data)]
     for frame in frames:
         if frame.width == 0:
             raise ReadError("the data have no columns", hint="a table with a header and rows")
-        yield pl.DataFrame({series.name: within_reach(series) for series in frame})  # by name: one may be empty
+        yield pl.DataFrame({series.name: clip_dates(series) for series in frame})  # by name: one may be empty
 
 
-@without_cells
-def load(data: Any, schema: Schema, *, encoding: str | None = None, for_holder: bool = False) -> pl.DataFrame:
+@redact_cells
+def load_frame(data: Any, schema: Schema, *, encoding: str | None = None, for_holder: bool = False) -> pl.DataFrame:
     """All of a file's or frame's rows and columns."""
-    return pl.concat(parts(data, schema, encoding=encoding, for_holder=for_holder))
+    return pl.concat(read_parts(data, schema, encoding=encoding, for_holder=for_holder))
 
 
 def is_plain(series: pl.Series) -> bool:
@@ -124,7 +124,7 @@ def is_plain(series: pl.Series) -> bool:
     return dtype.is_numeric() or dtype.base_type() in _PLAIN
 
 
-def within_reach(series: pl.Series) -> pl.Series:
+def clip_dates(series: pl.Series) -> pl.Series:
     """Moments near years that people write.
 
     Bounds are dates from year 1 to 9999. A moment beyond a year more is as far outside as any, and polars panics when
@@ -156,18 +156,18 @@ def is_pattern(data: Any) -> bool:
     return isinstance(data, str | Path) and not is_database(data) and split_pattern(data)[1] != ""
 
 
-def files_of(data: str | Path) -> list[Path]:
+def find_files(data: str | Path) -> list[Path]:
     """The files that a path or a pattern names: each file once, however many names and links lead to it, sorted.
 
     Of several names of one file the first is kept. Else one person's row would be counted once for each of them.
     """
     found: dict[Hashable, Path] = {}
-    for path in names_of(data):
+    for path in find_paths(data):
         found.setdefault(file_identity(path), path)
     return list(found.values())
 
 
-def names_of(data: str | Path) -> list[Path]:
+def find_paths(data: str | Path) -> list[Path]:
     """All names that a path or a pattern stands for, sorted: one file may have several."""
     if not is_pattern(data):
         return [Path(data)]
@@ -220,14 +220,14 @@ def file_identity(path: Path) -> Hashable:
     return (found.st_dev, found.st_ino) if found.st_ino else path.resolve()  # some file systems have no inodes
 
 
-def check_there(path: Path) -> None:
+def check_exists(path: Path) -> None:
     """Refuse a path or a pattern at which no file lies."""
     if is_database(path):  # its URL may have a password
         raise ReadError(
             "a database is not read here", hint="pass a file; `gapless synth` and `gapless ask` read databases"
         )
     if is_pattern(path):
-        files_of(path)
+        find_files(path)
         return
     if not exists(path):
         raise _nothing_at(path, f"no file {path}", "check the path")
@@ -259,16 +259,16 @@ def separator_of(path: Path, declared: str | None) -> str:
 
 
 def _file_frames(
-    path: Path, encoding: str, separator: str | None, formulas: Formulas | None, *, for_holder: bool
+    path: Path, encoding: str, separator: str | None, formulas: FormulaEscapes | None, *, for_holder: bool
 ) -> Iterator[pl.DataFrame]:
     name = path.name.lower()
-    check_there(path)
-    with whole_file(path):
+    check_exists(path)
+    with file_errors(path):
         if name.endswith(PARQUET_ENDINGS):
             yield from parquet_frames(path)
         elif name.endswith(TEXT_ENDINGS):
             found = text_frames(path, encoding, separator_of(path, separator), for_holder=for_holder)
-            yield from found if formulas is None else map(formulas.undo, found)
+            yield from found if formulas is None else map(formulas.unescape, found)
         elif name.endswith(EXCEL_ENDINGS):
             yield _sheet(path, for_holder=for_holder)
         else:
@@ -280,7 +280,7 @@ def _file_frames(
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[None]:
+def file_errors(path: Path) -> Iterator[None]:
     """What can be wrong with a file as such, in words."""
     try:
         yield
@@ -312,7 +312,7 @@ def parquet_frames(path: Path, columns: Sequence[str] | None = None) -> Iterator
 
 def _sheet(path: Path, *, for_holder: bool) -> pl.DataFrame:
     """The first sheet of an Excel file as text, without the rows that have no value."""
-    frame = text_rows(path)
+    frame = read_first_sheet(path)
     if frame.height == 0:
         raise ReadError(f"{path} is empty", hint="write a header line into the first sheet")
     header = [(name or "").strip() for name in frame.row(0)]
@@ -473,7 +473,7 @@ def file_layout(data: Any, encoding: str | None) -> tuple[str | None, str | None
     """
     if not isinstance(data, str | Path) or not (path := Path(data)).name.lower().endswith(TEXT_ENDINGS):
         return encoding, None
-    check_there(path)
+    check_exists(path)
     with suppress(OSError, EOFError, zlib.error):  # told when the file is read
         encoding = encoding or wide_encoding(path)
         if separator_of(path, None) == ",":
@@ -499,7 +499,7 @@ def wide_encoding(path: Path) -> str | None:
     with path.open("rb") as file, _unzipped(file) as raw:
         start = raw.read(4)
     unmarked = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be" if start[:1] == b"\0" else None
-    return next((name for mark, name in _MARKS.items() if start.startswith(mark)), unmarked)
+    return next((name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), unmarked)
 
 
 def _not_text(path: Path, encoding: str) -> ReadError:

@@ -32,7 +32,7 @@ import polars as pl
 from gapless.errors import ReadError, requires_extra
 from gapless.schema import Schema
 from gapless.schema.calendar import Date, DateTime
-from gapless.schema.columns import Column, _Levels
+from gapless.schema.columns import Column, LevelColumn
 
 STARTS = r"=+\-@\t\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9][0-9., ']*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?")
@@ -63,7 +63,7 @@ def escapes(declared: Iterable[str]) -> dict[str, str]:
     return written
 
 
-class Formulas:
+class FormulaEscapes:
     """What of a table's names and cells is written otherwise in text files.
 
     Attributes:
@@ -86,7 +86,7 @@ class Formulas:
         frame = _prefixed(frame, self.dates, f"^([{STARTS}])", "'$1")
         return frame.rename({name: written for name, written in self.names.items() if name in frame.columns})
 
-    def undo(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def unescape(self, frame: pl.DataFrame) -> pl.DataFrame:
         """A frame of texts from a file, as it was before `escape`."""
         header = {written: name for name, written in self.names.items() if name not in frame.columns}
         frame = frame.rename({written: name for written, name in header.items() if written in frame.columns})
@@ -96,7 +96,7 @@ class Formulas:
 
 def _texts(column: Column) -> list[str]:
     """All texts that cells of a column can be written as, but for numbers and dates."""
-    levels = column.cells[: column.values_size] if isinstance(column, _Levels) else ()
+    levels = column.cells[: column.values_size] if isinstance(column, LevelColumn) else ()
     codes = [code.code for code in column.missing]
     spelling = getattr(column, "spelling", None) or ()
     return [text for text in (*levels, *spelling, *codes, column.not_applicable) if text]
@@ -128,7 +128,7 @@ _PLACE = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 _BROKEN = (zipfile.BadZipFile, zlib.error, expat.ExpatError, struct.error, EOFError, RuntimeError, ValueError)
 
 
-def text_rows(path: Path) -> pl.DataFrame:
+def read_first_sheet(path: Path) -> pl.DataFrame:
     """The rows of the first sheet that have a value, each cell as text by itself, moments as ISO 8601 writes them.
 
     A row without any value is dropped wherever it is. A sheet ends with its last value: were empty rows kept, those

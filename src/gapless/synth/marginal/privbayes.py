@@ -288,7 +288,7 @@ def _coarser(column: Column) -> list[Integers]:
     """
     many, codes = column.values_size, np.arange(column.extended_size)
     found = [codes]
-    while column.on_scale and many > 2:
+    while column.is_ordered and many > 2:
         half = -(-many // 2)
         codes = np.where(codes < many, codes // 2, codes - many + half)
         found.append(codes)

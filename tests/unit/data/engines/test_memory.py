@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data.engines.memory import Engine, HoldsRows, Memory
+from gapless.data.engines.memory import Engine, Memory, RowAccess
 from gapless.data.neighbors import Matching
 from gapless.data.sums import neighbour_sum
 from gapless.query import ask_all
@@ -84,7 +84,7 @@ def test_a_table_made_by_public_maps_stays_where_it_is(far):
 
 
 def test_a_capability_is_a_fact_about_a_class():
-    assert issubclass(Memory, HoldsRows)
-    assert not issubclass(ChunkedEngine, HoldsRows)
+    assert issubclass(Memory, RowAccess)
+    assert not issubclass(ChunkedEngine, RowAccess)
     engine: Engine = ChunkedEngine(())
-    assert not isinstance(engine, HoldsRows)
+    assert not isinstance(engine, RowAccess)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from gapless.data.engines.postgres import PostgresSql
-from gapless.data.engines.sql_encoding import KINDS, coding
+from gapless.data.engines.postgres import PostgresDialect
+from gapless.data.engines.sql_encoding import KINDS, encode_column
 from gapless.errors import ReadError
 from helpers.odd_cells import DATES, LEVELS, NUMBERS
 
@@ -13,7 +13,7 @@ from helpers.odd_cells import DATES, LEVELS, NUMBERS
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_are_compared_by_their_letters_alone(kind):
     """A column may have a collation, or its database one by ICU, for which `a` equals `A` or `ä`."""
-    assert PostgresSql().text("r0", kind).endswith('::text COLLATE "C")')
+    assert PostgresDialect().text("r0", kind).endswith('::text COLLATE "C")')
 
 
 @pytest.mark.parametrize("name", [*LEVELS, *NUMBERS, *DATES])
@@ -21,7 +21,7 @@ def test_texts_are_compared_by_their_letters_alone(kind):
 def test_no_step_of_a_coding_takes_up_a_text_without_saying_so(name, kind):
     column = (LEVELS | NUMBERS | DATES)[name]
     try:
-        steps = coding(column, kind, 0, PostgresSql())
+        steps = encode_column(column, kind, 0, PostgresDialect())
     except ReadError:
         return  # by the type
     if kind == "text":

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data.engines.postgres import PostgresSql
-from gapless.data.engines.sql_encoding import LOST, REFUSED, coding, complaint, cuts_of
+from gapless.data.engines.postgres import PostgresDialect
+from gapless.data.engines.sql_encoding import LOST, REFUSED, bin_starts, cell_error, encode_column
 
 AGE = gl.Integer("age", bounds=(0, 99), bins=4)
 
@@ -21,24 +21,24 @@ AGE = gl.Integer("age", bounds=(0, 99), bins=4)
 )
 def test_what_a_database_might_read_otherwise_is_refused_by_its_type(column, kind, wrong):
     with pytest.raises(gl.errors.ReadError, match=wrong):
-        coding(column, kind, 0, PostgresSql())
+        encode_column(column, kind, 0, PostgresDialect())
 
 
 def test_bins_begin_where_values_of_memory_do():
-    cuts = cuts_of(AGE)
+    cuts = bin_starts(AGE)
     assert AGE.bin_of(cuts).tolist() == [1, 2, 3]
     assert AGE.bin_of(np.nextafter(cuts, -np.inf)).tolist() == [0, 1, 2]
 
 
 def test_each_step_names_the_one_before_it():
-    steps = coding(AGE, "text", 3, PostgresSql())
+    steps = encode_column(AGE, "text", 3, PostgresDialect())
     assert "r3" in steps.clean
     assert "t3" in steps.position
     assert "x3" in steps.code
-    assert coding(AGE, "whole", 3, PostgresSql()).position is None
+    assert encode_column(AGE, "whole", 3, PostgresDialect()).position is None
 
 
 def test_bad_cells_are_told_as_those_of_a_file():
-    assert "outside = 'refuse'" in str(complaint(AGE, REFUSED))
-    assert "may_be_missing is not true" in str(complaint(AGE, LOST))
-    assert "ask the database" in str(complaint(AGE, LOST))
+    assert "outside = 'refuse'" in str(cell_error(AGE, REFUSED))
+    assert "may_be_missing is not true" in str(cell_error(AGE, LOST))
+    assert "ask the database" in str(cell_error(AGE, LOST))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import gapless as gl
-from gapless.data.engines.postgres import PostgresSql
-from gapless.data.engines.sql_encoding import Coding
-from gapless.data.engines.sql_engine import Coded, Pushed
+from gapless.data.engines.postgres import PostgresDialect
+from gapless.data.engines.sql_encoding import ColumnExpressions
+from gapless.data.engines.sql_engine import SqlEncoding, SqlEngine
 
 ROWS = 3
 
@@ -16,8 +16,8 @@ ROWS = 3
 class Told:
     """A source that says how many rows have each key."""
 
-    dialect = PostgresSql()
-    steady = False
+    dialect = PostgresDialect()
+    is_snapshot = False
     fields = (("a", "text"), ("b", "text"))
 
     def __init__(self, tally):
@@ -33,8 +33,8 @@ class Told:
 
 def count(tally, marks=None):
     """Two columns of two codes, each a block of its own: keys 0 and 1, 2 and 3."""
-    codings = (Coding("r0", None, "c0"), Coding("r1", None, "c1"))
-    engine = Pushed((0, 1), (None, None), {}, Coded(Told(tally), codings, (0, 1), (2, 2), ROWS))
+    codings = (ColumnExpressions("r0", None, "c0"), ColumnExpressions("r1", None, "c1"))
+    engine = SqlEngine((0, 1), (None, None), {}, SqlEncoding(Told(tally), codings, (0, 1), (2, 2), ROWS))
     engine = engine if marks is None else engine.keep({0: np.array(marks)})
     with mock.patch("gapless.data.engines.sql_engine.BLOCK_CELLS", 2):
         return [counts.tolist() for counts in engine.count([(0,), (1,)], [2, 2], [2, 2])]

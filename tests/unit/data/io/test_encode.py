@@ -3,11 +3,11 @@
 import polars as pl
 import pytest
 
-from gapless.data.io.encode import parse, written
+from gapless.data.io.encode import format_pattern, parse_dates
 
 
 def read(text, form=None):
-    (moment,) = parse(pl.Series([text], dtype=pl.String), form)
+    (moment,) = parse_dates(pl.Series([text], dtype=pl.String), form)
     return moment and moment.isoformat(" ")
 
 
@@ -86,9 +86,9 @@ def test_a_format_has_four_digits_of_a_year_and_one_or_two_of_what_signs_keep_ap
 
 
 def test_a_digit_of_the_format_beside_a_part_leaves_it_two_digits():
-    assert written("%d9%m.%Y") == (r"([0-9]{2})9([0-9]{2})\.([0-9]{4})", "dmY")
+    assert format_pattern("%d9%m.%Y") == (r"([0-9]{2})9([0-9]{2})\.([0-9]{4})", "dmY")
 
 
 def test_a_time_zone_may_lead_beyond_the_years_that_can_be_written():
-    last, beyond = parse(pl.Series(["9999-12-31T23:00:00", "9999-12-31T23:00:00-01:00"])).to_physical()
+    last, beyond = parse_dates(pl.Series(["9999-12-31T23:00:00", "9999-12-31T23:00:00-01:00"])).to_physical()
     assert beyond - last == 3600 * 10**6

@@ -6,14 +6,14 @@ import pytest
 import gapless as gl
 from gapless.data.engines.disk import Disk
 from gapless.data.engines.memory import Memory
-from gapless.data.io.reading import is_file, opened, own_engine
+from gapless.data.io.reading import default_engine, is_file, open_engine
 
 SCHEMA = gl.Schema("t", [gl.Integer("x", bounds=(0, 9))])
 FRAME = pl.DataFrame({"x": [1, 2]})
 
 
 def opened_by(data, engine=None, query=None):
-    return opened(data, SCHEMA, engine=engine, query=query, encoding=None)
+    return open_engine(data, SCHEMA, engine=engine, query=query, encoding=None)
 
 
 def test_a_file_is_held_in_memory_unless_it_is_asked_to_stay_where_it_lies(tmp_path):
@@ -39,7 +39,7 @@ def test_what_does_not_fit_is_refused(engine, query, error, wrong):
 
 
 def test_a_database_is_no_file_and_what_spark_reads_may_lie_anywhere():
-    assert (own_engine("postgresql://localhost/x"), own_engine("big/*.csv"), own_engine(FRAME)) == (
+    assert (default_engine("postgresql://localhost/x"), default_engine("big/*.csv"), default_engine(FRAME)) == (
         "sql",
         "disk",
         "memory",

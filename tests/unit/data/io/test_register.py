@@ -101,8 +101,8 @@ def test_what_only_spark_reads_is_looked_up_too(big):
     pay(read(big / "2024.parquet", big.parent / "a.ledger"))
     for data in (big, f"file://{big}", f"{big}/*.parquet", big / "2024.parquet"):
         files = data_files(str(data), "spark")
-        assert {file.real.suffix for file in files} <= {".parquet", ".csv"}
-        assert big / "2024.parquet" in [file.real for file in files]
+        assert {file.real_path.suffix for file in files} <= {".parquet", ".csv"}
+        assert big / "2024.parquet" in [file.real_path for file in files]
         with pytest.raises(gl.errors.LedgerError, match=r"2024\.parquet is covered by"):
             check_not_covered(files, big / "other.ledger")
     assert data_files("hdfs://host/people.parquet", "spark") == []
@@ -340,7 +340,7 @@ def test_the_register_is_not_read_as_data(big):
     for path in big.glob("2024.ledger*"):
         path.rename(big.parent / path.name)
     read(big / "*", big.parent / "2024.ledger")
-    assert REGISTER not in [file.real.name for file in data_files(str(big), "spark")]
+    assert REGISTER not in [file.real_path.name for file in data_files(str(big), "spark")]
 
 
 def test_reading_again_writes_nothing(big):
@@ -404,7 +404,7 @@ def test_names_that_are_no_unicode_are_entered(big):
         pytest.skip("this file system takes only Unicode names")
     files = data_files(odd, None)
     table = read(big / "2024.csv")
-    register.enter(files, table.ledger)
+    register.enter_files(files, table.ledger)
     with pytest.raises(gl.errors.LedgerError, match="is covered"):
         check_not_covered(files, big / "other.ledger")
 

@@ -21,7 +21,7 @@ import pytest
 import gapless as gl
 from gapless.data.io import encode, source
 from gapless.data.io.reading import ledger_beside
-from gapless.data.io.source import files_of, is_pattern
+from gapless.data.io.source import find_files, is_pattern
 from gapless.missing import check
 from helpers.open_sealed import reveal
 from helpers.workbooks import workbook
@@ -575,7 +575,7 @@ def test_an_existing_file_is_read_by_its_literal_name(name, kind, engine, here):
     write_names(here / f"{name}.{kind}", [50, 51])
     for data in (f"{name}.{kind}", here / f"{name}.{kind}"):
         assert rows_of(data, engine) == [50, 51]
-        assert files_of(data) == [Path(data)]
+        assert find_files(data) == [Path(data)]
         assert not is_pattern(data)
     assert gl.Table.read(f"{name}.{kind}", NAMES_SCHEMA).rows == 2
     assert check(f"{name}.{kind}", NAMES_SCHEMA).rows == 2
@@ -599,7 +599,7 @@ def test_a_file_with_several_names_is_read_once(kind, engine, here):
     (here / "big" / "again").symlink_to(".", target_is_directory=True)
     for pattern in ("big/*", "big/**/*", "**/**/*", "**/**/**/*[0-9t]", "b*/*/*"):
         assert rows_of(f"{pattern}.{kind}", engine) == [1, 2, 3], pattern
-    assert files_of(f"big/*.{kind}") == [Path("big", f"{year}.{kind}") for year in (2023, 2024)]
+    assert find_files(f"big/*.{kind}") == [Path("big", f"{year}.{kind}") for year in (2023, 2024)]
 
 
 def test_patterns_mean_what_they_mean_to_glob(here):
@@ -610,7 +610,7 @@ def test_patterns_mean_what_they_mean_to_glob(here):
     patterns += ["**/.h.csv", "*/c/x?.csv", "[!a]*/*.csv", "*/**/1.csv", "./*/*.csv", "[[]1]/*/*.csv", "e/**/x*", "*/*"]
     for pattern in itertools.chain(patterns, (str(here / pattern) for pattern in patterns)):
         meant = {Path(name).stat().st_ino for name in glob.glob(pattern, recursive=True)}  # noqa: PTH207 compared with
-        found = [path.stat().st_ino for path in files_of(pattern)]
+        found = [path.stat().st_ino for path in find_files(pattern)]
         assert sorted(found) == sorted(meant), pattern
 
 
@@ -651,7 +651,7 @@ def test_files_without_inodes_are_told_apart_by_their_paths(here):
         write_names(here / f"{number}.csv", [number])
     found = os.stat_result((0o100644, 0, 7, 1, 0, 0, 4, 0, 0, 0))
     with mock.patch.object(Path, "stat", return_value=found):
-        assert files_of("*.csv") == [Path("1.csv"), Path("2.csv")]
+        assert find_files("*.csv") == [Path("1.csv"), Path("2.csv")]
 
 
 def test_names_that_a_reader_cannot_take_are_told(here):

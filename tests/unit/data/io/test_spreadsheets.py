@@ -276,4 +276,4 @@ def test_other_errors_are_not_hidden(tmp_path):
         mock.patch("gapless.data.io.spreadsheets._measured", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
-        list(source.parts(tmp_path / "t.xlsx"))
+        list(source.read_parts(tmp_path / "t.xlsx"))
