@@ -30,7 +30,7 @@ class HotDeck:
             chosen = np.resize(donors, rows.rows) if len(donors) else np.zeros(rows.rows, dtype=codes.dtype)
             return Memory((np.where(codes < 3, codes, chosen),), rows.rows)
 
-        return table._derive(fill, filled=True)
+        return table._derive(fill, is_filled=True)
 
 
 def audited_epsilon(imputer, folder):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import gapless as gl
 from gapless.data.checks import shared_bins
+from gapless.data.workload import grouped_counts
 from gapless.privacy import L1, Rows
 from gapless.schema import Date, Integer, Number, Schema
 from helpers.examples import examples
@@ -73,7 +74,7 @@ def test_added_up_cells_keep_their_distance_and_what_they_read(pair, fan):
     for which, size in (("observed", AGE.size), ("extended", AGE.extended_size)):
         groups = [np.arange(size) // fan, np.arange(size)]
         tables = [sealed(some, k) for some in (rows, rows + more)]
-        less, greater = (table.grouped("age", groups, rows=which) for table in tables)
+        less, greater = (grouped_counts(table, "age", groups, rows=which) for table in tables)
         for a, b, group in zip(less, greater, groups, strict=True):
             counts, others = (reveal(value, table.ledger) for value, table in zip((a, b), tables, strict=True))
             assert a.distance == L1(k)

@@ -1,14 +1,14 @@
 """The sealed table and its stable transformations.
 
 A transformation is *stable* if adding or removing one protected unit (up to k rows) changes its result by at most the
-distance that it declares. Proofs in docs/proofs/stability.md; one property test each in
-tests/property/test_stability.py.
+distance that it declares. The `reads` of a result are columns such that a row with a gap in one of them does not
+change it. docs/proofs/stability.md proves both (sections 3 and 4: distances; section 5: `reads`).
+tests/property/test_stability.py tests each transformation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from operator import itemgetter
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
@@ -26,7 +26,7 @@ from gapless.privacy.grant import Grant
 from gapless.privacy.ledger import Ledger
 from gapless.privacy.private import L1, Columns, Private, Sampled, Sealed, gather, transform
 from gapless.schema import Schema
-from gapless.text import plural
+from gapless.text import check_one_of
 from gapless.types import Codes, Integers, is_trusted
 
 WhichRows: TypeAlias = Literal["observed", "extended"]
@@ -76,38 +76,32 @@ class PrivateTable(Sealed):
 
     def __init__(
         self,
-        cells: Private[Engine, Rows],
+        unbinned_rows: Private[Engine, Rows],
         schema: Schema,
         ledger: Ledger,
         *,
         engine: type[Engine],
         required: Columns = frozenset(),
-        filled: bool = False,
-        drawn: bool = False,
+        is_filled: bool = False,
+        has_filled_columns: bool = False,
         query_digest: str | None = None,
     ) -> None:
-        self._unbinned_rows = cells  # codes of `schema.finest`, as read
+        self._unbinned_rows = unbinned_rows  # a code for each cell of `schema.finest`, the finest public grid
         self._schema = schema
         self._ledger = ledger
         self._engine = engine  # its class is public, so an operation that it lacks is refused before any charge
         self._key = ledger._key  # noqa: SLF001 needed to transform sealed values
         self._query_digest = query_digest
         self._required = required  # rows with a gap in one of these columns were left out
-        self._is_filled = filled  # all gaps were filled: a row is read whether or not it had gaps
-        self._has_filled_columns = (
-            drawn  # gaps of some columns were filled: a row's contribution depends on which cells were gaps
-        )
+        self._is_filled = is_filled  # by `fill` or `fill_given`: a row is read whether or not it had gaps
+        self._has_filled_columns = has_filled_columns  # by `fill_column`: see `_declared_reads`
         self._bin_of_cell = bins = bin_of_cell(schema)
         # Codes of `schema`: the bin of each cell, row by row, so the distance is unchanged.
         self._rows = transform(
-            cells, cached(lambda engine: engine.recode(bins)), distance=self.protect, reads=None, key=self._key
+            unbinned_rows, cached(lambda engine: engine.recode(bins)), distance=self.protect, reads=None, key=self._key
         )
-        # A secret random order of the rows, which breaks ties; drawn once, when first needed.
-        self._random_order = self._seal(
-            lambda rows: random_ranks(noise.current().uniform_words(rows_in_memory(rows).rows)),
-            distance=None,
-            reads=None,
-        )
+        # A secret random order of the rows, which breaks ties between donors; drawn once, when first needed.
+        self._random_order = self._seal(_rank_randomly, distance=None, reads=None)
         self._donor_links: dict[tuple[tuple[str, ...], Matching], Private[tuple[Links, int], None]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -183,82 +177,45 @@ class PrivateTable(Sealed):
         self, columns: Sequence[str | Sequence[str]], rows: WhichRows
     ) -> tuple[Private[list[Integers], None], list[Private[Integers, L1]]]:
         """All marginals as one sealed value without a distance, and each marginal as a separate value."""
-        if rows not in ("observed", "extended"):
-            raise SchemaError(
-                f"rows = {rows!r} is neither observed nor extended",
-                hint=Hint("pass ", Argument("rows", "observed")) | Hint("pass ", Argument("rows", "extended")),
-            )
+        check_one_of("choice of rows", rows, ("observed", "extended"), error=SchemaError)
         chosen = [self.schema.positions((names,) if isinstance(names, str) else names) for names in columns]
         sizes = [column.extended_size for column in self.schema.columns]
         shown = sizes if rows == "extended" else [column.size for column in self.schema.columns]
         counts = self._seal(lambda engine: engine.count(chosen, sizes, shown), distance=None, reads=None)
-        marginals = [
-            transform(
-                counts,
-                itemgetter(number),
-                distance=L1(self.protect.at_most),
-                reads=self._declared_reads(self._observed_on(names if rows == "observed" else ())),
-                key=self._key,
-            )
-            for number, names in enumerate([self.schema.names[place] for place in places] for places in chosen)
-        ]
+        marginals = []
+        for number, places in enumerate(chosen):
+            needed = [self.schema.names[place] for place in places] if rows == "observed" else ()
+            reads = self._declared_reads(self._observed_on(needed))
+            distance = L1(self.protect.at_most)
+            marginals.append(transform(counts, itemgetter(number), distance=distance, reads=reads, key=self._key))
         return counts, marginals
 
     def _observed_on(self, needed: Iterable[str] = ()) -> Columns:
-        """The columns on which a row must have been observed to count in a value that needs these columns."""
+        """The columns on which a row must be observed to count in a value that needs these columns."""
         return self._required if self._is_filled else self._required | columns_with_gaps(self.schema, needed)
 
     def _declared_reads(self, observed_on: Columns) -> Columns | None:
         """The `reads` of a value of rows observed on these columns; None means that every row is read.
 
-        After `fill_column` it is None: the contribution of an observed row then depends on which of its other cells
-        were gaps, but privacy loss distributions over patterns of gaps assume that it does not
+        After `fill_column` it is None. The contribution of an observed row then depends on which of its other cells
+        were gaps. Privacy loss distributions over patterns of gaps assume that it does not
         (docs/proofs/ground_truth_pld.md).
         """
         return None if self._has_filled_columns else observed_on or None
-
-    def grouped(
-        self, column: str, groups: Sequence[Integers], *, rows: WhichRows = "observed"
-    ) -> list[Private[Integers, L1]]:
-        """The counts of a column's cells, summed over several public groupings; each gives the group of every code.
-
-        Distance: a row is in one group, so k rows change the sums by at most k in L1.
-        """
-        counts = self.marginal(column, rows=rows)
-        size = self.schema[column].extended_size if rows == "extended" else self.schema[column].size
-        groups = [np.array(group, dtype=np.int64) for group in groups]  # plain copies that no caller can change
-        if any(group.shape != (size,) or group.min(initial=0) < 0 for group in groups):
-            raise SchemaError(
-                f"column {column!r} has {plural(size, 'cell')}, and its groups do not match them",
-                hint="pass one group number, not negative, for each cell",
-            )
-
-        def sums(cells: Integers, group: Integers) -> Integers:
-            return np.bincount(group, weights=cells).astype(np.int64)
-
-        return [
-            transform(
-                counts,
-                partial(sums, group=group),
-                distance=L1(self.protect.at_most),
-                reads=counts.reads,
-                key=self._key,
-            )
-            for group in groups
-        ]
 
     def gap_patterns(self, columns: Sequence[str], *, among: Sequence[Sequence[bool]] = ((),)) -> Private[Integers, L1]:
         """The number of rows with each pattern of gaps in these columns.
 
         `among` lists different public prefixes of patterns, of one length (True: missing); rows with another prefix
         are left out. The result has one row of counts for each prefix. A pattern of the remaining columns is numbered
-        in binary: 1 for missing, the first column first. Distance: a row has one pattern.
+        in binary: 1 for missing, the first column first. Distance: a row has one pattern. `reads`: as the table.
         """
         places = self.schema.positions(columns)
         prefixes = [tuple(map(bool, prefix)) for prefix in among]  # plain ones, since they are compared with rows
         if len(set(prefixes)) < len(prefixes) or len(set(map(len, prefixes))) > 1:
             raise SchemaError(
-                "the prefixes of patterns are not different or not of one length", hint="pass each prefix once"
+                f"among = {prefixes!r} has a prefix twice, or prefixes of several lengths",
+                hint="pass each prefix once, all of one length",
             )
         sizes = [self.schema.columns[place].size for place in places]
         return self._seal(
@@ -268,15 +225,14 @@ class PrivateTable(Sealed):
         )
 
     def select(self, columns: Sequence[str]) -> PrivateTable:
-        """The same rows with some of the columns. Row by row, so the distance in rows is unchanged."""
+        """The same rows with some of the columns. Row by row: distance and `reads` are unchanged."""
         places = self.schema.positions(columns)
         return self._derive(lambda engine: engine.select(places), schema=self.schema.select(columns))
 
     def rebin(self, schema: Schema) -> PrivateTable:
         """The same rows under a public or released schema with other bins for the same cells.
 
-        Only the bin of each cell is computed, row by row, when it is needed. So the distance and the columns that a
-        value reads are unchanged.
+        Only the bin of each cell is computed, row by row, when it is needed: distance and `reads` are unchanged.
         """
         if not (is_trusted(schema) and all(map(is_trusted, schema.columns))):
             raise SchemaError(
@@ -288,14 +244,13 @@ class PrivateTable(Sealed):
                 "this schema has other columns or cells than the table",
                 hint="pass a schema that differs from that of the table in its bins only",
             )
-        if schema == self.schema:
-            return self
-        return self._derive(lambda engine: engine, schema=schema)
+        return self if schema == self.schema else self._derive(lambda engine: engine, schema=schema)
 
     def where(self, column: str, cells: Iterable[object]) -> PrivateTable:
         """The rows whose cell in `column` is one of these public `cells` (names as in `schema[column].cells`).
 
-        Rows with a gap there are left out. Each row is kept or not by itself, so the distance is unchanged.
+        Each row is kept or not by itself, so the distance is unchanged. Rows with a gap in `column` are left out, so
+        `column` is added to `reads`.
         """
         (place,) = self.schema.positions([column])
         kept = np.zeros(self.schema.columns[place].extended_size, dtype=np.bool_)
@@ -303,36 +258,32 @@ class PrivateTable(Sealed):
         return self._derive(lambda engine: engine.keep(self._mask_cells({place: kept})), required={column})
 
     def complete_rows(self) -> PrivateTable:
-        """The rows without any gap. Each row is kept or not by itself, so the distance is unchanged."""
-        columns = enumerate(self.schema.columns)
-        observed = {place: np.arange(column.extended_size) < column.size for place, column in columns if column.gaps}
+        """The rows without any gap. Row by row: the distance is unchanged; all columns are added to `reads`."""
+        observed = observed_codes(self.schema, self.schema.names)
         return self._derive(lambda engine: engine.keep(self._mask_cells(observed)), required=self.schema.names)
 
-    def _mask_cells(self, bins: Mapping[int, NDArray[np.bool_]]) -> dict[int, NDArray[np.bool_]]:
+    def _mask_cells(self, masks: Mapping[int, NDArray[np.bool_]]) -> dict[int, NDArray[np.bool_]]:
         """Masks over the cells of columns, from masks over their bins."""
-        return {
-            place: mask[self._bin_of_cell[place]] if place in self._bin_of_cell else mask
-            for place, mask in bins.items()
-        }
+        return {place: mask[self._bin_of_cell.get(place, slice(None))] for place, mask in masks.items()}
 
     def fill(self, laws: Sequence[NDArray[np.float64]]) -> PrivateTable:
         """Draw every gap from its column's public or released distribution over observed cells.
 
-        Each row is mapped by itself, with independent random numbers, so the distance is unchanged. From here on every
-        row is read.
+        Each row is mapped by itself, with independent random numbers, so the distance is unchanged. From here on a row
+        is read whether or not it has gaps: nothing is added to `reads`.
         """
         distributions = filling.check_distributions(self.schema, laws)
         return self._fill_rows(lambda columns, chance: filling.fill_gaps(columns, distributions, chance))
 
     def fill_given(self, model: Filler) -> PrivateTable:
-        """Draw every gap from a fitted model, given the other cells of its row.
+        """Draw every gap from a fitted model, given the other cells of its row. Distance and `reads` as for `fill`.
 
         The model consists of released and public values and maps each row by itself, with independent random numbers.
-        So the distance is unchanged. From here on every row is read. Only models of this library are accepted.
+        Only models of this library are accepted: another could keep the rows that it fills.
         """
         model = filling.trusted_model(model)
-        sizes = [(column.name, column.size) for column in self.schema.columns]
-        if sizes == [(column.name, column.size) for column in model.schema.columns]:
+        sizes, fitted = ([(column.name, column.size) for column in s.columns] for s in (self.schema, model.schema))
+        if sizes == fitted:
             return self._fill_rows(lambda columns, chance: filling.fill_given(columns, model, chance))
         if model.schema.finest.columns == self.schema.finest.columns:  # another release learned its bins
             return self.rebin(model.schema).fill_given(model).rebin(self.schema)
@@ -344,16 +295,18 @@ class PrivateTable(Sealed):
         """Draw every gap of one column from a released distribution given other columns, which must have no gaps.
 
         The distribution consists of released and public values and maps each row by itself, with independent random
-        numbers. So the distance is unchanged. Only distributions of this library are accepted.
+        numbers. So the distance is unchanged; counts and sums read every row from here on. Only distributions of this
+        library are accepted.
         """
         (place,), others = self.schema.positions([column]), self.schema.positions(given)
         if any(self.schema.columns[other].gaps for other in others) and not self._is_filled:
             raise ModelError(
-                f"column {column!r} would be filled given columns that have gaps", hint="fill the gaps of these first"
+                f"column {column!r} would be filled given columns that have gaps",
+                hint=Hint("pass columns without gaps as ", Argument("given")),
             )
-        law = filling.trusted_column(law, self.schema, place, others)
+        filler = filling.trusted_column(law, self.schema, place, others)
         return self._fill_rows(
-            lambda columns, chance: filling.fill_column(columns, law, place, others, chance), only=column
+            lambda columns, chance: filling.fill_column(columns, filler, place, others, chance), only=column
         )
 
     def _fill_rows(
@@ -362,39 +315,44 @@ class PrivateTable(Sealed):
         """Fill the gaps of all columns, or of `only` one: draw a bin, then one of its cells."""
         check_in_memory(self, "filling gaps")
         wanted = set(self.schema.positions(self.schema.names if only is None else [only]))
-        fine = self.schema.finest.columns
-        finer = {place: (fine[place].size, bins) for place, bins in self._bin_of_cell.items() if place in wanted}
+        cells = self.schema.finest.columns
+        finer = {place: (cells[place].size, bins) for place, bins in self._bin_of_cell.items() if place in wanted}
 
-        def filled(both: list[Any]) -> Memory:
-            cells, rows = (rows_in_memory(engine) for engine in both)
+        def filled(engines: list[Any]) -> Memory:
+            unbinned, rows = (rows_in_memory(engine) for engine in engines)
             chance = filling.secret_chance(rows.rows)
             bins = fill(rows.columns, chance)
-            drawn = [bins[place] if place in wanted else codes for place, codes in enumerate(cells.columns)]
-            return Memory(filling.fill_cells(cells.columns, drawn, finer, chance), rows.rows)
+            drawn = [bins[place] if place in wanted else codes for place, codes in enumerate(unbinned.columns)]
+            return Memory(filling.fill_cells(unbinned.columns, drawn, finer, chance), rows.rows)
 
-        pair: Private[list[Any], None] = gather([self._unbinned_rows, self._rows], key=self._key)
+        both: Private[list[Any], None] = gather([self._unbinned_rows, self._rows], key=self._key)
         if only is None:
-            return self._derive(filled, source=pair, filled=True)
+            return self._derive(filled, source=both, is_filled=True)
         schema = self.schema.with_columns({only: self.schema[only].without_gaps()})
-        return self._derive(filled, source=pair, schema=schema, drawn=True)
+        return self._derive(filled, source=both, schema=schema, has_filled_columns=True)
 
     def clamp(self, column: str, *, lowest: object, highest: object) -> PrivateTable:
-        """Replace cells below `lowest` or above `highest` (public cells) by these. Row by row."""
+        """Replace cells below `lowest` or above `highest` (public cells) by these.
+
+        Row by row; gaps and *not applicable* stay. So distance and `reads` are unchanged.
+        """
         (place,) = self.schema.positions([column])
-        chosen = self.schema.columns[place]
-        low, high = chosen.code_of(lowest), chosen.code_of(highest)
+        binned, unbinned = self.schema.columns[place], self.schema.finest.columns[place]
+        low, high = binned.code_of(lowest), binned.code_of(highest)
         if not low <= high:
-            raise SchemaError(f"column {column!r}: {lowest!r} is above {highest!r}", hint="swap the two")
-        code = np.arange(chosen.extended_size)
-        inside = np.flatnonzero(self._mask_cells({place: (code >= low) & (code <= high)})[place])
-        fine = self.schema.finest.columns[place]
-        code = np.arange(fine.extended_size)
-        moved = np.where(code < fine.values_size, np.clip(code, inside[0], inside[-1]), code)
-        return self._derive(lambda engine: engine.recode({place: moved}))
+            raise SchemaError(
+                f"column {column!r} is clamped to [{lowest!r}, {highest!r}], but the lower end must come first",
+                hint=Hint("pass ", Argument("lowest", highest), " and ", Argument("highest", lowest)),
+            )
+        codes = np.arange(binned.extended_size)
+        kept = np.flatnonzero(self._mask_cells({place: (codes >= low) & (codes <= high)})[place])
+        codes = np.arange(unbinned.extended_size)
+        clamped = np.where(codes < unbinned.values_size, np.clip(codes, kept[0], kept[-1]), codes)
+        return self._derive(lambda engine: engine.recode({place: clamped}))
 
     def _seal(self, function: Callable[[Engine], T], *, distance: D, reads: Columns | None) -> Private[T, D]:
         """A sealed function of the rows, computed at most once."""
-        if reads is not None and not isinstance(distance, Sampled):  # training has no loss distribution over patterns
+        if reads is not None and not isinstance(distance, Sampled):  # for training, `reads` stay (stability.md, 5)
             reads = self._declared_reads(reads)
         return transform(self._rows, cached(function), distance=distance, reads=reads, key=self._key)
 
@@ -405,29 +363,28 @@ class PrivateTable(Sealed):
         source: Private[Any, Any] | None = None,
         schema: Schema | None = None,
         required: Iterable[str] = (),
-        filled: bool = False,
-        drawn: bool = False,
+        is_filled: bool = False,
+        has_filled_columns: bool = False,
     ) -> PrivateTable:
-        """A table whose cells are a stable function of the cells of this one."""
+        """A table whose rows are a stable function of the rows of this one, or of `source`, at the same distance."""
+        source, engine = (self._unbinned_rows, self._engine) if source is None else (source, Memory)
         return PrivateTable(
-            transform(
-                self._unbinned_rows if source is None else source,
-                cached(function),
-                distance=self.protect,
-                reads=None,
-                key=self._key,
-            ),
+            transform(source, cached(function), distance=self.protect, reads=None, key=self._key),
             schema or self.schema,
             self.ledger,
-            engine=self._engine if source is None else Memory,
+            engine=engine,
             required=self._observed_on(required),
-            filled=self._is_filled or filled,
-            drawn=self._has_filled_columns or drawn,
+            is_filled=self._is_filled or is_filled,
+            has_filled_columns=self._has_filled_columns or has_filled_columns,
             query_digest=self._query_digest,
         )
 
     def __repr__(self) -> str:
         return f"<PrivateTable {self.schema.name!r}: {', '.join(self.schema.names)}; {self.ledger!r}>"
+
+
+def _rank_randomly(engine: Engine) -> Integers:
+    return random_ranks(noise.current().uniform_words(rows_in_memory(engine).rows))
 
 
 def check_question(question: object) -> None:
@@ -454,6 +411,12 @@ def check_in_memory(table: PrivateTable, what: str) -> None:
 def columns_with_gaps(schema: Schema, names: Iterable[str]) -> Columns:
     """Those of these columns that may have gaps; on the others every row is observed."""
     return frozenset(name for name in names if schema[name].gaps)
+
+
+def observed_codes(schema: Schema, names: Iterable[str]) -> dict[int, NDArray[np.bool_]]:
+    """For each of these columns that may have gaps, by position: which of its codes are observed cells."""
+    columns = [(place, schema.columns[place]) for place in schema.positions(names)]
+    return {place: np.arange(column.extended_size) < column.size for place, column in columns if column.gaps}
 
 
 def cached(function: Callable[[Any], T]) -> Callable[[Any], T]:

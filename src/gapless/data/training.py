@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gapless.data.checks import check_private
 from gapless.data.engines.memory import Engine
-from gapless.data.private_table import PrivateTable
+from gapless.data.private_table import PrivateTable, observed_codes
 from gapless.errors import Argument, Hint, ModelError
 from gapless.privacy.budget import Loss
 from gapless.privacy.grant import Grant
@@ -105,12 +105,7 @@ def training_rows(
     schema = table.schema
     places = schema.positions(schema.names if columns is None else columns)
     needed = tuple(needs)
-    observed = {
-        place: np.arange(schema.columns[place].extended_size) < schema.columns[place].size
-        for place in schema.positions(needed)
-        if schema.columns[place].gaps
-    }
-
+    observed = observed_codes(schema, needed)
     sizes = [
         schema.columns[place].size if place in observed or table.is_filled else schema.columns[place].extended_size
         for place in places

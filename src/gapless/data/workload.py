@@ -12,6 +12,7 @@ bucket, by chance and by itself, and only buckets with exactly two rows are look
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from math import prod
 from operator import itemgetter
@@ -30,6 +31,7 @@ from gapless.errors import ModelError, SchemaError
 from gapless.privacy import noise
 from gapless.privacy.private import L1, Columns, Linf, Private, transform
 from gapless.schema.schema import Constraint
+from gapless.text import plural
 from gapless.types import Floats, Integers, whole
 
 Marginals: TypeAlias = Sequence[tuple[int, ...]]  # columns, by position
@@ -288,6 +290,33 @@ def _dependence(counts: Integers) -> float:
         return 0.0
     expected = table.sum(axis=1, keepdims=True) * (table.sum(axis=0, keepdims=True) / total)
     return 0.5 * float(np.abs(table - expected).sum())
+
+
+def grouped_counts(
+    table: PrivateTable, column: str, groupings: Sequence[Integers], *, rows: WhichRows
+) -> list[Private[Integers, L1]]:
+    """The counts of a column's cells, summed by several public groupings; each gives the group of every code.
+
+    Distance: a row is in one group, so k rows change the sums by at most k in L1 (docs/proofs/stability.md, section 4).
+    """
+    check_private(table, "grouped_counts()")
+    counts = table.marginal(column, rows=rows)
+    size = table.schema[column].extended_size if rows == "extended" else table.schema[column].size
+    groupings = [np.array(groups, dtype=np.int64) for groups in groupings]  # plain copies that no caller can change
+    if any(groups.shape != (size,) or groups.min(initial=0) < 0 for groups in groupings):
+        raise SchemaError(
+            f"column {column!r} has {plural(size, 'cell')}, and its groups do not match them",
+            hint="pass one group number, not negative, for each cell",
+        )
+
+    def sums(cells: Integers, groups: Integers) -> Integers:
+        return np.bincount(groups, weights=cells).astype(np.int64)
+
+    distance = L1(table.protect.at_most)
+    return [
+        transform(counts, partial(sums, groups=groups), distance=distance, reads=counts.reads, key=table._key)
+        for groups in groupings
+    ]
 
 
 def violating_pairs(table: PrivateTable, rule: str, *, buckets: int) -> Private[Integers, L1]:

@@ -17,7 +17,7 @@ from gapless.data import PrivateTable
 from gapless.data.checks import check_private
 from gapless.data.cutting import cut_schema
 from gapless.data.private_table import WhichRows, check_in_memory
-from gapless.data.workload import violating_pairs
+from gapless.data.workload import grouped_counts, violating_pairs
 from gapless.errors import Argument, BudgetError, Call, Hint, ModelError, SchemaError
 from gapless.missing import Extended, FromModel, ImputeFirst, Missing
 from gapless.model.distribution import Product
@@ -193,7 +193,7 @@ class FitContext:
         requests = [
             (counts, f"{name} in {level.max() + 1} cells")
             for name, tree in trees.items()
-            for level, counts in zip(tree, table.grouped(name, tree, rows=rows), strict=True)
+            for level, counts in zip(tree, grouped_counts(table, name, tree, rows=rows), strict=True)
         ]
         released = iter(self.release(requests, self.grant.left * BINS_SHARE))
         noise_std = max(noise.noise_std for noise in self.noise)

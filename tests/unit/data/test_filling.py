@@ -8,7 +8,7 @@ import pytest
 from gapless.data.filling import draw_within_bins, fill_gaps, secret_chance
 from gapless.data.row_contribution import RowContribution
 from gapless.data.sums import plain_sum, rank_scores
-from gapless.data.workload import Views, Workload, violating_pairs
+from gapless.data.workload import Views, Workload, grouped_counts, violating_pairs
 from gapless.errors import ModelError
 from gapless.synth.sequential.autoregressive import ColumnLaw
 from gapless.testing.audit import letters_schema, private
@@ -63,7 +63,7 @@ def test_counts_of_drawn_cells_read_every_row(table):
         filled.marginal(["x0", "x1"]),
         filled.marginal("x1"),
         filled.where("x1", ["a"]).marginal(()),
-        filled.grouped("x1", [np.zeros(filled.schema["x1"].size, dtype=np.int64)])[0],
+        grouped_counts(filled, "x1", [np.zeros(filled.schema["x1"].size, dtype=np.int64)], rows="observed")[0],
         filled.gap_patterns(["x1"]),
         Workload(filled, [(0, 1)], rows="observed").counts((0, 1)),
         Views(filled, [(1, codes)], rows="observed").counts((0,)),

@@ -16,7 +16,7 @@ from gapless.data.neighbors import Matching
 from gapless.data.row_contribution import RowContribution
 from gapless.data.sums import neighbour_sum, rank_scores
 from gapless.data.training import training_rows
-from gapless.data.workload import Workload
+from gapless.data.workload import Workload, grouped_counts
 from gapless.errors import BudgetError, LedgerError, SealedError
 from gapless.model.neural.descent import Cells, Descent
 from gapless.model.neural.layers import Linear
@@ -334,7 +334,7 @@ def test_a_plan_is_charged_at_once_and_read_in_turn(table):
     [
         lambda table: table.marginal("x1"),  # which reads other rows
         lambda table: table.marginal("x0", rows="extended"),
-        lambda table: table.grouped("x0", [np.array([0, 0])])[0].distance,
+        lambda table: grouped_counts(table, "x0", [np.array([0, 0])], rows="observed")[0].distance,
         lambda table: transform(
             table.marginal("x0"), list, distance=L1(2.0), reads=table.marginal("x0").reads, key=table.ledger._key
         ),
