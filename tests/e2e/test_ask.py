@@ -55,12 +55,12 @@ def test_a_question_is_answered_under_the_ledger(folder):
     assert (done.returncode, done.stderr) == (0, WEAK)
     answered = json.loads(done.stdout)
     assert (answered["spent"], answered["left"], answered["ledger"]) == (20, 80, "p.ledger")
-    (told,) = answered["answers"]
-    assert told["question"] == "mean(income) where age >= 20 and age < 30"
-    assert 125 <= told["estimates"][0]["estimate"] <= 875
-    assert told["estimates"][0]["interval"] is None
-    assert "private" in told["interval_note"]
-    assert told["entries"] == [2, 3]
+    (answer,) = answered["answers"]
+    assert answer["question"] == "mean(income) where age >= 20 and age < 30"
+    assert 125 <= answer["estimates"][0]["estimate"] <= 875
+    assert answer["estimates"][0]["interval"] is None
+    assert "private" in answer["interval_note"]
+    assert answer["entries"] == [2, 3]
     shown = run("ledger", "p.ledger", cwd=folder).stdout
     assert "left 80.00%" in shown
     assert "count() where age >= 50" in shown
@@ -73,15 +73,15 @@ def test_questions_in_a_file_share_the_spending(folder, run_here):
     questions = ("--file", "questions.txt", "--spend", "20%", "--missing", "hot-deck", "--on", "age", "--limit", 2)
     code, out, err = run_here("ask", "people.csv", *NEW, *questions, "--json")
     assert (code, err) == (0, WEAK)
-    told = json.loads(out)["answers"]
-    assert [one["question"] for one in told] == [
+    answers = json.loads(out)["answers"]
+    assert [answer["question"] for answer in answers] == [
         "count()",
         "mean(income) by sex",
         "proportion(income < 500)",
         "variance(age)",
     ]
-    assert [one["group"] for one in told[1]["estimates"]] == ["F", "M"]
-    assert [one["entries"] for one in told] == [[1], [2], [3], [4]]
+    assert [estimate["group"] for estimate in answers[1]["estimates"]] == ["F", "M"]
+    assert [answer["entries"] for answer in answers] == [[1], [2], [3], [4]]
     entries = json.loads(run_here("ledger", "p.ledger", "--json")[1])["entries"]
     assert [entry["loss"] for entry in entries] == pytest.approx([5.0] * 4)
 
@@ -115,9 +115,9 @@ def test_a_preview_is_in_the_unit_of_the_answer_for_a_stated_number_of_rows(fold
         out.splitlines()[1]
         == "mean(income): at most ± 19.96 (95 %), noise std at most 9.423, on an answer about 3,000 rows"
     )
-    told = json.loads(run_here(*pure, "--rows", 3000, *questions, "--json")[1])
-    assert [one["percent"] for one in told] == [5, 5]
-    assert [one["rows"] for one in told] == [3000, None]
+    previews = json.loads(run_here(*pure, "--rows", 3000, *questions, "--json")[1])
+    assert [preview["percent"] for preview in previews] == [5, 5]
+    assert [preview["rows"] for preview in previews] == [3000, None]
     (folder / "people.toml").write_text(SCHEMA.replace('"people"\n', '"people"\nexpected_rows = 3000\n'))
     code, out, err = run_here(*pure, "mean(income)")
     assert (code, err) == (0, "")
@@ -144,9 +144,9 @@ def test_several_questions_share_the_spending_and_say_so(folder, run_here):
     entries = json.loads(run_here("ledger", "p.ledger", "--json")[1])["entries"]
     assert [(entry["loss"], entry["batch"]) for entry in entries] == [(pytest.approx(10), 1)] * 2
     code, out, _ = run_here("ask", "people.csv", *OPTIONS, "--spend", "20%", "count()", "median(income)", "--json")
-    told = json.loads(out)
-    assert (code, told["percent_each"], told["spent"]) == (0, 10, pytest.approx(40))
-    assert [(one["question"], one["entries"]) for one in told["answers"]] == [
+    parsed = json.loads(out)
+    assert (code, parsed["percent_each"], parsed["spent"]) == (0, 10, pytest.approx(40))
+    assert [(answer["question"], answer["entries"]) for answer in parsed["answers"]] == [
         ("count()", [3]),
         ("median(income)", [4, 5, 6]),
     ]
@@ -154,7 +154,7 @@ def test_several_questions_share_the_spending_and_say_so(folder, run_here):
     code, out, _ = run_here(
         "ask", "people.csv", *OPTIONS, "--spend", "20%", "count()", "--file", "questions.txt", "--json"
     )
-    assert [one["question"] for one in json.loads(out)["answers"]] == ["count()", "count() where age >= 50"]
+    assert [answer["question"] for answer in json.loads(out)["answers"]] == ["count()", "count() where age >= 50"]
 
 
 LATER = {
@@ -164,11 +164,11 @@ LATER = {
 }
 
 
-@pytest.mark.parametrize(("later", "told"), LATER.values(), ids=LATER)
-def test_a_later_argument_that_is_wrong_stops_the_first(later, told, folder, run_here):
+@pytest.mark.parametrize(("later", "message"), LATER.values(), ids=LATER)
+def test_a_later_argument_that_is_wrong_stops_the_first(later, message, folder, run_here):
     code, out, err = run_here(*ASK, "count()", later, "--missing", "hot-deck", "--on", "age")
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
     assert not (folder / "p.ledger").exists()
 
 
@@ -227,11 +227,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "code", "told"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told_and_nothing_is_spent(arguments, code, told, folder, run_here):
+@pytest.mark.parametrize(("arguments", "code", "message"), WRONG.values(), ids=WRONG)
+def test_a_wrong_question_is_refused_and_nothing_is_spent(arguments, code, message, folder, run_here):
     left, out, err = run_here(*arguments)
     assert left == code
-    assert told in " ".join((err or out).replace("│", " ").split())
+    assert message in " ".join((err or out).replace("│", " ").split())
     if (folder / "p.ledger").exists():
         assert "spent 0.00%" in run_here("ledger", "p.ledger")[1]
 
@@ -243,12 +243,12 @@ def test_medians_and_groups_by_several_columns(run_here):
             "ask", "people.csv", *(OPTIONS if number else NEW), "--spend", "20%", question, "--json"
         )
         assert (code, "Error" in err) == (0, False)
-        (told,) = json.loads(out)["answers"]
+        (answer,) = json.loads(out)["answers"]
         if number:
-            assert [one["group"] for one in told["estimates"]][:2] == [["F", "0..9"], ["F", "10..19"]]
+            assert [estimate["group"] for estimate in answer["estimates"]][:2] == [["F", "0..9"], ["F", "10..19"]]
         else:
-            assert all(500 < one["estimate"] < 850 for one in told["estimates"])
-            assert told["entries"] == [1, 2, 3]
+            assert all(500 < estimate["estimate"] < 850 for estimate in answer["estimates"])
+            assert answer["entries"] == [1, 2, 3]
 
 
 def test_a_second_question_that_is_wrong_stops_the_first(folder, run_here):
@@ -262,7 +262,7 @@ def test_a_second_question_that_is_wrong_stops_the_first(folder, run_here):
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_answers_that_were_paid_for_are_told_when_a_later_question_fails(as_json, folder, run_here, monkeypatch):
+def test_paid_answers_are_printed_when_a_later_question_fails(as_json, folder, run_here, monkeypatch):
     """Found by review: they were lost. With nearest neighbours among them questions are paid for one by one."""
     answer = Knn.answer
 

@@ -84,7 +84,7 @@ def released(tmp_path_factory):
 # ---------------------------------------------------------------------- the story
 
 
-def test_demo_tells_the_whole_story(tmp_path, folder, run_here):
+def test_demo_makes_a_release_from_start_to_finish(tmp_path, folder, run_here):
     done = run_process("demo", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "FOR THE HOLDER'S EYES" in done.stdout
@@ -138,10 +138,10 @@ def test_check_shows_the_holder_what_is_there(folder):
     assert (done.returncode, done.stderr) == (0, "")
     assert "FOR THE HOLDER'S EYES, not for release. 100 rows." in done.stdout
     assert "■" in done.stdout
-    told = json.loads(run("check", "people.csv", "-s", "people.toml", "--json", cwd=folder).stdout)
-    assert told["for"] == "the holder's eyes"
-    assert told["rows"] == 100
-    assert [column["gaps"] for column in told["columns"]] == [0, 50, 34]
+    parsed = json.loads(run("check", "people.csv", "-s", "people.toml", "--json", cwd=folder).stdout)
+    assert parsed["for"] == "the holder's eyes"
+    assert parsed["rows"] == 100
+    assert [column["gaps"] for column in parsed["columns"]] == [0, 50, 34]
 
 
 def test_check_helps_with_a_messy_spreadsheet(folder, run_here):
@@ -156,8 +156,8 @@ def test_check_helps_with_a_messy_spreadsheet(folder, run_here):
     assert "1 not a value → gap: 'f' ('f' is not 'F': capitals count)" in lines["sex"]
     assert "2 not a value → gap; 1 outside → clamp: '1,5', 'NA', '2000' (a number is written 1234.5" in lines["income"]
     assert "will be refused because of: age" in done.stderr
-    told = json.loads(run_here("check", "messy.csv", "-s", "people.toml", "--json")[1])
-    assert [column["refused"] for column in told["columns"]] == [True, False, False]
+    parsed = json.loads(run_here("check", "messy.csv", "-s", "people.toml", "--json")[1])
+    assert [column["refused"] for column in parsed["columns"]] == [True, False, False]
     (folder / "excel.csv").write_text("age;sex;income\n30;F;1,5\n")
     code, _, err = run_here("check", "excel.csv", "-s", "people.toml")
     assert code == 1
@@ -203,7 +203,7 @@ def test_a_release_holds_all_files_and_a_manifest_that_fits_them(released):
     assert {"people.ledger", "people.ledger.seal"} <= {path.name for path in released.iterdir()}
 
 
-def test_a_dictionary_tells_levels_apart_and_which_columns_are_text():
+def test_a_dictionary_separates_levels_and_marks_text_columns():
     code = gl.MissingCode("", "not-applicable")
     columns = [gl.Categorical("town", ["O'Neil, East", "West"]), gl.Integer("hours", bounds=(0, 9), missing=[code])]
     text = "\n".join(dictionary(gl.Schema("t", columns)))
@@ -211,7 +211,7 @@ def test_a_dictionary_tells_levels_apart_and_which_columns_are_text():
     assert "- not applicable: an empty cell; in synthetic.parquet the column is text" in text
 
 
-def test_the_ledger_tells_the_promise_to_the_people_behind_the_gaps(tmp_path):
+def test_the_ledger_shows_the_promise_for_the_complete_data(tmp_path):
     fill(tmp_path)
     options = (
         "people.csv",
@@ -259,9 +259,9 @@ def test_the_ledger_is_shown_in_words_and_for_a_machine(released):
     assert done.returncode == 0
     assert "Ledger of 'people': ε = 1, δ = 1e-06" in done.stdout
     assert ".fit" in done.stdout
-    told = json.loads(run("ledger", "people.ledger", "--json", cwd=released).stdout)
-    assert told["budget"] == {"epsilon": 1.0, "delta": 1e-6}
-    assert [entry["what"] for entry in told["entries"]][:3] == ["age × sex", "age × income", "sex × income"]
+    parsed = json.loads(run("ledger", "people.ledger", "--json", cwd=released).stdout)
+    assert parsed["budget"] == {"epsilon": 1.0, "delta": 1e-6}
+    assert [entry["what"] for entry in parsed["entries"]][:3] == ["age × sex", "age × income", "sex × income"]
 
 
 def test_a_fitted_model_is_sampled_as_often_as_one_likes(folder):
@@ -401,21 +401,21 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "code", "told"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told_before_anything_is_begun(arguments, code, told, folder, run_here):
+@pytest.mark.parametrize(("arguments", "code", "message"), WRONG.values(), ids=WRONG)
+def test_errors_are_reported_before_anything_is_started(arguments, code, message, folder, run_here):
     before = {path: path.read_bytes() for path in folder.iterdir()}
     left, out, err = run_here(*arguments)
     assert left == code
-    assert " ".join(told.split()) in " ".join((err or out).replace("│", " ").split())
+    assert " ".join(message.split()) in " ".join((err or out).replace("│", " ").split())
     assert {path: path.read_bytes() for path in folder.iterdir()} == before  # no folder, no ledger, nothing spent
 
 
 @pytest.mark.parametrize("name", ["epsilon is no number", "epsilon is zero", "no data"])
 def test_real_processes_leave_with_the_same_codes(name, folder):
-    arguments, code, told = WRONG[name]
+    arguments, code, message = WRONG[name]
     done = run_process(*arguments, cwd=folder)
     assert (done.returncode, done.stdout) == (code, "")
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -482,7 +482,7 @@ def test_a_spent_budget_gives_nothing_more(released):
     assert "Try: use the releases that were paid for" in done.stderr
 
 
-def test_the_ledger_lies_beside_the_data_whatever_is_made_from_them(folder, run_here):
+def test_the_ledger_is_beside_the_data_for_every_command(folder, run_here):
     """Each command finds the one budget of the table: a new folder is no new one."""
     promise = ("--epsilon", 1, "--delta", 1e-6)
     table = ("people.csv", "-s", "people.toml")
@@ -548,13 +548,13 @@ def test_a_spent_pure_budget_is_spent_in_spite_of_rounding(run_here):
     assert "the budget of this table is spent" in err
 
 
-def test_the_share_that_is_told_as_left_can_be_spent(folder, run_here):
+def test_the_share_reported_as_left_can_be_spent(folder, run_here):
     """Found by a new user: 66.67% was told as left, and refused with "asks for 66.67%, but 66.67% is left"."""
     fit = ("fit", "people.csv", "-s", "people.toml", "-m", "independent")
-    for share, told in (("33.33333%", "left 66.66%"), ("66.67%", "Spent 100.00% of the budget, left 0.00%")):
+    for share, expected in (("33.33333%", "left 66.66%"), ("66.67%", "Spent 100.00% of the budget, left 0.00%")):
         code, out, _ = run_here(*fit, "--epsilon", 1, "--delta", 0, "--spend", share, "-o", f"{share}.model")
         assert code == 0
-        assert told in out
+        assert expected in out
     account = gl.Ledger.open(folder / "people.ledger")
     assert account.left.value == 0
     assert account.spent.value <= account.capacity.value * (1 + 1e-12)
@@ -587,8 +587,8 @@ def test_synth_ends_with_what_is_spent_and_left(folder, run_here):
     synth = (*SYNTH, "-m", "independent", "--spend", "40%")
     out = run_here(*synth, "--epsilon", 1, "--delta", 0, "-o", "one")[1]
     assert out.endswith("\nSpent 40.00% of the budget, left 60.00%, in people.ledger\n")
-    told = json.loads(run_here(*synth, "-o", "two", "--json")[1])
-    assert (told["spent"], told["left"], told["ledger"]) == (80, 20, "people.ledger")
+    parsed = json.loads(run_here(*synth, "-o", "two", "--json")[1])
+    assert (parsed["spent"], parsed["left"], parsed["ledger"]) == (80, 20, "people.ledger")
 
 
 def test_a_refused_release_leaves_nothing_behind(folder, run_here):
@@ -612,9 +612,11 @@ def test_a_release_that_was_begun_can_be_finished(folder, run_here, monkeypatch)
     assert code == 1
     assert "out was begun under another schema or ledger" in err
     code, out, err = run_here(*SYNTH, "--epsilon", 1, "--delta", 0, "-o", "out", "--json")
-    told = "out was begun with mixture, Extended(): it is finished with the model that was paid for. Nothing is spent."
+    expected = (
+        "out was begun with mixture, Extended(): it is finished with the model that was paid for. Nothing is spent."
+    )
     assert code == 0
-    assert err.splitlines()[0] == told
+    assert err.splitlines()[0] == expected
     assert set(json.loads(out)["files"]) == RELEASE | {"manifest.json"}
     assert ((folder / "out" / "synthetic.model").read_bytes(), (folder / "people.ledger").read_bytes()) == paid
 
@@ -675,7 +677,7 @@ def test_synth_never_prints_a_cell(content, folder, run_here):
     assert not list(folder.rglob("*.ledger"))
 
 
-def test_an_unforeseen_error_is_told_without_its_text(folder, run_here, monkeypatch):
+def test_an_internal_error_is_reported_without_its_text(folder, run_here, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError(CELL)
 
@@ -705,8 +707,8 @@ def test_evaluate_compares_two_files(released, run_here):
     assert "may be shown only if it is public" in done.stdout
     assert (released / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     code, printed, _ = run_here("evaluate", "people.csv", out, "-s", "people.toml", "--json")
-    told = json.loads(printed)
-    assert (code, told["rows"][0], told["spent"]) == (0, 100, None)
+    parsed = json.loads(printed)
+    assert (code, parsed["rows"][0], parsed["spent"]) == (0, 100, None)
     ledger = released / "people.ledger"
     code, printed, _ = run_here("evaluate", "people.csv", out, "-s", "people.toml", "--ledger", ledger, "--json")
     assert "differential privacy" in json.loads(printed)["promise"]
@@ -743,23 +745,23 @@ def test_gaps_in_a_public_table(tmp_path):
     asked = ("gap", "truth.csv", "--schema", "truth.toml", "--mechanism", "mar", "--rate", "0.3", "--observed", "age")
     done = run(*asked, "--seed", "0", "-o", "gapped.csv", "--schema-output", "gapped.toml", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["rows"] == 400
-    assert told["rates"]["age"] == 0
+    parsed = json.loads(done.stdout)
+    assert parsed["rows"] == 400
+    assert parsed["rates"]["age"] == 0
     truth, gapped = (pl.read_csv(tmp_path / f"{name}.csv", infer_schema_length=0) for name in ("truth", "gapped"))
     assert gapped["income"].null_count() > 50
     for name in truth.columns:  # cells that stay are not touched
         stay = gapped[name].is_not_null()
         assert truth[name].filter(stay).equals(gapped[name].filter(stay))
     table = gl.Table.read(tmp_path / "gapped.csv", gl.Schema.read(tmp_path / "gapped.toml"))
-    assert gl.missing.patterns(table).complete == told["complete_rows"]
+    assert gl.missing.patterns(table).complete == parsed["complete_rows"]
     again = run(*asked, "--seed", "0", "-o", "again.csv", cwd=tmp_path)
     assert "declare may_be_missing = true for sex, income" in again.stderr
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "gapped.csv").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--rate", "x"], "--rate 0.2, or --rate income=0.2"),
         (["--rate", "20"], "--rate 20 is no share from 0 to 1. Try: --rate 0.2, or --rate income=0.2"),
@@ -771,10 +773,10 @@ def test_gaps_in_a_public_table(tmp_path):
         (["--rate", "colour=0.2"], "no column 'colour'"),
     ],
 )
-def test_gaps_that_cannot_be_made(arguments, said, tmp_path):
+def test_gaps_that_cannot_be_made(arguments, message, tmp_path):
     done = run("gap", "people.csv", "-s", "people.toml", "-o", "out.csv", *arguments, cwd=fill(tmp_path))
     assert done.returncode == 2
-    assert said in " ".join(done.stderr.replace("│", "").split())
+    assert message in " ".join(done.stderr.replace("│", "").split())
 
 
 # ---------------------------------------------------------------------- hints, warnings, Ctrl-C, encodings
@@ -812,8 +814,8 @@ HINTS = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "told"), HINTS.values(), ids=HINTS)
-def test_hints_at_a_terminal_name_options(arguments, told, folder, run_here):
+@pytest.mark.parametrize(("arguments", "message"), HINTS.values(), ids=HINTS)
+def test_hints_at_a_terminal_name_options(arguments, message, folder, run_here):
     (folder / "wide.toml").write_text(WIDE)
     (folder / "wide.csv").write_text("a,b\n1,2\n")
     (folder / "three.toml").write_text(SCHEMA.replace('"people"\n', '"people"\nrows_per_person = 3\n'))
@@ -835,11 +837,11 @@ def test_hints_at_a_terminal_name_options(arguments, told, folder, run_here):
     assert run_here("fit", "people.csv", "-s", "people.toml", *paid)[0] == 0
     code, _, err = run_here(*arguments)
     assert code in {1, 2, 3}
-    assert told in err
+    assert message in err
 
 
 @pytest.mark.parametrize(
-    ("promise", "told"),
+    ("promise", "expected"),
     [
         (("--epsilon", 1, "--delta", 1e-6), ()),
         (
@@ -853,15 +855,15 @@ def test_hints_at_a_terminal_name_options(arguments, told, folder, run_here):
         ),
     ],
 )
-def test_a_weak_promise_is_told_in_words_before_it_is_made(promise, told, folder, run_here):
+def test_a_weak_promise_is_explained_before_it_is_made(promise, expected, folder, run_here):
     code, _, err = run_here(*SYNTH, *promise, "-m", "independent", "-o", "out")
     statement = (folder / "out" / "privacy.md").read_text(encoding="utf-8")
     assert code == 0
-    assert err.count("Warning: ") == statement.count("**Warning: ") == bool(told)
-    for words in told:
-        assert words in err
-        assert words in statement
-        assert words in run_here("ledger", "people.ledger")[1]
+    assert err.count("Warning: ") == statement.count("**Warning: ") == bool(expected)
+    for text in expected:
+        assert text in err
+        assert text in statement
+        assert text in run_here("ledger", "people.ledger")[1]
 
 
 def test_delta_is_held_against_the_number_of_rows_that_the_schema_expects(folder, run_here):
@@ -872,7 +874,7 @@ def test_delta_is_held_against_the_number_of_rows_that_the_schema_expects(folder
     assert "2,000,000 rows expected" in (folder / "out" / "privacy.md").read_text(encoding="utf-8")
 
 
-def test_ctrl_c_tells_what_was_spent_and_how_to_go_on(tmp_path):
+def test_ctrl_c_reports_what_was_spent_and_how_to_resume(tmp_path):
     bundled = Path(gl.__file__).parent / "demo"
     for name in ("nhanes.csv.gz", "nhanes.toml"):
         shutil.copy(bundled / name, tmp_path)
@@ -929,7 +931,7 @@ def test_evaluate_reads_each_file_in_its_own_encoding(tmp_path, folder, run_here
     assert "latin-1.csv is not utf-8 text\n  Try: pass its encoding: --fake-encoding latin-1" in err
 
 
-def test_data_that_are_not_there_are_told_before_a_finished_release(released, run_here, monkeypatch):
+def test_absent_data_are_reported_before_a_finished_release(released, run_here, monkeypatch):
     early = "gapless.privacy.ledger.check_has_budget"
     monkeypatch.setattr(early, lambda *_: pytest.fail("the ledger was looked for first"))
     code, _, err = run_here("synth", "nope.csv", "-s", "people.toml", "-o", released / "out")
@@ -950,7 +952,7 @@ def test_a_rate_without_a_column_is_one_for_every_column_that_may_be_missing(fol
     assert err.endswith("Try: sex\n")
 
 
-def test_what_is_no_model_is_told_where_models_lie(folder, run_here):
+def test_a_file_that_is_no_model_is_refused_with_a_hint(folder, run_here):
     code, _, err = run_here("sample", "people.csv", "-o", "x.csv")
     assert code == 1
     assert "Try: name a .model file that gapless fit wrote, or a release folder" in err

@@ -30,8 +30,10 @@ class Columns(gl.Kamino):
 METHODS = fast_methods.METHODS | {"chain": Chain, "columns": Columns}
 BUDGETS = {"pure": gl.Budget(1.0, 0), "approximate": gl.Budget(1.0, 1e-6)}
 LONG = {"aim", "mst", "mixture", "kamino", "columns", *GANS}  # where there are many columns
-OWN = [method for method in METHODS if method != "auto"]  # auto is one of the others
-WAYS = [name for name in STRATEGIES if name not in {"impute-mode", "impute-distribution"}]  # they pay as the mean does
+SINGLE_METHODS = [method for method in METHODS if method != "auto"]  # auto is one of the others
+TREATMENTS = [
+    name for name in STRATEGIES if name not in {"impute-mode", "impute-distribution"}
+]  # they pay as the mean does
 PAIRS = [(method, missing) for method in METHODS for missing in STRATEGIES]
 DECLARED = [pair for pair in PAIRS if isinstance(STRATEGIES[pair[1]](), METHODS[pair[0]].treatments)]
 
@@ -45,7 +47,7 @@ def marked(method, *more):
     return pytest.param(method, *more, marks=pytest.mark.slow) if slow else (method, *more)
 
 
-TREATED = [(method, missing) for method, missing in DECLARED if method in OWN and missing in WAYS]
+TREATED = [(method, missing) for method, missing in DECLARED if method in SINGLE_METHODS and missing in TREATMENTS]
 EVERY = [marked(*pair) for pair in TREATED]
 PAID = [marked(*pair, budget) for pair in TREATED for budget in BUDGETS if budget != "pure" or METHODS[pair[0]].pure]
 
@@ -86,7 +88,7 @@ def taken(method):
     return next(missing for some, missing in DECLARED if some == method)
 
 
-def law(model, column):
+def distribution(model, column):
     """The law of a column; counted in a sample if the model has no marginals."""
     known = model.marginal_if_known(column)
     return model.sample(30_000, seed=0).marginal(column) / 30_000 if known is None else known
@@ -169,7 +171,7 @@ def test_at_an_absurd_budget_there_is_a_model_all_the_same(method, missing, tmp_
     model = fitted(method, missing, table)
     sample = model.sample(300, seed=1)
     kept = gl.Table.read(people(300).select("age"), schema=table.schema.select(["age"]))
-    assert np.abs(law(model, "age") - np.bincount(kept.codes[0], minlength=5) / 300).max() < 0.02
+    assert np.abs(distribution(model, "age") - np.bincount(kept.codes[0], minlength=5) / 300).max() < 0.02
     statement = "\n".join(privacy_statement(model, sample, table.ledger))
     assert "e^ε = 10^43430." in statement  # 100,000 / ln 10, rounded up
 
@@ -248,7 +250,7 @@ def test_a_single_column(method, missing, tmp_path):
 
 @pytest.mark.parametrize("others", [pytest.param(0, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize(("method", "missing"), EVERY)
-def test_columns_of_one_cell_are_measured_by_nobody(method, missing, others, tmp_path):
+def test_no_method_measures_columns_of_one_cell(method, missing, others, tmp_path):
     """But one, for the number of rows, where there is no other column."""
     public = [*(schema(others).columns if others else ()), gl.Ordinal("same", ["x"]), gl.Categorical("alike", ["x"])]
     frame = pl.DataFrame(people(200, others).to_dict() | {"same": ["x"] * 200, "alike": ["x"] * 200})
@@ -265,7 +267,9 @@ def test_many_columns_of_methods_that_compare_all_pairs(tmp_path):
         check_width(method, 50, tmp_path)
 
 
-@pytest.mark.parametrize("method", [pytest.param(m, marks=pytest.mark.slow) if m in LONG else m for m in OWN])
+@pytest.mark.parametrize(
+    "method", [pytest.param(m, marks=pytest.mark.slow) if m in LONG else m for m in SINGLE_METHODS]
+)
 def test_two_hundred_columns(method, tmp_path):
     check_width(method, 40 if method == "columns" else 200, tmp_path)  # its time grows with the square
 
@@ -295,7 +299,7 @@ def test_with_much_budget_the_columns_come_out_right(method, missing):
         counts = truth.marginal(name)
         if missing.startswith("impute") and model.schema[name].may_be_missing:
             continue  # filled evenly, or all alike: biased on purpose
-        assert np.abs(law(model, name) - counts / counts.sum()).sum() < 0.05, name
+        assert np.abs(distribution(model, name) - counts / counts.sum()).sum() < 0.05, name
 
 
 @pytest.mark.parametrize(("method", "missing"), EVERY)
@@ -307,7 +311,7 @@ def test_the_same_noise_gives_the_same_model_and_is_stamped(method, missing, tmp
             models.append(fitted(method, missing, table))
         assert str(table.ledger.guarantee()).startswith("NOT PRIVATE")
     if not missing.startswith("impute"):  # filling has chance of its own
-        assert np.array_equal(law(models[0], "color"), law(models[1], "color"))
+        assert np.array_equal(distribution(models[0], "color"), distribution(models[1], "color"))
 
 
 @pytest.mark.parametrize("rows", [-1, 1.5, "10", True])

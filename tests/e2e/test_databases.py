@@ -98,12 +98,12 @@ def test_the_same_noise_gives_the_same_answers_and_diagnostics(people, url, tmp_
         gl.Proportion("smoker == true", missing=gl.HotDeck(on=["age"])),
         gl.Mean("income", missing=gl.HotDeck(on=["age"], limit=2)),
     ]
-    told = []
+    answers = []
     for table in tables(people, url, tmp_path):
         with fixed_noise(7):
-            told.append([str(table.ask(question, spend=table.ledger.share("10%"))) for question in questions])
-            told[-1].append(str(gl.missing.describe_gaps(table, spend=table.ledger.share("40%"))))
-    assert told[0] == told[1] == told[2]
+            answers.append([str(table.ask(question, spend=table.ledger.share("10%"))) for question in questions])
+            answers[-1].append(str(gl.missing.describe_gaps(table, spend=table.ledger.share("40%"))))
+    assert answers[0] == answers[1] == answers[2]
 
 
 def test_what_needs_all_rows_is_refused_in_the_database_and_done_in_memory(people, url, tmp_path):
@@ -115,7 +115,7 @@ def test_what_needs_all_rows_is_refused_in_the_database_and_done_in_memory(peopl
     assert 0 <= held.ask(question, spend=held.ledger.left).estimate <= 1
 
 
-def test_private_training_takes_its_lots_from_the_database(people, url, tmp_path):
+def test_private_training_takes_its_batches_from_the_database(people, url, tmp_path):
     _, database, _ = tables(people, url, tmp_path)
     model = gl.Kamino(missing=gl.CompleteRows(), steps=3).fit(database, spend=database.ledger.left)
     assert model.sample(10, seed=0).rows == 10
@@ -136,7 +136,7 @@ def test_writing_to_the_table_does_not_change_what_was_read(people, url, postgre
     assert counted == 400
 
 
-def test_a_connection_that_breaks_is_told_and_what_was_charged_is_in_the_ledger(people, url, postgres, tmp_path):
+def test_a_broken_connection_is_reported_and_charges_stay_in_the_ledger(people, url, postgres, tmp_path):
     _, database, _ = tables(people, url, tmp_path)
     share = database.ledger.share("10%")
     database.ask(gl.Count(), spend=share)
@@ -154,7 +154,7 @@ def test_a_connection_that_breaks_is_told_and_what_was_charged_is_in_the_ledger(
     assert reveal(again.marginal(()), again.ledger) == 400
 
 
-def test_no_password_is_told(url, tmp_path, caplog, capfd):
+def test_no_password_is_printed_or_stored(url, tmp_path, caplog, capfd):
     """Of connections that fail in many ways, and of one that does not: in no error, what it carries, log or file."""
     caplog.set_level(logging.DEBUG)
     place = url.partition("@")[2]
@@ -169,7 +169,7 @@ def test_no_password_is_told(url, tmp_path, caplog, capfd):
         f"postgresql:///registry?{SECRET}",
         Path(url),
     ]
-    told = []
+    texts = []
     for data, query in [
         *((data, QUERY) for data in wrong),
         (url, "SELECT nothing"),
@@ -179,17 +179,17 @@ def test_no_password_is_told(url, tmp_path, caplog, capfd):
         with pytest.raises(gl.GaplessError) as error:
             gl.read(data, SCHEMA, protect=gl.Rows(1), budget=BUDGET, ledger=tmp_path / "x.ledger", query=query)
         assert error.value.__context__ is error.value.__cause__ is None
-        told.append(str(error.value))
+        texts.append(str(error.value))
         for look in (gl.Table.read, check, lambda place, _: gl.data.draft_schema(place)):
             with pytest.raises(gl.errors.ReadError, match="a database is not read here") as error:
                 look(data, SCHEMA)
-            told.append(str(error.value))
+            texts.append(str(error.value))
     with pytest.raises(gl.errors.LedgerError, match="a database has no place beside it") as error:
         gl.read(url, SCHEMA, protect=gl.Rows(1), budget=BUDGET, query=QUERY)
     table = gl.read(url, SCHEMA, protect=gl.Rows(1), budget=BUDGET, ledger=tmp_path / "y.ledger", query=QUERY)
     gl.Independent().fit(table, spend=table.ledger.left).save(tmp_path / "y.model")
     files = [path.read_bytes().decode(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
-    told += [
+    texts += [
         str(error.value),
         repr(table),
         repr(reveal(table._rows, table.ledger)),
@@ -198,7 +198,7 @@ def test_no_password_is_told(url, tmp_path, caplog, capfd):
         *files,
     ]
     assert len(files) >= 3
-    assert not [text for text in told if SECRET in text]
+    assert not [text for text in texts if SECRET in text]
 
 
 PROBLEMS = {
@@ -227,9 +227,9 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("query", PROBLEMS)
-def test_what_is_wrong_with_a_query_is_told_before_a_ledger_is_made(query, url, tmp_path):
-    kind, words = PROBLEMS[query]
-    with pytest.raises(kind, match=words):
+def test_a_wrong_query_is_refused_before_a_ledger_is_made(query, url, tmp_path):
+    kind, message = PROBLEMS[query]
+    with pytest.raises(kind, match=message):
         gl.read(url, SCHEMA, protect=gl.Rows(1), budget=BUDGET, ledger=tmp_path / "x.ledger", query=query)
     assert not list(tmp_path.iterdir())
 

@@ -39,7 +39,7 @@ def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
 
 @pytest.mark.parametrize("command", ["fit", "synth"])
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         (
             ["--missing", "observed"],
@@ -55,39 +55,39 @@ def test_help_is_read_from_the_declarations(command, run_here, monkeypatch):
     ],
 )
 def test_what_is_not_declared_is_refused_before_a_ledger_is_made(
-    command, options, code, said, folder, run_here, monkeypatch
+    command, options, code, message, folder, run_here, monkeypatch
 ):
     """A ledger's δ is for good: one that was made for a method that cannot use it would be in the way."""
     monkeypatch.setitem(METHODS, "chain", Chain)
     before = sorted(folder.iterdir())
-    left, _, told = run_here(
+    left, _, printed = run_here(
         command, "t.csv", "-s", "t.toml", "-o", "x", "-m", "chain", "--epsilon", "1", "--delta", "0", *options
     )
-    assert (left, told.endswith(said)) == (code, True), told
+    assert (left, printed.endswith(message)) == (code, True), printed
     assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("asked", [("-m", "kamino"), ("-m", "mst", "--missing", "impute-kamino")])
 def test_training_needs_delta_and_is_refused_before_a_ledger_is_made(asked, folder, run_here):
     before = sorted(folder.iterdir())
-    code, _, told = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", "--epsilon", "1", "--delta", "0", *asked)
+    code, _, printed = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", "--epsilon", "1", "--delta", "0", *asked)
     assert code == 3
-    assert "Kamino.fit: this method cannot promise δ = 0" in told
+    assert "Kamino.fit: this method cannot promise δ = 0" in printed
     assert sorted(folder.iterdir()) == before
 
 
 def test_gaps_are_filled_by_kamino_first(folder, run_here):
     asked = ("--epsilon", "1", "--delta", "1e-6", "-m", "independent", "--missing", "impute-kamino")
-    code, out, told = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", *asked)
-    assert code == 0, told
+    code, out, printed = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", *asked)
+    assert code == 0, printed
     assert "FromModel(model=Kamino(" in out
 
 
 def test_a_declared_combination_is_fitted(folder, run_here, monkeypatch):
     monkeypatch.setitem(METHODS, "chain", Chain)
     asked = ("--epsilon", "1", "--delta", "1e-6", "-m", "chain", "--missing", "observed")
-    code, out, told = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", *asked)
-    assert code == 0, told
+    code, out, printed = run_here("fit", "t.csv", "-s", "t.toml", "-o", "x", *asked)
+    assert code == 0, printed
     assert out.startswith("chain: 1 column of 't'")
 
 

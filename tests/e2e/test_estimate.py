@@ -64,11 +64,11 @@ SYNTH = (
 )
 
 
-def test_a_release_with_copies_is_whole_and_says_how_to_analyse_it(folder, run_here):
+def test_a_release_with_copies_is_whole_and_explains_its_analysis(folder, run_here):
     code, _, _ = run_here(*SYNTH, "--copies", 3, "--seed", 5)
     assert code == 0
-    code, told, _ = run_here("verify", "out")
-    assert code == 0, told
+    code, printed, _ = run_here("verify", "out")
+    assert code == 0, printed
     copies = pl.read_csv(folder / "out" / "copies.csv.gz")
     assert copies.columns == ["copy", "age", "sex", "income"]
     assert sorted(copies["copy"].unique()) == [1, 2, 3]
@@ -79,14 +79,14 @@ def test_a_release_with_copies_is_whole_and_says_how_to_analyse_it(folder, run_h
     guide = (folder / "out" / "analysis.md").read_text()
     assert "every pair of columns" in guide
     (python,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", python],
         cwd=folder / "out",
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    assert "by noise" in told
+    assert "by noise" in printed
 
 
 def in_r(table, tmp_path, *, method="aim"):
@@ -113,7 +113,7 @@ YES = pl.DataFrame({"smoker": [True, False] * 100, "asked": ["Yes", "No"] * 100}
 
 
 @pytest.mark.parametrize(
-    ("frame", "columns", "method", "told"),
+    ("frame", "columns", "method", "expected"),
     [
         (
             BABIES,
@@ -141,10 +141,10 @@ YES = pl.DataFrame({"smoker": [True, False] * 100, "asked": ["Yes", "No"] * 100}
         ),
     ],
 )
-def test_the_guide_asks_r_for_what_the_rows_hold(frame, columns, method, told, tmp_path):
+def test_the_guide_asks_r_for_what_the_rows_hold(frame, columns, method, expected, tmp_path):
     """Names that hold words of the template, levels that R reads as TRUE, columns that were counted alone."""
     table = gl.Table.read(frame, gl.Schema("t", columns))
-    assert in_r(table, tmp_path, method=method) == told
+    assert in_r(table, tmp_path, method=method) == expected
 
 
 @pytest.mark.slow
@@ -156,14 +156,14 @@ def test_the_guide_pools_in_r_as_gapless_does(folder, run_here):
     (code,) = re.findall(r"```r\n(.*?)```", guide, re.DOTALL)
     (explained, by) = re.findall(r"lm\(`(\w+)` ~ `(\w+)`", code)[0]
     assert (explained, by) == ("age", "sex")
-    told = subprocess.run(
+    printed = subprocess.run(
         ["Rscript", "-e", f"options(digits = 12)\n{code}"],
         cwd=folder / "out",
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    in_r = np.array([line.split() for line in told.splitlines()[1::2]], dtype=float)
+    in_r = np.array([line.split() for line in printed.splitlines()[1::2]], dtype=float)
 
     def slopes(file):
         for (_,), rows in pl.read_csv(folder / "out" / file).group_by("copy", maintain_order=True):
@@ -188,22 +188,22 @@ def test_the_guide_pools_in_r_as_gapless_does(folder, run_here):
 def test_estimates_are_printed_with_intervals_and_spend_nothing(folder, run_here):
     run_here(*SYNTH, "--spend", "50%")
     before = (folder / "people.ledger").read_bytes()
-    code, told, _ = run_here("estimate", "out", "mean(age) by sex", "median(income)", "--copies", 3, "--seed", 2)
+    code, printed, _ = run_here("estimate", "out", "mean(age) by sex", "median(income)", "--copies", 3, "--seed", 2)
     assert code == 0
-    assert "by noise" in told
-    assert "nothing was spent" in told
-    code, told, _ = run_here("estimate", "out/synthetic.model", "mean(age) by sex", "--copies", 3, "--json")
-    (pooled,) = json.loads(told)
-    assert [each["name"] for each in pooled["estimates"]] == ["F", "M"]
-    assert all(each["interval"] for each in pooled["estimates"])
+    assert "by noise" in printed
+    assert "nothing was spent" in printed
+    code, printed, _ = run_here("estimate", "out/synthetic.model", "mean(age) by sex", "--copies", 3, "--json")
+    (pooled,) = json.loads(printed)
+    assert [estimate["name"] for estimate in pooled["estimates"]] == ["F", "M"]
+    assert all(estimate["interval"] for estimate in pooled["estimates"])
     assert (folder / "people.ledger").read_bytes() == before
 
 
-def test_what_is_not_supported_says_so_at_a_terminal(folder, run_here):
+def test_an_unsupported_estimate_is_reported_at_a_terminal(folder, run_here):
     run_here(*SYNTH)
-    code, told, _ = run_here("estimate", "out", "mean(age) where sex == F and income >= 2", "--copies", 2)
+    code, printed, _ = run_here("estimate", "out", "mean(age) where sex == F and income >= 2", "--copies", 2)
     assert code == 0
-    assert "not supported by this release: age × sex × income was not measured" in told
+    assert "not supported by this release: age × sex × income was not measured" in printed
 
 
 @pytest.mark.parametrize(
@@ -217,14 +217,14 @@ def test_what_cannot_be_estimated_is_refused(question, code, folder, run_here):
 
 def test_copies_are_written_and_replace_nothing(folder, run_here):
     run_here(*SYNTH)
-    code, told, _ = run_here("copies", "out", "-o", "all.parquet", "--copies", 2)
-    assert (code, "2 copies in all.parquet" in told) == (0, True)
+    code, printed, _ = run_here("copies", "out", "-o", "all.parquet", "--copies", 2)
+    assert (code, "2 copies in all.parquet" in printed) == (0, True)
     assert run_here("copies", "out", "-o", "people.csv", "--copies", 2)[0] == 1
-    code, told, _ = run_here("copies", "out", "-o", "each", "--copies", 2, "--json")
-    assert json.loads(told) == {"files": ["each/copy-1.csv", "each/copy-2.csv"], "copies": 2}
+    code, printed, _ = run_here("copies", "out", "-o", "each", "--copies", 2, "--json")
+    assert json.loads(printed) == {"files": ["each/copy-1.csv", "each/copy-2.csv"], "copies": 2}
 
 
-def test_slips_with_copies_are_told_before_anything_is_spent(folder, monkeypatch):
+def test_wrong_options_for_copies_are_refused_before_anything_is_spent(folder, monkeypatch):
     monkeypatch.chdir(folder)
     promise = {"protect": gl.Rows(1), "budget": gl.Budget(1.0, 1e-6)}
     with pytest.raises(gl.errors.ModelError, match="copies = 1"):
@@ -246,23 +246,23 @@ def test_slips_with_copies_are_told_before_anything_is_spent(folder, monkeypatch
 
 def test_what_is_always_measured_is_asked_for_by_name(folder, run_here):
     synth = [*SYNTH[:-2], "--always", "age+sex+income"]
-    code, _, told = run_here(*synth, "--method", "mst")
-    assert (code, "mst measures no tables for certain" in told, "leave --always out" in told) == (1, True, True)
+    code, _, printed = run_here(*synth, "--method", "mst")
+    assert (code, "mst measures no tables for certain" in printed, "leave --always out" in printed) == (1, True, True)
     for slip in ("age", "age+age", "age+", "age+nothing"):
         assert run_here(*SYNTH[:-2], "--always", slip)[0] == 2
     assert not (folder / "people.ledger").exists()
     assert run_here(*synth)[0] == 0
-    code, told, _ = run_here("estimate", "out", "mean(age) where sex == F and income >= 2", "--copies", 2)
-    assert (code, "by noise" in told) == (0, True)
+    code, printed, _ = run_here("estimate", "out", "mean(age) where sex == F and income >= 2", "--copies", 2)
+    assert (code, "by noise" in printed) == (0, True)
     assert "aim" in (folder / "out" / "privacy.md").read_text()
 
 
-def test_what_goes_for_several_questions_is_told_once(folder, run_here):
+def test_notes_for_several_questions_are_printed_once(folder, run_here):
     run_here(*SYNTH)
     asked = [f"mean(age) where sex == {sex} and income >= 2" for sex in "FM"]
-    _, told, _ = run_here("estimate", "out", *asked, "mean(age)", "--copies", 2)
-    assert told.count("not supported by this release") == told.count("nothing was spent") == 1
-    assert "--method aim --always age+sex+income measures it" in told
+    _, printed, _ = run_here("estimate", "out", *asked, "mean(age)", "--copies", 2)
+    assert printed.count("not supported by this release") == printed.count("nothing was spent") == 1
+    assert "--method aim --always age+sex+income measures it" in printed
 
 
 def test_a_model_is_found_in_a_folder_and_by_its_file(folder, run_here):

@@ -34,7 +34,7 @@ def commands():
     """Every command by its words, groups of commands included."""
     found = {}
     for name, command in typer.main.get_command(app).commands.items():
-        found |= {(name, each): sub for each, sub in getattr(command, "commands", {(): command}).items()}
+        found |= {(name, subcommand): sub for subcommand, sub in getattr(command, "commands", {(): command}).items()}
     return {tuple(filter(None, names)): command for names, command in found.items()}
 
 
@@ -52,8 +52,8 @@ def write_sheet(path):
     office, package = f"{url}/officeDocument/2006/relationships", f"{url}/package/2006"
 
     def relation(kind, target):
-        one = f'<Relationship Id="r1" Type="{office}/{kind}" Target="{target}"/>'
-        return f'<Relationships xmlns="{package}/relationships">{one}</Relationships>'
+        relationship = f'<Relationship Id="r1" Type="{office}/{kind}" Target="{target}"/>'
+        return f'<Relationships xmlns="{package}/relationships">{relationship}</Relationships>'
 
     def line(number, row):
         cells = (
@@ -120,8 +120,8 @@ def test_every_ending_that_the_help_offers_is_taken(names, parameter, ending, fo
     new = f"{made}{ending}" if parameter == "output" else made
     ledger = ("--ledger", f"{made}.ledger") if names[0] in ("synth", "fit", "ask", "weigh") else ()
     kind = ending if parameter == "data" else ".csv"
-    own = shutil.copy(folder / f"people{kind}", folder / f"{made}-own{kind}").name  # a file has one ledger
-    code, _, err = run_here(*TRIED[names, parameter](own, new), *ledger)
+    copied = shutil.copy(folder / f"people{kind}", folder / f"{made}-own{kind}").name  # a file has one ledger
+    code, _, err = run_here(*TRIED[names, parameter](copied, new), *ledger)
     assert code == 0, err
     if parameter == "output":
         assert (folder / new).is_file()
@@ -167,9 +167,11 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("files", "told"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(("files", "message"), BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("command", ["evaluate", "weigh", "sample"])
-def test_a_folder_that_is_no_release_is_refused_and_nothing_is_spent(command, files, told, folder, run_here, tmp_path):
+def test_a_folder_that_is_no_release_is_refused_and_nothing_is_spent(
+    command, files, message, folder, run_here, tmp_path
+):
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     arguments = {
@@ -179,6 +181,6 @@ def test_a_folder_that_is_no_release_is_refused_and_nothing_is_spent(command, fi
     }
     code, _, err = run_here(command, *arguments[command])
     assert code == 1
-    assert (told if command != "sample" or "finished" in told else "no model") in err
+    assert (message if command != "sample" or "finished" in message else "no model") in err
     assert not (folder / "w.csv").exists()
     assert not (folder / "w.ledger").exists()

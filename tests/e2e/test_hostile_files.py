@@ -48,11 +48,11 @@ def run(*commands):
 
 
 def refused(*commands, error):
-    for (_, arguments), (code, _, said) in zip(commands, run(*commands), strict=True):
-        assert code in {1, 2, 3}, (arguments, said)
-        assert said.startswith(error), (arguments, said)
-        assert "\n  Try: " in said
-        assert "Internal error" not in said
+    for (_, arguments), (code, _, printed) in zip(commands, run(*commands), strict=True):
+        assert code in {1, 2, 3}, (arguments, printed)
+        assert printed.startswith(error), (arguments, printed)
+        assert "\n  Try: " in printed
+        assert "Internal error" not in printed
 
 
 def folders(names, tmp_path):
@@ -146,9 +146,9 @@ def test_a_noise_that_no_memory_holds_has_a_figure_all_the_same(tmp_path):
     table.ledger.grant(table.ledger.share("1e-9%"), to="t").release(
         table.marginal(["a"]), gl.privacy.DiscreteGaussian(1e12), what="a"
     )
-    ((code, said, _),) = run((tmp_path, ["ledger", "a.ledger"]))
+    ((code, printed, _),) = run((tmp_path, ["ledger", "a.ledger"]))
     assert code == 0
-    assert "ε = 0.001" in said
+    assert "ε = 0.001" in printed
 
 
 @pytest.fixture
@@ -160,25 +160,25 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("epsilon", ["nan", "inf", "1e999", "-1"])
 def test_an_epsilon_that_is_none(epsilon, folder, run_here):
-    code, _, said = run_here("synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", epsilon, "--delta", 0)
-    assert (code, said.splitlines()[0][:12]) == (3, "BudgetError:")
+    code, _, printed = run_here("synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", epsilon, "--delta", 0)
+    assert (code, printed.splitlines()[0][:12]) == (3, "BudgetError:")
     assert not (folder / "a.ledger").exists()
 
 
 @pytest.mark.parametrize("spend", ["nan", "inf", "1e999%", "9" * 5000, "-1"])
 def test_a_share_that_is_none(spend, folder, run_here):
-    code, _, said = run_here(
+    code, _, printed = run_here(
         "synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", "1", "--delta", "0", "--spend", spend
     )
-    assert (code, said.splitlines()[0][:12]) == (3, "BudgetError:")
+    assert (code, printed.splitlines()[0][:12]) == (3, "BudgetError:")
     assert not (folder / "a.ledger").exists()
 
 
 @pytest.mark.parametrize("option", ["--rows", "--seed", "--copies", "--expected-rows"])
 def test_whole_numbers_of_5000_digits(option, folder, run_here):
-    code, _, said = run_here(
+    code, _, printed = run_here(
         "synth", "a.csv", "-s", "a.toml", "-o", "out", "--epsilon", "1", "--delta", "0", option, "9" * 5000
     )
     assert code == 2
-    assert "Internal error" not in said
+    assert "Internal error" not in printed
     assert not (folder / "a.ledger").exists()

@@ -74,7 +74,7 @@ def test_no_html_or_svg_has_a_script_from_a_name(release, page):
         expat.ParserCreate().Parse(text, True)  # well-formed
 
 
-def test_the_files_of_rows_have_no_formula_and_the_release_says_so(release):
+def test_the_files_of_rows_have_no_formula_and_the_release_states_it(release):
     folder = release / "release"
     with (folder / "synthetic.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)

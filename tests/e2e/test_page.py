@@ -12,7 +12,7 @@ from helpers import command_line
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PAGES = ("release/report.html", "comparison.html")  # of a release, and of the bundled table, which is public
-OWN = "not an origin"  # who asks, when the browser itself does at every start, whatever page it shows
+BROWSER_ITSELF = "not an origin"  # who asks, when the browser itself does at every start, whatever page it shows
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,11 @@ def visit(page, folder):
     )
     assert "</html>" in done.stdout
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    asked = {one["params"]["url"] for one in events(log) if one.get("params", {}).get("initiator", OWN) != OWN}
+    asked = {
+        event["params"]["url"]
+        for event in events(log)
+        if event.get("params", {}).get("initiator", BROWSER_ITSELF) != BROWSER_ITSELF
+    }
     return console, sorted(url for url in asked if urlsplit(url).scheme not in ("file", "data"))
 
 
@@ -119,7 +123,7 @@ def test_the_pages_name_no_address_and_no_script(demo, name):
     assert len(text) < 1_000_000
 
 
-def test_the_report_of_a_release_says_what_its_numbers_are(demo):
+def test_the_report_of_a_release_explains_its_numbers(demo):
     text = (demo / PAGES[0]).read_text(encoding="utf-8")
     assert "not how close they are to the truth" in text
     assert "differential privacy" in text

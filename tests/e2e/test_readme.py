@@ -79,11 +79,11 @@ def check_printed(printed, shown, of):
 
 
 def test_the_commands_of_the_readme_work_as_typed_and_print_what_it_shows(folder):
-    told = list(commands())
-    assert [shlex.split(command)[1] for command, _ in told] == [
+    examples = list(commands())
+    assert [shlex.split(command)[1] for command, _ in examples] == [
         *("schema", "check", "synth", "ledger", "synth", "evaluate", "sample", "sample", "verify", "estimate")
     ]
-    for place, (command, shown) in enumerate(told):
+    for place, (command, shown) in enumerate(examples):
         # The first command in a shell, as typed; the others as a shell would split them, without its start.
         done = shell(command, folder, SHELL) if place == 0 else command_line.run(*shlex.split(command)[1:], cwd=folder)
         check_printed(done.stdout + done.stderr, shown, command)

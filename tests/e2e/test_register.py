@@ -88,7 +88,7 @@ def test_no_command_takes_a_second_ledger_for_a_file_that_was_paid_for(folder, r
     assert spent("big/2024.ledger") == 2
 
 
-def test_a_release_says_what_was_checked_and_holds_no_register(folder, run_here):
+def test_a_release_states_what_was_checked_and_has_no_register(folder, run_here):
     assert run_here(*synth("big/2024.csv", "big/../release", *PAID))[0] == 0
     assert (folder / "big" / REGISTER).exists()
     names = [path.name for path in (folder / "release").rglob("*")]
@@ -107,7 +107,7 @@ def test_a_release_says_what_was_checked_and_holds_no_register(folder, run_here)
     assert run_here("verify", "release")[0] == 1
 
 
-def test_a_release_from_a_folder_that_cannot_be_written_to_says_so(folder, run_here, monkeypatch):
+def test_a_release_from_a_read_only_folder_states_it(folder, run_here, monkeypatch):
     def refuse(path):
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
@@ -129,11 +129,11 @@ def test_a_larger_unit_than_the_ledger_has_is_no_reason_for_a_false_number(folde
         assert run_here(*ask, *PAID, "count()")[0] == 0
     (folder / "people.toml").write_text(TABLE.replace('"people"', '"people"\nrows_per_person = 14', 1))
     code, _, err = run_here(*ask, *COUNT)
-    told = " ".join(err.split())
+    printed = " ".join(err.split())
     assert code == 1
-    assert "For a person with 14 rows (14, 0.699888)-differential privacy is left, in place of (1, 1e-06)" in told
-    assert "Try: release nothing more under this ledger" in told
-    assert "rows_per_person = 1 " not in told
+    assert "For a person with 14 rows (14, 0.699888)-differential privacy is left, in place of (1, 1e-06)" in printed
+    assert "Try: release nothing more under this ledger" in printed
+    assert "rows_per_person = 1 " not in printed
     assert spent("big/2024.ledger") == 2
 
 
@@ -194,12 +194,12 @@ pay("big/2024.csv", "a.ledger")
     assert child(folder, code).wait(timeout=60) == -signal.SIGKILL
     assert spent(folder / "a.ledger") == 0
     again = child(folder, 'pay("big/2024.csv", sys.argv[1])', "b.ledger", stderr=subprocess.PIPE)
-    _, said = again.communicate(timeout=60)
+    _, printed = again.communicate(timeout=60)
     if moment == "between the register and the charge":
-        assert "second budget for the same rows; nothing was spent so far" in said
+        assert "second budget for the same rows; nothing was spent so far" in printed
         assert child(folder, 'pay("big/2024.csv", sys.argv[1])', "a.ledger").wait(timeout=60) == 0
         assert spent(folder / "a.ledger") == 1
     else:
-        assert (again.returncode, said) == (0, "")
+        assert (again.returncode, printed) == (0, "")
     entered = [json.loads(line)["name"] for line in (folder / "big" / REGISTER).read_text().splitlines()[1:]]
     assert entered == ["2024.csv"]

@@ -93,8 +93,8 @@ def test_one_call_gives_the_files_of_the_command_to_the_byte(options, arguments,
     assert set(release.files) == {path.name for path in Path("out").iterdir()}
 
 
-def test_what_comes_back_says_what_was_promised_and_where_things_are():
-    phases, told = [], []
+def test_the_result_has_the_guarantee_and_all_paths():
+    phases, messages = [], []
     release = read_and_release(
         "people.csv",
         schema(),
@@ -104,7 +104,7 @@ def test_what_comes_back_says_what_was_promised_and_where_things_are():
         spend="25%",
         method="independent",
         progress=lambda phase, done, of: phases.append((phase, done <= of)),
-        notify=told.append,
+        notify=messages.append,
     )
     assert isinstance(release, Release)
     account = gl.Ledger.open("people.ledger")
@@ -116,7 +116,7 @@ def test_what_comes_back_says_what_was_promised_and_where_things_are():
     assert release.model.sample(5, seed=1).to_text().equals(gl.load("out/synthetic.model").sample(5, seed=1).to_text())
     assert [phase for phase, _ in phases[-2:]] == ["sampling", "writing"]
     assert all(whole for _, whole in phases)
-    assert told[0].startswith("Warning: ε = 12 is above 10, A VERY WEAK PROMISE")
+    assert messages[0].startswith("Warning: ε = 12 is above 10, A VERY WEAK PROMISE")
     with pytest.raises(FrozenInstanceError):
         release.rows = 0
 
@@ -164,18 +164,18 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "error", "told"), SLIPS.values(), ids=SLIPS)
-def test_slips_are_told_before_anything_is_spent_and_leave_nothing_behind(arguments, error, told):
+@pytest.mark.parametrize(("arguments", "error", "message"), SLIPS.values(), ids=SLIPS)
+def test_wrong_options_are_refused_before_anything_is_spent_or_written(arguments, error, message):
     before = sorted(Path().rglob("*"))
     call = {"data": "people.csv", "schema": schema(), "folder": "new/out"} | PROMISE | arguments
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         read_and_release(call.pop("data"), call.pop("schema"), call.pop("folder"), **call)
     made = {path for path in Path().rglob("*") if path not in before}
     assert made <= {Path(name) for name in ("people.ledger", "people.ledger.seal", "privacy.md", "privacy.md.seal")}
     assert all(not gl.Ledger.open(path).entries for path in made if path.suffix != ".seal")
 
 
-def test_a_spent_budget_is_told_before_a_folder_stays(monkeypatch):
+def test_a_spent_budget_is_refused_and_leaves_no_folder(monkeypatch):
     read_and_release("people.csv", schema(), "out", **PROMISE, method="independent")
     monkeypatch.setattr("secrets.token_hex", lambda *_: "another")  # the token of the next run
     before = contents(Path())
@@ -233,10 +233,10 @@ def test_a_release_that_stops_at_any_file_is_taken_up_for_free(folder, monkeypat
                 release_of_half()
         assert Path("out/README.txt").read_text().startswith("This release is not finished")
         paid = Path("people.ledger").read_bytes()
-        told = []
-        release = release_of_half(notify=told.append)
+        messages = []
+        release = release_of_half(notify=messages.append)
         assert release.taken_up
-        assert told == [
+        assert messages == [
             "out was begun with mst, Extended(): it is finished with the model that was paid for. Nothing is spent."
         ]
         assert Path("people.ledger").read_bytes() == paid
@@ -287,7 +287,7 @@ def test_a_release_is_taken_up_when_the_budget_is_spent_and_under_its_own_ledger
     assert (release.taken_up, release.balance.left) == (True, 0)
 
 
-def test_the_command_tells_before_it_reads_the_table_that_its_budget_is_spent(folder, run_here, monkeypatch):
+def test_the_command_refuses_a_spent_budget_before_it_reads_the_table(folder, run_here, monkeypatch):
     synth = ("synth", "people.csv", "-s", "people.toml", "-m", "independent", "-o")
     assert run_here(*synth, "out", "--epsilon", 1, "--delta", 0)[0] == 0
     monkeypatch.setattr("gapless.cli.app.Source.read", None)
@@ -313,7 +313,7 @@ def test_a_model_is_that_of_the_command(folder, run_here, monkeypatch):
         read_and_save("people.csv", schema(), "p.model", **PROMISE)
 
 
-def test_a_model_that_was_paid_for_gets_a_name_of_its_own_if_somebody_was_faster():
+def test_a_paid_model_gets_another_name_if_its_path_is_taken():
     def take(phase, *_):
         if phase != "reading":
             Path("p.model").write_text("mine")
@@ -364,11 +364,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("questions", "percent", "error", "told"), REFUSED.values(), ids=REFUSED)
-def test_all_questions_can_be_answered_and_paid_for_or_none_is_asked(questions, percent, error, told):
+@pytest.mark.parametrize(("questions", "percent", "error", "message"), REFUSED.values(), ids=REFUSED)
+def test_all_questions_can_be_answered_and_paid_for_or_none_is_asked(questions, percent, error, message):
     people = opened()
     people.ask(gl.Count(), spend=people.ledger.share("50%"))
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         ask_all(people, questions, spend=people.ledger.share(f"{percent}%"))
     assert len(gl.Ledger.open("people.ledger").entries) == 1
 
@@ -409,15 +409,15 @@ def test_questions_of_one_release_each_are_one_batch_priced_by_its_exact_total()
 
 def test_a_column_of_one_bin_stops_no_page():
     """Bins that are learned from few rows may be one: the release is paid for, and is finished."""
-    told = TABLE.replace("bounds = [0, 1000]\nbins = 4", "bounds = [0, 1000]\nbins = 1")
-    made = read_and_release("people.csv", gl.Schema.from_toml(told), "out", **PROMISE, method="independent")
+    one_bin = TABLE.replace("bounds = [0, 1000]\nbins = 4", "bounds = [0, 1000]\nbins = 1")
+    made = read_and_release("people.csv", gl.Schema.from_toml(one_bin), "out", **PROMISE, method="independent")
     assert (made.folder / "report.html").is_file()
 
 
-def test_columns_that_constraints_flatten_are_told():
+def test_columns_that_constraints_flatten_are_reported():
     rule = '[[constraint]]\nnot = "t1.income == t2.income and t1.age != t2.age"\n'
-    said = []
+    messages = []
     read_and_release(
-        "people.csv", gl.Schema.from_toml(TABLE + rule), "out", **PROMISE, method="mst", notify=said.append
+        "people.csv", gl.Schema.from_toml(TABLE + rule), "out", **PROMISE, method="mst", notify=messages.append
     )
-    assert any("bins have one value each where that is needed: " in line and "income" in line for line in said)
+    assert any("bins have one value each where that is needed: " in line and "income" in line for line in messages)

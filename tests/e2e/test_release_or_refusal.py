@@ -144,10 +144,10 @@ def pairwise(options, seed):
     chance, cases = random.Random(seed), []
     waiting = {
         pair
-        for one, other in combinations(sorted(options), 2)
-        for first in options[one]
-        for second in options[other]
-        for pair in [((one, first), (other, second))]
+        for name, other in combinations(sorted(options), 2)
+        for value in options[name]
+        for other_value in options[other]
+        for pair in [((name, value), (other, other_value))]
     }
     for pair in sorted(waiting, key=repr):
         if pair not in waiting:
@@ -228,8 +228,8 @@ CASES = pairwise(ORDINARY, seed=0)
 
 
 def name_of(case):
-    told = [str(case[name]) for name in ("method", "schema", "missing")]
-    return ", ".join(told + [f"{name}={case[name]}" for name in OPTIONS if case[name] != OPTIONS[name][0]][3:])
+    parts = [str(case[name]) for name in ("method", "schema", "missing")]
+    return ", ".join(parts + [f"{name}={case[name]}" for name in OPTIONS if case[name] != OPTIONS[name][0]][3:])
 
 
 def marked(case):
@@ -248,6 +248,6 @@ def test_a_release_or_nothing_is_charged(case, tmp_path):
 def test_every_two_options_meet_and_mostly_make_a_release():
     seen = set().union(*map(pairs_of, CASES))
     names = sorted(ORDINARY)
-    wanted = sum(len(ORDINARY[one]) * len(ORDINARY[other]) for one, other in combinations(names, 2))
+    wanted = sum(len(ORDINARY[first]) * len(ORDINARY[second]) for first, second in combinations(names, 2))
     assert len(seen) == wanted
     assert sum(map(declared, CASES)) > len(CASES) / 2

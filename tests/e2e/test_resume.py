@@ -158,12 +158,12 @@ def test_auto_chooses_by_the_share_that_it_was_begun_with(folder):
     chosen = []
     choose = gl.synth.Auto.choose
 
-    def told(auto, schema, loss, protect):
+    def record_choice(auto, schema, loss, protect):
         chosen.append((loss, *choose(auto, schema, loss, protect)))
         return chosen[-1][1:]
 
     call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "spend": "30%", "expected_rows": 400}
-    with mock.patch.object(gl.synth.Auto, "choose", told):
+    with mock.patch.object(gl.synth.Auto, "choose", record_choice):
         with (
             mock.patch.object(Journal, "write_answers", side_effect=KeyboardInterrupt),
             pytest.raises(KeyboardInterrupt),
@@ -256,7 +256,7 @@ def test_who_has_waited_for_the_same_run_finds_it_done_and_pays_nothing(make, ou
     call = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6), "spend": "30%", "method": "independent"}
     held, waits, errors, flock = threading.Event(), threading.Event(), [], fcntl.flock
 
-    def hold(phase, *_):
+    def pause(phase, *_):
         if phase == "measuring":
             held.set()
             waits.wait(60)
@@ -272,7 +272,7 @@ def test_who_has_waited_for_the_same_run_finds_it_done_and_pays_nothing(make, ou
         except gl.GaplessError as error:
             errors.append(str(error))
 
-    first = threading.Thread(target=run, kwargs={"progress": hold})
+    first = threading.Thread(target=run, kwargs={"progress": pause})
     second = threading.Thread(target=run)
     monkeypatch.setattr(fcntl, "flock", waiting)
     first.start()

@@ -58,4 +58,4 @@ def test_nine_classifiers_for_every_label_of_adult():
     scores = gl.evaluate.f1_scores(truth, fake)
     assert time.monotonic() - start < 900  # minutes on two idle cores
     assert len(scores) >= 12
-    assert all(len(one) == 9 for one in scores.values())
+    assert all(len(by_classifier) == 9 for by_classifier in scores.values())

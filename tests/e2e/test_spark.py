@@ -142,12 +142,12 @@ def test_the_same_noise_gives_the_same_rows(method, spark, tmp_path):
 
 def test_the_same_noise_gives_the_same_answers_and_diagnostics(spark, tmp_path):
     questions = [gl.Mean("income", by="sex"), gl.Median("age"), gl.Mean("income", missing=gl.HotDeck(on=["age"]))]
-    told = []
+    answers = []
     for table in (private(PEOPLE, SCHEMA, tmp_path, budget=gl.Budget(2.0, 1e-6)), far(spark, tmp_path)):
         with fixed_noise(7):
-            told.append([str(table.ask(question, spend=table.ledger.share("10%"))) for question in questions])
-            told[-1].append(str(gl.missing.describe_gaps(table, spend=table.ledger.share("40%"))))
-    assert told[0] == told[1]
+            answers.append([str(table.ask(question, spend=table.ledger.share("10%"))) for question in questions])
+            answers[-1].append(str(gl.missing.describe_gaps(table, spend=table.ledger.share("40%"))))
+    assert answers[0] == answers[1]
 
 
 def test_paths_of_parquet_are_read_by_spark(spark, tmp_path):
@@ -229,17 +229,17 @@ def test_a_table_that_changes_between_two_scans_is_noticed(spark, tmp_path):
     schema = gl.Schema("ages", [gl.Integer("age", bounds=(0, 99), bins=5, outside="refuse")])
     given = {"protect": gl.Rows(1), "budget": gl.Budget(2.0, 1e-6)}
     for number, change in enumerate(({"rows": 299}, {"cut": 299})):
-        said = {"rows": 300, "cut": 300, "more": 100}
-        frame = spark.sql(rows.format(**said))
+        numbers = {"rows": 300, "cut": 300, "more": 100}
+        frame = spark.sql(rows.format(**numbers))
         table = gl.read(frame, schema, ledger=tmp_path / f"{number}.ledger", **given)
         assert reveal(table.marginal("age"), table.ledger).sum() == 300
         name = reveal(table._rows, table.ledger).encoding.source._name
-        spark.sql(rows.format(**said | change)).toDF("r0").createOrReplaceTempView(name)
+        spark.sql(rows.format(**numbers | change)).toDF("r0").createOrReplaceTempView(name)
         with pytest.raises(gl.errors.ReadError, match="the table has changed since it was read"):
             reveal(table.marginal("age", rows="extended"), table.ledger)
 
 
-def test_what_spark_says_of_cells_is_withheld(spark, tmp_path, capfd):
+def test_spark_messages_about_cells_are_withheld(spark, tmp_path, capfd):
     frame = spark_frame(spark, PEOPLE).selectExpr("sex", "CAST(CONCAT('secret', age) AS INT) AS age", "income", "born")
     with pytest.raises(gl.errors.ReadError, match="Spark cannot compute this") as error:
         gl.read(frame, SCHEMA, protect=gl.Rows(1), budget=gl.Budget(1.0, 0), ledger=tmp_path / "x.ledger")

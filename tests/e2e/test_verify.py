@@ -125,7 +125,7 @@ def test_a_ledger_may_lie_there(release, made):
 
 
 @pytest.mark.parametrize(
-    ("taken", "told"),
+    ("taken", "problem"),
     [
         (["schema.toml"], "schema.toml is not the schema of synthetic.model"),
         (["synthetic.model"], "schema.toml is not the schema of synthetic.model"),
@@ -134,14 +134,14 @@ def test_a_ledger_may_lie_there(release, made):
         (["schema.toml", "synthetic.model", "ledger.json"], "manifest.json is of another table or method"),
     ],
 )
-def test_files_of_another_release_are_told_apart(release, made, taken, told):
+def test_files_of_another_release_are_found(release, made, taken, problem):
     for name in taken:
         shutil.copy(made / "others" / name, release)
     sign(release)
-    assert told in verify_release(release).problems
+    assert problem in verify_release(release).problems
 
 
-def test_rows_are_those_that_were_told(release):
+def test_another_number_of_rows_is_found(release):
     rows = pl.read_csv(release / "synthetic.csv", infer_schema=False)
     (release / "synthetic.csv").write_text(rows.reverse().write_csv())
     sign(release)
@@ -154,13 +154,13 @@ def test_rows_are_those_that_were_told(release):
     assert verify_release(release).problems == ("manifest.json tells another number of rows",)
     (release / "synthetic.csv").write_text(rows.select("age").write_csv())
     sign(release)
-    (told,) = verify_release(release).problems
-    assert told.startswith("a file cannot be read, or not under schema.toml: ")
+    (problem,) = verify_release(release).problems
+    assert problem.startswith("a file cannot be read, or not under schema.toml: ")
 
 
 def test_a_promise_cannot_be_made_smaller(release):
     copy = json.loads((release / "ledger.json").read_text())
-    for epsilon, told in (
+    for epsilon, problems in (
         (0.01, ["manifest.json promises something else than ledger.json"]),
         (
             None,
@@ -173,14 +173,14 @@ def test_a_promise_cannot_be_made_smaller(release):
         copy["guarantee"]["epsilon"] = epsilon
         (release / "ledger.json").write_text(json.dumps(copy))
         sign(release)
-        assert list(verify_release(release).problems) == told
+        assert list(verify_release(release).problems) == problems
     for content in ("[]", "{}", "nonsense"):
         (release / "ledger.json").write_text(content)
         sign(release)
         assert verify_release(release).problems == ("ledger.json is no copy of a ledger",)
 
 
-def test_a_release_of_a_test_is_told_consistently(tmp_path):
+def test_a_release_with_test_noise_is_reported_consistently(tmp_path):
     pl.DataFrame({"age": [1, 2, 3]}).write_csv(tmp_path / "people.csv")
     schema = gl.Schema("people", [gl.Integer("age", bounds=(0, 9))])
     with fixed_noise(1):
@@ -189,7 +189,7 @@ def test_a_release_of_a_test_is_told_consistently(tmp_path):
     assert verify_release(tmp_path / "release").problems == ()
 
 
-def test_an_unfinished_release_says_so(release):
+def test_an_unfinished_release_is_refused(release):
     (release / "README.txt").write_text("This release is not finished: …\n")
     assert verify_release(release).problems[0] == "the release is not finished"
 
@@ -216,8 +216,8 @@ def test_the_command(release):
     (release / "notes.txt").write_text("mine")
     done = run("verify", release, "--json")
     assert done.returncode == 1
-    told = json.loads(done.stdout)
-    assert (told["intact"], told["problems"]) == (False, ["notes.txt does not belong to the release"])
+    parsed = json.loads(done.stdout)
+    assert (parsed["intact"], parsed["problems"]) == (False, ["notes.txt does not belong to the release"])
     done = run("verify", release)
     assert (done.returncode, done.stdout.splitlines()[1]) == (1, "  notes.txt does not belong to the release")
     assert run("verify", release.parent).returncode == 1
@@ -231,7 +231,7 @@ def test_given_on_the_command_line(release):
         == 0
     )
     assert pl.read_csv(rows).select("age", "sex").unique().rows() == [(34, "F")]
-    for given, code, told in (
+    for given, code, message in (
         (["sex=Q"], 2, "column 'sex' has no cell 'Q'"),
         (["sex"], 2, "--given sex. Try: --given sex=female, each column once"),
         (["age=3", "age=4"], 2, "each column once"),
@@ -240,11 +240,11 @@ def test_given_on_the_command_line(release):
         options = [word for value in given for word in ("--given", value)]
         done = run("sample", model, *options, "-o", release.parent / "none.csv")
         assert done.returncode == code
-        assert told in " ".join(done.stderr.replace("│", " ").split())
+        assert message in " ".join(done.stderr.replace("│", " ").split())
     assert not (release.parent / "none.csv").exists()
 
 
-def test_kinds_of_gaps_that_parquet_does_not_tell_apart_are_no_other_rows(tmp_path):
+def test_kinds_of_gaps_that_parquet_merges_are_the_same_rows(tmp_path):
     income = gl.Number(
         "income", bounds=(0, 9), bins=3, may_be_missing=True, missing=("", gl.MissingCode("-8", "refused"))
     )

@@ -58,30 +58,30 @@ def test_a_release_gets_weights(folder):
     assert "Independent.fit" in statement
     assert "Unit of privacy: one row" in statement
     page = (folder / "weighted.csv.report.html").read_text(encoding="utf-8")
-    for told in ("rows in effect", "age × sex", "with weights", "differential privacy"):
-        assert told in page
+    for text in ("rows in effect", "age × sex", "with weights", "differential privacy"):
+        assert text in page
     # `evaluate` counts by the weights of the file.
     done = run("evaluate", "people.csv", "weighted.csv", "-s", "people.toml", "--json", cwd=folder)
     found = {score["name"]: score["value"] for score in json.loads(done.stdout)["scores"]}
     assert found["two-way distance"] == pytest.approx(gl.evaluate.kway_distance(truth, weighted), abs=1e-6)
     # The file is public, and weighting it again pays again.
     done = run(*weigh[:-1], "10%", "-o", "again.parquet", "--json", cwd=folder)
-    told = json.loads(done.stdout)
-    assert (told["file"], told["spent"]) == ("again.parquet", pytest.approx(90, abs=0.01))
-    assert told["rows"] >= told["effective_rows"] > 0
+    text = json.loads(done.stdout)
+    assert (text["file"], text["spent"]) == ("again.parquet", pytest.approx(90, abs=0.01))
+    assert text["rows"] >= text["effective_rows"] > 0
 
 
-def test_what_is_wrong_is_told_before_anything_is_spent(folder):
+def test_wrong_options_are_refused_before_anything_is_spent(folder):
     before = (folder / "people.ledger").read_bytes()
     weigh = ("weigh", "people.csv", "out", "-s", "people.toml", "--spend", "30%", "-o")
-    for output, told in [
+    for output, message in [
         ("w.xlsx", "unknown ending"),
         ("people.csv", "people.csv exists"),
         ("no/w.csv", "write"),
     ]:
         done = run(*weigh, output, cwd=folder)
         assert done.returncode == 1
-        assert told in done.stderr
+        assert message in done.stderr
     done = run("weigh", "people.csv", "nothing.csv", "-s", "people.toml", "-o", "w.csv", cwd=folder)
     assert done.returncode == 1
     assert (folder / "people.ledger").read_bytes() == before
@@ -106,9 +106,9 @@ def test_evaluate_counts_by_weights_under_a_drafted_schema(folder, run_here):
     code, out, err = run_here("evaluate", "people.csv", "weighted.csv", "-s", "checked.toml", "-o", "page.html")
     assert (code, err) == (0, "")
     assert f"2,000 rows of truth, {plain.rows:,} rows compared with it, weighted" in out
-    told = json.loads(run_here("evaluate", "people.csv", "weighted.csv", "-s", "checked.toml", "--json")[1])
-    assert told["weighted"]
-    found = {score["name"]: score["value"] for score in told["scores"]}
+    parsed = json.loads(run_here("evaluate", "people.csv", "weighted.csv", "-s", "checked.toml", "--json")[1])
+    assert parsed["weighted"]
+    found = {score["name"]: score["value"] for score in parsed["scores"]}
     assert found == pytest.approx({score.name: score.value for score in expected.scores}, abs=1e-6)
     assert found["one-way distance"] > gl.evaluate.kway_distance(truth, plain, k=1) + 0.1
     pay = ("evaluate", "people.csv", "weighted.csv", "-s", "people.toml", "--spend", "10%", "--json")

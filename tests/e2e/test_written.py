@@ -41,8 +41,8 @@ def test_every_command_reads_what_the_schema_declares_and_writes_it_so(folder):
     head, _, _ = draft.partition("[column.Raucher]")
     schema = head.replace("unchecked = true\n", "").replace('ignore = ["", "Ort"]', 'ignore = [""]') + smoker + place
     (folder / "leute.toml").write_text(schema, encoding="utf-8")
-    told = json.loads(run(folder, "check", "leute.csv", "-s", "leute.toml", "--json"))
-    assert {column["name"]: column["outside"] for column in told["columns"] if column["outside"]} == {"Ort": 60}
+    parsed = json.loads(run(folder, "check", "leute.csv", "-s", "leute.toml", "--json"))
+    assert {column["name"]: column["outside"] for column in parsed["columns"] if column["outside"]} == {"Ort": 60}
     promise = ("--epsilon", 100, "--delta", 1e-6, "--method", "independent")  # all levels are seen in 120 rows
     run(folder, "synth", "leute.csv", "-s", "leute.toml", "-o", "release", "--spend", "50%", *promise)
     text = (folder / "release" / "synthetic.csv").read_bytes().decode("utf-16")
@@ -55,9 +55,9 @@ def test_every_command_reads_what_the_schema_declares_and_writes_it_so(folder):
     assert "Text files are written with separator `';'`" in dictionary
     assert "- spelling in text files: `Nein, Ja`" in dictionary
     assert "- format in text files: `%d.%m.%Y`" in dictionary
-    told = json.loads(run(folder, "evaluate", "leute.csv", "release/synthetic.csv", "-s", "leute.toml", "--json"))
-    assert told
+    parsed = json.loads(run(folder, "evaluate", "leute.csv", "release/synthetic.csv", "-s", "leute.toml", "--json"))
+    assert parsed
     run(folder, "gap", "leute.csv", "-s", "leute.toml", "-r", 0.2, "-o", "gapped.csv", "--schema-output", "gapped.toml")
-    told = json.loads(run(folder, "check", "gapped.csv", "-s", "gapped.toml", "--json"))
-    assert not any(column["refused"] for column in told["columns"])
+    parsed = json.loads(run(folder, "check", "gapped.csv", "-s", "gapped.toml", "--json"))
+    assert not any(column["refused"] for column in parsed["columns"])
     assert "mean(Alter) = " in run(folder, "ask", "leute.csv", "-s", "leute.toml", "--spend", "50%", "mean(Alter)")

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 from gapless.cli.hints import to_cli_hint
-from gapless.cli.stopping import Stopped, stoppable, told
+from gapless.cli.stopping import Stopped, stop_message, stoppable
 from gapless.cli.terminal import without_passwords
 from gapless.errors import BudgetError, GaplessError, QuestionError, SchemaError
 from gapless.text import visible
@@ -33,7 +33,7 @@ def main() -> None:
         print(visible(without_passwords(text, sys.argv[1:]), lines=True), file=sys.stderr)
         sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
     except Stopped as stopped:
-        print(visible(told(), lines=True), file=sys.stderr)
+        print(visible(stop_message(), lines=True), file=sys.stderr)
         sys.exit(stopped.code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -18,7 +18,7 @@ from gapless import __version__
 from gapless.cli.hints import to_cli_hint
 from gapless.cli.ledger import EXAMPLE, ledger
 from gapless.cli.methods import FitCommand
-from gapless.cli.stopping import watch
+from gapless.cli.stopping import watch_ledger
 from gapless.cli.terminal import console, label, notes, without_passwords
 from gapless.errors import BudgetError, ReadError, SchemaError
 
@@ -41,8 +41,8 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            if isinstance(said := getattr(error, "message", None), str):  # of typer: a word too many, no such option
-                error.message = without_passwords(said, sys.argv[1:])  # type: ignore[attr-defined]
+            if isinstance(message := getattr(error, "message", None), str):  # of typer: a word too many, no such option
+                error.message = without_passwords(message, sys.argv[1:])  # type: ignore[attr-defined]
             raise
 
 
@@ -175,7 +175,7 @@ def demo(
     _print_check(_check(data, public, None))
     console.print("\nNow a release with 80% of a budget of ε = 1, δ = 1e-6:\n")
     synth(data, schema, output=release, epsilon=1.0, delta=1e-6, spend="80%")
-    with _working("comparing"):
+    with spinner("comparing"):
         compare(data, release / "synthetic.csv", schema=public).write(folder / "comparison.html")
     console.print(f"\nThe result lies in {folder.resolve()}")
     console.print(
@@ -279,14 +279,14 @@ def synth(
     options = _fit_options(method, missing, always, expected_rows)
     options |= {"gaps": _gaps(gaps), "rows": rows, "copies": copies, "seed": seed}
     check_spend(spend)
-    source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
+    source = private_source(data, public, ledger, epsilon, delta, encoding, engine, query)
     # What public facts refuse is told before the table is read and a ledger is made.
     source.check()
     checked = ReleaseOptions(**options)
     check_release(public, output, checked, ledger=source.ledger, budget=source.budget, all_left=spend is None)
-    with _progress(method) as progress:
+    with progress_bar(method) as progress:
         table = source.read(progress)
-        made = release(table, output, spend=all_or(spend, table), progress=progress, notify=notify, **options)
+        made = release(table, output, spend=spend_or_rest(spend, table), progress=progress, notify=notify, **options)
     if as_json:
         written = {"folder": str(output), "files": made.files, "rows": made.rows}
         print(json.dumps(written | made.balance.to_dict()))
@@ -324,13 +324,13 @@ def fit(
     public = Schema.read(schema)
     options = _fit_options(method, missing, always, expected_rows)
     check_spend(spend)
-    source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
+    source = private_source(data, public, ledger, epsilon, delta, encoding, engine, query)
     source.check()
     ReleaseOptions(**options).check(public, source.budget)
     check_model_path(output, ledger=source.ledger)
-    with _progress(method) as progress:
+    with progress_bar(method) as progress:
         table = source.read(progress)
-        made = save_model(table, output, spend=all_or(spend, table), progress=progress, notify=notify, **options)
+        made = save_model(table, output, spend=spend_or_rest(spend, table), progress=progress, notify=notify, **options)
     if as_json:
         written = {"model": str(made.path), "guarantee": asdict(made.guarantee)}
         print(json.dumps(written | made.balance.to_dict()))
@@ -362,7 +362,7 @@ def sample(
     from gapless.text import plural
 
     check_writable(output, must_not_exist=True)  # it might be the private table, or part of a release
-    with _progress("sample") as progress:
+    with progress_bar("sample") as progress:
         drawn = model_of(release).write_sample(
             output, rows, seed=seed, gaps=_gaps(gaps), given=_given(given or []), progress=progress
         )
@@ -380,7 +380,7 @@ def verify(
     """Check a release against its manifest: every file there and unchanged, nothing else, and all of one release."""
     from gapless.publish import verify_release
 
-    with _working("verifying"):
+    with spinner("verifying"):
         result = verify_release(folder)
     if as_json:
         print(json.dumps(result.to_dict()))
@@ -452,7 +452,7 @@ class Source:
         )
 
 
-def source_of(
+def private_source(
     data: Any,
     schema: Schema,
     ledger: Path | None,
@@ -466,7 +466,7 @@ def source_of(
     from gapless.data.io.reading import ledger_beside
 
     place = ledger or ledger_beside(data)
-    watch(place)
+    watch_ledger(place)
     return Source(data, schema, place, _budget(place, epsilon, delta), encoding, engine, query)
 
 
@@ -498,7 +498,7 @@ def check_spend(spend: str | None) -> None:
         percent_of(spend)
 
 
-def all_or(spend: str | None, table: PrivateTable) -> str | Loss:
+def spend_or_rest(spend: str | None, table: PrivateTable) -> str | Loss:
     """What may be spent; by default all that is left."""
     return table.ledger.left if spend is None else spend
 
@@ -535,7 +535,7 @@ def _gaps(gaps: str) -> Any:
 
 
 @contextmanager
-def _progress(method: str) -> Iterator[Progress | None]:
+def progress_bar(method: str) -> Iterator[Progress | None]:
     """A bar with the phase on a terminal, nothing in a pipe."""
     if not notes.is_terminal:
         yield None
@@ -555,7 +555,7 @@ def _progress(method: str) -> Iterator[Progress | None]:
 
 
 @contextmanager
-def _working(what: str) -> Iterator[None]:
+def spinner(what: str) -> Iterator[None]:
     """A sign of life on a terminal, nothing in a pipe."""
     if not notes.is_terminal:
         yield
@@ -567,7 +567,7 @@ def _working(what: str) -> Iterator[None]:
 def _check(data: Path, schema: Schema, encoding: str | None) -> Check:
     from gapless.missing import check as look
 
-    with _working("looking"):
+    with spinner("looking"):
         return look(data, schema, encoding=encoding)
 
 
@@ -582,7 +582,7 @@ def _print_check(result: Check) -> None:
     console.print(f"\n  {head}  {'kind':<12} {'missing':>8}  outside the schema")
     for name, column in zip(names, result.columns, strict=True):
         share = f"{100 * column.gaps / result.rows:.1f}%" if result.rows else "-"
-        console.print(f"  {name}  {column.kind:<12} {share:>8}  {_outside(column)}".rstrip())
+        console.print(f"  {name}  {column.kind:<12} {share:>8}  {_out_of_schema(column)}".rstrip())
     console.print("\nGaps that occur together (■ observed, · missing):\n")
     console.print(result.patterns.picture())
     if result.broken:
@@ -602,17 +602,17 @@ def _print_check(result: Check) -> None:
         )
 
 
-def _outside(column: ColumnCheck) -> str:
+def _out_of_schema(column: ColumnCheck) -> str:
     """What is wrong with a column, what becomes of it, some examples and some advice."""
     lost = "refused" if column.refused else "gap"
-    told = [
+    problems = [
         (column.empty, "empty, but may_be_missing is not true → refused"),
         (column.unreadable, f"not a value → {lost}"),
         (column.outside - column.unreadable, f"outside → {column.rule}"),
     ]
-    words = "; ".join(f"{count} {what}" for count, what in told if count)
+    summary = "; ".join(f"{count} {what}" for count, what in problems if count)
     examples = ", ".join(repr(cell if len(cell) <= 30 else cell[:29] + "…") for cell in column.examples)
-    return words + (f": {examples}" if examples else "") + (f" ({column.advice})" if column.advice else "")
+    return summary + (f": {examples}" if examples else "") + (f" ({column.advice})" if column.advice else "")
 
 
 import gapless.cli.ask  # noqa: E402 registers its command

@@ -22,10 +22,10 @@ from gapless.cli.app import (
     PrivateData,
     Query,
     SchemaOption,
-    _working,
     app,
     notify,
-    source_of,
+    private_source,
+    spinner,
 )
 from gapless.cli.terminal import console, notes
 from gapless.errors import GaplessError, QuestionError, ReadError
@@ -109,7 +109,7 @@ def ask(
     public = Schema.read(schema)
     questions = _questions(texts or [], file, _treatment(missing, on, neighbors, scheme, cover, limit))
     percent = percent_of(spend)
-    source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
+    source = private_source(data, public, ledger, epsilon, delta, encoding, engine, query)
     check_has_budget(source.ledger, source.budget)
     # What cannot be answered, or not with so little, is told before anything is read.
     promise = source.budget or Ledger.open(source.ledger).budget
@@ -117,7 +117,7 @@ def ask(
     asked: list[Compiled] = []
     ahead: list[Preview] = []
     for where, question in questions:
-        with _at(where):
+        with _locate_errors(where):
             asked.append(question.compile(public))
             ahead.append(preview_compiled(asked[-1], share, rows))
     if preview:
@@ -125,22 +125,22 @@ def ask(
         if source.ledger.exists() and not (known := Ledger.open(source.ledger)).share(spend).fits_in(known.left):
             notes.print(f"{spend} is more than the {known.percentages()[1]:.2f}% of the budget that is left.")
         return
-    with _working("reading"):
+    with spinner("reading"):
         people = source.read()
     notify_cautions(people.ledger, public, notify)
     people.ledger.grant(spend, to="ask")  # else nothing is asked, and there is nothing to tell
-    shown = _Shown([question for _, question in questions], percent, as_json=as_json)
+    shown = _AnswerPrinter([question for _, question in questions], percent, as_json=as_json)
     try:
         ask_all(people, asked, spend=spend, answered=shown.add)
     finally:  # what was paid for is told, whatever happens to the rest
         shown.end(Balance.of(people.ledger))
 
 
-def _shared(questions: int, percent: float) -> str:
+def _shared_evenly(questions: int, percent: float) -> str:
     return f"{questions} questions share {percent:g}% of the budget evenly: {percent / questions:.4g}% each."
 
 
-class _Shown:
+class _AnswerPrinter:
     """Answers, each printed as soon as it is paid for; of several, what they have in common is printed once."""
 
     def __init__(self, questions: list[AnyQuestion], percent: float, *, as_json: bool) -> None:
@@ -148,7 +148,7 @@ class _Shown:
         self.several = len(questions) > 1
         self.answers: list[Answer] = []
         if self.several and not as_json:
-            console.print(_shared(len(questions), percent))
+            console.print(_shared_evenly(len(questions), percent))
 
     def add(self, answer: Answer) -> None:
         """Print an answer; for a machine they are printed together at the end."""
@@ -166,11 +166,15 @@ class _Shown:
 
         if self.as_json:
             answers = [answer.to_dict() for answer in self.answers]
-            each = {"percent_each": self.percent / len(self.questions)}
-            print(json.dumps({"answers": answers} | each | balance.to_dict()), flush=True)
+            share = {"percent_each": self.percent / len(self.questions)}
+            print(json.dumps({"answers": answers} | share | balance.to_dict()), flush=True)
         else:
             if self.several:
-                pairs = [(note, one.question) for one in self.answers for note in (one.interval_note, one.protects)]
+                pairs = [
+                    (note, answer.question)
+                    for answer in self.answers
+                    for note in (answer.interval_note, answer.protects)
+                ]
                 for note in shared_notes(pairs, len(self.answers)):
                     console.print(note)
             console.print(str(balance))
@@ -183,7 +187,7 @@ def _print_previews(ahead: list[Preview], percent: float, *, as_json: bool) -> N
         print(json.dumps([shown.to_dict() | {"percent": percent / len(ahead)} for shown in ahead]))
         return
     if len(ahead) > 1:
-        console.print(_shared(len(ahead), percent))
+        console.print(_shared_evenly(len(ahead), percent))
     for shown in ahead:
         console.print(str(shown))
     if any(shown.depends_on_rows and shown.rows is None for shown in ahead):
@@ -195,7 +199,7 @@ def _print_previews(ahead: list[Preview], percent: float, *, as_json: bool) -> N
 
 
 @contextmanager
-def _at(place: str) -> Iterator[None]:
+def _locate_errors(place: str) -> Iterator[None]:
     """Say where a question stands that cannot be answered."""
     try:
         yield
@@ -220,7 +224,7 @@ def _questions(arguments: list[str], file: Path | None, missing: Any) -> list[tu
         raise QuestionError("no question", hint='"count()", or --file questions.txt')
     questions = []
     for place, asked in texts:
-        with _at(place):
+        with _locate_errors(place):
             questions.append((place, parse_question(asked, missing)))
     return questions
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gapless.cli.app import Json, ReleaseOrModel, Seed, _progress, app
+from gapless.cli.app import Json, ReleaseOrModel, Seed, app, progress_bar
 from gapless.cli.hints import to_cli_hint
 from gapless.cli.terminal import console
 
@@ -34,7 +34,7 @@ def copies(
 
     if output.suffix:
         check_writable(output, must_not_exist=True)
-    with _progress("learning") as progress:
+    with progress_bar("learning") as progress:
         written = model_of(release).copies(many, seed=seed, progress=progress).write(output)
     if as_json:
         print(json.dumps({"files": [str(path) for path in written], "copies": many}))
@@ -64,15 +64,15 @@ def estimate(
     asked = [parse_question(text) for text in questions]
     for question in asked:
         looked_at(question, model.schema)  # what cannot be answered is told before anything is learned
-    with _progress("learning") as progress:
+    with progress_bar("learning") as progress:
         tables = model.copies(many, seed=seed, progress=progress)
         pooled = [pool(tables, question) for question in asked]
     if as_json:
-        print(json.dumps([each.to_dict() for each in pooled]))
+        print(json.dumps([result.to_dict() for result in pooled]))
     else:
-        for each in pooled:
-            console.print("\n".join(each.answers))
-        notes = [(note, each.question) for each in pooled for note in each.remarks(to_cli_hint)]
+        for result in pooled:
+            console.print("\n".join(result.answers))
+        notes = [(note, result.question) for result in pooled for note in result.remarks(to_cli_hint)]
         notes.sort(key=lambda pair: pair[0] == FREE)  # the last of each, and of all
         for note in shared_notes(notes, len(pooled)):
             console.print(f"  {note}")

@@ -17,12 +17,12 @@ from gapless.cli.app import (
     Json,
     RowsOutput,
     SchemaOption,
-    _progress,
-    _working,
     app,
     check_spend,
     notify,
-    source_of,
+    private_source,
+    progress_bar,
+    spinner,
 )
 from gapless.cli.hints import to_cli_hint
 from gapless.cli.terminal import console, notes
@@ -83,23 +83,23 @@ def evaluate(
             raise ReadError(f"{output} is written as an HTML page", hint=f"-o {output.with_suffix('.html')}")
     public = Schema.read(schema)
     if spend is None:
-        with _working("reading"):
+        with spinner("reading"):
             true, other = Table.read(truth, public, encoding=encoding), _fake(fake, public, fake_encoding)
-        with _progress("evaluate") as progress:
+        with progress_bar("evaluate") as progress:
             result = compare(true, other, tasks=tasks, ledger=ledger, progress=progress)
     elif tasks:
         raise typer.BadParameter("--tasks looks at the cells of the truth, and --spend says that nobody may")
     else:
         other = _fake(fake, public, fake_encoding)
         check_spend(spend)
-        source = source_of(truth, public, ledger, None, None, encoding, None, None)
+        source = private_source(truth, public, ledger, None, None, encoding, None, None)
         check_has_budget(
             source.ledger, None, hint="add --ledger and the path of the ledger of the releases from this table"
         )
-        with _working("reading"):
+        with spinner("reading"):
             people = source.read()
         notify_cautions(people.ledger, public, notify)
-        with _working("comparing"):
+        with spinner("comparing"):
             result = compare_private(people, other, spend=spend)
     if output is not None:
         result.write(output)
@@ -171,8 +171,8 @@ def gap(
     gaps = [codes >= c.size for codes, c in zip(table.codes, public.columns, strict=True)]
     found = patterns_of(public.names, [old | new for old, new in zip(gaps, flags.T, strict=True)], table.rows)
     if as_json:
-        told = {"file": str(output), "rows": table.rows, "complete_rows": found.complete, "rates": found.rates}
-        print(json.dumps(told))
+        summary = {"file": str(output), "rows": table.rows, "complete_rows": found.complete, "rates": found.rates}
+        print(json.dumps(summary))
         return
     console.print(f"{plural(table.rows, 'row')} in {output}, {found.complete:,} of them complete")
     rates = {name: share for name, share in found.rates.items() if share > 0}

@@ -13,45 +13,46 @@ class FitCommand(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help, with what the methods can do."""
-        told = {"method": methods_told, "missing": treatments_told}
+        help_texts = {"method": methods_help, "missing": treatments_help}
         for option in self.params:
-            if isinstance(option, TyperOption) and option.name in told:
-                option.help = told[option.name]()
+            if isinstance(option, TyperOption) and option.name in help_texts:
+                option.help = help_texts[option.name]()
         super().format_help(ctx, formatter)
 
 
-def methods_told() -> str:
+def methods_help() -> str:
     """The methods, and which of them need a δ."""
     from gapless.synth import METHODS
 
     needing = [name for name, method in METHODS.items() if not method.pure]
-    return f"{_listed(list(reversed(METHODS)))}. With --delta above 0 only: {', '.join(needing)}."
+    return f"{_join_with_or(list(reversed(METHODS)))}. With --delta above 0 only: {', '.join(needing)}."
 
 
-def treatments_told() -> str:
+def treatments_help() -> str:
     """The treatments of gaps, and the methods that do not take one of them."""
     from gapless.synth import METHODS, TREATMENTS
 
     refused: dict[str, list[str]] = {}
     for name, method in METHODS.items():
-        words = [word for word, treatment in TREATMENTS.items() if not isinstance(treatment(), method.treatments)]
-        if words:
-            refused.setdefault(_listed(words), []).append(name)
-    told = "".join(f" Not {words}: {', '.join(names)}." for words, names in refused.items())
-    return f"{_listed(list(TREATMENTS))}.{told} By default what the method does, {_listed(defaults())}."
+        treatments = [word for word, treatment in TREATMENTS.items() if not isinstance(treatment(), method.treatments)]
+        if treatments:
+            refused.setdefault(_join_with_or(treatments), []).append(name)
+    exclusions = "".join(f" Not {treatments}: {', '.join(names)}." for treatments, names in refused.items())
+    defaults = _join_with_or(default_treatments())
+    return f"{_join_with_or(list(TREATMENTS))}.{exclusions} By default what the method does, {defaults}."
 
 
-def defaults() -> list[str]:
+def default_treatments() -> list[str]:
     """The treatments that methods take if nothing is said, each with the methods that take it, unless most do."""
     from gapless.synth import METHODS, TREATMENTS
 
-    words = {type(treatment()): word for word, treatment in reversed(TREATMENTS.items())}
+    names = {type(treatment()): word for word, treatment in reversed(TREATMENTS.items())}
     taking: dict[str, list[str]] = {}
     for name, method in METHODS.items():
-        taking.setdefault(words[type(method().missing)], []).append(name)
+        taking.setdefault(names[type(method().missing)], []).append(name)
     most, *others = sorted(taking, key=lambda word: -len(taking[word]))
     return [most, *(f"{word} ({', '.join(taking[word])})" for word in others)]
 
 
-def _listed(words: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+def _join_with_or(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -43,7 +43,7 @@ def _stop(number: int, _: FrameType | None) -> None:
     raise Stopped(number)
 
 
-def watch(path: Path) -> None:
+def watch_ledger(path: Path) -> None:
     """Remember the ledger that this command spends from, and how it stands."""
     from gapless.privacy import Ledger
 
@@ -53,7 +53,7 @@ def watch(path: Path) -> None:
     _watched.append((path, before))
 
 
-def told() -> str:
+def stop_message() -> str:
     """What the command has spent, and how to go on."""
     from gapless.privacy import Ledger
 

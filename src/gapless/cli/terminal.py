@@ -21,7 +21,7 @@ class SafeConsole(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as `rich` does, texts made visible first."""
         super().print(
-            *(visible(thing, lines=True) if isinstance(thing, str) else thing for thing in objects), **options
+            *(visible(value, lines=True) if isinstance(value, str) else value for value in objects), **options
         )
 
 
@@ -30,7 +30,7 @@ def label(text: str) -> str:
     return escape(visible(text))
 
 
-def without_passwords(message: str, words: Sequence[str]) -> str:
+def without_passwords(message: str, arguments: Sequence[str]) -> str:
     """A message without those words of the command that may hold a password, however they are quoted in it.
 
     >>> without_passwords("no file 'host=db password=x y'", ["synth", "host=db password=x y"])
@@ -38,8 +38,8 @@ def without_passwords(message: str, words: Sequence[str]) -> str:
     """
     from gapless.data.io.address import may_hold_password
 
-    values = [word.partition("=")[2] for word in words if word.startswith("-")]
-    hidden = {form for word in (*words, *values) if may_hold_password(word) for form in (word, str(Path(word)))}
+    values = [word.partition("=")[2] for word in arguments if word.startswith("-")]
+    hidden = {form for word in (*arguments, *values) if may_hold_password(word) for form in (word, str(Path(word)))}
     for word in sorted({*hidden, *(repr(word)[1:-1] for word in hidden)}, key=len, reverse=True):
         message = message.replace(word, "…")
     return message

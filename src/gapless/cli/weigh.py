@@ -20,12 +20,12 @@ from gapless.cli.app import (
     RowsOutput,
     SchemaOption,
     Spend,
-    _working,
-    all_or,
     app,
     check_spend,
     notify,
-    source_of,
+    private_source,
+    spend_or_rest,
+    spinner,
 )
 from gapless.cli.terminal import console
 
@@ -54,22 +54,22 @@ def weigh(
 
     public = Schema.read(schema)
     check_spend(spend)
-    source = source_of(data, public, ledger, epsilon, delta, encoding, engine, query)
+    source = private_source(data, public, ledger, epsilon, delta, encoding, engine, query)
     source.check()
     check_weighing(public, fake, output, ledger=source.ledger)
-    with _working("weighing"):
+    with spinner("weighing"):
         table = source.read()
         made = weigh_rows(
             table,
             fake,
             output,
-            spend=all_or(spend, table),
+            spend=spend_or_rest(spend, table),
             method=CalibrationWeights(pairs=pairs),
             notify=notify,
         )
     if as_json:
-        told = {"file": str(made.path), "statement": str(made.statement), "report": str(made.report)}
-        kept = {"rows": len(made.weights), "effective_rows": made.weights.effective_rows}
-        print(json.dumps(told | kept | made.balance.to_dict()))
+        files = {"file": str(made.path), "statement": str(made.statement), "report": str(made.report)}
+        sizes = {"rows": len(made.weights), "effective_rows": made.weights.effective_rows}
+        print(json.dumps(files | sizes | made.balance.to_dict()))
     else:
         console.print(str(made))

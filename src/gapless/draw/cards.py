@@ -59,8 +59,8 @@ def _from_worst(card: NumberCard | ColumnCard) -> int:
     return len(GRADES) if card.grade is None else -GRADES.index(card.grade)
 
 
-def _head(inside: Html, grade: Grade | None) -> Html:
-    return tag("div", inside, mark(grade) if grade else "", class_="head")
+def _head(content: Html, grade: Grade | None) -> Html:
+    return tag("div", content, mark(grade) if grade else "", class_="head")
 
 
 def _card(card: NumberCard) -> Html:

@@ -34,16 +34,16 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}%" if abs(share) >= 0.0005 else "<0.1%"
 
 
-def wide(text: str) -> float:
+def text_width(text: str) -> float:
     """The width of a text at 12 px, rather too large: by the letters of DejaVu Sans, one of the widest fonts.
 
     >>> round(wide("il")), round(wide("MW")), round(wide("東京"))
     (10, 24, 26)
     """
-    return 12 * sum(map(_em, text))
+    return 12 * sum(map(_letter_width, text))
 
 
-def _em(letter: str) -> float:
+def _letter_width(letter: str) -> float:
     """An upper bound on the width of a letter, as a share of the size of the font."""
     letter = unicodedata.normalize("NFD", letter)[0]  # an accent takes no room of its own
     if unicodedata.combining(letter):
@@ -53,18 +53,18 @@ def _em(letter: str) -> float:
     return 0.42 if letter in _NARROW else 1.0 if letter in _WIDE else 0.66 if letter in _USUAL else 0.84
 
 
-def short(text: str, room: float, *, ends: bool = False) -> str:
+def shorten(text: str, room: float, *, ends: bool = False) -> str:
     """A text that fits into so many pixels: its beginning, or with `ends` its two ends.
 
     >>> short("chinstrap penguin", 70), short("chinstrap penguin", 70, ends=True)
     ('chinstra…', 'chin…uin')
     """
-    if wide(text) <= room:
+    if text_width(text) <= room:
         return text
     for many in range(min(len(text) - 1, _MOST_LETTERS), 0, -1):
         tail = many // 2 if ends else 0
         cut = f"{text[: many - tail]}…{text[len(text) - tail :]}"
-        if wide(cut) <= room:
+        if text_width(cut) <= room:
             return cut
     return "…"
 
@@ -86,7 +86,7 @@ def labels(cells: Sequence[str], room: float = 126.0) -> list[str]:
     fewer = []
     for cell, span in zip(cells, spans, strict=True):
         if span is None:
-            fewer.append(short(cell, room))
+            fewer.append(shorten(cell, room))
             continue
         first, last = span.groups()
         if years:
@@ -94,7 +94,7 @@ def labels(cells: Sequence[str], room: float = 126.0) -> list[str]:
         else:
             fewer.append(f"{first}..{last[5:]}" if within else f"from {first}")
     return [
-        short(cell, room, ends=True) if fewer.count(label) > 1 else label
+        shorten(cell, room, ends=True) if fewer.count(label) > 1 else label
         for label, cell in zip(fewer, cells, strict=True)
     ]
 
@@ -102,34 +102,36 @@ def labels(cells: Sequence[str], room: float = 126.0) -> list[str]:
 def bars(
     title: str,
     cells: Sequence[str],
-    laws: tuple[Sequence[float], Sequence[float]],
+    shares: tuple[Sequence[float], Sequence[float]],
     names: tuple[str, str],
     *,
     ordered: bool,
     noise: float | None = None,
 ) -> Html:
     """Two bars for each cell; whiskers show ±1.96 standard deviations of noise in the first."""
-    cells, (first, second), merged = _fold(cells, laws, ordered=ordered)
+    cells, (first, second), merged = _fold(cells, shares, ordered=ordered)
     if any(many > 1 for many in merged):
         noise = None  # merged cells have another noise
     left, width, row = 134.0, 148.0, 29.0
     reach = 0.0 if noise is None else 1.96 * noise
     most = max([*(share + reach for share in first), *second, 1e-9])
     parts = []
-    for i, (cell, label, one, two) in enumerate(zip(cells, labels(cells, left - 8), first, second, strict=True)):
+    for i, (cell, label, first_share, second_share) in enumerate(
+        zip(cells, labels(cells, left - 8), first, second, strict=True)
+    ):
         top = i * row + 3
         parts.append(tag("text", tag("title", cell), label, x=left - 8, y=top + 15, text_anchor="end"))
-        for name, share, offset, kind in ((names[0], one, 0, "truth"), (names[1], two, 11, "other")):
-            told = f"{cell}: {percent(share)} in {name}"
+        for name, share, offset, kind in ((names[0], first_share, 0, "truth"), (names[1], second_share, 11, "other")):
+            summary = f"{cell}: {percent(share)} in {name}"
             end = width * share / most
             shape = {"x": left, "y": top + offset, "width": f"{max(end, 0.8):.1f}", "height": 10, "rx": 1.5}
-            parts.append(tag("rect", tag("title", told), **shape, class_=kind))
+            parts.append(tag("rect", tag("title", summary), **shape, class_=kind))
             if noise is not None and kind == "truth":
                 low, end = (width * max(0.0, share + sign * reach) / most for sign in (-1, 1))
                 parts += _whisker(left + low, left + end, top + 5)
             parts.append(tag("text", percent(share), x=f"{left + end + 6:.1f}", y=top + offset + 9, class_="soft tiny"))
-    told = "; ".join(f"{c} {percent(a)} and {percent(b)}" for c, a, b in zip(cells, first, second, strict=True))
-    return svg(330, len(cells) * row + 4, title, *parts, about=f"Shares in {names[0]} and in {names[1]}: {told}")
+    summary = "; ".join(f"{c} {percent(a)} and {percent(b)}" for c, a, b in zip(cells, first, second, strict=True))
+    return svg(330, len(cells) * row + 4, title, *parts, about=f"Shares in {names[0]} and in {names[1]}: {summary}")
 
 
 def noisy_bars(
@@ -146,43 +148,47 @@ def noisy_bars(
     ]
     left, width, row = 134.0, 120.0, 21.0
     most = max([*(share + reach for share, reach in zip(shares, reaches, strict=True)), 1e-9])
-    parts, told = [], []
+    parts, texts = [], []
     for i, (cell, label, share, reach) in enumerate(zip(cells, labels(cells, left - 8), shares, reaches, strict=True)):
         top = i * row + 3
-        words = f"{percent(share)} ± {100 * reach:.1f}" if reach else percent(share)
-        told.append(f"{cell} {words}")
+        value_text = f"{percent(share)} ± {100 * reach:.1f}" if reach else percent(share)
+        texts.append(f"{cell} {value_text}")
         parts.append(tag("text", tag("title", cell), label, x=left - 8, y=top + 11, text_anchor="end"))
         shape = {"x": left, "y": top + 1, "width": f"{max(width * share / most, 0.8):.1f}", "height": 12, "rx": 1.5}
-        parts.append(tag("rect", tag("title", f"{cell}: {words}"), **shape, class_="other"))
+        parts.append(tag("rect", tag("title", f"{cell}: {value_text}"), **shape, class_="other"))
         low, high = (width * max(0.0, share + sign * reach) / most for sign in (-1, 1))
         parts += _whisker(left + low, left + high, top + 7) if reach else []
-        parts.append(tag("text", words, x=f"{left + high + 6:.1f}", y=top + 11, class_="soft tiny"))
+        parts.append(tag("text", value_text, x=f"{left + high + 6:.1f}", y=top + 11, class_="soft tiny"))
     return svg(
         330,
         len(cells) * row + 4,
         title,
         *parts,
-        about="Shares, and what noise and sampling leave open: " + "; ".join(told),
+        about="Shares, and what noise and sampling leave open: " + "; ".join(texts),
     )
 
 
 def _fold(
-    cells: Sequence[str], laws: Sequence[Sequence[float]], *, ordered: bool
+    cells: Sequence[str], distributions: Sequence[Sequence[float]], *, ordered: bool
 ) -> tuple[list[str], list[list[float]], list[int]]:
     """Few enough bars, and how many cells each is: neighbours merged on a line, else the largest and the rest."""
     many = len(cells)
     if many <= MOST_BARS:
-        return list(cells), [list(law) for law in laws], [1] * many
+        return list(cells), [list(shares) for shares in distributions], [1] * many
     if ordered:
         step = -(-many // MOST_BARS)
         groups = [list(range(start, min(start + step, many))) for start in range(0, many, step)]
         names = [_span(cells[group[0]], cells[group[-1]]) for group in groups]
     else:
-        order = sorted(range(many), key=lambda cell: -max(law[cell] for law in laws))
+        order = sorted(range(many), key=lambda cell: -max(shares[cell] for shares in distributions))
         rest = order[MOST_BARS - 1 :]
         groups = [*([cell] for cell in order[: MOST_BARS - 1]), rest]
         names = [*(cells[cell] for cell in order[: MOST_BARS - 1]), f"{len(rest)} others"]
-    return names, [[sum(law[cell] for cell in group) for group in groups] for law in laws], [len(g) for g in groups]
+    return (
+        names,
+        [[sum(shares[cell] for cell in group) for group in groups] for shares in distributions],
+        [len(g) for g in groups],
+    )
 
 
 def _span(first: str, last: str) -> str:
@@ -203,7 +209,7 @@ def heat_map(
     values: Mapping[tuple[str, str], float],
     *,
     full: float,
-    told: Mapping[tuple[str, str], str],
+    tooltips: Mapping[tuple[str, str], str],
 ) -> Html:
     """A triangle of squares, hotter where the number is larger, at full heat from `full` on, the same on every page.
 
@@ -211,43 +217,50 @@ def heat_map(
     """
     many = len(names)
     size, top = min(44.0, max(26.0, 360 / max(1, many))), 34.0
-    left = _room(names[1:])
+    left = _label_width(names[1:])
     rows, squares = [], _heat_key(full)
-    for row, one in enumerate(names[1:], start=1):
+    for row, row_name in enumerate(names[1:], start=1):
         y = top + (row - 1) * size
         rows.append(
-            tag("text", tag("title", one), short(one, left - 8), x=left - 8, y=y + size / 2 + 4, text_anchor="end")
+            tag(
+                "text",
+                tag("title", row_name),
+                shorten(row_name, left - 8),
+                x=left - 8,
+                y=y + size / 2 + 4,
+                text_anchor="end",
+            )
         )
-        for column, two in enumerate(names[:row]):
-            pair = (two, one) if (two, one) in values else (one, two)
+        for column, column_name in enumerate(names[:row]):
+            pair = (column_name, row_name) if (column_name, row_name) in values else (row_name, column_name)
             if pair in values:
-                squares += _square(column * size, y, size, values[pair], full, told[pair])
+                squares += _square(column * size, y, size, values[pair], full, tooltips[pair])
     bottom = top + (many - 1) * size + 8
     for column, name in enumerate(names[:-1]):
         turned = f"translate({column * size + size / 2 + 4:.1f} {bottom:.1f}) rotate(45)"
-        squares.append(tag("text", tag("title", name), short(name, _SLANTED), transform=turned))
+        squares.append(tag("text", tag("title", name), shorten(name, _SLANTED), transform=turned))
     worst = sorted(values, key=lambda pair: -values[pair])[:5]
-    height = bottom + _slant(names)
-    return _scrolled(
+    height = bottom + _slanted_height(names)
+    return _scrolling_pair(
         svg(left, height, f"{title}: names of the rows", *rows, class_="stays"),
         svg(
             max(many * size + 70, 190),
             height,
             title,
             *squares,
-            about="The largest: " + "; ".join(told[pair] for pair in worst),
+            about="The largest: " + "; ".join(tooltips[pair] for pair in worst),
         ),
     )
 
 
-def _square(x: float, y: float, size: float, value: float, full: float, told: str) -> list[Html]:
+def _square(x: float, y: float, size: float, value: float, full: float, tooltip: str) -> list[Html]:
     """A square of a heat map with its number, in hundredths."""
     heat = min(1.0, value / full)
     shape = {"x": x + 1, "y": y + 1, "width": size - 2, "height": size - 2, "rx": 3}
     middle = {"x": x + size / 2, "y": y + size / 2 + 4, "text_anchor": "middle"}
     return [
         tag("rect", **shape, class_="cold"),
-        tag("rect", tag("title", told), **shape, class_="hot", fill_opacity=f"{heat:.3f}"),
+        tag("rect", tag("title", tooltip), **shape, class_="hot", fill_opacity=f"{heat:.3f}"),
         tag(
             "text",
             f"{100 * value:.0f}",
@@ -258,19 +271,19 @@ def _square(x: float, y: float, size: float, value: float, full: float, told: st
     ]
 
 
-def _scrolled(stays: Html, moves: Html) -> Html:
+def _scrolling_pair(stays: Html, moves: Html) -> Html:
     """Two drawings side by side; where there is no room for both the second one moves under the first."""
     return tag("div", stays, moves, class_="map")
 
 
-def _room(names: Sequence[str], most: float = 132.0) -> float:
+def _label_width(names: Sequence[str], most: float = 132.0) -> float:
     """As much room as the longest name needs, and not more than there is."""
-    return min(most, 8 + max((wide(name) for name in names), default=0.0))
+    return min(most, 8 + max((text_width(name) for name in names), default=0.0))
 
 
-def _slant(names: Sequence[str]) -> float:
+def _slanted_height(names: Sequence[str]) -> float:
     """The height of the longest name, written at 45 degrees."""
-    return 20 + max((wide(short(name, _SLANTED)) for name in names), default=0.0) / math.sqrt(2)
+    return 20 + max((text_width(shorten(name, _SLANTED)) for name in names), default=0.0) / math.sqrt(2)
 
 
 def _heat_key(full: float) -> list[Html]:
@@ -287,24 +300,23 @@ def pattern_picture(
     title: str, names: Sequence[str], patterns: Sequence[tuple[tuple[str, ...], float, float]], legend: tuple[str, str]
 ) -> Html:
     """A row for each pattern: full squares are observed, open ones missing; bars say how frequent it is."""
-    size, top, length = 22.0, _slant(names), 84.0
+    size, top, length = 22.0, _slanted_height(names), 84.0
     most = max([share for _, *both in patterns for share in both] + [1e-9])
     squares, rates = [], []
     for column, name in enumerate(names):
         turned = f"translate({column * size + 14:.1f} {top - 8:.1f}) rotate(-45)"
-        squares.append(tag("text", tag("title", name), short(name, _SLANTED), transform=turned))
-    for row, (missing, one, two) in enumerate(patterns):
+        squares.append(tag("text", tag("title", name), shorten(name, _SLANTED), transform=turned))
+    for row, (missing, first_share, second_share) in enumerate(patterns):
         y = top + row * 28
-        told = (
-            f"missing: {', '.join(missing) or 'nothing'}: {percent(one)} in {legend[0]}, {percent(two)} in {legend[1]}"
-        )
+        both = f"{percent(first_share)} in {legend[0]}, {percent(second_share)} in {legend[1]}"
+        tooltip = f"missing: {', '.join(missing) or 'nothing'}: {both}"
         shape = {"y": y + 4, "width": size - 8, "height": size - 8, "rx": 3}
         drawn = (
             tag("rect", x=column * size + 4, **shape, class_="hole" if name in missing else "truth")
             for column, name in enumerate(names)
         )
-        squares.append(tag("g", tag("title", told), *drawn))
-        for share, offset, kind in ((one, 1, "truth"), (two, 12, "other")):
+        squares.append(tag("g", tag("title", tooltip), *drawn))
+        for share, offset, kind in ((first_share, 1, "truth"), (second_share, 12, "other")):
             end = max(0.8, length * share / most)
             rates.append(tag("rect", x=0, y=y + offset, width=f"{end:.1f}", height=10, rx=1.5, class_=kind))
             rates.append(tag("text", percent(share), x=f"{end + 5:.1f}", y=y + offset + 9, class_="soft tiny"))
@@ -312,7 +324,7 @@ def pattern_picture(
         f"{', '.join(missing) or 'nothing'} {percent(a)} and {percent(b)}" for missing, a, b in patterns[:6]
     )
     height = top + 28 * len(patterns) + 6
-    return _scrolled(
+    return _scrolling_pair(
         svg(length + 46, height, f"{title}: how frequent", *rates, class_="stays"),
         svg(size * len(names) + 90, height, title, *squares, about=f"Missing together: {about}"),
     )
@@ -327,15 +339,17 @@ def dots(title: str, rows: Sequence[tuple[str, float, float]], names: tuple[str,
         x = left + width * tick
         parts.append(_line(x, 0, x, bottom, "rule"))
         parts.append(tag("text", f"{tick:g}", x=x, y=bottom + 14, text_anchor="middle", class_="soft"))
-    for i, (name, one, two) in enumerate(rows):
+    for i, (name, first_value, second_value) in enumerate(rows):
         y = i * row + 14
-        places = [left + width * share for share in (one, two)]
-        parts.append(tag("text", tag("title", name), short(name, left - 12), x=left - 12, y=y + 4, text_anchor="end"))
+        places = [left + width * share for share in (first_value, second_value)]
+        parts.append(tag("text", tag("title", name), shorten(name, left - 12), x=left - 12, y=y + 4, text_anchor="end"))
         parts.append(_line(places[0], y, places[1], y, "whisker"))
-        for place, share, kind, size, who in zip(places, (one, two), ("ring", "other"), (6.5, 4), names, strict=True):
-            told = tag("title", f"{name}: {share:.3f} from {who}")
-            parts.append(tag("circle", told, cx=f"{place:.1f}", cy=y, r=size, class_=kind))
-    about = "; ".join(f"{name} {one:.2f} and {two:.2f}" for name, one, two in rows)
+        for place, share, kind, size, who in zip(
+            places, (first_value, second_value), ("ring", "other"), (6.5, 4), names, strict=True
+        ):
+            tooltip = tag("title", f"{name}: {share:.3f} from {who}")
+            parts.append(tag("circle", tooltip, cx=f"{place:.1f}", cy=y, r=size, class_=kind))
+    about = "; ".join(f"{name} {first_value:.2f} and {second_value:.2f}" for name, first_value, second_value in rows)
     return svg(left + width + 20, bottom + 20, title, *parts, about=f"From {names[0]} and from {names[1]}: {about}")
 
 
@@ -376,7 +390,7 @@ def curves(
     *,
     across: str,
     up: str,
-    told: Sequence[str],
+    remarks: Sequence[str],
     small_print: Sequence[str],
 ) -> str:
     """Lines from 0 upwards over `places`, shares from 0 on.
@@ -387,8 +401,8 @@ def curves(
         lines: what is drawn, the last one on top.
         across: the name of the axis of places.
         up: the name of the axis of values.
-        told: sentences below the key.
-        small_print: sentences below these, set off a little.
+        remarks: sentences below the key.
+        small_print: sentences below the remarks, after a small gap.
     """
     largest = max(max(line.values) for line in lines) or 1.0
     step = next(
@@ -418,7 +432,7 @@ def curves(
         drawn.append(_stroke(points, line))
         drawn.append(_stroke(f"{_LEFT},{under} {_LEFT + 28},{under}", line))
         drawn.append(tag("text", line.name, x=_LEFT + 34, y=under + 4))
-    below = [(text, 6) for text in told] + [(text, 0) for text in small_print]
+    below = [(text, 6) for text in remarks] + [(text, 0) for text in small_print]
     for row, (text, gap) in enumerate(below, start=1 - len(below)):
         drawn.append(tag("text", text, x=_LEFT, y=_HEIGHT - 9 - gap + 15 * row, font_size=11))
     return svg_file(title, drawn, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", font_family="sans-serif", font_size=12)

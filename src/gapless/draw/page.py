@@ -19,13 +19,13 @@ class Html(str):
     __slots__ = ()
 
 
-def tag(name: str, *inside: object, **attributes: object) -> Html:
+def tag(name: str, *content: object, **attributes: object) -> Html:
     """An element; text inside and in attributes is escaped, `class_` is class and `_` becomes `-`.
 
     >>> tag("p", "a < b ", tag("b", "!"), class_="soft")
     '<p class="soft">a &lt; b <b>!</b></p>'
     """
-    return Html(f"<{name}{_given(attributes)}>{join(inside)}</{name}>")
+    return Html(f"<{name}{_attributes(attributes)}>{join(content)}</{name}>")
 
 
 def shape(name: str, **attributes: object) -> Html:
@@ -34,10 +34,10 @@ def shape(name: str, **attributes: object) -> Html:
     >>> shape("path", d="M0 0H28", stroke_width=2)
     '<path d="M0 0H28" stroke-width="2"/>'
     """
-    return Html(f"<{name}{_given(attributes)}/>")
+    return Html(f"<{name}{_attributes(attributes)}/>")
 
 
-def _given(attributes: dict[str, object]) -> str:
+def _attributes(attributes: dict[str, object]) -> str:
     return "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_text(value)}"'
         for key, value in attributes.items()
@@ -55,13 +55,13 @@ def join(parts: Iterable[object]) -> Html:
     return Html("".join(part if isinstance(part, Html) else _text(part) for part in parts))
 
 
-def svg(width: float, height: float, title: str, *inside: Html, about: str = "", class_: str | None = None) -> Html:
+def svg(width: float, height: float, title: str, *content: Html, about: str = "", class_: str | None = None) -> Html:
     """A drawing inside a page, with a title, and a description for those who cannot see it."""
     return tag(
         "svg",
         tag("title", title),
         tag("desc", about) if about else Html(""),
-        *inside,
+        *content,
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         width=f"{width:.0f}",
         height=f"{height:.0f}",
@@ -72,8 +72,8 @@ def svg(width: float, height: float, title: str, *inside: Html, about: str = "",
 
 def svg_file(title: str, lines: Sequence[Html], **attributes: object) -> str:
     """A drawing that is a file of its own, element by element on lines of their own."""
-    inside = Html("\n".join(["", *lines, ""]))
-    return tag("svg", inside, xmlns="http://www.w3.org/2000/svg", **attributes, role="img", aria_label=title) + "\n"
+    content = Html("\n".join(["", *lines, ""]))
+    return tag("svg", content, xmlns="http://www.w3.org/2000/svg", **attributes, role="img", aria_label=title) + "\n"
 
 
 # No script, no font, no picture from anywhere: a browser that obeys this line cannot ask for anything.
@@ -180,9 +180,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, right: Seque
     return tag("table", tag("thead", cells("th", head)), body, class_="many" if len(head) > 3 else None)
 
 
-def section(title: str, *inside: object) -> Html:
+def section(title: str, *content: object) -> Html:
     """A part of a page under a heading."""
-    return tag("section", tag("h2", title), *inside)
+    return tag("section", tag("h2", title), *content)
 
 
 def side(*cards: Html) -> Html:
@@ -190,9 +190,9 @@ def side(*cards: Html) -> Html:
     return tag("div", *cards, class_="side")
 
 
-def titled(title: str, inside: Html | None) -> list[Html]:
+def titled(title: str, content: Html | None) -> list[Html]:
     """A card with a title, if there is anything to put in."""
-    return [] if inside is None else [tag("div", tag("h3", title), inside, class_="wide keep")]
+    return [] if content is None else [tag("div", tag("h3", title), content, class_="wide keep")]
 
 
 def unbroken(text: str) -> str:
@@ -200,7 +200,7 @@ def unbroken(text: str) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def page(title: str, *inside: object) -> str:
+def page(title: str, *content: object) -> str:
     """A whole page that needs nothing else."""
     head = join(
         [
@@ -212,7 +212,7 @@ def page(title: str, *inside: object) -> str:
             tag("style", Html(STYLE)),
         ]
     )
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{tag("main", *inside)}</body></html>\n'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{tag("main", *content)}</body></html>\n'
 
 
 # Colours are those of the page, thinner: right on light and on dark ground, whatever decides between the two.

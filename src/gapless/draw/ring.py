@@ -129,8 +129,8 @@ def legend_kinds(edges: Sequence[Edge]) -> list[Html]:
         above = least
         if many:
             line = shape("path", class_=kind, stroke_width=f"{width:g}", d="M0 0H28")
-            told = f"{kind}, {bounds}: {many} {'pair' if many == 1 else 'pairs'}"
-            rows.append(join([line, tag("text", told, x=36, y=4)]))
+            text = f"{kind}, {bounds}: {many} {'pair' if many == 1 else 'pairs'}"
+            rows.append(join([line, tag("text", text, x=36, y=4)]))
     return rows
 
 

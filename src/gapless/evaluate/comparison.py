@@ -27,10 +27,10 @@ from gapless.evaluate.marginals import (
     column_wasserstein,
     compare_pairs,
     compare_subgroups,
-    half_l1,
     kway_distance,
-    rows_of,
+    select_rows,
     shares,
+    total_variation,
     wasserstein_distance,
 )
 from gapless.evaluate.tasks import (
@@ -52,9 +52,9 @@ from gapless.evaluate.values import (
     SPEARMAN,
     SPREAD,
     Difference,
-    chance_of,
+    chance_of_means,
+    chance_of_shares,
     compare_values,
-    share_chance,
 )
 from gapless.evaluate.verdict import GAPS, Verdict, grade_of_score, verdict
 from gapless.files import write_atomically as replace_file
@@ -217,9 +217,9 @@ class Comparison:
     def sizes(self) -> str:
         """How many rows were compared, and whether there were any."""
         about = "" if self.spent is None else "about "
-        told = f"{about}{plural(self.rows[0], 'row')} of truth, {plural(self.rows[1], 'row')} compared with it"
-        told += ", weighted" if self.weighted else ""
-        return told if all(self.rows) else f"{told}: without rows there is nothing to compare"
+        sizes = f"{about}{plural(self.rows[0], 'row')} of truth, {plural(self.rows[1], 'row')} compared with it"
+        sizes += ", weighted" if self.weighted else ""
+        return sizes if all(self.rows) else f"{sizes}: without rows there is nothing to compare"
 
     @property
     def nature(self) -> str:
@@ -257,50 +257,50 @@ def compare(
         ledger: whose promise the page shall show.
         progress: called with what is done, how much of it, of how much.
     """
-    one, two = to_shared_bins(_table(truth, schema), _table(other, schema))
-    checked = given_weights(two, weights)
-    rules = compare_rules(one, two, checked)
-    tell = progress or (lambda *_: None)
+    truth_table, other_table = to_shared_bins(_table(truth, schema), _table(other, schema))
+    checked = given_weights(other_table, weights)
+    rules = compare_rules(truth_table, other_table, checked)
+    report = progress or (lambda *_: None)
     if tasks:
         needs_sklearn()  # before minutes are spent
-    tell("values", 0, 2 * len(_STAGES) + 1)
-    values = compare_values(one, two, weights=checked)
-    parts = _measure(one, two, checked, _stage_of(tell, "", 0))
-    again = _second_sample(one, two, checked, _stage_of(tell, " (second sample)", 1))
+    report("values", 0, 2 * len(_STAGES) + 1)
+    values = compare_values(truth_table, other_table, weights=checked)
+    parts = _measure(truth_table, other_table, checked, _stage_of(report, "", 0))
+    again = _second_sample(truth_table, other_table, checked, _stage_of(report, " (second sample)", 1))
     scores = [replace(score, second_sample=again.get(score.name)) for score in parts.scores]
-    scores += _value_scores(values, enough=one.rows > 1)
-    rows = float(one.rows), float(two.rows) if checked is None else effective_rows(checked)
+    scores += _value_scores(values, enough=truth_table.rows > 1)
+    rows = float(truth_table.rows), float(other_table.rows) if checked is None else effective_rows(checked)
     differences = (*values, *cell_differences(parts.columns, parts.pairs, rows))
     learned: tuple[TaskScore, ...] = ()
     if tasks:
-        learned = _learned(one, two, checked, tell)
-        tell("telling rows apart", len(learned), len(learned) + 1)
-        scores += _task_scores(one, two, checked, learned)
+        learned = _task_scores_by_label(truth_table, other_table, checked, report)
+        report("telling rows apart", len(learned), len(learned) + 1)
+        scores += _task_scores(truth_table, other_table, checked, learned)
     if isinstance(ledger, str | Path):
         ledger = Ledger.open(ledger)
     promise = None if ledger is None else str(ledger.guarantee())
     return replace(parts, scores=tuple(scores), tasks=learned, promise=promise, differences=differences, rules=rules)
 
 
-def _stage_of(tell: Progress, of: str, before: int) -> Stage:
+def _stage_of(report: Progress, of: str, before: int) -> Stage:
     """Tell where in the two passes through the stages a comparison is."""
-    return lambda stage: tell(stage + of, 1 + before * len(_STAGES) + _STAGES.index(stage), 2 * len(_STAGES) + 1)
+    return lambda stage: report(stage + of, 1 + before * len(_STAGES) + _STAGES.index(stage), 2 * len(_STAGES) + 1)
 
 
-def _measure(one: Table, two: Table, weights: Floats | None, stage: Stage) -> Comparison:
+def _measure(truth: Table, other: Table, weights: Floats | None, stage: Stage) -> Comparison:
     """Everything that needs no training."""
     stage("columns")
-    gaps = compare_gaps(one, two, weights=weights)
-    columns = tuple(_columns(one, two, weights, gaps))
+    gaps = compare_gaps(truth, other, weights=weights)
+    columns = tuple(_columns(truth, other, weights, gaps))
     stage("pairs")
-    pairs = compare_pairs(one, two, weights=weights)
+    pairs = compare_pairs(truth, other, weights=weights)
     stage("subgroups")
-    subgroups = compare_subgroups(one, two, weights=weights)
+    subgroups = compare_subgroups(truth, other, weights=weights)
     return Comparison(
-        one.schema.name,
-        (one.rows, two.rows),
+        truth.schema.name,
+        (truth.rows, other.rows),
         weights is not None,
-        tuple(_scores(one, two, weights, columns, pairs, subgroups, gaps, stage)),
+        tuple(_scores(truth, other, weights, columns, pairs, subgroups, gaps, stage)),
         columns,
         pairs,
         subgroups,
@@ -324,29 +324,29 @@ def _table(data: Any, schema: Schema | None) -> Table:
     return Table.read(data, schema)
 
 
-def _columns(one: Table, two: Table, weights: Floats | None, gaps: GapFidelity) -> Iterable[ColumnScore]:
-    for c, column in enumerate(one.schema.columns):
-        laws = shares(one, [c]), shares(two, [c], weights)
+def _columns(truth: Table, other: Table, weights: Floats | None, gaps: GapFidelity) -> Iterable[ColumnScore]:
+    for c, column in enumerate(truth.schema.columns):
+        both_shares = shares(truth, [c]), shares(other, [c], weights)
         yield ColumnScore(
             column.name,
             column.kind,
             column.cells[: column.size],
-            listed_shares(laws[0], column.size),
-            listed_shares(laws[1], column.size),
-            half_l1(*laws),
-            column_wasserstein(column, *laws),
+            share_tuple(both_shares[0], column.size),
+            share_tuple(both_shares[1], column.size),
+            total_variation(*both_shares),
+            column_wasserstein(column, *both_shares),
             (gaps.truth[column.name], gaps.other[column.name]) if column.gaps else None,
         )
 
 
-def listed_shares(law: Floats | None, size: int) -> tuple[float, ...]:
+def share_tuple(shares: Floats | None, size: int) -> tuple[float, ...]:
     """The share of each of `size` cells; all 0 if no row is observed."""
-    return (0.0,) * size if law is None else tuple(law.tolist())
+    return (0.0,) * size if shares is None else tuple(shares.tolist())
 
 
 def _scores(
-    one: Table,
-    two: Table,
+    truth: Table,
+    other: Table,
     weights: Floats | None,
     columns: Sequence[ColumnScore],
     pairs: Sequence[Pair],
@@ -358,7 +358,7 @@ def _scores(
         if k <= len(columns):
             stage(f"sets of {word}")
             about = f"Mean total variation distance of all sets of {word} column{'s' if k > 1 else ''}, from 0 to 1."
-            yield Score(f"{word}-way distance", kway_distance(one, two, k=k, weights=weights), 0.0, about)
+            yield Score(f"{word}-way distance", kway_distance(truth, other, k=k, weights=weights), 0.0, about)
     yield Score(
         "Wasserstein distance, columns",
         _mean(column.wasserstein for column in columns),
@@ -366,11 +366,11 @@ def _scores(
         "How far cells must move along their column, scaled to 1; mean over columns.",
     )
     stage("rows")
-    kept = comparable_rows(one, two)
+    kept = comparable_rows(truth, other)
     rows = "" if all(part.all() for part in kept) else f" {_COMPLETE}"
     yield Score(
         _ROWS,
-        wasserstein_distance(one, two, weights=weights) if all(part.any() for part in kept) else None,
+        wasserstein_distance(truth, other, weights=weights) if all(part.any() for part in kept) else None,
         0.0,
         f"How far whole rows must move, each column scaled to 1 (sliced).{rows}",
     )
@@ -430,40 +430,40 @@ def cell_differences(
     for column in columns:
         gaps = column.gaps or (0.0, 0.0)
         if kept and column.gaps is not None:
-            yield _share_difference(column, GAPS, None, gaps, chance_of(*rows))
+            yield _share_difference(column, GAPS, None, gaps, chance_of_means(*rows))
         if levels.get(column.name, 0) > 1 and any(column.truth):
             most = max(range(len(column.cells)), key=lambda cell: abs(column.truth[cell] - column.other[cell]))
             shares = column.truth[most], column.other[most]
-            chance = chance_of(rows[0] * (1 - gaps[0]), rows[1] * (1 - gaps[1]))
+            chance = chance_of_means(rows[0] * (1 - gaps[0]), rows[1] * (1 - gaps[1]))
             yield _share_difference(column, SHARE, column.cells[most], shares, chance)
     for pair in pairs:
         sizes = [levels[name] for name in pair.columns if name in levels]
         if sizes and pair.difference is not None:
-            chance = chance_of(*rows) * math.sqrt(max(sizes))  # V of independent columns grows with their cells
+            chance = chance_of_means(*rows) * math.sqrt(max(sizes))  # V of independent columns grows with their cells
             yield Difference(pair.columns, pair.measure, pair.truth, pair.other, pair.difference, chance)
 
 
 def _share_difference(
     column: ColumnScore, measure: str, cell: str | None, shares: tuple[float, float], chance: float
 ) -> Difference:
-    by_chance = math.hypot(share_chance(*shares, chance), MEAN_SIZE * (column.noise or 0.0))
+    by_chance = math.hypot(chance_of_shares(*shares, chance), MEAN_SIZE * (column.noise or 0.0))
     return Difference((column.name,), measure, *shares, abs(shares[0] - shares[1]), by_chance, cell)
 
 
-def _second_sample(one: Table, two: Table, weights: Floats | None, stage: Stage) -> dict[str, float]:
+def _second_sample(truth: Table, other: Table, weights: Floats | None, stage: Stage) -> dict[str, float]:
     """About what another sample of the same people would score, of as many rows as the compared table.
 
     The truth is cut at random into two parts with sizes in the proportion n : m of the tables. The chance part of a
     distance of samples goes with √(1/n + 1/m), so that of the parts is larger by √(1 + m/n), which is taken off.
     """
-    mass = np.ones(two.rows) if weights is None else weights
-    if one.rows < 2 or not mass.any():
+    mass = np.ones(other.rows) if weights is None else weights
+    if truth.rows < 2 or not mass.any():
         return {}
     size = effective_rows(mass)
-    times = min(size / one.rows, 9.0)  # one part must not vanish
-    found = {score.name: score.value for score in _measure(*_cut(one, times), None, stage).scores}
-    complete = rows_of(one, comparable_rows(one, two)[0])
-    found[_ROWS] = wasserstein_distance(*_cut(complete, times)) if complete.rows > 1 else None
+    times = min(size / truth.rows, 9.0)  # one part must not vanish
+    found = {score.name: score.value for score in _measure(*_split(truth, times), None, stage).scores}
+    complete = select_rows(truth, comparable_rows(truth, other)[0])
+    found[_ROWS] = wasserstein_distance(*_split(complete, times)) if complete.rows > 1 else None
     return {name: value / math.sqrt(1 + times) for name, value in found.items() if value is not None}
 
 
@@ -472,28 +472,30 @@ def effective_rows(mass: Floats) -> float:
     return float(mass.sum() ** 2 / (mass**2).sum()) if mass.any() else 0.0
 
 
-def _cut(table: Table, times: float) -> tuple[Table, Table]:
+def _split(table: Table, times: float) -> tuple[Table, Table]:
     """Two parts of a table at random, always the same, the second `times` as large as the first."""
     first = min(max(1, round(table.rows / (1 + times))), table.rows - 1)
     chosen = np.random.default_rng(0).permutation(table.rows) < first
-    return rows_of(table, chosen), rows_of(table, ~chosen)
+    return select_rows(table, chosen), select_rows(table, ~chosen)
 
 
-def _learned(one: Table, two: Table, weights: Floats | None, tell: Progress) -> tuple[TaskScore, ...]:
-    fake = f1_scores(one, two, weights=weights, progress=lambda label, *of: tell(f"learning {label}", *of))
-    true = f1_scores(one, one, progress=lambda label, *of: tell(f"learning {label} from the truth", *of))
+def _task_scores_by_label(
+    truth: Table, other: Table, weights: Floats | None, report: Progress
+) -> tuple[TaskScore, ...]:
+    fake = f1_scores(truth, other, weights=weights, progress=lambda label, *of: report(f"learning {label}", *of))
+    true = f1_scores(truth, truth, progress=lambda label, *of: report(f"learning {label} from the truth", *of))
     found = []
     for number, label in enumerate(fake):
-        tell(f"coefficients of {label}", number, len(fake) + 1)
-        cells = one.schema[label].cells
-        positive = tuple(cells[code] for code in np.flatnonzero(positive_cells(one, label)))
-        aucs = [roc_auc(one, table, label=label, weights=given) for table, given in ((two, weights), (one, None))]
-        error = coefficient_error(one, two, label=label, weights=weights)
+        report(f"coefficients of {label}", number, len(fake) + 1)
+        cells = truth.schema[label].cells
+        positive = tuple(cells[code] for code in np.flatnonzero(positive_cells(truth, label)))
+        aucs = [roc_auc(truth, table, label=label, weights=given) for table, given in ((other, weights), (truth, None))]
+        error = coefficient_error(truth, other, label=label, weights=weights)
         found.append(TaskScore(label, positive, fake[label], true.get(label, {}), aucs[0], aucs[1], error))
     return tuple(found)
 
 
-def _task_scores(one: Table, two: Table, weights: Floats | None, learned: Sequence[TaskScore]) -> Iterable[Score]:
+def _task_scores(truth: Table, other: Table, weights: Floats | None, learned: Sequence[TaskScore]) -> Iterable[Score]:
     if learned:
         yield Score(
             "F1 of nine classifiers",
@@ -513,12 +515,15 @@ def _task_scores(one: Table, two: Table, weights: Floats | None, learned: Sequen
             0.0,
             "Mean squared difference of the coefficients of linear predictors; mean over labels.",
         )
-    told = detection(one, two, weights=weights)
-    if told is not None:
-        rows = f" {_COMPLETE}" if told.complete else ""
-        yield Score("detection AUC", told.auc, 0.5, f"How well a classifier tells the two tables apart.{rows}")
+    detected = detection(truth, other, weights=weights)
+    if detected is not None:
+        rows = f" {_COMPLETE}" if detected.complete else ""
+        yield Score("detection AUC", detected.auc, 0.5, f"How well a classifier tells the two tables apart.{rows}")
         yield Score(
-            "propensity MSE", told.propensity_mse, 0.0, f"How far its guesses are from a toss-up: a mean square.{rows}"
+            "propensity MSE",
+            detected.propensity_mse,
+            0.0,
+            f"How far its guesses are from a toss-up: a mean square.{rows}",
         )
 
 
@@ -546,15 +551,15 @@ class RuleScore:
         return f"{rows}; {self.truth.pairs:.3%} and {self.other.pairs:.3%} of pairs: {self.rule}"
 
 
-def compare_rules(one: Table, two: Table, weights: Floats | None = None) -> tuple[RuleScore, ...]:
+def compare_rules(truth: Table, other: Table, weights: Floats | None = None) -> tuple[RuleScore, ...]:
     """Each constraint of the schema: the rows, and pairs of rows, that break it in both tables, by their values.
 
     `weights` has one for each row of the second table.
     """
-    rules = rules_of(one.schema.finest)  # values are compared: no bin is split
+    rules = rules_of(truth.schema.finest)  # values are compared: no bin is split
     places = sorted({place for rule in rules for place in rule.columns})
-    true, other = (_numbers(table, places) for table in (one, two))
-    return tuple(RuleScore(violations(rule, true), violations(rule, other, weights)) for rule in rules)
+    true_values, other_values = (_numbers(table, places) for table in (truth, other))
+    return tuple(RuleScore(violations(rule, true_values), violations(rule, other_values, weights)) for rule in rules)
 
 
 def _numbers(table: Table, places: list[int]) -> dict[int, Numbers]:

@@ -23,7 +23,7 @@ from gapless.draw.charts import dots, heat_map, key, pattern_picture, percent
 from gapless.draw.page import Html, page, section, side, table, tag, titled, unbroken
 from gapless.evaluate.comparison import SECOND_SAMPLE, ColumnScore, Comparison, Score
 from gapless.evaluate.values import MEASURES, PEARSON, SPEARMAN, Difference
-from gapless.evaluate.verdict import LEADS, grade_of_difference, grade_of_score, number
+from gapless.evaluate.verdict import LEADS, format_number, grade_of_difference, grade_of_score
 from gapless.schema.schema import KINDS
 from gapless.text import plural
 
@@ -37,37 +37,37 @@ _LIMITS = (
 )
 
 
-def comparison_page(one: Comparison) -> str:
+def comparison_page(comparison: Comparison) -> str:
     """Everything that was compared, on one page."""
-    names = TRUTH if one.spent is None else NOISY
+    names = TRUTH if comparison.spent is None else NOISY
     return page(
-        f"How close? {one.table}",
-        tag("h1", f"How close? {one.table}"),
-        tag("p", one.sizes[0].upper() + one.sizes[1:] + ".", class_="soft"),
-        _nature(one),
-        _verdict(one),
-        _scores(one),
-        _promise(one),
-        _columns(one, names),
-        _correlations(one),
-        _pair_errors(one),
-        _patterns(one, names),
-        _rules(one),
-        _tasks(one),
-        _subgroups(one),
+        f"How close? {comparison.table}",
+        tag("h1", f"How close? {comparison.table}"),
+        tag("p", comparison.sizes[0].upper() + comparison.sizes[1:] + ".", class_="soft"),
+        _nature(comparison),
+        _verdict(comparison),
+        _scores(comparison),
+        _promise(comparison),
+        _columns(comparison, names),
+        _correlations(comparison),
+        _pair_errors(comparison),
+        _patterns(comparison, names),
+        _rules(comparison),
+        _tasks(comparison),
+        _subgroups(comparison),
         footer(),
     )
 
 
-def _nature(one: Comparison) -> Html:
-    if one.spent is not None:
-        return tag("div", tag("p", one.nature), class_="note")
-    return tag("div", tag("p", tag("strong", "Not for others, unless the truth is public")), tag("p", one.nature),
-               class_="note warn")  # fmt: skip
+def _nature(comparison: Comparison) -> Html:
+    if comparison.spent is not None:
+        return tag("div", tag("p", comparison.nature), class_="note")
+    warning = tag("strong", "Share only if the truth is public")
+    return tag("div", tag("p", warning), tag("p", comparison.nature), class_="note warn")
 
 
-def _verdict(one: Comparison) -> Html:
-    found = one.verdict
+def _verdict(comparison: Comparison) -> Html:
+    found = comparison.verdict
     parts = [
         tag("div", tag("b", LEADS[grade]), tag("ul", *(tag("li", use) for use in uses)), class_=grade)
         for grade in reversed(GRADES)
@@ -85,11 +85,13 @@ def _verdict(one: Comparison) -> Html:
     )
 
 
-def _scores(one: Comparison) -> Html:
-    told = "Means over all columns or sets of them, the worst first."
-    if any(score.second_sample is not None for score in one.scores):
-        told += f" {SECOND_SAMPLE}"
-    return section("Scores", tag("p", told), score_cards(one.scores, [grade_of_score(score) for score in one.scores]))
+def _scores(comparison: Comparison) -> Html:
+    text = "Means over all columns or sets of them, the worst first."
+    if any(score.second_sample is not None for score in comparison.scores):
+        text += f" {SECOND_SAMPLE}"
+    return section(
+        "Scores", tag("p", text), score_cards(comparison.scores, [grade_of_score(score) for score in comparison.scores])
+    )
 
 
 def score_cards(scores: Sequence[Score], grades: Sequence[Grade | None]) -> Html:
@@ -111,17 +113,17 @@ def _score_remarks(score: Score) -> Iterator[str]:
         yield f"the truth itself: {score.best:.3f}. "
 
 
-def _columns(one: Comparison, names: tuple[str, str]) -> Html:
+def _columns(comparison: Comparison, names: tuple[str, str]) -> Html:
     """Each column in both tables: cells, and numbers on values."""
-    by_column: dict[str, list[Difference]] = {column.name: [] for column in one.columns[:MOST_COLUMNS]}
-    for difference in one.differences:
+    by_column: dict[str, list[Difference]] = {column.name: [] for column in comparison.columns[:MOST_COLUMNS]}
+    for difference in comparison.differences:
         if len(difference.columns) == 1 and difference.columns[0] in by_column:
             by_column[difference.columns[0]].append(difference)
     remark = " Below them numbers on values, gaps left out. The worst columns come first."
     return column_cards(
-        [_column_card(column, by_column[column.name]) for column in one.columns[:MOST_COLUMNS]],
+        [_column_card(column, by_column[column.name]) for column in comparison.columns[:MOST_COLUMNS]],
         names,
-        of=len(one.columns),
+        of=len(comparison.columns),
         remark=remark if any(by_column.values()) else "",
     )
 
@@ -131,7 +133,7 @@ def _column_card(column: ColumnScore, differences: Sequence[Difference]) -> Colu
     rows = [
         (
             difference.measure if difference.cell is None else f"share of {difference.cell}",
-            *(number(value, difference.measure, column.kind) for value in (difference.truth, difference.other)),
+            *(format_number(value, difference.measure, column.kind) for value in (difference.truth, difference.other)),
             mark(worse) if worse in ("fair", "poor") else "",
         )
         for difference in differences
@@ -150,14 +152,14 @@ def _column_card(column: ColumnScore, differences: Sequence[Difference]) -> Colu
     )
 
 
-def _correlations(one: Comparison) -> Html:
+def _correlations(comparison: Comparison) -> Html:
     """The correlations of values that changed most."""
-    found = [difference for difference in one.differences if difference.measure in (PEARSON, SPEARMAN)]
+    found = [difference for difference in comparison.differences if difference.measure in (PEARSON, SPEARMAN)]
     rows = [
         (
             " × ".join(difference.columns),
             unbroken(difference.measure),
-            *(number(value, difference.measure, "number") for value in (difference.truth, difference.other)),
+            *(format_number(value, difference.measure, "number") for value in (difference.truth, difference.other)),
             mark(grade) if (grade := grade_of_difference(difference)) else "",
         )
         for difference in sorted(found, key=lambda difference: -difference.error)[:MOST_CORRELATIONS]
@@ -165,65 +167,69 @@ def _correlations(one: Comparison) -> Html:
     if not rows:
         return Html("")
     head = ("columns", "measure", "truth", "compared", "")
-    told = "Those that changed most, of values; of ordinal levels by their order. Rows that lack either are left out."
+    text = "Those that changed most, of values; of ordinal levels by their order. Rows that lack either are left out."
     numbers = table(head, rows, right=(2, 3, 4))
-    return section("Correlations", tag("p", told), tag("div", numbers, class_="wide"))
+    return section("Correlations", tag("p", text), tag("div", numbers, class_="wide"))
 
 
-def _rules(one: Comparison) -> Html:
+def _rules(comparison: Comparison) -> Html:
     """How often both tables break the schema's constraints."""
-    if not one.rules:
+    if not comparison.rules:
         return Html("")
     rows = []
-    for rule in one.rules:
+    for rule in comparison.rules:
         found = rule.truth, rule.other
         pairs = ("" if count.pairs is None else f"{count.pairs:.3%}" for count in found)
         rows.append((rule.rule, *(f"{count.share:.2%}" for count in found), *pairs))
-    told = "Rows that break a constraint, by themselves or with some other row; pairs of rows among all pairs."
+    text = "Rows that break a constraint, by themselves or with some other row; pairs of rows among all pairs."
     head = ("must not hold", "rows of truth", "compared", "pairs of truth", "compared")
-    return section("Constraints", tag("p", told), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))
+    return section("Constraints", tag("p", text), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))
 
 
-def _promise(one: Comparison) -> Html:
-    if one.promise is None:
+def _promise(comparison: Comparison) -> Html:
+    if comparison.promise is None:
         return Html("")
-    told = [tag("p", one.promise)]
-    if one.spent is not None:
-        told.append(
+    paragraphs = [tag("p", comparison.promise)]
+    if comparison.spent is not None:
+        paragraphs.append(
             tag(
                 "p",
-                f"Private, and paid with {one.spent}: the shares called noisy, their distances and rates of gaps. "
-                "Free: everything about the compared table alone, and this page.",
+                f"The noisy shares, their distances and the rates of gaps are private. They were paid with "
+                f"{comparison.spent}. All about the compared table alone, and this page, is free.",
             )
         )
     else:
-        told.append(tag("p", "The promise is for what the ledger lists. This page is not in it: see the note above."))
-    return section("Privacy", *told)
+        paragraphs.append(
+            tag("p", "The promise is for what the ledger lists. This page is not in it: see the note above.")
+        )
+    return section("Privacy", *paragraphs)
 
 
-def _pair_errors(one: Comparison) -> Html:
-    values = {pair.columns: pair.distance for pair in one.pairs if pair.distance is not None}
+def _pair_errors(comparison: Comparison) -> Html:
+    values = {pair.columns: pair.distance for pair in comparison.pairs if pair.distance is not None}
     if not values:
         return Html("")
-    told = {}
-    for pair in one.pairs:
+    tooltips = {}
+    for pair in comparison.pairs:
         strengths = [f"{strength:.2f}" for strength in (pair.truth, pair.other) if strength is not None]
         more = f"; {pair.measure} {' and '.join(strengths)}" if len(strengths) == 2 else ""
         if pair.between is not None:
             more += f"; noise leaves open {pair.between[0]:.3f} to {pair.between[1]:.3f}"
-        told[pair.columns] = f"{pair.columns[0]} × {pair.columns[1]}: {pair.distance or 0:.3f}{more}"
-    named = [column.name for column in one.columns if any(column.name in pair for pair in values)]
+        tooltips[pair.columns] = f"{pair.columns[0]} × {pair.columns[1]}: {pair.distance or 0:.3f}{more}"
+    named = [column.name for column in comparison.columns if any(column.name in pair for pair in values)]
     names = named[:MOST_COLUMNS]
     shown = {pair: value for pair, value in values.items() if set(pair) <= set(names)}
     about = "Total variation distance of the tables of two columns, in hundredths: 0 is equal, 100 disjoint."
-    if one.spent is not None:
-        possible = math.comb(len(one.columns), 2)
+    if comparison.spent is not None:
+        possible = math.comb(len(comparison.columns), 2)
         if len(values) < possible:
             shown_pairs = f"{len(values)} of {plural(possible, 'pair')}"
             about += f" Shown: {shown_pairs}; the others were not measured, or are lost in noise."
         about += " A 0 says that the noise is larger than the difference: the text of a square has what it leaves open."
-    picture = heat_map("Errors of pairs of columns", names, shown, full=0.3, told=told)
-    changed = sorted((p for p in one.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[:10]
+    picture = heat_map("Errors of pairs of columns", names, shown, full=0.3, tooltips=tooltips)
+    changed = sorted((p for p in comparison.pairs if p.difference is not None), key=lambda p: -(p.difference or 0.0))[
+        :10
+    ]
     rows = [
         (" × ".join(p.columns), unbroken(p.measure), _number(p.truth), _number(p.other), _number(p.difference))
         for p in changed
@@ -239,29 +245,31 @@ def _pair_errors(one: Comparison) -> Html:
     )
 
 
-def _patterns(one: Comparison, names: tuple[str, str]) -> Html:
-    if not one.patterns:
+def _patterns(comparison: Comparison, names: tuple[str, str]) -> Html:
+    if not comparison.patterns:
         return Html("")
-    columns = [column.name for column in one.columns if column.gaps is not None and any(column.gaps)]
-    patterns = [(pattern.missing, pattern.truth, pattern.other) for pattern in one.patterns]
-    told = "Columns that are missing together: a full square is observed, an open one missing."
-    if not any(column.gaps[1] for column in one.columns if column.gaps is not None):
-        told += " The compared table is filled, so its gaps are not scored."
+    columns = [column.name for column in comparison.columns if column.gaps is not None and any(column.gaps)]
+    patterns = [(pattern.missing, pattern.truth, pattern.other) for pattern in comparison.patterns]
+    text = "Columns that are missing together: a full square is observed, an open one missing."
+    if not any(column.gaps[1] for column in comparison.columns if column.gaps is not None):
+        text += " The compared table is filled, so its gaps are not scored."
     picture = pattern_picture("Patterns of gaps", columns, patterns, names)
-    rates = [(column.name, *map(percent, column.gaps)) for column in one.columns if column.gaps and any(column.gaps)]
+    rates = [
+        (column.name, *map(percent, column.gaps)) for column in comparison.columns if column.gaps and any(column.gaps)
+    ]
     shares_of_gaps = table(("column", "truth", "compared"), rates[:MOST_COLUMNS], right=(1, 2))
     return section(
         "Gaps",
         key(names),
-        tag("p", told),
+        tag("p", text),
         side(tag("div", picture, class_="wide keep"), *titled("Shares of gaps", shares_of_gaps)),
     )
 
 
-def _tasks(one: Comparison) -> Html:
-    if not one.tasks:
+def _tasks(comparison: Comparison) -> Html:
+    if not comparison.tasks:
         return Html("")
-    rows = [(task.label, task.means[1], task.means[0]) for task in one.tasks]
+    rows = [(task.label, task.means[1], task.means[0]) for task in comparison.tasks]
     details = [
         (
             task.label,
@@ -271,14 +279,14 @@ def _tasks(one: Comparison) -> Html:
             _number(task.auc),
             _number(task.coefficient_mse, 5),
         )
-        for task in one.tasks
+        for task in comparison.tasks
     ]
-    models = list(one.tasks[0].f1)
+    models = list(comparison.tasks[0].f1)
     by_model = [
         (
             model,
-            f"{np.mean([task.f1_of_truth[model] for task in one.tasks]):.3f}",
-            f"{np.mean([task.f1[model] for task in one.tasks]):.3f}",
+            f"{np.mean([task.f1_of_truth[model] for task in comparison.tasks]):.3f}",
+            f"{np.mean([task.f1[model] for task in comparison.tasks]):.3f}",
         )
         for model in models
     ]
@@ -301,22 +309,22 @@ def _tasks(one: Comparison) -> Html:
     )
 
 
-def _subgroups(one: Comparison) -> Html:
-    if not one.subgroups:
+def _subgroups(comparison: Comparison) -> Html:
+    if not comparison.subgroups:
         return Html("")
-    large = [group for group in one.subgroups if group.rows >= max(1, one.rows[0] // 100)]
+    large = [group for group in comparison.subgroups if group.rows >= max(1, comparison.rows[0] // 100)]
     rows = [
         (f"{group.column} = {group.cell}", f"{group.rows:,}", percent(group.truth), percent(group.other),
          f"{group.error:.3f}")
         for group in large[:MOST_SUBGROUPS]
     ]  # fmt: skip
-    smaller = plural(len(one.subgroups) - len(large), "smaller one")
-    told = (
+    smaller = plural(len(comparison.subgroups) - len(large), "smaller one")
+    text = (
         "Rows that share a cell: the mean distance of all other columns among them. The worst of those with at least "
         f"1% of the rows. Left out, as chance alone makes them differ: {smaller}."
     )
     head = ("subgroup", "rows", "share, truth", "share, compared", "error")
-    return section("Subgroups", tag("p", told), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))
+    return section("Subgroups", tag("p", text), tag("div", table(head, rows, right=(1, 2, 3, 4)), class_="wide"))
 
 
 def _number(value: float | None, digits: int = 3) -> str:

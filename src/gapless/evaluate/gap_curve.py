@@ -54,7 +54,7 @@ def gap_curve(ledger: Ledger, columns: Collection[str] | None = None) -> str:
         lines,
         across=f"rate of gaps in {where}",
         up="ε",
-        told=_why_close(ledger, frozenset(columns), *(line.values for line in lines[:3])),
+        remarks=_why_close(ledger, frozenset(columns), *(line.values for line in lines[:3])),
         small_print=_ASSUMED,
     )
 
@@ -88,5 +88,5 @@ def _why_close(
     return ()
 
 
-def _close(one: Curve, other: Curve) -> bool:
-    return median(abs(a - b) for a, b in zip(one, other, strict=True)) <= _CLOSE * max(*one, *other)
+def _close(first: Curve, second: Curve) -> bool:
+    return median(abs(a - b) for a, b in zip(first, second, strict=True)) <= _CLOSE * max(*first, *second)

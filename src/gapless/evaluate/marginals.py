@@ -28,7 +28,7 @@ from gapless.types import Floats, whole
 DENSE_CELLS = 1 << 20  # above, cells are numbered as they occur instead of counted in a table
 
 
-def rows_of(table: Table, kept: NDArray[np.bool_]) -> Table:
+def select_rows(table: Table, kept: NDArray[np.bool_]) -> Table:
     """Some rows of a table."""
     return Table(table.schema, [codes[kept] for codes in table.codes], rows=int(kept.sum()))
 
@@ -79,11 +79,11 @@ def _normalised(keys: NDArray[np.int64], weights: Floats | None, shape: Sequence
     return counts.reshape(shape) / total if total > 0 else None
 
 
-def half_l1(one: Floats | None, other: Floats | None) -> float:
+def total_variation(first: Floats | None, second: Floats | None) -> float:
     """The total variation distance; 1 if one table has nothing to compare, 0 if neither has."""
-    if one is None or other is None:
-        return float((one is None) != (other is None))
-    return 0.5 * float(np.abs(one - other).sum())
+    if first is None or second is None:
+        return float((first is None) != (second is None))
+    return 0.5 * float(np.abs(first - second).sum())
 
 
 MOST_SETS = 500
@@ -122,7 +122,7 @@ def kway_distance(
     k = whole("k", k, error=SchemaError, least=1, most=columns)
     step = math.ceil(math.comb(columns, k) / whole("most_sets", most_sets, error=SchemaError, least=1))
     sets = list(islice(combinations(range(columns), k), 0, None, step))
-    return sum(half_l1(*shares_side_by_side(truth, other, chosen, checked)) for chosen in sets) / len(sets)
+    return sum(total_variation(*shares_side_by_side(truth, other, chosen, checked)) for chosen in sets) / len(sets)
 
 
 DIRECTIONS = 64
@@ -141,14 +141,14 @@ def column_wasserstein(column: Column, truth: Floats | None, other: Floats | Non
     0.5
     """
     if truth is None or other is None or not column.is_ordered:
-        return half_l1(truth, other)
+        return total_variation(truth, other)
     many = column.values_size
-    one, two = truth[:many], other[:many]
-    here, there = float(one.sum()), float(two.sum())
+    truth_values, other_values = truth[:many], other[:many]
+    here, there = float(truth_values.sum()), float(other_values.sum())
     moved = abs(here - there)  # to or from not applicable
     if here == 0 or there == 0:
         return moved
-    below = np.cumsum(one / here - two / there)[:-1]
+    below = np.cumsum(truth_values / here - other_values / there)[:-1]
     return moved + min(here, there) * float(np.abs(below) @ np.diff(unit_positions(column)))
 
 
@@ -174,20 +174,23 @@ def wasserstein_distance(truth: Table, other: Table, *, weights: ArrayLike | Non
     checked = given_weights(other, weights)
     kept = comparable_rows(truth, other)
     mass = (np.ones(other.rows) if checked is None else checked)[kept[1]]
-    one, two = points(truth)[kept[0]], points(other)[kept[1]]
-    if len(one) == 0 or not mass.any():
-        return float((len(one) == 0) != (not mass.any()))
+    truth_points, other_points = points(truth)[kept[0]], points(other)[kept[1]]
+    if len(truth_points) == 0 or not mass.any():
+        return float((len(truth_points) == 0) != (not mass.any()))
     rng = np.random.default_rng(0)  # always the same directions
-    directions = rng.normal(size=(one.shape[1], DIRECTIONS))
+    directions = rng.normal(size=(truth_points.shape[1], DIRECTIONS))
     directions /= np.linalg.norm(directions, axis=0)
-    slices = [_on_a_line(x, y, mass) for x, y in zip((one @ directions).T, (two @ directions).T, strict=True)]
-    return float(np.sqrt(one.shape[1]) * np.mean(slices))
+    slices = [
+        _line_wasserstein(x, y, mass)
+        for x, y in zip((truth_points @ directions).T, (other_points @ directions).T, strict=True)
+    ]
+    return float(np.sqrt(truth_points.shape[1]) * np.mean(slices))
 
 
-def _on_a_line(one: Floats, two: Floats, mass: Floats) -> float:
-    places = np.concatenate([one, two])
+def _line_wasserstein(truth: Floats, other: Floats, mass: Floats) -> float:
+    places = np.concatenate([truth, other])
     order = np.argsort(places, kind="stable")
-    flow = np.concatenate([np.full(len(one), 1 / len(one)), -mass / mass.sum()])[order]
+    flow = np.concatenate([np.full(len(truth), 1 / len(truth)), -mass / mass.sum()])[order]
     return float(np.abs(np.cumsum(flow)[:-1]) @ np.diff(places[order]))
 
 
@@ -220,12 +223,12 @@ def compare_pairs(truth: Table, other: Table, *, weights: ArrayLike | None = Non
     columns = truth.schema.columns
     found = []
     for i, j in combinations(range(len(columns)), 2):
-        one, two = shares_side_by_side(truth, other, (i, j), checked)
+        truth_shares, other_shares = shares_side_by_side(truth, other, (i, j), checked)
         both = columns[i], columns[j]
         dense = columns[i].size * columns[j].size <= DENSE_CELLS
-        true, found_there = (association(law, both) if dense else None for law in (one, two))
+        true, compared = (association(joint, both) if dense else None for joint in (truth_shares, other_shares))
         names = both[0].name, both[1].name
-        found.append(Pair(names, half_l1(one, two), measure_of(both), true, found_there))
+        found.append(Pair(names, total_variation(truth_shares, other_shares), measure_of(both), true, compared))
     return tuple(found)
 
 
@@ -235,7 +238,7 @@ def measure_of(both: tuple[Column, Column]) -> str:
     return "Spearman's ρ" if on_a_line else "Cramér's V"
 
 
-def association(law: Floats | None, both: tuple[Column, Column]) -> float | None:
+def association(shares: Floats | None, both: tuple[Column, Column]) -> float | None:
     r"""How strongly two columns go together in a joint law: Spearman's ρ on a line, else Cramér's V.
 
     *Not applicable* has no place on a line, so a column that may be it is one for V.
@@ -245,18 +248,18 @@ def association(law: Floats | None, both: tuple[Column, Column]) -> float | None
     >>> association(np.array([[0.0, 0.5], [0.5, 0.0]]), two)
     -1.0
     """
-    if law is None:
+    if shares is None:
         return None
     if measure_of(both) == "Cramér's V":
-        return cramers_v(law)
-    x, y = (_ranks(law.sum(axis=axis)) for axis in (1, 0))
-    spread = math.sqrt(float(law.sum(axis=1) @ x**2) * float(law.sum(axis=0) @ y**2))
-    return max(-1.0, min(1.0, float(x @ law @ y) / spread)) if spread > 1e-12 else None
+        return cramers_v(shares)
+    x, y = (_ranks(shares.sum(axis=axis)) for axis in (1, 0))
+    spread = math.sqrt(float(shares.sum(axis=1) @ x**2) * float(shares.sum(axis=0) @ y**2))
+    return max(-1.0, min(1.0, float(x @ shares @ y) / spread)) if spread > 1e-12 else None
 
 
-def _ranks(law: Floats) -> Floats:
+def _ranks(shares: Floats) -> Floats:
     """Mid-ranks of the cells, with mean 0."""
-    return np.asarray(np.cumsum(law) - law / 2 - 0.5)
+    return np.asarray(np.cumsum(shares) - shares / 2 - 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,14 +300,14 @@ def compare_subgroups(
         column, codes = schema.columns[c], (truth.codes[c], other.codes[c])
         whole = shares(truth, [c]), shares(other, [c], checked)
         for cell in range(column.size):
-            inside = [table_codes == cell for table_codes in codes]
-            if not inside[0].any():
+            in_subgroup = [table_codes == cell for table_codes in codes]
+            if not in_subgroup[0].any():
                 continue
-            parts = [rows_of(table, kept) for table, kept in zip((truth, other), inside, strict=True)]
-            given = None if checked is None else checked[inside[1]]
+            parts = [select_rows(table, kept) for table, kept in zip((truth, other), in_subgroup, strict=True)]
+            given = None if checked is None else checked[in_subgroup[1]]
             others = [o for o in range(len(schema.columns)) if o != c]
-            errors = [half_l1(shares(parts[0], [o]), shares(parts[1], [o], given)) for o in others]
-            shown = [0.0 if law is None else float(law[cell]) for law in whole]
+            errors = [total_variation(shares(parts[0], [o]), shares(parts[1], [o], given)) for o in others]
+            shown = [0.0 if column_shares is None else float(column_shares[cell]) for column_shares in whole]
             error = sum(errors) / len(errors) if errors else 0.0
             found.append(Subgroup(column.name, column.cells[cell], shown[0], shown[1], parts[0].rows, error))
     return tuple(sorted(found, key=lambda subgroup: -subgroup.error))

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from gapless.data import PrivateTable, Table
 from gapless.data.checks import check_comparable, check_private, check_public, given_weights, shared_bins
 from gapless.errors import Argument, Call, Hint, SchemaError
-from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows, listed_shares
-from gapless.evaluate.marginals import Pair, half_l1, measure_of, shares
+from gapless.evaluate.comparison import ColumnScore, Comparison, Score, cell_differences, effective_rows, share_tuple
+from gapless.evaluate.marginals import Pair, measure_of, shares, total_variation
 from gapless.model.marginal import Measurement, estimate_total
 from gapless.privacy import DiscreteGaussian, DiscreteLaplace, Spend, for_counts
 from gapless.text import plural
@@ -71,7 +71,7 @@ def compare_private(
         table, other = table.rebin(bins), other.rebin(bins)
     schema = table.schema
     check_comparable(schema, other.schema)
-    chosen = _chosen(table, pairs)
+    chosen = _chosen_pairs(table, pairs)
     spend = table.ledger.share(spend)
     grant = table.ledger.grant(spend, to="compare_private")
     requests = []
@@ -112,7 +112,7 @@ def compare_private(
     )
 
 
-def _chosen(table: PrivateTable, pairs: Sequence[tuple[str, str]] | None) -> list[tuple[str, str]]:
+def _chosen_pairs(table: PrivateTable, pairs: Sequence[tuple[str, str]] | None) -> list[tuple[str, str]]:
     columns = table.schema.columns
     if pairs is not None:
         for pair in pairs:
@@ -121,11 +121,11 @@ def _chosen(table: PrivateTable, pairs: Sequence[tuple[str, str]] | None) -> lis
                     f"{pair!r} is not a pair of columns", hint=Hint("pass ", Argument("pairs", [("age", "sex")]))
                 )
             table.schema.positions(pair)
-        return [(one, two) for one, two in pairs]
+        return [(first, second) for first, second in pairs]
     fitting = [
-        (one.name, two.name)
-        for one, two in combinations(columns, 2)
-        if one.extended_size * two.extended_size <= PAIR_CELLS
+        (first.name, second.name)
+        for first, second in combinations(columns, 2)
+        if first.extended_size * second.extended_size <= PAIR_CELLS
     ]
     return list(islice(fitting, 0, None, max(1, math.ceil(len(fitting) / MOST_PAIRS))))
 
@@ -134,7 +134,7 @@ def _column(
     other: Table, place: int, counts: Floats, noise_std: float, weights: Floats | None, found: NoisyDistance | None
 ) -> ColumnScore:
     column = other.schema.columns[place]
-    law, total = shares(other, [place], weights), max(1.0, float(counts.sum()))
+    other_shares, total = shares(other, [place], weights), max(1.0, float(counts.sum()))
     seen, gaps = counts[: column.size], counts[column.size :]
     missing = other.codes[place] >= column.size
     mass = np.ones(other.rows) if weights is None else weights
@@ -145,7 +145,7 @@ def _column(
         column.kind,
         column.cells[: column.size],
         tuple((np.maximum(seen, 0.0) / sum_seen).tolist()),
-        listed_shares(law, column.size),
+        share_tuple(other_shares, column.size),
         None if found is None else found.value,
         None,
         (min(1.0, max(0.0, float(gaps.sum()) / total)), rate) if column.gaps else None,
@@ -191,18 +191,18 @@ class NoisyDistance:
         return min(1.0, max(0.0, low - self.by_noise)), min(1.0, high, spread)
 
 
-def noisy_distance(counts: Floats, law: Floats | None, noise: Noise) -> NoisyDistance | None:
+def noisy_distance(counts: Floats, other_shares: Floats | None, noise: Noise) -> NoisyDistance | None:
     """The distance of noisy counts from a law; None if the counts are lost in noise, or there is no law."""
     total, std = float(counts.sum()), noise.noise_std
-    if law is None or total <= 2 * std * math.sqrt(counts.size):
+    if other_shares is None or total <= 2 * std * math.sqrt(counts.size):
         return None
     mean_size = math.sqrt(1 / 2 if isinstance(noise, DiscreteLaplace) else 2 / math.pi)  # of noise with std 1
-    signs = np.sign(counts / total - law)
-    spreads = np.sqrt(np.maximum(0.0, 1 - 2 * law + counts.size * law**2))
+    signs = np.sign(counts / total - other_shares)
+    spreads = np.sqrt(np.maximum(0.0, 1 - 2 * other_shares + counts.size * other_shares**2))
     return NoisyDistance(
-        half_l1(counts / total, law),
+        total_variation(counts / total, other_shares),
         std * mean_size * float(spreads.sum()) / (2 * total),
-        std * float(np.linalg.norm(signs - (signs * law).sum())) / (2 * total),
+        std * float(np.linalg.norm(signs - (signs * other_shares).sum())) / (2 * total),
     )
 
 

@@ -51,7 +51,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class _Law:
+class _Distribution:
     """The values that occur on a line, rising, and the share of each."""
 
     places: Floats
@@ -114,17 +114,19 @@ def compare_values(truth: Table, other: Table, *, weights: ArrayLike | None = No
     """
     truth, other = to_shared_bins(truth, other)
     checked = given_weights(other, weights)
-    one, two = values_of(truth), values_of(other)
+    truth_values, other_values = column_values(truth), column_values(other)
     masses = np.ones(truth.rows), np.ones(other.rows) if checked is None else checked
     singles = (
         difference
-        for name in one
-        for difference in _column(truth, name, _law(one[name], masses[0]), _law(two[name], masses[1]))
+        for name in truth_values
+        for difference in _column(
+            truth, name, _distribution(truth_values[name], masses[0]), _distribution(other_values[name], masses[1])
+        )
     )
-    return (*singles, *_correlations(one, two, masses))
+    return (*singles, *_correlations(truth_values, other_values, masses))
 
 
-def values_of(table: Table) -> dict[str, Floats]:
+def column_values(table: Table) -> dict[str, Floats]:
     """The values of every number, integer, date and moment, NaN where there is none; moments in days since 1970."""
     found = {}
     for column in table.schema.columns:
@@ -135,7 +137,7 @@ def values_of(table: Table) -> dict[str, Floats]:
     return found
 
 
-def written(value: float, kind: str) -> str:
+def format_value(value: float, kind: str) -> str:
     """A value for people: a number, or a day, or a day and a time.
 
     >>> written(8003.0, "integer"), written(0.123456, "number"), written(19000.5, "datetime"), written(19000.5, "date")
@@ -147,75 +149,78 @@ def written(value: float, kind: str) -> str:
     return f"{moment:%Y-%m-%d %H:%M}" if kind == "datetime" else f"{moment:%Y-%m-%d}"
 
 
-def _law(values: Floats, mass: Floats) -> _Law | None:
+def _distribution(values: Floats, mass: Floats) -> _Distribution | None:
     seen = ~np.isnan(values) & (mass > 0)
     if not seen.any():
         return None
     kept = mass[seen]
     places, at = np.unique(values[seen], return_inverse=True)
-    return _Law(places, np.bincount(at, kept) / kept.sum(), float(kept.sum() ** 2 / (kept**2).sum()))
+    return _Distribution(places, np.bincount(at, kept) / kept.sum(), float(kept.sum() ** 2 / (kept**2).sum()))
 
 
-def _column(table: Table, name: str, one: _Law | None, two: _Law | None) -> Iterator[Difference]:
-    if one is None or two is None:
-        if one is not two:
-            known = [None if law is None else law.mean for law in (one, two)]
+def _column(table: Table, name: str, truth: _Distribution | None, other: _Distribution | None) -> Iterator[Difference]:
+    if truth is None or other is None:
+        if truth is not other:
+            known = [None if distribution is None else distribution.mean for distribution in (truth, other)]
             yield Difference((name,), MEAN, known[0], known[1], 1.0, 0.0)
         return
-    unit = one.std or max(one.places[-1], two.places[-1]) - min(one.places[0], two.places[0]) or 1.0
-    chance = chance_of(one.rows, two.rows)
-    yield Difference((name,), MEAN, one.mean, two.mean, abs(one.mean - two.mean) / unit, chance)
-    larger = max(one.std, two.std) or 1.0
-    tails = max(one.tails, two.tails)
-    yield Difference((name,), SPREAD, one.std, two.std, abs(one.std - two.std) / larger, tails * chance)
+    unit = truth.std or max(truth.places[-1], other.places[-1]) - min(truth.places[0], other.places[0]) or 1.0
+    chance = chance_of_means(truth.rows, other.rows)
+    yield Difference((name,), MEAN, truth.mean, other.mean, abs(truth.mean - other.mean) / unit, chance)
+    larger = max(truth.std, other.std) or 1.0
+    tails = max(truth.tails, other.tails)
+    yield Difference((name,), SPREAD, truth.std, other.std, abs(truth.std - other.std) / larger, tails * chance)
     for share, measure in QUANTILES.items():
-        below, up_to = one.ranks(two.quantile(share))
+        below, up_to = truth.ranks(other.quantile(share))
         error = max(0.0, below - share, share - up_to)
         by_chance = math.sqrt(share * (1 - share)) * chance
-        yield Difference((name,), measure, one.quantile(share), two.quantile(share), error, by_chance)
-    moved, by_chance = _wasserstein(one, two)
+        yield Difference((name,), measure, truth.quantile(share), other.quantile(share), error, by_chance)
+    moved, by_chance = _wasserstein(truth, other)
     yield Difference((name,), DISTANCE, 0.0, moved, moved / unit, by_chance * chance / unit)
-    yield from _spike(name, table.schema[name].kind, one, two, chance)
+    yield from _spike(name, table.schema[name].kind, truth, other, chance)
 
 
 def _std(values: Floats, shares: Floats) -> float:
     return math.sqrt(max(0.0, float(shares @ values**2) - float(shares @ values) ** 2))
 
 
-def _wasserstein(one: _Law, two: _Law) -> tuple[float, float]:
+def _wasserstein(truth: _Distribution, other: _Distribution) -> tuple[float, float]:
     """How far values must move on average, and what chance makes of it, but for the numbers of rows."""
-    places = np.union1d(one.places, two.places)
+    places = np.union1d(truth.places, other.places)
     steps = np.diff(places)
-    first, second = (law.up_to[np.searchsorted(law.places, places[:-1], "right")] for law in (one, two))
+    first, second = (
+        distribution.up_to[np.searchsorted(distribution.places, places[:-1], "right")]
+        for distribution in (truth, other)
+    )
     first = np.clip(first, 0.0, 1.0)
     return float(np.abs(first - second) @ steps), float(np.sqrt(first * (1 - first)) @ steps)
 
 
-def _spike(name: str, kind: str, one: _Law, two: _Law, chance: float) -> Iterator[Difference]:
+def _spike(name: str, kind: str, truth: _Distribution, other: _Distribution, chance: float) -> Iterator[Difference]:
     """Of all values that hold much of a table, the one whose share changed most."""
-    spikes = np.union1d(one.places[one.shares >= SPIKE], two.places[two.shares >= SPIKE])
+    spikes = np.union1d(truth.places[truth.shares >= SPIKE], other.places[other.shares >= SPIKE])
     if not len(spikes):
         return
-    shares = [_shares_at(law, spikes) for law in (one, two)]
+    shares = [_shares_at(distribution, spikes) for distribution in (truth, other)]
     most = int(np.argmax(np.abs(shares[0] - shares[1])))
     true, found = float(shares[0][most]), float(shares[1][most])
-    by_chance = share_chance(true, found, chance)
-    yield Difference((name,), SHARE, true, found, abs(true - found), by_chance, written(float(spikes[most]), kind))
+    by_chance = chance_of_shares(true, found, chance)
+    yield Difference((name,), SHARE, true, found, abs(true - found), by_chance, format_value(float(spikes[most]), kind))
 
 
-def _shares_at(law: _Law, values: Floats) -> Floats:
-    at = np.minimum(np.searchsorted(law.places, values), len(law.places) - 1)
-    return np.where(law.places[at] == values, law.shares[at], 0.0)
+def _shares_at(distribution: _Distribution, values: Floats) -> Floats:
+    at = np.minimum(np.searchsorted(distribution.places, values), len(distribution.places) - 1)
+    return np.where(distribution.places[at] == values, distribution.shares[at], 0.0)
 
 
-def chance_of(rows: float, others: float) -> float:
+def chance_of_means(rows: float, others: float) -> float:
     """What chance makes of the difference of two means of so many rows, in standard deviations of one of them."""
     return MEAN_SIZE * math.sqrt(1 / max(1.0, rows) + 1 / max(1.0, others))
 
 
-def share_chance(one: float, two: float, chance: float) -> float:
+def chance_of_shares(first: float, second: float, chance: float) -> float:
     """What chance makes of the difference of two shares; by both, lest one that is 0 be held certain."""
-    middle = min(1.0, (one + two) / 2)
+    middle = min(1.0, (first + second) / 2)
     return chance * math.sqrt(middle * (1 - middle))
 
 
@@ -223,18 +228,18 @@ def share_chance(one: float, two: float, chance: float) -> float:
 
 
 def _correlations(
-    one: Mapping[str, Floats], two: Mapping[str, Floats], masses: tuple[Floats, Floats]
+    truth: Mapping[str, Floats], other: Mapping[str, Floats], masses: tuple[Floats, Floats]
 ) -> Iterator[Difference]:
     """Pearson's r and Spearman's ρ of every two columns."""
     tables = [
         (values, {name: _ranks(column, mass) for name, column in values.items()}, mass)
-        for values, mass in zip((one, two), masses, strict=True)
+        for values, mass in zip((truth, other), masses, strict=True)
     ]
-    for pair in combinations(one, 2):
+    for pair in combinations(truth, 2):
         for measure in (PEARSON, SPEARMAN):
             true, found = (_correlation(*_rows_of_pair(*table, pair, measure)) for table in tables)
             if true is not None and found is not None:
-                chance = max(true.spread, found.spread) * chance_of(true.rows, found.rows)
+                chance = max(true.spread, found.spread) * chance_of_means(true.rows, found.rows)
                 yield Difference(pair, measure, true.r, found.r, abs(true.r - found.r), chance)
 
 
@@ -259,10 +264,12 @@ def _ranks(values: Floats, mass: Floats) -> Floats:
     """Mid-ranks from 0 to 1, NaN where there is no value."""
     ranks = np.full(len(values), np.nan)
     seen = ~np.isnan(values)
-    law = _law(values, mass)
-    if law is not None:
-        at: NDArray[np.int64] = np.minimum(np.searchsorted(law.places, values[seen]), len(law.places) - 1)
-        ranks[seen] = law.up_to[at] + law.shares[at] / 2
+    distribution = _distribution(values, mass)
+    if distribution is not None:
+        at: NDArray[np.int64] = np.minimum(
+            np.searchsorted(distribution.places, values[seen]), len(distribution.places) - 1
+        )
+        ranks[seen] = distribution.up_to[at] + distribution.shares[at] / 2
     return ranks
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gapless.draw.cards import GRADES, Grade
 from gapless.draw.charts import percent
-from gapless.evaluate.values import MEAN, PEARSON, QUANTILES, SHARE, SPEARMAN, SPREAD, Difference, written
+from gapless.evaluate.values import MEAN, PEARSON, QUANTILES, SHARE, SPEARMAN, SPREAD, Difference, format_value
 from gapless.text import listing, plural
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Verdict:
     def __str__(self) -> str:
         lines = [sentence for _, sentence in self.sentences]
         if self.worst:
-            lines += ["The worst:", *(f"  {place}. {told}" for place, told in enumerate(self.worst, start=1))]
+            lines += ["The worst:", *(f"  {place}. {sentence}" for place, sentence in enumerate(self.worst, start=1))]
         return "\n".join([*lines, *self.remarks])
 
 
@@ -147,7 +147,7 @@ def verdict(comparison: Comparison) -> Verdict:
         tuple(found["good"]),
         tuple(found["fair"]),
         tuple(found["poor"]),
-        tuple(told(difference, kinds) for difference in _worst(comparison.differences)),
+        tuple(describe_difference(difference, kinds) for difference in _worst(comparison.differences)),
         tuple(_remarks(comparison)),
     )
 
@@ -186,7 +186,7 @@ def _severity(difference: Difference) -> float:
     return min(difference.error / _TOPIC_OF[difference.measure].limits.poor, _WORST_POSSIBLE)
 
 
-def told(difference: Difference, kinds: Mapping[str, str]) -> str:
+def describe_difference(difference: Difference, kinds: Mapping[str, str]) -> str:
     """A difference as a sentence.
 
     >>> told(Difference(("votes",), "median", 30.0, 8003.0, 0.48, 0.0), {"votes": "integer"})
@@ -196,11 +196,11 @@ def told(difference: Difference, kinds: Mapping[str, str]) -> str:
     name, measure = " × ".join(difference.columns), f" {difference.measure}"
     if difference.cell is not None:
         name, measure = f"{name} = {difference.cell}", ""
-    one, two = (number(value, difference.measure, kind) for value in (difference.truth, difference.other))
-    return f"{name}:{measure} {one} in the truth, {two} in the compared table."
+    truth, other = (format_number(value, difference.measure, kind) for value in (difference.truth, difference.other))
+    return f"{name}:{measure} {truth} in the truth, {other} in the compared table."
 
 
-def number(value: float | None, measure: str, kind: str) -> str:
+def format_number(value: float | None, measure: str, kind: str) -> str:
     """A number of a column for people: shares in percent, moments as such, their spreads in days.
 
     >>> number(0.301, "share", "integer"), number(12.0, "standard deviation", "date"), number(None, "mean", "number")
@@ -213,8 +213,8 @@ def number(value: float | None, measure: str, kind: str) -> str:
     if measure in (PEARSON, SPEARMAN, CRAMER):
         return f"{round(value, 2) + 0.0:.2f}"  # no minus before a zero
     if measure in (MEAN, *QUANTILES.values()):
-        return written(value, kind)
-    return written(value, "number") + (" days" if kind in ("date", "datetime") else "")
+        return format_value(value, kind)
+    return format_value(value, "number") + (" days" if kind in ("date", "datetime") else "")
 
 
 def _remarks(comparison: Comparison) -> Iterator[str]:

@@ -136,8 +136,8 @@ def kept_model(folder: Path, schema: Schema, ledger: Ledger) -> FittedModel | No
         return None
     model, entries = load(folder / MODEL), ledger.entries
     _, _, paid = read_limited(folder / README).decode(errors="replace").partition("\n")
-    told = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
-    if not model.schema.is_cut_from(schema) or paid not in told:
+    prefixes = (_paid_by(ledger.identity, entries[:number]) for number in range(1, len(entries) + 1))
+    if not model.schema.is_cut_from(schema) or paid not in prefixes:
         raise ReadError(f"{folder} was begun under another schema or ledger", hint=BEGUN)
     return model
 

@@ -66,7 +66,9 @@ class Verification:
 
     def __str__(self) -> str:
         if self.problems:
-            return "\n".join([f"{self.folder} is not as its manifest says:", *(f"  {told}" for told in self.problems)])
+            return "\n".join(
+                [f"{self.folder} is not as its manifest says:", *(f"  {problem}" for problem in self.problems)]
+            )
         return (
             f"{self.folder} is intact: {plural(len(self.files), 'file')} as in {MANIFEST}, and nothing else.\n"
             f"SHA-256 of {MANIFEST}: {self.sha256}\n"
@@ -141,7 +143,7 @@ def _contents(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
         yield f"{LEDGER} is no copy of a ledger"
         return
     paid = model.facts.guarantee
-    told = {
+    checks = {
         f"{SCHEMA} is not the schema of {MODEL}": schema == model.schema,
         f"{MANIFEST} is of another table or method": [manifest.get(key) for key in ("table", "method")]
         == [schema.name, model.method],
@@ -153,15 +155,15 @@ def _contents(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
         f"{MANIFEST} tells another number of rows": [manifest.get("rows")] * len(ROWS) == [len(t) for t in tables],
         f"{' and '.join(ROWS)} hold different rows": all(map(np.array_equal, *(_cells(table) for table in tables))),
     }
-    yield from (wrong for wrong, agrees in told.items() if not agrees)
+    yield from (wrong for wrong, agrees in checks.items() if not agrees)
 
 
 def _promise(ledger: dict[str, Any]) -> Guarantee:
     """What the copy of a ledger promises."""
-    told = ledger["guarantee"]
-    epsilon = math.inf if told["epsilon"] is None else told["epsilon"]
-    if not all(map(is_number, (epsilon, told["delta"]))) or not all(
-        isinstance(text, str) for text in (ledger["table"], told["basis"])
+    guarantee = ledger["guarantee"]
+    epsilon = math.inf if guarantee["epsilon"] is None else guarantee["epsilon"]
+    if not all(map(is_number, (epsilon, guarantee["delta"]))) or not all(
+        isinstance(text, str) for text in (ledger["table"], guarantee["basis"])
     ):
         raise ValueError("not a promise")
-    return Guarantee(ledger["table"], Rows(ledger["rows_per_person"]), epsilon, told["delta"], told["basis"])
+    return Guarantee(ledger["table"], Rows(ledger["rows_per_person"]), epsilon, guarantee["delta"], guarantee["basis"])

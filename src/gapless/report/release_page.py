@@ -130,8 +130,8 @@ def _seen(model: FittedModel, place: int) -> float:
 
 def _noisy_column(model: FittedModel, sample: Table, place: int, seen_of: SeenOf) -> NoisyColumn:
     column = sample.schema.columns[place]
-    law = shares(sample, [place])
-    shown = np.zeros(column.size) if law is None else law
+    observed = shares(sample, [place])
+    shown = np.zeros(column.size) if observed is None else observed
     noise_std = model.facts.noise.get(column.name)
     rows = max(1.0, model.total * (1.0 if noise_std is None else seen_of(place)))
     mean = None if noise_std is None else _mean(sample, column, noise_std, rows)
@@ -162,22 +162,22 @@ def _noise(model: FittedModel, many: int, shown: int, columns: Sequence[NoisyCol
     measured = [column for column in columns if column.noise_std is not None]
     if not measured:
         return Html("")
-    words = [word for column in measured for word in column.clarity]
-    counts = {word: words.count(word) for word in _GRADES}
+    clarities = [word for column in measured for word in column.clarity]
+    counts = {word: clarities.count(word) for word in _GRADES}
     reach = 1.96 * float(np.median([column.noise_std for column in measured]))
     first = "" if shown == many else f" (the first {shown:,} are shown)"
     sentence = (
         f"About {plural(max(0, round(model.total)), 'private row')}, {plural(many, 'synthetic one')}{first}, by "
-        f"{model.method}. Of {plural(len(words), 'cell')} in {plural(len(measured), 'column')}:"
+        f"{model.method}. Of {plural(len(clarities), 'cell')} in {plural(len(measured), 'column')}:"
     )
-    told = {
+    meanings = {
         "clear": f"known to within {CLEAR:.0%} of their own size; cells of about {plural(round(reach / CLEAR), 'row')} "
         "and more",
         "rough": f"known to within {ROUGH:.0%}",
         "lost": f"lost in noise; cells of fewer than about {plural(round(reach / ROUGH), 'row')}",
     }
     parts = [
-        tag("div", tag("b", f"{counts[word]} {word}"), f": {told[word]}.", class_=_GRADES[word])
+        tag("div", tag("b", f"{counts[word]} {word}"), f": {meanings[word]}.", class_=_GRADES[word])
         for word in _GRADES
         if counts[word]
     ]
@@ -203,14 +203,14 @@ def _noise(model: FittedModel, many: int, shown: int, columns: Sequence[NoisyCol
             ),
             section(
                 "Noise, column by column",
-                tag("p", _NOISE_TOLD),
+                tag("p", _NOISE_EXPLAINED),
                 tag("div", table(head, rows, right=range(1, 7)), class_="wide"),
             ),
         ]
     )
 
 
-_NOISE_TOLD = (
+_NOISE_EXPLAINED = (
     "Noise: ±1.96 standard deviations of what was added to each count, so that 19 of 20 counts lie within; the "
     "noisiest columns first. Tables of two columns are noisier: their cells are smaller."
 )
@@ -276,7 +276,7 @@ def _rules(model: FittedModel) -> Html:
 
 
 def _columns(columns: Sequence[NoisyColumn], *, of: int) -> Html:
-    told = (
+    text = (
         "The synthetic rows in which a column is not missing. A whisker is a 95% interval for the share in the "
         "population from which the private rows came: noise and sampling are in it, not what gaps hide. The model "
         "reconciles many measurements, and so may differ a little from each. For anything but single columns: "
@@ -284,17 +284,17 @@ def _columns(columns: Sequence[NoisyColumn], *, of: int) -> Html:
     )
     return section(
         "Columns",
-        tag("p", told + left_out(of)),
+        tag("p", text + left_out(of)),
         tag("div", *(_column_card(column) for column in columns), class_="columns"),
     )
 
 
 def _column_card(column: NoisyColumn) -> Html:
-    words = column.clarity
-    marks = [mark(_GRADES[word], f"{words.count(word)} {word}") for word in _GRADES if word in words]
+    clarities = column.clarity
+    labels = [mark(_GRADES[word], f"{clarities.count(word)} {word}") for word in _GRADES if word in clarities]
     return tag(
         "div",
-        tag("div", tag("h3", column.column.name), tag("span", *marks) if marks else "", class_="head"),
+        tag("div", tag("h3", column.column.name), tag("span", *labels) if labels else "", class_="head"),
         noisy_bars(
             f"Shares of {column.column.name}",
             column.column.cells[: column.column.size],
@@ -303,7 +303,7 @@ def _column_card(column: NoisyColumn) -> Html:
             column.rows,
             ordered=column.column.is_ordered,
         ),
-        Html("") if words else tag("small", "Not measured by itself.", class_="soft"),
+        Html("") if clarities else tag("small", "Not measured by itself.", class_="soft"),
         tag("small", f"Mean {column.mean[0]:.4g} ± {column.mean[1]:.2g}.", class_="soft") if column.mean else Html(""),
         class_="card",
     )
@@ -320,23 +320,23 @@ def _gaps(model: FittedModel, seen_of: SeenOf) -> Html:
         std = None if noise is None else 1.96 * noise * math.sqrt(len(column.gaps)) / max(1.0, model.total)
         missing = percent(max(0.0, 1 - seen_of(place)))
         rows.append((column.name, missing, "–" if std is None else f"± {100 * std:.1f}"))
-    told = "The share of private rows in which a column is missing, by the model: noisy, and already paid for."
+    text = "The share of private rows in which a column is missing, by the model: noisy, and already paid for."
     head = ("column", "missing", "noise (95%), points")
-    return section("Gaps", tag("p", told), tag("div", table(head, rows, right=(1, 2)), class_="wide keep"))
+    return section("Gaps", tag("p", text), tag("div", table(head, rows, right=(1, 2)), class_="wide keep"))
 
 
 def _released_pairs(model: FittedModel, sample: Table) -> Html:
     columns = sample.schema.columns[:MOST_COLUMNS]
-    values, told = {}, {}
-    for one, other in combinations(range(len(columns)), 2):
-        both = columns[one], columns[other]
+    values, tooltips = {}, {}
+    for first, second in combinations(range(len(columns)), 2):
+        both = columns[first], columns[second]
         if both[0].size * both[1].size > DENSE_CELLS:
             continue
-        strength = association(shares(sample, (one, other)), both)
+        strength = association(shares(sample, (first, second)), both)
         if strength is not None:
             pair = both[0].name, both[1].name
             values[pair] = abs(strength)
-            told[pair] = f"{pair[0]} × {pair[1]}: {measure_of(both)} {strength:.2f}"
+            tooltips[pair] = f"{pair[0]} × {pair[1]}: {measure_of(both)} {strength:.2f}"
     if not values:
         return Html("")
     together = {frozenset(sample.schema.names[c] for c in edge) for edge in model.facts.edges}
@@ -359,7 +359,7 @@ def _released_pairs(model: FittedModel, sample: Table) -> Html:
             "weaker than in the truth." + left_out(len(sample.schema.columns)),
         ),
         side(
-            tag("div", heat_map("Associations", names, values, full=1.0, told=told), class_="wide keep"),
+            tag("div", heat_map("Associations", names, values, full=1.0, tooltips=tooltips), class_="wide keep"),
             *titled("The strongest", table(("columns", "association", "", "measured"), rows, right=(2, 3))),
         ),
     )
@@ -409,9 +409,9 @@ def _spread(weights: Weights) -> Html:
     mass = np.asarray(weights)
     places = np.searchsorted(EDGES, mass, side="right") - 1
     names = [f"{low:g} to {high:g}" for low, high in pairwise(EDGES)]
-    laws = [np.bincount(places, given, minlength=len(EDGES)) / len(mass) for given in (None, mass)]
+    distributions = [np.bincount(places, given, minlength=len(EDGES)) / len(mass) for given in (None, mass)]
     both = ("share of the rows", "share of all weight")
-    told = (
+    numbers = (
         NumberCard("rows", len(mass), "as many as were given"),
         NumberCard("rows in effect", round(weights.effective_rows), "a mean varies as if there were so many"),
         NumberCard("the heaviest row", weights.largest_share, "its share of all weight"),
@@ -419,17 +419,17 @@ def _spread(weights: Weights) -> Html:
     chart = bars(
         "Weights",
         [*names, f"{EDGES[-1]:g} or more"],
-        (laws[0].tolist(), laws[1].tolist()),
+        (distributions[0].tolist(), distributions[1].tolist()),
         both,
         ordered=True,
     )
-    return section("Weights", cards(told), key(both), tag("div", chart, class_="card"))
+    return section("Weights", cards(numbers), key(both), tag("div", chart, class_="card"))
 
 
 def _column(rows: Table, place: int, mass: Floats) -> ColumnCard:
     column = rows.schema.columns[place]
     found = (shares(rows, [place], given) for given in (None, mass))
-    plain, weighted = (np.zeros(column.size) if law is None else law for law in found)
+    plain, weighted = (np.zeros(column.size) if observed is None else observed for observed in found)
     missing = rows.codes[place] >= column.size
     gaps = (float(missing.mean()), float(mass @ missing / mass.sum())) if column.gaps else None
     return ColumnCard(
@@ -446,6 +446,6 @@ def _pairs(rows: Table, weights: Weights) -> Html:
     """The pairs of columns that weights change most."""
     found = [pair for pair in compare_pairs(rows, rows, weights=weights) if pair.distance is not None]
     most = sorted(found, key=lambda pair: -(pair.distance or 0.0))[:MOST_PAIRS]
-    told = "Those that weights change most: the share of all weight that moved to another combination of cells."
+    text = "Those that weights change most: the share of all weight that moved to another combination of cells."
     lines = [(" × ".join(pair.columns), percent(pair.distance or 0.0)) for pair in most]
-    return section("Pairs", tag("p", told), table(("columns", "moved"), lines, right=(1,))) if lines else Html("")
+    return section("Pairs", tag("p", text), table(("columns", "moved"), lines, right=(1,))) if lines else Html("")

@@ -143,8 +143,8 @@ def _kinds_of_noise(ledger: Ledger) -> Iterator[str]:
 def _other_deltas(ledger: Ledger) -> Iterator[str]:
     """The promise at other δ, whatever is still to come."""
     if ledger.order != PURE and ledger.entries:
-        told = (f"ε = {rounded_up(ledger.epsilon_at(d), 3)} at δ = {d:g}" for d in (1e-5, 1e-7, 1e-9))
-        yield f"- The whole budget at other δ: {', '.join(told)}."
+        promises = (f"ε = {rounded_up(ledger.epsilon_at(d), 3)} at δ = {d:g}" for d in (1e-5, 1e-7, 1e-9))
+        yield f"- The whole budget at other δ: {', '.join(promises)}."
 
 
 # By `escape_formulas` of the schema.

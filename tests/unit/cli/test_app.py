@@ -8,7 +8,7 @@ from gapless.errors import BudgetError
 from gapless.privacy import Budget, Ledger, Rows
 
 
-def test_a_new_ledger_takes_both_numbers_and_says_which_is_missing(tmp_path):
+def test_a_new_ledger_needs_both_epsilon_and_delta(tmp_path):
     place = tmp_path / "people.ledger"
     assert _budget(place, 1.0, 1e-6) == Budget(1.0, 1e-6)
     assert _budget(place, None, None) is None

@@ -213,8 +213,8 @@ def parameters():
     ]
     classes = [kind for kind in public if inspect.isclass(kind) and not issubclass(kind, Exception)]
     functions = [function for kind in classes for _, function in inspect.getmembers(kind, inspect.isfunction)]
-    for thing in (*classes, *functions, *filter(inspect.isfunction, public), *INTERNAL):
-        yield from inspect.signature(thing).parameters
+    for callable_object in (*classes, *functions, *filter(inspect.isfunction, public), *INTERNAL):
+        yield from inspect.signature(callable_object).parameters
 
 
 def commands(command):
@@ -257,7 +257,7 @@ def test_every_call_that_a_hint_recommends_can_be_made():
             assert keywords <= set(given), call
 
 
-def test_every_hint_speaks_the_language_of_the_command_line_or_is_for_python_only():
+def test_every_hint_has_a_command_line_form_or_is_for_python_only():
     known = [(module, hint) for module, hint in HINTS if "?(" not in hint]  # else the tests of errors have it
     silent = {f"{module}: {hint}" for module, hint in known if not has_option(hint)}
     assert silent == set(ONLY_IN_PYTHON.strip().splitlines())
@@ -265,7 +265,7 @@ def test_every_hint_speaks_the_language_of_the_command_line_or_is_for_python_onl
         assert not has_option(hint) or not PYTHON.search(to_cli_hint(hint)), hint
 
 
-def test_a_hint_that_names_no_argument_speaks_neither_language():
+def test_a_plain_hint_has_no_python_and_no_options():
     assert sorted(f"{module}: {text}" for module, text in plain_hints() if PYTHON.search(text)) == []
 
 

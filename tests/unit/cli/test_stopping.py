@@ -5,14 +5,14 @@ import signal
 
 import pytest
 
-from gapless.cli.stopping import Stopped, stoppable, told, watch
+from gapless.cli.stopping import Stopped, stop_message, stoppable, watch_ledger
 
 
 def test_a_signal_stops_the_command_and_the_old_handler_comes_back(tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Stopped) as stopped, stoppable():
-        watch(tmp_path / "new.ledger")
+        watch_ledger(tmp_path / "new.ledger")
         os.kill(os.getpid(), signal.SIGTERM)
     assert stopped.value.code == 143
-    assert told() == "Stopped. Nothing was spent."
+    assert stop_message() == "Stopped. Nothing was spent."
     assert signal.getsignal(signal.SIGTERM) is before

@@ -10,18 +10,18 @@ from gapless.draw import charts, page
 
 def test_many_cells_are_folded_into_few_bars():
     cells = [f"c{i}" for i in range(40)]
-    law = [1 / 40] * 40
-    ordered = charts.bars("x", cells, (law, law), ("a", "b"), ordered=True, noise=0.1)
+    shares = [1 / 40] * 40
+    ordered = charts.bars("x", cells, (shares, shares), ("a", "b"), ordered=True, noise=0.1)
     assert ordered.count("<rect") == 2 * 14
     assert "c0 … c2" in ordered
     assert "whisker" not in ordered
-    rest = charts.bars("x", cells, (law, law), ("a", "b"), ordered=False)
+    rest = charts.bars("x", cells, (shares, shares), ("a", "b"), ordered=False)
     assert "27 others" in rest
     few = charts.bars("x", cells[:3], ([0.5, 0.5, 0], [1, 0, 0]), ("a", "b"), ordered=True, noise=0.1)
     assert few.count("whisker") == 3
 
 
-def test_spans_of_days_are_told_apart_and_in_full_on_hover():
+def test_spans_of_days_differ_and_are_in_full_on_hover():
     days = [f"20{i:02d}-01-05..20{i:02d}-06-07" for i in range(3)]
     drawn = charts.bars("x", days, ([0.25] * 3, [0.25] * 3), ("a", "b"), ordered=True)
     for label, cell in zip(("2000-01-05..06-07", "2001-01-05..06-07"), days, strict=False):
@@ -49,7 +49,7 @@ def test_labels_have_room_in_a_wide_font(cell):
     drawn = [
         charts.bars("x", [cell], ([1.0], [1.0]), ("a", "b"), ordered=False),
         charts.bars("x", [f"{cell}1", f"{cell}2"], ([0.5] * 2,) * 2, ("a", "b"), ordered=False),
-        charts.heat_map("x", ["a", cell], {("a", cell): 0.5}, full=1, told={("a", cell): "x"}),
+        charts.heat_map("x", ["a", cell], {("a", cell): 0.5}, full=1, tooltips={("a", cell): "x"}),
         charts.dots("x", [(cell, 0.5, 0.5)], ("a", "b")),
     ]
     for drawing in drawn:
@@ -68,9 +68,9 @@ def test_whiskers_stay_in_the_drawing_and_clear_of_the_numbers():
 
 
 def test_heat_is_the_same_on_every_page_and_has_a_key():
-    names, told = ["a", "b"], {("a", "b"): "x"}
-    drawn = [charts.heat_map("x", names, {("a", "b"): v}, full=0.3, told=told) for v in (0.03, 0.15, 0.3, 0.9)]
-    heats = [re.search(r'fill-opacity="([\d.]+)"><title>x', one)[1] for one in drawn]
+    names, tooltips = ["a", "b"], {("a", "b"): "x"}
+    drawn = [charts.heat_map("x", names, {("a", "b"): v}, full=0.3, tooltips=tooltips) for v in (0.03, 0.15, 0.3, 0.9)]
+    heats = [re.search(r'fill-opacity="([\d.]+)"><title>x', drawing)[1] for drawing in drawn]
     assert heats == ["0.100", "0.500", "1.000", "1.000"]
     assert "30 and more" in drawn[0]
 
@@ -78,7 +78,7 @@ def test_heat_is_the_same_on_every_page_and_has_a_key():
 def test_a_wide_picture_keeps_its_names_in_sight_and_a_wide_table_its_rows():
     names = [f"column {i}" for i in range(30)]
     pairs = {(names[0], name): 0.1 for name in names[1:]}
-    heat = charts.heat_map("x", names, pairs, full=1, told=dict.fromkeys(pairs, "x"))
+    heat = charts.heat_map("x", names, pairs, full=1, tooltips=dict.fromkeys(pairs, "x"))
     stays, moves = re.findall(r"<svg.*?</svg>", heat)
     assert 'class="stays"' in stays
     assert f"<title>{names[29]}</title>" in stays

@@ -9,7 +9,7 @@ def test_names_that_are_tied_stand_side_by_side_and_the_weakest_of_many_lines_ar
     around = "".join(places[place] for place in sorted(places))
     assert {frozenset(around[:2]), frozenset(around[2:])} == {frozenset("ac"), frozenset("bd")}
     names = [str(number) for number in range(20)]
-    edges = [(one, two, (one + two) / 100) for one in range(20) for two in range(one)]
+    edges = [(first, second, (first + second) / 100) for first in range(20) for second in range(first)]
     assert ring("many", names, edges, labels=names, legend=[]).count("<path") == MOST_LINES
 
 

@@ -37,14 +37,14 @@ def people(rows, seed, *, gaps=True):
     return gl.Table(SCHEMA, codes, rows=rows)
 
 
-def test_a_comparison_tells_the_same_in_all_its_forms(tmp_path):
+def test_a_comparison_is_the_same_in_all_its_forms(tmp_path):
     truth, fake = people(300, 0), people(200, 1)
-    told = []
-    result = gl.compare(truth, fake, progress=lambda *step: told.append(step))
-    assert [done for _, done, _ in told] == list(range(15))  # a bar that moves to its end
-    assert {of for *_, of in told} == {15}
-    assert [what for what, *_ in told[:4]] == ["values", "columns", "pairs", "subgroups"]
-    assert told[-1][0] == "rows (second sample)"
+    steps = []
+    result = gl.compare(truth, fake, progress=lambda *step: steps.append(step))
+    assert [done for _, done, _ in steps] == list(range(15))  # a bar that moves to its end
+    assert {of for *_, of in steps} == {15}
+    assert [what for what, *_ in steps[:4]] == ["values", "columns", "pairs", "subgroups"]
+    assert steps[-1][0] == "rows (second sample)"
     assert result["one-way distance"].value == pytest.approx(gl.evaluate.kway_distance(truth, fake, k=1))
     assert result["two-way distance"].value == pytest.approx(gl.evaluate.kway_distance(truth, fake, k=2))
     assert result["three-way distance"].value == pytest.approx(gl.evaluate.kway_distance(truth, fake, k=3))
@@ -186,12 +186,12 @@ def test_the_report_leads_with_noise_by_the_size_of_cells_and_shows_no_model_bes
     assert "Most rows lie in one bin of votes." in text
 
 
-def test_the_report_says_what_the_tree_had_no_room_for(tmp_path):
+def test_the_report_lists_tables_that_did_not_fit_the_tree(tmp_path):
     schema = letters_schema((3, 3, 3, 3))
     table = private([("a", "a", "b", "b"), ("b", "b", "c", "c")] * 50, schema, tmp_path)
     narrow, wide = (gl.AIM(cap_cells=cap).fit(table, spend=table.ledger.left / 2) for cap in (60, 10**6))
-    told, silent = (release_page(model, model.sample(50, seed=1), table.ledger) for model in (narrow, wide))
-    assert "The tree (cap_cells = 60) has no room for " in told
+    limited, silent = (release_page(model, model.sample(50, seed=1), table.ledger) for model in (narrow, wide))
+    assert "The tree (cap_cells = 60) has no room for " in limited
     assert "has no room for" not in silent
 
 
@@ -215,9 +215,9 @@ def test_the_report_of_a_very_wide_table_is_bounded(tmp_path, monkeypatch):
     assert "The first 40 of 60 columns are drawn" in text
     assert len(text) < 500_000
     gl.compare(model.sample(20, seed=1), model.sample(20, seed=2)).write(tmp_path / "page.html")
-    told = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert told.count("<title>Shares of ") == 40
-    assert "The first 40 of 60 columns are drawn" in told
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("<title>Shares of ") == 40
+    assert "The first 40 of 60 columns are drawn" in page
 
 
 def test_a_model_too_large_to_be_asked_still_has_a_report(tmp_path, monkeypatch):

@@ -45,9 +45,9 @@ def test_tiny_tables_make_a_page_too(tmp_path, rows):
 
 
 def test_a_single_column_and_a_filled_table(tmp_path):
-    one = Schema("one", [Categorical("x", ["a"], may_be_missing=True)])
-    truth = gl.Table(one, [np.array([0, 1, 1])], rows=3)
-    fake = gl.Table(one, [np.array([0, 0])], rows=2)
+    schema = Schema("one", [Categorical("x", ["a"], may_be_missing=True)])
+    truth = gl.Table(schema, [np.array([0, 1, 1])], rows=3)
+    fake = gl.Table(schema, [np.array([0, 0])], rows=2)
     result = gl.compare(truth, fake)
     assert [score.name for score in result.scores if "gap" in score.name] == []
     result.write(tmp_path / "report.html")
@@ -61,7 +61,7 @@ def sealed(folder, rows=2000, *, budget=None):
 def test_exact_and_noisy_pages_look_different_and_explain_what_is_empty(tmp_path):
     exact = comparison_page(gl.compare(people(50, 0), people(50, 1)))
     assert 'class="note warn"' in exact
-    assert "Not for others, unless the truth is public" in exact
+    assert "Share only if the truth is public" in exact
     table = sealed(tmp_path)
     noisy = comparison_page(
         gl.evaluate.compare_private(table, people(50, 1), spend=table.ledger.left, pairs=[("age", "sex")])

@@ -8,7 +8,7 @@ from gapless.testing.audit import letters_schema
 
 
 def table(schema, columns):
-    return gl.Table(schema, [np.array(one) for one in columns], rows=len(columns[0]))
+    return gl.Table(schema, [np.array(codes) for codes in columns], rows=len(columns[0]))
 
 
 def test_gaps_by_hand():

@@ -24,7 +24,7 @@ MIXED = Schema(
 
 
 def table(schema, columns):
-    return gl.Table(schema, [np.array(one) for one in columns], rows=len(columns[0]))
+    return gl.Table(schema, [np.array(codes) for codes in columns], rows=len(columns[0]))
 
 
 def mixed(rows, seed, *, gaps=True):
@@ -39,8 +39,8 @@ def mixed(rows, seed, *, gaps=True):
     return table(MIXED, codes)
 
 
-def repeated(one, times):
-    return gl.Table(one.schema, [np.repeat(codes, times) for codes in one.codes], rows=int(np.sum(times)))
+def repeated(table, times):
+    return gl.Table(table.schema, [np.repeat(codes, times) for codes in table.codes], rows=int(np.sum(times)))
 
 
 TIMES = np.random.default_rng(5).integers(0, 4, 150)
@@ -99,15 +99,15 @@ def test_sets_with_very_many_cells_are_compared_as_well():
     wide = Schema("wide", [Categorical(f"x{i}", [str(j) for j in range(3000)]) for i in range(4)])
     rng = np.random.default_rng(0)
     rows = [rng.integers(0, 3000, 50) for _ in range(4)]
-    one, two = table(wide, rows), table(wide, [codes[:25] for codes in rows])
-    assert ev.kway_distance(one, two, k=4) == pytest.approx(0.5)
-    assert ev.kway_distance(one, two, k=4, weights=np.ones(25)) == pytest.approx(0.5)
+    truth, other = table(wide, rows), table(wide, [codes[:25] for codes in rows])
+    assert ev.kway_distance(truth, other, k=4) == pytest.approx(0.5)
+    assert ev.kway_distance(truth, other, k=4, weights=np.ones(25)) == pytest.approx(0.5)
 
 
-def test_wasserstein_of_a_column_is_the_area_between_the_laws():
+def test_wasserstein_of_a_column_is_the_area_between_the_distribution_functions():
     ages = Integer("age", bounds=(0, 99), bins=5)  # middles 9.5, 29.5 … of 99
-    one, two = np.array([1.0, 0, 0, 0, 0]), np.array([0, 0.5, 0, 0, 0.5])
-    assert ev.column_wasserstein(ages, one, two) == pytest.approx((0.5 * 20 + 0.5 * 80) / 99)
+    truth, other = np.array([1.0, 0, 0, 0, 0]), np.array([0, 0.5, 0, 0, 0.5])
+    assert ev.column_wasserstein(ages, truth, other) == pytest.approx((0.5 * 20 + 0.5 * 80) / 99)
     towns = MIXED["town"]
     assert ev.column_wasserstein(towns, np.array([1.0, 0, 0, 0]), np.array([0, 0.5, 0.5, 0])) == 1
     some = Ordinal("x", ["a", "b", "c"], missing=[MissingCode("-", "not-applicable")])
@@ -118,8 +118,8 @@ def test_wasserstein_of_a_column_is_the_area_between_the_laws():
 
 def test_sliced_wasserstein_of_one_column_is_its_wasserstein():
     line = Schema("line", [Ordinal("x", ["a", "b", "c"])])
-    one, two = table(line, [[0, 0, 2]]), table(line, [[1, 1, 2, 2]])
-    assert ev.wasserstein_distance(one, two) == pytest.approx(0.5 * (2 / 3) + 0.5 * (2 / 3 - 0.5))
+    truth, other = table(line, [[0, 0, 2]]), table(line, [[1, 1, 2, 2]])
+    assert ev.wasserstein_distance(truth, other) == pytest.approx(0.5 * (2 / 3) + 0.5 * (2 / 3 - 0.5))
 
 
 def test_gaps_against_fills_are_not_what_the_distance_of_rows_sees():
@@ -143,16 +143,16 @@ def test_associations_by_hand():
     assert ev.association(np.array([[1.0, 0.0]]), pair) is None
     from scipy.stats import spearmanr
 
-    one = mixed(300, 3, gaps=False)
-    found = {p.columns: p for p in ev.compare_pairs(one, one)}
-    ranked = spearmanr(one.codes[0], one.codes[2]).statistic
+    truth = mixed(300, 3, gaps=False)
+    found = {p.columns: p for p in ev.compare_pairs(truth, truth)}
+    ranked = spearmanr(truth.codes[0], truth.codes[2]).statistic
     assert found["age", "grade"].truth == pytest.approx(ranked)
     assert found["age", "grade"].measure == "Spearman's ρ"
     assert found["age", "only"].truth is None
     assert found["age", "only"].difference is None
 
 
-def test_not_applicable_is_a_level_where_it_says_most():
+def test_not_applicable_is_a_level_for_cramers_v():
     """Cigarettes apply to smokers only: a rank among the others would see nothing."""
     schema = Schema(
         "smoke",
@@ -175,17 +175,17 @@ def test_subgroups_by_hand():
     schema = letters_schema((2, 2))
     truth = table(schema, [[0, 0, 1, 1], [0, 0, 1, 1]])
     other = table(schema, [[0, 0, 0, 0], [0, 1, 1, 1]])
-    found = {(one.column, one.cell): one for one in ev.compare_subgroups(truth, other)}
+    found = {(subgroup.column, subgroup.cell): subgroup for subgroup in ev.compare_subgroups(truth, other)}
     assert found["x0", "a"].error == pytest.approx(0.75)
     assert (found["x0", "a"].truth, found["x0", "a"].other, found["x0", "a"].rows) == (0.5, 1.0, 2)
     assert found["x0", "b"].error == 1  # nobody there
     assert found["x1", "b"].error == 1
-    errors = [one.error for one in ev.compare_subgroups(truth, other)]
+    errors = [subgroup.error for subgroup in ev.compare_subgroups(truth, other)]
     assert errors == sorted(errors, reverse=True)
-    assert {one.column for one in ev.compare_subgroups(truth, other, columns=["x1"])} == {"x1"}
+    assert {subgroup.column for subgroup in ev.compare_subgroups(truth, other, columns=["x1"])} == {"x1"}
 
 
-def test_wrong_arguments_are_told(tmp_path):
+def test_wrong_arguments_are_refused(tmp_path):
     a, b = mixed(20, 0), mixed(20, 1)
     with pytest.raises(gl.errors.SchemaError, match="19 weights for 20 rows"):
         ev.kway_distance(a, b, weights=np.ones(19))
@@ -241,14 +241,14 @@ def random_table(rows, seed, sizes=(2, 3, 2, 4)):
 def by_hand(a, b, k):
     distances = []
     for places in combinations(range(4), k):
-        laws = []
-        for one in (a, b):
+        shares = []
+        for part in (a, b):
             cells = {}
-            for row in zip(*(one.codes[p].tolist() for p in places), strict=True):
-                if all(code < one.schema.columns[p].size for code, p in zip(row, places, strict=True)):
+            for row in zip(*(part.codes[p].tolist() for p in places), strict=True):
+                if all(code < part.schema.columns[p].size for code, p in zip(row, places, strict=True)):
                     cells[row] = cells.get(row, 0) + 1
-            laws.append({cell: n / sum(cells.values()) for cell, n in cells.items()})
-        distances.append(sum(abs(laws[0].get(c, 0) - laws[1].get(c, 0)) for c in {*laws[0], *laws[1]}) / 2)
+            shares.append({cell: n / sum(cells.values()) for cell, n in cells.items()})
+        distances.append(sum(abs(shares[0].get(c, 0) - shares[1].get(c, 0)) for c in {*shares[0], *shares[1]}) / 2)
     return sum(distances) / len(distances)
 
 
@@ -268,7 +268,7 @@ def test_an_empty_table_is_as_far_as_can_be():
     assert gl.evaluate.kway_distance(random_table(20, 0), random_table(0, 0)) == 1
 
 
-def test_wrong_tables_and_sets_are_told():
+def test_wrong_tables_and_sets_are_refused():
     with pytest.raises(gl.errors.SchemaError, match="different schemas"):
         gl.evaluate.kway_distance(random_table(5, 0), random_table(5, 0, (2, 3, 2, 5)))
     with pytest.raises(gl.errors.SchemaError, match="k = 5"):

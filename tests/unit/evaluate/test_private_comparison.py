@@ -76,10 +76,10 @@ def test_without_noise_the_private_distance_is_the_public_one(tmp_path):
     with noise.no_noise():
         noisy = gl.evaluate.compare_private(table, fake, spend=table.ledger.left)
     assert noisy.rows == (2000, 1500)
-    for one, two in zip(noisy.columns, exact.columns, strict=True):
-        assert one.distance == pytest.approx(two.distance, abs=1e-3)
-        assert one.truth == pytest.approx(two.truth)
-        assert one.gaps == (pytest.approx(two.gaps) if two.gaps else None)
+    for noisy_column, exact_column in zip(noisy.columns, exact.columns, strict=True):
+        assert noisy_column.distance == pytest.approx(exact_column.distance, abs=1e-3)
+        assert noisy_column.truth == pytest.approx(exact_column.truth)
+        assert noisy_column.gaps == (pytest.approx(exact_column.gaps) if exact_column.gaps else None)
     assert {p.columns: p.distance for p in noisy.pairs} == pytest.approx(
         {p.columns: p.distance for p in exact.pairs}, abs=1e-3
     )
@@ -115,7 +115,7 @@ def test_pairs_can_be_chosen_and_what_is_wrong_costs_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_a_table_lost_in_noise_tells_nothing(tmp_path, rows):
+def test_a_table_lost_in_noise_has_no_distance(tmp_path, rows):
     table = sealed(tmp_path, rows, budget=gl.Budget(0.1, 1e-6))
     with noise.no_noise():
         result = gl.evaluate.compare_private(table, people(50, 1), spend=table.ledger.left)
@@ -126,8 +126,8 @@ def test_a_table_lost_in_noise_tells_nothing(tmp_path, rows):
 
 
 def test_the_share_of_noise_is_taken_off():
-    law = np.full(4, 0.25)
-    found = noisy_distance(np.array([400.0, 200, 200, 200]), law, DiscreteGaussian(10.0))
+    shares = np.full(4, 0.25)
+    found = noisy_distance(np.array([400.0, 200, 200, 200]), shares, DiscreteGaussian(10.0))
     spread = 10 * math.sqrt(1 - 0.5 + 4 / 16)
     assert found.noisy == pytest.approx(0.15)
     assert found.by_noise == pytest.approx(math.sqrt(2 / math.pi) * 4 * spread / 2000)
@@ -136,7 +136,7 @@ def test_the_share_of_noise_is_taken_off():
     low, high = found.between
     assert low == pytest.approx(0.15 - found.by_noise - 2 * found.std)
     assert high == pytest.approx(0.15 + 2 * found.std)
-    less = noisy_distance(np.array([400.0, 200, 200, 200]), law, DiscreteLaplace(10.0))
+    less = noisy_distance(np.array([400.0, 200, 200, 200]), shares, DiscreteLaplace(10.0))
     assert less.by_noise == pytest.approx(10 * 4 * math.sqrt(0.75) / 2000, rel=0.001)
     hidden = NoisyDistance(0.2, 0.21, 0.02)
     assert hidden.value == 0

@@ -20,7 +20,7 @@ MIXED = Schema(
 
 
 def table(schema, columns):
-    return gl.Table(schema, [np.array(one) for one in columns], rows=len(columns[0]))
+    return gl.Table(schema, [np.array(codes) for codes in columns], rows=len(columns[0]))
 
 
 def mixed(rows, seed, *, gaps=True):
@@ -36,14 +36,14 @@ def mixed(rows, seed, *, gaps=True):
 
 
 def test_the_rule_for_positive_labels_reads_the_schema_alone():
-    one = mixed(5, 0)
-    assert ev.positive_cells(one, "age").tolist() == [False, False, False, True, True]
-    assert ev.positive_cells(one, "town").tolist() == [False, False, True, False]  # not applicable is negative
-    assert ev.positive_cells(one, "smoker").tolist() == [False, True]
-    assert ev.positive_cells(one, "only").tolist() == [False]
-    assert ev.positive_cells(one, "town", ["a", "not applicable"]).tolist() == [True, False, False, True]
+    small = mixed(5, 0)
+    assert ev.positive_cells(small, "age").tolist() == [False, False, False, True, True]
+    assert ev.positive_cells(small, "town").tolist() == [False, False, True, False]  # not applicable is negative
+    assert ev.positive_cells(small, "smoker").tolist() == [False, True]
+    assert ev.positive_cells(small, "only").tolist() == [False]
+    assert ev.positive_cells(small, "town", ["a", "not applicable"]).tolist() == [True, False, False, True]
     with pytest.raises(gl.errors.SchemaError, match="has no cell 'z'"):
-        ev.positive_cells(one, "town", ["z"])
+        ev.positive_cells(small, "town", ["z"])
 
 
 def test_f1_is_high_from_good_data_and_low_from_shuffled():
@@ -51,12 +51,12 @@ def test_f1_is_high_from_good_data_and_low_from_shuffled():
     truth, good = mixed(400, 0), mixed(400, 1)
     rng = np.random.default_rng(2)
     bad = table(MIXED, [rng.permutation(codes) for codes in good.codes])
-    told = []
-    scores = ev.f1_scores(truth, good, labels=["grade", "only"], progress=lambda *a: told.append(a))
+    steps = []
+    scores = ev.f1_scores(truth, good, labels=["grade", "only"], progress=lambda *a: steps.append(a))
     assert list(scores) == ["grade"]  # a label that never changes is left out
     assert list(scores["grade"]) == list(ev.classifiers())
     assert len(scores["grade"]) == 9
-    assert told[-1] == ("grade", 9, 9)
+    assert steps[-1] == ("grade", 9, 9)
     assert ev.mean_f1(scores) > 0.7
     assert ev.mean_f1(scores) > ev.mean_f1(ev.f1_scores(truth, bad, labels=["grade"])) + 0.2
     assert scores == ev.f1_scores(truth, good, labels=["grade"])
@@ -83,7 +83,7 @@ def test_coefficients_are_those_of_least_squares():
     assert ev.coefficient_error(truth, good, label="age", positive=["0..19"]) > 0
 
 
-def test_detection_tells_shuffled_rows_and_not_an_equal_sample():
+def test_detection_finds_shuffled_rows_and_not_an_equal_sample():
     pytest.importorskip("sklearn")
     truth, good = mixed(600, 0), mixed(600, 1)
     rng = np.random.default_rng(2)
@@ -101,7 +101,7 @@ def test_detection_tells_shuffled_rows_and_not_an_equal_sample():
     assert heavy.auc > 0.65
 
 
-def test_learning_without_scikit_learn_says_what_to_install(monkeypatch):
+def test_learning_without_scikit_learn_names_the_package_to_install(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "sklearn", None)

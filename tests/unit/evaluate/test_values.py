@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import gapless as gl
-from gapless.evaluate.values import PEARSON, SPEARMAN, compare_values, values_of, written
+from gapless.evaluate.values import PEARSON, SPEARMAN, column_values, compare_values, format_value
 from gapless.schema import Categorical, Date, DateTime, Integer, Number, Schema
 from gapless.schema.columns import MissingCode
 
@@ -58,7 +58,7 @@ def found(differences, *columns):
 
 def test_values_are_those_of_the_frame_and_moments_are_days():
     table = gl.Table.read(trips(50, 0), SCHEMA)
-    values = values_of(table)
+    values = column_values(table)
     assert list(values) == ["fare", "riders", "day", "at"]
     frame = table.to_pandas()
     np.testing.assert_allclose(values["fare"], frame["fare"])
@@ -70,9 +70,9 @@ def test_values_are_those_of_the_frame_and_moments_are_days():
 
 
 def test_every_number_is_that_of_numpy_scipy_and_pandas():
-    one, two = (gl.Table.read(trips(rows, rows, shift=shift), SCHEMA) for rows, shift in ((401, 0), (300, 0.5)))
-    differences = compare_values(one, two)
-    frames = [table.to_pandas(nullable=False) for table in (one, two)]
+    truth, other = (gl.Table.read(trips(rows, rows, shift=shift), SCHEMA) for rows, shift in ((401, 0), (300, 0.5)))
+    differences = compare_values(truth, other)
+    frames = [table.to_pandas(nullable=False) for table in (truth, other)]
     fares = [frame["fare"].dropna() for frame in frames]
     for name in ("fare", "riders"):
         numbers = found(differences, name)
@@ -90,18 +90,18 @@ def test_every_number_is_that_of_numpy_scipy_and_pandas():
     )
     both = found(differences, "fare", "riders")
     for measure, method in ((PEARSON, "pearson"), (SPEARMAN, "spearman")):
-        told = [frame[["fare", "riders"]].astype(float).corr(method=method).iloc[0, 1] for frame in frames]
-        assert [both[measure].truth, both[measure].other] == pytest.approx(told)
-        assert both[measure].error == pytest.approx(abs(told[0] - told[1]))
+        expected = [frame[["fare", "riders"]].astype(float).corr(method=method).iloc[0, 1] for frame in frames]
+        assert [both[measure].truth, both[measure].other] == pytest.approx(expected)
+        assert both[measure].error == pytest.approx(abs(expected[0] - expected[1]))
     assert found(differences, "town") == {}
 
 
 def test_a_weight_of_two_counts_like_a_row_written_twice():
-    one, two = trips(200, 0), trips(150, 1)
+    truth_frame, other_frame = trips(200, 0), trips(150, 1)
     times = np.random.default_rng(2).integers(0, 3, 150)
-    twice = gl.Table.read(two[np.repeat(np.arange(150), times)], SCHEMA)
-    truth = gl.Table.read(one, SCHEMA)
-    weighted = compare_values(truth, gl.Table.read(two, SCHEMA), weights=times)
+    twice = gl.Table.read(other_frame[np.repeat(np.arange(150), times)], SCHEMA)
+    truth = gl.Table.read(truth_frame, SCHEMA)
+    weighted = compare_values(truth, gl.Table.read(other_frame, SCHEMA), weights=times)
     for left, right in zip(weighted, compare_values(truth, twice), strict=True):
         assert (left.columns, left.measure, left.cell) == (right.columns, right.measure, right.cell)
         assert [left.truth, left.other, left.error] == pytest.approx([right.truth, right.other, right.error])
@@ -166,6 +166,6 @@ def test_chance_is_what_second_samples_differ_by():
 
 
 def test_values_are_written_for_people():
-    assert written(-4.0, "integer") == "-4"
-    assert written(1234.56, "number") == "1,234.6"
-    assert written(18262.75, "datetime") == "2020-01-01 18:00"
+    assert format_value(-4.0, "integer") == "-4"
+    assert format_value(1234.56, "number") == "1,234.6"
+    assert format_value(18262.75, "datetime") == "2020-01-01 18:00"

@@ -119,7 +119,7 @@ def test_equal_tables_and_second_samples_are_good():
         assert again.poor == ()
 
 
-def test_few_rows_are_no_disaster_and_the_verdict_says_so():
+def test_few_rows_give_a_mild_verdict_with_a_remark():
     verdict = gl.compare(gl.Table.read(people(60, 0), SCHEMA), gl.Table.read(people(60, 1), SCHEMA)).verdict
     assert verdict.worst == ()
     assert verdict.remarks == ("With 60 rows much is chance: only large differences are told.",)

@@ -5,7 +5,7 @@ from pathlib import Path
 from gapless.publish import Balance
 
 
-def test_a_balance_says_whether_another_ledger_would_be_noticed():
+def test_a_balance_states_whether_another_ledger_would_be_noticed():
     registered = Balance(60.0, 40.0, Path("people.ledger"), "registered")
     assert "another one is refused" in registered.scope
     assert "would not be noticed" in Balance(60.0, 40.0, Path("people.ledger")).scope

@@ -33,4 +33,4 @@ def test_a_release_with_more_rows_than_are_drawn_at_once_is_written_part_by_part
     drawn = gl.Table.read(release.folder / "synthetic.csv", release.model.schema)
     assert drawn.rows == 250
     first = release.model.sample(100, seed=4)
-    assert all((one[:100] == other).all() for one, other in zip(drawn.codes, first.codes, strict=True))
+    assert all((codes[:100] == other).all() for codes, other in zip(drawn.codes, first.codes, strict=True))

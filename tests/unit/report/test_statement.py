@@ -50,7 +50,7 @@ def test_the_noise_is_described_by_the_mechanisms_that_were_used(tmp_path, delta
     assert "integer" not in statement(table)
 
 
-def test_noise_on_coefficients_is_told(tmp_path):
+def test_noise_on_coefficients_is_stated(tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, 0))
     fake = gl.Table(SCHEMA, [[0, 1, 1], [0, 1, 2]], rows=3)
     weights = gl.weights.LogisticWeights(noise="knorm", debias=False)
@@ -72,7 +72,7 @@ def test_a_training_is_one_entry_with_its_constants(tmp_path):
     assert "16, 1) | observed on x1 |" in text
 
 
-def test_an_entry_that_a_crash_left_is_said_to_be_one(tmp_path):
+def test_an_entry_left_by_a_crash_is_marked(tmp_path):
     table = private(ROWS, SCHEMA, tmp_path, budget=gl.Budget(9.0, 0))
     statement(table)
     path = table.ledger.path
@@ -109,7 +109,7 @@ def test_rates_that_the_same_ledger_paid_for_are_among_its_entries(tmp_path):
     assert "another ledger" in str(rates)
 
 
-def test_rates_without_privacy_say_so_wherever_they_are_used(tmp_path):
+def test_rates_without_privacy_are_marked_in_every_text(tmp_path):
     pilot = private(ROWS * 40, SCHEMA, tmp_path, budget=gl.Budget(0.7, 0))
     with no_noise():
         rates = gl.missing.gap_rates(pilot, spend=pilot.ledger.share("50%"))
@@ -136,7 +136,7 @@ def test_rates_are_of_the_gaps_that_they_were_estimated_for(tmp_path):
 
 
 @pytest.mark.parametrize(("rows", "lost"), [(69, True), (50_000, False)])
-def test_a_release_that_is_lost_in_noise_says_so(tmp_path, rows, lost):
+def test_a_release_lost_in_noise_has_a_warning(tmp_path, rows, lost):
     table = private([("a", "b")] * rows, SCHEMA, tmp_path, budget=gl.Budget(1.0, 1e-6))
     model = gl.Independent().fit(table, spend=table.ledger.share("2%"))
     sample = model.sample(5, seed=1)
@@ -145,7 +145,7 @@ def test_a_release_that_is_lost_in_noise_says_so(tmp_path, rows, lost):
     assert ("Warning: noise dominates" in release_page(model, sample, table.ledger)) == lost
 
 
-def test_the_statement_says_what_is_known_of_other_ledgers(tmp_path):
+def test_the_statement_covers_other_ledgers(tmp_path):
     frame = "from a data frame or a database: gapless would not notice another ledger for the same rows."
     assert frame in statement(private(ROWS, SCHEMA, tmp_path))
     (tmp_path / "letters.csv").write_text("x0,x1\n" + "a,b\nb,c\n" * 50)
